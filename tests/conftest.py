@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from router.telemetry import events
+from tests.tools.loop_clock import JumpingLoop
 from tests.tools.running import Running, running
 from tests.tools.upstream import Upstream
 
@@ -100,6 +101,8 @@ def listen(capsys):
 
 def pytest_asyncio_loop_factories(config, item):
     """The loop that users have: uvloop where it is installed. Whole requests are walked on asyncio's own loop too."""
+    if item.get_closest_marker("jumping_clock"):
+        return {"jumping": JumpingLoop}
     loops = {"asyncio": asyncio.new_event_loop}
     try:
         from tests.tools.closing_loop import ClosingLoop

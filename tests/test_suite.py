@@ -158,6 +158,8 @@ def limits_in_seconds(source: str) -> list[str]:
 
     A timeout that is expected, and one by a clock that jumps, is no limit.
     """
+    if "pytestmark = pytest.mark.jumping_clock" in source:
+        return []
     tree, names, exempt = ast.parse(source), set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and reads_a_clock(node.value, names):

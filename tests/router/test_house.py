@@ -19,11 +19,13 @@ from router.dialects.requests import read_request
 from router.house import House
 from router.sessions.turns import read_turn
 from tests.tools.houses import Counter, Walk, arrive, make_house, make_plan
-from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import answers, hangs, reach, streams
 from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import SEEN_CHAT_STREAM, chat_frame
 from tests.tools.values import make_target
+
+pytestmark = pytest.mark.jumping_clock
 
 SPARK, OWL, SAGE = make_target(), make_target("owl"), make_target("sage", Tier.DEEP)
 SERVED = ["Read", "Decided", "AttemptOpened", "FirstByte", "AttemptEnded", "Settled", "Recorded"]
@@ -47,7 +49,6 @@ def in_flight(house: House) -> int:
     return sum(status.in_flight for status in house.state.live.statuses(dict(house.plan.targets), 1e9).values())
 
 
-@jumping_clock
 async def test_a_served_request_is_read_decided_tried_and_settled_in_this_order():
     house = make_house(reach(SPARK), reach(SAGE))
     walk = Walk(house)
@@ -85,7 +86,6 @@ async def test_a_large_body_that_cannot_be_read_is_refused_as_any_other():
     assert (ending_of(walk).outcome, walk.sink.status) == (Outcome.REFUSED, 400)
 
 
-@jumping_clock
 async def test_a_caller_who_leaves_when_all_is_said_was_served_though_its_target_keeps_the_line_open():
     house = make_house(reach(SPARK, streams(ends=False)), reach(SAGE))
     walk = Walk(house, stream=True)
@@ -98,7 +98,6 @@ async def test_a_caller_who_leaves_when_all_is_said_was_served_though_its_target
     assert in_flight(house) == 0
 
 
-@jumping_clock
 async def test_a_request_is_under_way_from_its_beginning_to_its_end():
     house = make_house(reach(SPARK, hangs), reach(SAGE))
     walk = Walk(house)
@@ -121,7 +120,6 @@ async def test_a_request_is_under_way_from_its_beginning_to_its_end():
     ],
     ids=["no JSON", "no such model", "no such tier"],
 )
-@jumping_clock
 async def test_a_refusal_on_the_way_is_told_and_settled_with_what_it_came_to(given, status, facts):
     house = make_house(reach(SPARK), reach(SAGE))
     walk = Walk(house, **given)
@@ -134,7 +132,6 @@ async def test_a_refusal_on_the_way_is_told_and_settled_with_what_it_came_to(giv
     assert "req_1" in walk.sink.body.decode()
 
 
-@jumping_clock
 async def test_when_every_target_fails_the_caller_is_told_and_the_request_has_failed():
     broken = answers({}, 500)
     house = make_house(reach(SPARK, broken), reach(SAGE, broken))
@@ -148,7 +145,6 @@ async def test_when_every_target_fails_the_caller_is_told_and_the_request_has_fa
 
 
 @pytest.mark.parametrize("script", [hangs, streams(chat_frame("a"), ends=False)], ids=["before the first byte", "after it"])
-@jumping_clock
 async def test_a_caller_who_leaves_has_abandoned_the_request(script):
     house = make_house(reach(SPARK, script), reach(SAGE))
     walk = Walk(house, stream=True)
@@ -162,7 +158,6 @@ async def test_a_caller_who_leaves_has_abandoned_the_request(script):
     assert in_flight(house) == 0
 
 
-@jumping_clock
 async def test_a_task_that_is_cancelled_without_a_reason_is_abandoned_too():
     walk = Walk(make_house(reach(SPARK, hangs), reach(SAGE)))
     await asyncio.sleep(1)
@@ -174,7 +169,6 @@ async def test_a_task_that_is_cancelled_without_a_reason_is_abandoned_too():
     assert ending_of(walk).outcome is Outcome.ABANDONED
 
 
-@jumping_clock
 async def test_stopping_refuses_what_has_not_begun_and_cuts_what_has_and_waits_for_both():
     waiting, streaming = reach(SPARK, hangs, streams(chat_frame("a"), ends=False)), reach(SAGE)
     house = make_house(waiting, streaming)
@@ -195,7 +189,6 @@ async def test_stopping_refuses_what_has_not_begun_and_cuts_what_has_and_waits_f
     assert begun.task.cancelled()
 
 
-@jumping_clock
 async def test_stopping_waits_no_longer_than_it_is_told_to():
     house = make_house(reach(SPARK, hangs), reach(SAGE))
     walk = Walk(house)
@@ -223,7 +216,6 @@ class Panic(BaseException):
     """What an extension in Rust raises where it panics."""
 
 
-@jumping_clock
 async def test_a_panic_in_a_library_is_settled_as_a_failure_and_reaches_the_edge_as_an_error_that_it_answers():
     walk = Walk(make_house(reach(SPARK, Panic("thread panicked")), reach(SAGE)))
 
@@ -233,7 +225,6 @@ async def test_a_panic_in_a_library_is_settled_as_a_failure_and_reaches_the_edge
     assert (ending_of(walk).outcome, ending_of(walk).status) == (Outcome.FAILED, 500)
 
 
-@jumping_clock
 async def test_a_defect_on_the_road_is_settled_as_a_failure_and_passes_on():
     walk = Walk(make_house(reach(SPARK, KeyError("a defect of ours")), reach(SAGE)))
 
@@ -245,7 +236,6 @@ async def test_a_defect_on_the_road_is_settled_as_a_failure_and_passes_on():
 
 
 @pytest.mark.parametrize("keeps_text", [True, False])
-@jumping_clock
 async def test_texts_are_kept_if_the_plan_says_so_and_the_answer_is_the_same_either_way(keeps_text):
     walk = Walk(make_house(reach(SPARK, streams()), reach(SAGE), keeps_text=keeps_text), stream=True)
 
@@ -278,7 +268,6 @@ class Outermost(RecordingSink):
         self.ways.add(tuple(type(sink).__name__ for sink in reversed(way)))
 
 
-@jumping_clock
 async def test_an_answer_passes_at_most_four_sinks_with_everything_on():
     """A bridge, a quota that is waited for, texts that are kept, a key, and a response that may be continued from."""
     limited = make_target(quota=Quota(requests_per_minute=1))
@@ -298,7 +287,6 @@ async def test_an_answer_passes_at_most_four_sinks_with_everything_on():
     assert again.headers["x-tandem-target"] == "spark"
 
 
-@jumping_clock
 async def test_a_plain_answer_passes_the_relay_alone():
     walk = Walk(make_house(reach(SPARK), reach(SAGE)), sink=Outermost())
     await walk.task
@@ -306,7 +294,6 @@ async def test_a_plain_answer_passes_the_relay_alone():
     assert walk.sink.ways == {("Relay",)}
 
 
-@jumping_clock
 async def test_a_count_that_needs_no_target_is_read_answered_and_settled():
     house = make_house(reach(SPARK), reach(SAGE), counter=Counter(42))
     walk = Walk(house, dialect=Dialect.RESPONSES, operation=Operation.COUNT_TOKENS)
@@ -318,7 +305,6 @@ async def test_a_count_that_needs_no_target_is_read_answered_and_settled():
     assert ending_of(walk).outcome is Outcome.SERVED
 
 
-@jumping_clock
 async def test_a_compaction_is_the_summary_of_a_target_and_is_settled_after_it_is_sent():
     summary = {**RESPONSE, "output": [{"type": "message", "content": [{"type": "output_text", "text": "all done"}]}]}
     talks = make_target(speaks=frozenset({Dialect.RESPONSES}))
@@ -330,7 +316,6 @@ async def test_a_compaction_is_the_summary_of_a_target_and_is_settled_after_it_i
     assert ending_of(walk).outcome is Outcome.SERVED
 
 
-@jumping_clock
 async def test_a_compaction_without_a_summary_is_a_failure_that_the_caller_is_told_of():
     talks = make_target(speaks=frozenset({Dialect.RESPONSES}))
     walk = Walk(
@@ -345,7 +330,6 @@ async def test_a_compaction_without_a_summary_is_a_failure_that_the_caller_is_to
     assert "did not write a summary" in walk.sink.body.decode()
 
 
-@jumping_clock
 async def test_the_whole_decision_is_told_to_who_asks_for_it():
     walk = Walk(make_house(reach(SPARK), reach(SAGE)), headers={"x-tandem-explain": "full"})
 
@@ -355,7 +339,6 @@ async def test_the_whole_decision_is_told_to_who_asks_for_it():
     assert (told["tier"], told["drops"]) == ("fast", {})
 
 
-@jumping_clock
 async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise():
     sent = {}
     for applies_tier_lines in (True, False):
@@ -370,7 +353,6 @@ async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise():
     assert sent == {True: "fix it", False: "tier: fast\nfix it"}
 
 
-@jumping_clock
 @pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES])
 @pytest.mark.parametrize("is_streaming", [True, False])
 async def test_a_message_that_is_only_a_tier_line_is_answered_here_and_costs_nothing(dialect, is_streaming):
@@ -393,7 +375,6 @@ async def test_a_message_that_is_only_a_tier_line_is_answered_here_and_costs_not
     assert reachable.adapter.bodies == []
 
 
-@jumping_clock
 async def test_a_tier_line_alone_under_a_name_that_is_not_known_is_refused_like_any_request():
     walk = Walk(make_house(reach(SPARK), reach(SAGE)), model="nobody", messages=[{"role": "user", "content": "tier: fast"}])
 
@@ -402,7 +383,6 @@ async def test_a_tier_line_alone_under_a_name_that_is_not_known_is_refused_like_
     assert ending_of(walk).status == 404
 
 
-@jumping_clock
 async def test_a_response_of_the_routers_own_can_be_continued_and_no_target_sees_it():
     reachable = reach(SPARK)
     house = make_house(reachable, reach(SAGE), policies=(OverridePolicy(OverrideConfig()),))
@@ -419,7 +399,6 @@ async def test_a_response_of_the_routers_own_can_be_continued_and_no_target_sees
     assert "session is set" not in json.dumps(reachable.adapter.bodies[0])
 
 
-@jumping_clock
 async def test_every_response_of_a_chain_is_continued_under_the_newest_line_before_it_and_no_target_sees_one():
     reachable = {name: reach(target, *[answers()] * 9) for name, target in (("fast", SPARK), ("deep", SAGE))}
     house = make_house(*reachable.values(), policies=(OverridePolicy(OverrideConfig()),))
@@ -440,7 +419,6 @@ async def test_every_response_of_a_chain_is_continued_under_the_newest_line_befo
     assert "tier:" not in json.dumps([each.adapter.bodies for each in reachable.values()])
 
 
-@jumping_clock
 async def test_a_thread_is_held_on_through_a_line_and_through_one_that_the_router_answers():
     message = {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "done"}],
                "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
@@ -467,7 +445,6 @@ async def test_a_thread_is_held_on_through_a_line_and_through_one_that_the_route
     assert [message["content"] for message in deep.adapter.bodies[0]["messages"]] == ["begin", message["content"], "go on"]
 
 
-@jumping_clock
 async def test_deciding_alone_calls_nobody_and_remembers_nothing():
     reachable = reach(SPARK)
     house = make_house(reachable, reach(SAGE))
@@ -483,7 +460,6 @@ async def test_deciding_alone_calls_nobody_and_remembers_nothing():
     assert (await house.state.memory.recall(view, read_turn(view))).state.tier is None
 
 
-@jumping_clock
 async def test_explaining_says_what_each_target_of_the_tier_would_lose():
     talks = make_target("owl", speaks=frozenset({Dialect.MESSAGES}))
     house = make_house(reach(SPARK), reach(talks), reach(SAGE))
@@ -495,7 +471,6 @@ async def test_explaining_says_what_each_target_of_the_tier_would_lose():
 
 
 @pytest.mark.parametrize(("tokens", "served"), [(90_000, "spark"), (140_000, "sage")])
-@jumping_clock
 async def test_tokens_are_counted_where_the_estimate_cannot_decide_and_the_count_decides(tokens, served):
     policy = WindowPolicy(WindowPolicy.Config())
     counter = Counter(tokens)
@@ -508,7 +483,6 @@ async def test_tokens_are_counted_where_the_estimate_cannot_decide_and_the_count
     assert walk.headers["x-tandem-target"] == served
 
 
-@jumping_clock
 async def test_tokens_are_not_counted_where_the_estimate_decides():
     counter = Counter(5)
     walk = Walk(make_house(reach(SPARK), reach(SAGE), counter=counter))
@@ -518,7 +492,6 @@ async def test_tokens_are_not_counted_where_the_estimate_decides():
     assert counter.asked == 0
 
 
-@jumping_clock
 async def test_the_deadline_is_the_plans_and_runs_from_the_beginning():
     house = make_house(reach(SPARK, hangs), reach(SAGE, hangs), deadline_seconds=20.0)
     walk = Walk(house)
@@ -534,7 +507,6 @@ def tier_remembered(house: House, session: str):
     return house.state.memory.recall(view, read_turn(view))
 
 
-@jumping_clock
 async def test_requests_under_way_keep_their_plan_when_another_takes_its_place():
     """Even for what they try next: the old plan's second target, which the new one does not know."""
     sinks = []
@@ -569,7 +541,6 @@ class Pausing(Counter):
         return await super().count(view)
 
 
-@jumping_clock
 async def test_a_request_that_is_not_decided_yet_keeps_the_plan_that_it_began_with():
     counter = Pausing()
     house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(WindowPolicy(WindowPolicy.Config()),))
@@ -583,7 +554,6 @@ async def test_a_request_that_is_not_decided_yet_keeps_the_plan_that_it_began_wi
     assert walk.headers["x-tandem-target"] == "spark"
 
 
-@jumping_clock
 async def test_a_swap_keeps_sessions_figures_responses_and_decisions():
     talks = make_target(speaks=frozenset({Dialect.RESPONSES}))
 
@@ -609,7 +579,6 @@ async def test_a_swap_keeps_sessions_figures_responses_and_decisions():
     assert again.headers["x-tandem-tier"] == "fast"
 
 
-@jumping_clock
 async def test_what_is_under_way_through_a_swap_is_counted_where_the_new_plan_knows_its_target():
     house = make_house(reach(SPARK, hangs), reach(SAGE))
     walk = Walk(house)
@@ -636,7 +605,6 @@ class Late:
         self.seen.append((type(fact).__name__, list(self.sink.words)))
 
 
-@jumping_clock
 async def test_the_end_is_noted_when_the_caller_has_everything():
     late = Late()
     house = make_house(reach(SPARK), reach(SAGE), observers=(late,))
@@ -648,7 +616,6 @@ async def test_the_end_is_noted_when_the_caller_has_everything():
     assert late.seen[-1] == ("Settled", ["feed_from", "start", "write", "end"])
 
 
-@jumping_clock
 async def test_two_houses_share_nothing():
     one, other = make_house(reach(SPARK), reach(SAGE)), make_house(reach(SPARK), reach(SAGE))
     long = [{"role": "user", "content": f"message {number} " * 100} for number in range(20)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -216,6 +217,30 @@ class FakeTransport(asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self.protocol = protocol
+
+
+class FakeSocket:
+    """Keeps the events that are sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[JsonObject] = []
+        self.is_paused = False
+
+    def send(self, frames: list[bytes]) -> None:
+        self.sent += map(json.loads, frames)
+
+
+class Flow:
+    """Keeps what an upstream is asked to do by a reader that is slow."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        self.calls.append("resume")
 
 
 class ManualLoop(asyncio.SelectorEventLoop):

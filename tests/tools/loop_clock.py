@@ -11,6 +11,8 @@ A test asks for it by name, and reads time from the loop:
 
         assert seconds_passed() == 3_600
 
+A module whose async tests all want it says `pytestmark = pytest.mark.jumping_clock` instead (see tests/conftest.py).
+
 Code under test must take its time from the loop (`loop.time()`, `call_later`, `asyncio.timeout`, `asyncio.sleep`), or be given
 `loop.time` as its clock. Pure loop work only: with a socket in flight, "nothing is ready" may mean that the kernel is not done,
 and the clock would run ahead of it. Work in a thread is waited for: the clock stands while an executor holds a job.

@@ -49,6 +49,10 @@ class Caller:
         self.written.append(data)
 
     @property
+    def body(self) -> bytes:
+        return b"".join(self.written)
+
+    @property
     def beats(self) -> int:
         return self.written.count(b": heartbeat\n\n")
 

@@ -51,8 +51,12 @@ def test_a_fact_is_in_the_journal_by_the_time_that_observers_hear_of_it():
     assert observers.told == [(first, 1), (second, 2)]
 
 
-def test_the_newest_fact_of_a_kind_is_found_and_none_where_there_was_none():
-    exchange = make_exchange()
+@pytest.fixture
+def exchange():
+    return make_exchange()
+
+
+def test_the_newest_fact_of_a_kind_is_found_and_none_where_there_was_none(exchange):
     for fact in (FirstByte(SPARK), FirstByte(SAGE), FirstToken(6.0, SAGE)):
         exchange.note(fact)
 
@@ -69,8 +73,7 @@ CALLS = (AttemptOpened(6.0, make_target(), "", ()), AttemptOpened(7.0, make_targ
     ("facts", "at"),
     [((), None), (CALLS, 6.0), ((*WAIT, *CALLS), 3.0), ((QUESTION, *WAIT, *CALLS), 1.0)],
 )
-def test_the_first_call_is_whichever_began_first_of_a_question_a_wait_and_an_attempt(facts, at):
-    exchange = make_exchange()
+def test_the_first_call_is_whichever_began_first_of_a_question_a_wait_and_an_attempt(exchange, facts, at):
     exchange.journal += facts
 
     assert exchange.first_call_at() == at
@@ -88,14 +91,11 @@ def test_a_request_that_is_alone_takes_its_steps_without_a_turn_of_the_loop():
         take_steps().send(None)
 
 
-def test_it_is_known_by_its_arrival():
-    exchange = make_exchange()
-
+def test_it_is_known_by_its_arrival(exchange):
     assert (exchange.id, exchange.caller) == ("req_1", ARRIVAL.caller)
 
 
-async def test_cancelling_an_exchange_cancels_the_task_that_runs_it_and_the_first_reason_counts():
-    exchange = make_exchange()
+async def test_cancelling_an_exchange_cancels_the_task_that_runs_it_and_the_first_reason_counts(exchange):
     task = asyncio.get_running_loop().create_task(asyncio.sleep(60))
     exchange.run_by(task)
 
@@ -129,16 +129,13 @@ async def test_a_second_reason_does_not_cancel_the_task_again():
     assert hits == [1]
 
 
-def test_an_exchange_that_no_task_runs_yet_keeps_the_reason():
-    exchange = make_exchange()
-
+def test_an_exchange_that_no_task_runs_yet_keeps_the_reason(exchange):
     exchange.cancel(CancelReason.STOPPING)
 
     assert exchange.cancelled is CancelReason.STOPPING
 
 
-async def test_a_task_that_is_named_after_the_cancellation_is_cancelled_too():
-    exchange = make_exchange()
+async def test_a_task_that_is_named_after_the_cancellation_is_cancelled_too(exchange):
     exchange.cancel(CancelReason.STOPPING)
     task = asyncio.get_running_loop().create_task(asyncio.Event().wait())
 
@@ -151,8 +148,7 @@ async def test_a_task_that_is_named_after_the_cancellation_is_cancelled_too():
 @pytest.mark.parametrize(
     ("reason", "error"), [(CancelReason.STOPPING, Unavailable), (CancelReason.CALLER_LEFT, asyncio.CancelledError)]
 )
-def test_who_waits_and_is_still_there_is_told_why_the_request_ends(reason, error):
-    exchange = make_exchange()
+def test_who_waits_and_is_still_there_is_told_why_the_request_ends(exchange, reason, error):
     exchange.cancel(reason)
 
     with pytest.raises(error), saying_why(exchange):

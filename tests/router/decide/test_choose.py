@@ -168,28 +168,6 @@ def test_a_policy_that_raises_is_skipped_and_named_in_the_decision():
     assert [(entry.policy, entry.reason) for entry in decision.opinions.skipped] == [("raises", "ValueError")]
 
 
-@pytest.mark.parametrize(
-    "nonsense",
-    [
-        Lean(math.nan, "x"),
-        Lean(1e9, "x"),
-        Lean("much", "x"),
-        Insist("x", Rank.HEADER),
-        Insist("x", Rank.HEADER, target="nobody"),
-        Insist("x", Rank.HEADER, tier="fats"),
-        Insist("x", 99, tier=Tier.FAST),
-        Lean(1.0, None),
-        "deep",
-        None,
-    ],
-)
-def test_a_policy_that_answers_nonsense_is_skipped_and_named(nonsense):
-    decision = run(Says("odd", (nonsense,)), lean(-3))
-
-    assert decision.tier is Tier.FAST
-    assert [entry.policy for entry in decision.opinions.skipped] == ["odd"]
-
-
 def test_the_highest_rank_wins_and_the_rest_is_in_the_evidence():
     decision = run(
         Says("a", (Insist("the name", Rank.MODEL_NAME, tier=Tier.DEEP),)),

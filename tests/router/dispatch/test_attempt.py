@@ -31,12 +31,14 @@ from router.dialects.fitting import Fit
 from router.dispatch.attempt import attempt
 from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.exchanges import make_context, make_decided, make_decision, make_exchange
-from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.loop_clock import seconds_passed
 from tests.tools.relays import PATIENT
 from tests.tools.scripted import HandClock, answers, fails, hangs, names_of, reach, streams
 from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
 from tests.tools.values import ask, make_target, make_view
+
+pytestmark = pytest.mark.jumping_clock
 
 SPARK = make_target()
 REFUSED = answers({"error": {"message": "no"}}, 400)
@@ -104,7 +106,6 @@ class Trial:
         return in_flight == 0 and all(timer.cancelled() or timer.when() <= seconds_passed() for timer in self.timers)
 
 
-@jumping_clock
 async def test_a_whole_answer_that_serves_is_opened_begun_and_ended_in_this_order():
     trial = Trial()
 
@@ -118,7 +119,6 @@ async def test_a_whole_answer_that_serves_is_opened_begun_and_ended_in_this_orde
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_stream_notes_its_first_byte_then_its_first_token_then_its_end():
     trial = Trial(streams(), view=ask(stream=True))
 
@@ -130,7 +130,6 @@ async def test_a_stream_notes_its_first_byte_then_its_first_token_then_its_end()
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_refusal_reaches_nobody_and_may_be_followed_by_another_attempt():
     trial = Trial(REFUSED)
 
@@ -146,7 +145,6 @@ async def test_a_refusal_reaches_nobody_and_may_be_followed_by_another_attempt()
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_stream_that_is_cut_after_its_first_byte_ends_the_request():
     trial = Trial(streams(chat_frame("a"), chat_frame("b")), view=ask(stream=True))
 
@@ -162,7 +160,6 @@ async def test_a_stream_that_is_cut_after_its_first_byte_ends_the_request():
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_stream_whose_target_says_that_it_failed_is_a_failure_and_not_a_cut():
     trial = Trial(streams(chat_frame("a"), b'data: {"error":{"message":"broke"}}\n\n'), view=ask(stream=True))
 
@@ -171,7 +168,6 @@ async def test_a_stream_whose_target_says_that_it_failed_is_a_failure_and_not_a_
     assert (ended.ending.outcome, ended.ending.status) == (Outcome.FAILED, 200)
 
 
-@jumping_clock
 async def test_a_target_that_cannot_be_reached_leaves_no_status():
     trial = Trial(fails(UpstreamUnreachable("spark", "nobody there")))
 
@@ -181,7 +177,6 @@ async def test_a_target_that_cannot_be_reached_leaves_no_status():
     assert (ended.attempt.status, ended.attempt.error) == (None, "upstream_unreachable")
 
 
-@jumping_clock
 async def test_a_key_that_the_caller_did_not_bring_ends_the_attempt_with_its_code_and_is_raised():
     trial = Trial(CallerKey("bring your own"))
 
@@ -195,7 +190,6 @@ async def test_a_key_that_the_caller_did_not_bring_ends_the_attempt_with_its_cod
 
 
 @pytest.mark.parametrize(("takes_callers_key", "kind"), [(False, UpstreamAuth), (True, CallerKey)])
-@jumping_clock
 async def test_a_rejected_key_is_the_operators_or_the_callers_whosever_it_was(takes_callers_key, kind):
     trial = Trial(answers({}, 401), target=make_target(takes_callers_key=takes_callers_key))
 
@@ -206,7 +200,6 @@ async def test_a_rejected_key_is_the_operators_or_the_callers_whosever_it_was(ta
 
 
 @pytest.mark.parametrize("script", [hangs, streams(chat_frame("a"), ends=False)], ids=["before the first byte", "after it"])
-@jumping_clock
 async def test_a_caller_who_leaves_is_told_nothing_and_the_target_is_hung_up_on(script):
     trial = Trial(script, view=ask(stream=True))
     task = trial.begin()
@@ -225,7 +218,6 @@ async def test_a_caller_who_leaves_is_told_nothing_and_the_target_is_hung_up_on(
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_caller_who_leaves_after_the_terminal_event_was_served_and_its_target_is_hung_up_on():
     trial = Trial(streams(ends=False), view=ask(stream=True))
     task = trial.begin()
@@ -241,7 +233,6 @@ async def test_a_caller_who_leaves_after_the_terminal_event_was_served_and_its_t
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_caller_who_leaves_after_the_targets_error_event_saw_it_fail():
     trial = Trial(streams(chat_frame("a"), b'data: {"error":{"message":"broke"}}\n\n', ends=False), view=ask(stream=True))
     task = trial.begin()
@@ -256,7 +247,6 @@ async def test_a_caller_who_leaves_after_the_targets_error_event_saw_it_fail():
 
 
 @pytest.mark.parametrize("reason", CancelReason)
-@jumping_clock
 async def test_an_answer_that_ended_in_the_moment_it_was_cut_off_was_served(reason):
     trial = Trial(streams(ends=False), view=ask(stream=True))
     task = trial.begin()
@@ -270,7 +260,6 @@ async def test_an_answer_that_ended_in_the_moment_it_was_cut_off_was_served(reas
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_router_that_stops_after_the_terminal_event_served_what_it_had_passed_on():
     trial = Trial(streams(ends=False), view=ask(stream=True))
     task = trial.begin()
@@ -285,7 +274,6 @@ async def test_a_router_that_stops_after_the_terminal_event_served_what_it_had_p
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_router_that_stops_before_the_first_byte_refuses_what_waits():
     trial = Trial(hangs)
     task = trial.begin()
@@ -301,7 +289,6 @@ async def test_a_router_that_stops_before_the_first_byte_refuses_what_waits():
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_router_that_stops_after_the_first_byte_says_so_in_the_stream():
     trial = Trial(streams(chat_frame("a"), ends=False), view=ask(stream=True))
     task = trial.begin()
@@ -318,7 +305,6 @@ async def test_a_router_that_stops_after_the_first_byte_says_so_in_the_stream():
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_silent_target_is_given_up_on_at_the_requests_deadline():
     trial = Trial(hangs, seconds=90.0)
 
@@ -332,7 +318,6 @@ async def test_a_silent_target_is_given_up_on_at_the_requests_deadline():
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_a_stream_that_is_still_running_at_the_deadline_is_cut_there():
     target = make_target(timeouts=PATIENT)
     trial = Trial(streams(chat_frame("a"), ends=False), view=ask(stream=True), seconds=90.0, target=target)
@@ -345,7 +330,6 @@ async def test_a_stream_that_is_still_running_at_the_deadline_is_cut_there():
     assert trial.has_let_go()
 
 
-@jumping_clock
 async def test_the_deadline_runs_from_the_requests_beginning_and_not_the_attempts():
     trial = Trial(hangs, seconds=90.0)
     await asyncio.sleep(60)
@@ -366,7 +350,6 @@ class SlowToFit(dict):
         self.clock.now += self.seconds
 
 
-@jumping_clock
 async def test_overhead_is_ours_until_the_target_is_called_with_what_it_takes_to_fit_the_request():
     clock = HandClock(0.25)
     trial = Trial(view=ask(reasoning_effort="high"), clock=clock, fit=Fit(efforts=SlowToFit(clock, 0.5)))
@@ -377,7 +360,6 @@ async def test_overhead_is_ours_until_the_target_is_called_with_what_it_takes_to
     assert trial.exchange.last(AttemptOpened).at == 0.75
 
 
-@jumping_clock
 async def test_the_time_that_earlier_targets_took_is_not_ours():
     clock = HandClock(0.125)
     trial = Trial(clock=clock, failed="owl failed (503)")
@@ -390,7 +372,6 @@ async def test_the_time_that_earlier_targets_took_is_not_ours():
     assert "owl failed (503)" in trial.headers["x-tandem-because"]
 
 
-@jumping_clock
 async def test_the_answer_of_each_tier_carries_its_own_headers():
     trial = Trial(carried={SPARK.tier: (("x-mark", "fast"),), SPARK.tier.other: (("x-mark", "deep"),)})
 
@@ -399,7 +380,6 @@ async def test_the_answer_of_each_tier_carries_its_own_headers():
     assert trial.headers["x-mark"] == "fast"
 
 
-@jumping_clock
 async def test_an_explanation_says_what_the_request_lost_on_its_way():
     target = make_target(speaks=frozenset({Dialect.MESSAGES}))
     body = {"type": "message", "content": [{"type": "text", "text": "hi"}], "usage": {"input_tokens": 1, "output_tokens": 1}}
@@ -411,7 +391,6 @@ async def test_an_explanation_says_what_the_request_lost_on_its_way():
     assert "logit_bias" in trial.exchange.last(AttemptOpened).dropped
 
 
-@jumping_clock
 async def test_speed_is_not_the_targets_own_when_its_caller_read_slowly():
     frames = (chat_frame("a"), *[chat_frame("b")] * 9, chat_frame(finish="stop"), CHAT_USAGE.replace(b":3", b":30"), DONE)
 
@@ -450,28 +429,24 @@ async def pace_of(*frames: bytes, last: bytes = b"", leaves: bool = False):
     return trial.ended.attempt.pace, trial.ended.usage
 
 
-@jumping_clock
 async def test_where_tokens_are_not_told_pieces_are_counted_for_the_speed_and_said_to_be_an_estimate():
     pace, usage = await pace_of(*[chat_frame("a")] * 38, last=chat_frame(finish="stop"))
 
     assert (pace.tokens_per_second, usage.is_estimated) == (20.0, True)
 
 
-@jumping_clock
 async def test_of_a_few_counted_pieces_no_speed_is_learned():
     pace, _ = await pace_of(*[chat_frame("a")] * 5, last=chat_frame(finish="stop"))
 
     assert pace.tokens_per_second is None
 
 
-@jumping_clock
 async def test_a_stream_that_its_caller_left_shows_the_speed_that_was_seen():
     pace, usage = await pace_of(*[chat_frame("a")] * 40, leaves=True)
 
     assert (pace.tokens_per_second, usage.is_estimated) == (20.0, True)
 
 
-@jumping_clock
 async def test_the_engines_own_clock_counts_before_ours():
     timings = b'"timings":{"prompt_n":600,"prompt_per_second":430.0,"predicted_n":40,"predicted_per_second":645.0}'
     pace, usage = await pace_of(chat_frame("a"), last=chat_frame(finish="stop").replace(b"}\n\n", b"," + timings + b"}\n\n"))
@@ -480,7 +455,6 @@ async def test_the_engines_own_clock_counts_before_ours():
     assert (usage.input_tokens, usage.output_tokens, usage.is_estimated) == (600, 40, False)
 
 
-@jumping_clock
 async def test_a_count_that_the_targets_dialect_has_no_call_for_is_answered_here_and_nobody_is_called():
     view = make_view({"messages": [{"role": "user", "content": "x"}]}, Dialect.MESSAGES, operation=Operation.COUNT_TOKENS)
     trial = Trial(view=view)
@@ -493,7 +467,6 @@ async def test_a_count_that_the_targets_dialect_has_no_call_for_is_answered_here
     assert trial.ended.usage is None
 
 
-@jumping_clock
 @pytest.mark.parametrize(("keeps", "kind", "session"), [
     (True, TurnKind.ASK, SessionKey(LOCAL, "session")),
     (True, TurnKind.TOOL_LOOP, SessionKey(LOCAL, "session")),
@@ -528,7 +501,6 @@ HUNDRED = 0.1  # USD for the hundred tokens that the prompt is taken for
     ],
     ids=["whole", "stream", "cut", "unusable", "429", "500", "unreachable", "lost", "silent"],
 )
-@jumping_clock
 async def test_an_attempt_says_what_it_used_and_what_that_cost(script, view, usage, cost):
     trial = Trial(script, view=view, target=make_target(price=PRICE))
 
@@ -539,13 +511,11 @@ async def test_an_attempt_says_what_it_used_and_what_that_cost(script, view, usa
 
 
 @pytest.mark.parametrize(("script", "cost"), [(answers(), None), (answers({"error": "no"}, 500), 0.0)], ids=["used", "refused"])
-@jumping_clock
 async def test_without_a_price_only_a_refusal_has_a_known_cost(script, cost):
     assert (await Trial(script).run()).attempt.cost_usd == cost
 
 
 @pytest.mark.parametrize(("script", "tokens"), [(hangs, 0), (streams(chat_frame("a"), ends=False), 1)], ids=["before", "after"])
-@jumping_clock
 async def test_a_caller_who_leaves_leaves_the_cost_of_what_was_used_until_then(script, tokens):
     trial = Trial(script, view=ask(stream=True), target=make_target(price=PRICE))
     running = trial.begin()
@@ -559,7 +529,6 @@ async def test_a_caller_who_leaves_leaves_the_cost_of_what_was_used_until_then(s
     assert attempt.cost_usd == pytest.approx(HUNDRED + tokens * 0.01)
 
 
-@jumping_clock
 async def test_a_stream_of_messages_that_breaks_is_charged_for_what_it_wrote_and_not_for_what_its_first_event_says():
     start = {
         "type": "message_start",

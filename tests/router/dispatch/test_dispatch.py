@@ -5,13 +5,10 @@ import json
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
 from msgspec.structs import replace
 
 from router.contract.errors import (
     BadRequest,
-    CallerKey,
     TiersBusy,
     Unavailable,
     UpstreamRefused,
@@ -26,11 +23,13 @@ from router.dialects.opaque import all_keys, refused_by
 from router.dispatch.budget import Track
 from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
-from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import HandClock, answers, dispatcher_of, fails, hangs, names_of, reach, streams
 from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import chat_frame
 from tests.tools.values import ask, make_target, make_view
+
+pytestmark = pytest.mark.jumping_clock
 
 SPARK, OWL, SAGE = make_target(), make_target("owl"), make_target("sage", Tier.DEEP)
 BUSY = answers({"error": {"message": "slow down"}}, 429, (("content-type", "application/json"), ("retry-after", "7")))
@@ -98,7 +97,6 @@ class Trial:
         return sum(status.in_flight for status in self.live.statuses(targets, 1e9).values())
 
 
-@jumping_clock
 async def test_a_target_that_fails_is_followed_by_the_next_and_the_caller_is_told_so():
     trial = Trial(reach(SPARK, BROKEN), reach(OWL))
 
@@ -113,7 +111,6 @@ async def test_a_target_that_fails_is_followed_by_the_next_and_the_caller_is_tol
     assert trial.in_flight == 0
 
 
-@jumping_clock
 async def test_the_other_tier_takes_over_when_its_own_failed_and_is_named_as_the_one_that_serves():
     trial = Trial(reach(SPARK, fails(UpstreamUnreachable("spark", "nobody there"))), reach(SAGE), spill=("sage",))
 
@@ -123,7 +120,6 @@ async def test_the_other_tier_takes_over_when_its_own_failed_and_is_named_as_the
     assert trial.attempts == [("spark", None, "upstream_unreachable"), ("sage", 200, None)]
 
 
-@jumping_clock
 async def test_a_request_that_a_target_blames_goes_nowhere_else_and_keeps_the_targets_words():
     trial = Trial(reach(SPARK, BLAMED), reach(OWL))
 
@@ -135,7 +131,6 @@ async def test_a_request_that_a_target_blames_goes_nowhere_else_and_keeps_the_ta
     assert trial.reachable[1].adapter.opened == []
 
 
-@jumping_clock
 async def test_when_all_are_busy_the_caller_hears_the_shortest_wait():
     trial = Trial(reach(SPARK, BUSY), reach(OWL, BROKEN))
 
@@ -148,7 +143,6 @@ async def test_when_all_are_busy_the_caller_hears_the_shortest_wait():
     assert trial.in_flight == 0
 
 
-@jumping_clock
 async def test_a_stream_that_breaks_after_its_first_byte_is_tried_nowhere_else():
     trial = Trial(reach(SPARK, streams(chat_frame("a"))), reach(OWL), view=ask(stream=True))
 
@@ -159,7 +153,6 @@ async def test_a_stream_that_breaks_after_its_first_byte_is_tried_nowhere_else()
     assert trial.in_flight == 0
 
 
-@jumping_clock
 async def test_a_whole_answer_that_breaks_is_tried_elsewhere_since_nothing_of_it_went_out():
     trial = Trial(reach(SPARK, answers(b"<html>")), reach(OWL))
 
@@ -170,7 +163,6 @@ async def test_a_whole_answer_that_breaks_is_tried_elsewhere_since_nothing_of_it
     assert trial.sink.words.count("start") == 1
 
 
-@jumping_clock
 async def test_what_one_target_could_only_misunderstand_goes_to_the_next_without_a_call():
     view = make_view({"input": "x", "previous_response_id": "resp_1"}, Dialect.RESPONSES)
     knows = make_target("owl", speaks=frozenset({Dialect.RESPONSES}))
@@ -186,7 +178,6 @@ async def test_what_one_target_could_only_misunderstand_goes_to_the_next_without
     assert trial.in_flight == 0
 
 
-@jumping_clock
 async def test_a_request_that_every_target_could_only_misunderstand_is_refused_for_what_it_is():
     view = make_view({"input": "x", "previous_response_id": "resp_1"}, Dialect.RESPONSES)
     trial = Trial(reach(SPARK), reach(OWL), view=view)
@@ -211,7 +202,6 @@ def with_state(**origins: str):
     return replace(view, origins={key: origins["mine"] for key in all_keys(view) if origins})
 
 
-@jumping_clock
 async def test_hidden_state_that_a_target_rejects_is_left_out_and_that_is_noted_once_the_retry_served():
     trial = Trial(reach(KNOWS, UNREADABLE, answers(RESPONSE)), reach(OWL), view=with_state(mine="spark"))
 
@@ -227,7 +217,6 @@ async def test_hidden_state_that_a_target_rejects_is_left_out_and_that_is_noted_
     assert trial.reachable[1].adapter.opened == []
 
 
-@jumping_clock
 async def test_state_is_not_said_to_be_refused_when_the_request_fails_without_it_too():
     trial = Trial(reach(KNOWS, UNREADABLE, BLAMED), view=with_state())
 
@@ -238,7 +227,6 @@ async def test_state_is_not_said_to_be_refused_when_the_request_fails_without_it
     assert len(trial.reachable[0].adapter.opened) == 2
 
 
-@jumping_clock
 async def test_what_one_target_refused_of_the_state_the_next_still_gets():
     other = make_target("owl", speaks=frozenset({Dialect.RESPONSES}))
     trial = Trial(reach(KNOWS, UNREADABLE, BROKEN), reach(other, answers(RESPONSE)), view=with_state())
@@ -250,7 +238,6 @@ async def test_what_one_target_refused_of_the_state_the_next_still_gets():
     assert "StateRefused" not in trial.facts
 
 
-@jumping_clock
 async def test_a_target_that_was_sent_no_state_is_not_asked_again_for_it():
     trial = Trial(reach(KNOWS, UNREADABLE, answers(RESPONSE)), view=with_state(mine=refused_by("spark")))
 
@@ -286,7 +273,6 @@ def continuing(stored_by: str = "spark", clock: HandClock | None = None):
     return replace(view, continued=Continuing(stored_by, clock))
 
 
-@jumping_clock
 async def test_a_target_that_lost_the_response_is_sent_the_whole_conversation():
     trial = Trial(reach(KNOWS, FORGOTTEN, answers(RESPONSE)), reach(OWL), view=continuing())
 
@@ -301,7 +287,6 @@ async def test_a_target_that_lost_the_response_is_sent_the_whole_conversation():
     assert trial.reachable[1].adapter.opened == []
 
 
-@jumping_clock
 async def test_a_target_that_was_sent_no_reference_is_not_asked_again_for_having_lost_it():
     trial = Trial(reach(KNOWS, FORGOTTEN, answers(RESPONSE)), view=continuing(stored_by="sage"))
 
@@ -311,7 +296,6 @@ async def test_a_target_that_was_sent_no_reference_is_not_asked_again_for_having
     assert len(trial.reachable[0].adapter.opened) == 1
 
 
-@jumping_clock
 async def test_the_other_form_is_tried_once_and_then_the_next_target():
     other = make_target("owl", speaks=frozenset({Dialect.RESPONSES}))
     gone = answers({}, 404)
@@ -324,7 +308,6 @@ async def test_the_other_form_is_tried_once_and_then_the_next_target():
     assert "previous_response_id" not in trial.reachable[1].adapter.bodies[0]
 
 
-@jumping_clock
 async def test_overhead_counts_until_the_first_call_whatever_comes_after_it():
     clock = HandClock()
 
@@ -341,18 +324,6 @@ async def test_overhead_counts_until_the_first_call_whatever_comes_after_it():
     assert trial.headers["x-tandem-overhead-ms"] == "500.00"
 
 
-@jumping_clock
-async def test_a_missing_key_of_the_callers_own_is_told_at_once_and_nobody_else_is_called():
-    trial = Trial(reach(SPARK, CallerKey("bring your own")), reach(OWL))
-
-    with pytest.raises(CallerKey):
-        await trial.run()
-
-    assert trial.attempts == [("spark", None, "caller_key")]
-    assert trial.in_flight == 0
-
-
-@jumping_clock
 async def test_after_the_deadline_nobody_else_is_called():
     trial = Trial(reach(SPARK, hangs), reach(OWL), seconds=30.0)
 
@@ -364,7 +335,6 @@ async def test_after_the_deadline_nobody_else_is_called():
     assert trial.in_flight == 0
 
 
-@jumping_clock
 async def test_a_later_target_has_only_what_the_first_left_of_the_time():
     def late(sink):
         asyncio.get_running_loop().call_later(20, BROKEN, sink)
@@ -381,7 +351,6 @@ async def test_a_later_target_has_only_what_the_first_left_of_the_time():
 @pytest.mark.parametrize(
     ("reason", "error"), [(CancelReason.CALLER_LEFT, asyncio.CancelledError), (CancelReason.STOPPING, Unavailable)]
 )
-@jumping_clock
 async def test_a_request_that_is_cut_off_is_tried_nowhere_else(reason, error):
     trial = Trial(reach(SPARK, hangs), reach(OWL))
     task = trial.begin()
@@ -396,7 +365,6 @@ async def test_a_request_that_is_cut_off_is_tried_nowhere_else(reason, error):
     assert trial.in_flight == 0
 
 
-@jumping_clock
 async def test_what_a_request_would_lose_is_told_without_calling_anyone():
     talks = make_target("sage", Tier.DEEP, speaks=frozenset({Dialect.MESSAGES}))
     trial = Trial(reach(SPARK), reach(talks))
@@ -408,7 +376,6 @@ async def test_what_a_request_would_lose_is_told_without_calling_anyone():
     assert trial.facts == []
 
 
-@jumping_clock
 async def test_the_adapters_of_all_targets_are_listed():
     trial = Trial(reach(SPARK), reach(OWL))
 
@@ -430,7 +397,6 @@ async def run_all(trials):
     return await asyncio.gather(*(trial.begin() for trial in trials), return_exceptions=True)
 
 
-@jumping_clock
 async def test_those_beyond_the_budget_wait_for_the_first_answer_of_the_other_tier_and_then_all_go_there():
     spark, sage = reach(SPARK, BROKEN), reach(SAGE, later(5.0, answers()))
     trials = crowd(40, spark, sage)
@@ -445,7 +411,6 @@ async def test_those_beyond_the_budget_wait_for_the_first_answer_of_the_other_ti
     assert seconds_passed() == 10.0
 
 
-@jumping_clock
 async def test_those_that_wait_fail_when_all_that_went_before_them_failed():
     spark, sage = reach(SPARK, BROKEN), reach(SAGE, later(5.0, BROKEN))
 
@@ -457,7 +422,6 @@ async def test_those_that_wait_fail_when_all_that_went_before_them_failed():
     assert seconds_passed() == 5.0
 
 
-@jumping_clock
 async def test_those_that_wait_do_so_until_their_deadline_at_most():
     spark, sage = reach(SPARK, BROKEN), reach(SAGE, hangs)
 
@@ -471,7 +435,6 @@ async def test_those_that_wait_do_so_until_their_deadline_at_most():
 @pytest.mark.parametrize(
     ("reason", "kind"), [(CancelReason.STOPPING, Unavailable), (CancelReason.CALLER_LEFT, asyncio.CancelledError)]
 )
-@jumping_clock
 async def test_one_that_waits_can_be_cancelled_and_is_told_why(reason, kind):
     trials = crowd(40, reach(SPARK, BROKEN), reach(SAGE, later(5.0, answers())))
     tasks = [trial.begin() for trial in trials]
@@ -484,7 +447,6 @@ async def test_one_that_waits_can_be_cancelled_and_is_told_why(reason, kind):
     assert {ending.outcome for ending in ended[:-1]} == {Outcome.SERVED}
 
 
-@jumping_clock
 async def test_those_that_wait_go_on_when_all_that_went_before_them_were_left_by_their_callers():
     spark, sage = reach(SPARK, BROKEN), reach(SAGE, *[hangs] * 8, later(1.0, answers()))
     trials = crowd(40, spark, sage)
@@ -503,7 +465,6 @@ async def test_those_that_wait_go_on_when_all_that_went_before_them_were_left_by
     assert seconds_passed() <= 3.0
 
 
-@jumping_clock
 async def test_where_both_fast_targets_fail_the_waiting_reach_deep():
     spark, owl, sage = reach(SPARK, BROKEN), reach(OWL, later(1.0, BROKEN)), reach(SAGE, later(1.0, answers()))
 
@@ -514,48 +475,6 @@ async def test_where_both_fast_targets_fail_the_waiting_reach_deep():
     assert len(sage.adapter.opened) == 40
 
 
-def cut_stream(sink):
-    sink.start(200, (("content-type", "text/event-stream"),))
-    sink.write(chat_frame("a"))
-    sink.fail(UpstreamUnreachable("spark", "gone"))
-
-
-SCRIPTS = some.sampled_from([BROKEN, BUSY, BLAMED, streams(), cut_stream, streams(b": wait\n\n"), hangs])
-PLAYS = some.lists(some.tuples(some.floats(0, 20), SCRIPTS), min_size=1, max_size=12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(PLAYS, PLAYS, PLAYS, some.integers(1, 60), some.floats(0.5, 60))
-def test_in_any_history_no_target_is_called_after_a_byte_nor_after_the_deadline_nor_beyond_the_budget(
-    fast, other, deep, count, seconds
-):
-    @jumping_clock
-    async def run() -> None:
-        reached = [
-            reach(target, *(later(*play) for play in plays)) for target, plays in ((SPARK, fast), (OWL, other), (SAGE, deep))
-        ]
-        live = LiveStatistics()
-        view = ask(stream=True)
-        trials = [
-            Trial(*reached, view=view, spill=("sage",), live=live, name=f"req_{number}", seconds=seconds)
-            for number in range(count)
-        ]
-        await run_all(trials)
-
-        for trial in trials:
-            names = names_of(trial.exchange.journal)
-            assert "FirstByte" not in names or "AttemptOpened" not in names[names.index("FirstByte") :]
-            assert all(opened.at < trial.exchange.deadline.at for opened in trial.opened)
-            assert seconds_passed() <= trial.exchange.deadline.at + 0.001
-        served = sum("FirstByte" in names_of(trial.exchange.journal) for trial in trials)
-        calls = sum(len(each.adapter.opened) for each in reached)
-        if not served and seconds < 10:  # nothing proven, and no unit came back
-            blamed = sum(attempt[1] == 400 for trial in trials for attempt in trial.attempts)
-            assert calls <= count + max(3, count // 5) + 2 + blamed
-
-    run()
-
-
 LIMITED = make_target(quota=Quota(requests_per_minute=1))
 
 
@@ -563,7 +482,6 @@ def used(live, target=LIMITED):
     return live.queues.queue_of(target, ask()).meter
 
 
-@jumping_clock
 async def test_a_target_at_its_quota_is_waited_for_and_the_slot_comes_back():
     live = LiveStatistics()
     first, second = (Trial(reach(LIMITED), live=live) for _ in range(2))
@@ -577,7 +495,6 @@ async def test_a_target_at_its_quota_is_waited_for_and_the_slot_comes_back():
 
 
 @pytest.mark.parametrize("script", [BROKEN, BUSY, fails(UpstreamUnreachable("spark", "no line"))])
-@jumping_clock
 async def test_a_slot_comes_back_however_an_attempt_fails(script):
     trial = Trial(reach(LIMITED, script), reach(SAGE), spill=["sage"])
 
@@ -586,7 +503,6 @@ async def test_a_slot_comes_back_however_an_attempt_fails(script):
     assert (used(trial.live).requests, used(trial.live).in_flight) == (1, 0)
 
 
-@jumping_clock
 async def test_a_slot_comes_back_when_the_caller_leaves_in_the_middle():
     trial = Trial(reach(LIMITED, hangs))
     task = trial.begin()
@@ -598,7 +514,6 @@ async def test_a_slot_comes_back_when_the_caller_leaves_in_the_middle():
     assert (used(trial.live).requests, used(trial.live).in_flight) == (1, 0)
 
 
-@jumping_clock
 async def test_what_a_target_could_only_misunderstand_takes_nothing_of_its_quota():
     view = make_view({"input": "x", "previous_response_id": "resp_1"}, Dialect.RESPONSES)
     trial = Trial(reach(LIMITED), view=view)
@@ -609,7 +524,6 @@ async def test_what_a_target_could_only_misunderstand_takes_nothing_of_its_quota
     assert (used(trial.live).requests, used(trial.live).in_flight) == (0, 0)
 
 
-@jumping_clock
 async def test_from_a_full_quota_a_request_goes_on_at_once_and_no_failure_is_counted():
     live, target = LiveStatistics(), make_target(quota=Quota(requests_per_minute=1, max_wait_seconds=5))
     await Trial(reach(target), live=live).run()
@@ -624,7 +538,6 @@ async def test_from_a_full_quota_a_request_goes_on_at_once_and_no_failure_is_cou
     assert live.allowance([target], "spark", 0.0).standing("spark") is Track.PROVEN
 
 
-@jumping_clock
 async def test_a_second_attempt_waits_for_the_quota_too():
     trial = Trial(reach(LIMITED, BROKEN, answers()))
 
@@ -635,7 +548,6 @@ async def test_a_second_attempt_waits_for_the_quota_too():
     assert trial.attempts == [("spark", 500, "upstream_refused"), ("spark", 200, None)]
 
 
-@jumping_clock
 async def test_a_request_that_went_elsewhere_for_the_quota_is_owed_and_one_that_would_have_gone_there_anyway_is_not():
     live = LiveStatistics()
     await Trial(reach(LIMITED), live=live).run()
@@ -647,7 +559,6 @@ async def test_a_request_that_went_elsewhere_for_the_quota_is_owed_and_one_that_
     assert live.queues.picture({"spark": LIMITED}, seconds_passed())["spark"]["missed"] == 1
 
 
-@jumping_clock
 async def test_when_a_target_begins_to_rest_those_who_wait_for_its_turn_go_elsewhere():
     live, one_at_once = LiveStatistics(), make_target(quota=Quota(in_flight=1))
     spark, sage = reach(one_at_once, BROKEN), reach(SAGE)
@@ -668,7 +579,6 @@ ENGINE_END = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],
 
 @pytest.mark.parametrize("refusal", [NO_OPTIONS, EXTRA])
 @pytest.mark.parametrize("view", [ask(stream=True), make_view({"input": "x", "stream": True}, Dialect.RESPONSES)])
-@jumping_clock
 async def test_a_target_that_refuses_to_be_asked_for_usage_serves_the_request_without_that(refusal, view):
     spark = reach(SPARK, refusal, streams())
     trial = Trial(spark, reach(OWL), view=view)
@@ -681,7 +591,6 @@ async def test_a_target_that_refuses_to_be_asked_for_usage_serves_the_request_wi
     assert "stream_options" not in spark.adapter.bodies[-1]
 
 
-@jumping_clock
 async def test_a_request_that_was_under_way_when_another_found_it_out_is_sent_again_too():
     spark = reach(SPARK, NO_OPTIONS, NO_OPTIONS, streams())
     trials = [Trial(spark, view=ask(stream=True), name=f"req_{number}") for number in range(2)]
@@ -691,7 +600,6 @@ async def test_a_request_that_was_under_way_when_another_found_it_out_is_sent_ag
     assert endings == [Ending(Outcome.SERVED, 200)] * 2
 
 
-@jumping_clock
 async def test_a_caller_whose_own_options_are_refused_is_told_so():
     spark = reach(SPARK, NO_OPTIONS)
     trial = Trial(spark, view=ask(stream=True, stream_options={"include_usage": True}))
@@ -702,7 +610,6 @@ async def test_a_caller_whose_own_options_are_refused_is_told_so():
     assert len(spark.adapter.opened) == 1
 
 
-@jumping_clock
 async def test_a_target_that_goes_on_refusing_is_asked_no_third_time():
     spark = reach(SPARK, NO_OPTIONS)
 
@@ -712,7 +619,6 @@ async def test_a_target_that_goes_on_refusing_is_asked_no_third_time():
     assert len(spark.adapter.opened) == 2
 
 
-@jumping_clock
 async def test_a_refusal_that_only_quotes_the_request_does_not_end_the_question_for_others():
     """vLLM quotes the whole body where a field of it is wrong, and with that the question for usage."""
     spark = reach(
@@ -726,7 +632,6 @@ async def test_a_refusal_that_only_quotes_the_request_does_not_end_the_question_
     assert [("stream_options" in body) for body in spark.adapter.bodies] == [True, False, True]
 
 
-@jumping_clock
 async def test_the_stream_of_an_engine_that_tells_unasked_is_left_as_it_is_from_the_second_on():
     spark = reach(SPARK, streams(chat_frame("a"), ENGINE_END, b"data: [DONE]\n\n"))
     first, second = Trial(spark, view=ask(stream=True)), Trial(spark, view=ask(stream=True))

@@ -3,6 +3,7 @@
 import asyncio
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
@@ -16,6 +17,8 @@ from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import EVENTS, answers, fails, hangs, reach, streams
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, chat_frame
 from tests.tools.values import make_target
+
+pytestmark = pytest.mark.jumping_clock
 
 TARGETS = (make_target("spark"), make_target("owl"), make_target("sage", Tier.DEEP))
 DEADLINE_SECONDS = 40.0
@@ -167,7 +170,6 @@ def test_in_any_history_every_request_ends_in_time_and_nothing_is_retried_after_
     run()
 
 
-@jumping_clock
 async def test_refusals_that_blame_the_request_do_not_overdraw_the_budget_of_second_attempts():
     _, walks = await play(
         ([(0.0, answers({"error": {}}, 401))], [(0.0, answers({"error": {}}, 401))], [(0.0, answers({"error": {}}, 400))]),
@@ -177,7 +179,6 @@ async def test_refusals_that_blame_the_request_do_not_overdraw_the_budget_of_sec
     assert [walk.sink.status for walk in walks] == [400] * 4
 
 
-@jumping_clock
 async def test_where_all_targets_are_closed_by_a_wrong_time_one_request_a_minute_finds_out():
     is_wrong = True
 

@@ -6,7 +6,8 @@ import pytest
 
 from router.contract.words import Dialect
 from router.dispatch.opening import MAX_HELD_BYTES, MAX_HELD_EVENTS, MAX_HELD_SECONDS, Opening, begins_well, whole_frames
-from tests.tools.loop_clock import jumping_clock
+
+pytestmark = pytest.mark.jumping_clock
 
 COMMENT = b": OPENROUTER PROCESSING\n\n"
 TOKEN = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
@@ -144,7 +145,6 @@ async def test_a_first_event_that_comes_byte_by_byte_is_passed_on_when_it_is_who
     assert held.add(TOKEN[-1:]).passed == [TOKEN]
 
 
-@jumping_clock
 async def test_nothing_is_held_for_longer_than_its_time():
     held = Held().add(COMMENT)
 
@@ -171,7 +171,6 @@ async def test_a_last_event_that_nobody_ended_is_one_when_the_stream_is_over():
     assert (empty.passed, empty.refused) == ([], [])
 
 
-@jumping_clock
 async def test_when_nobody_waits_any_more_nothing_is_passed_on():
     held = Held().add(COMMENT)
     held.finished.cancel()

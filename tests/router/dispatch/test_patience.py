@@ -12,6 +12,8 @@ from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import hangs, reach, streams
 from tests.tools.values import make_target
 
+pytestmark = pytest.mark.jumping_clock
+
 
 def late(seconds, *pieces):
     """A stream that begins after a while."""
@@ -38,7 +40,6 @@ def outcome(walked):
     return walked.headers["x-tandem-target"], round(seconds_passed(), 1)
 
 
-@jumping_clock
 async def test_a_call_that_has_not_begun_within_the_longest_wait_is_closed_and_another_target_serves():
     spark, sage = targets()
     walked = await walk(spark, sage)
@@ -49,34 +50,28 @@ async def test_a_call_that_has_not_begun_within_the_longest_wait_is_closed_and_a
     assert spark.adapter.calls[0].is_cancelled
 
 
-@jumping_clock
 async def test_a_call_that_begins_in_time_stays():
     assert outcome(await walk(*targets(late(1.9)))) == ("spark", 1.9)
 
 
-@jumping_clock
 async def test_without_a_longest_wait_it_is_waited_for():
     assert outcome(await walk(*targets(max_wait=None))) == ("spark", 8.0)
 
 
-@jumping_clock
 async def test_who_asked_for_fast_waits_for_it():
     assert outcome(await walk(*targets(), headers={"x-tandem-tier": "fast"})) == ("spark", 8.0)
 
 
-@jumping_clock
 async def test_the_callers_own_longest_wait_counts_before_that_of_the_config():
     assert outcome(await walk(*targets(), headers={"x-tandem-max-wait": "1"})) == ("sage", 1.0)
 
 
-@jumping_clock
 async def test_a_target_that_usually_takes_longer_is_given_twice_its_time():
     slow = make_target().typical._replace(ttft_seconds=3.0)
 
     assert outcome(await walk(*targets(late(5.0), typical=slow))) == ("spark", 5.0)
 
 
-@jumping_clock
 async def test_an_answer_in_one_piece_is_waited_for():
     spark, sage = targets(late(8.0))
     walked = Walk(make_house(spark, sage, base_rate=0.01))
@@ -87,7 +82,6 @@ async def test_an_answer_in_one_piece_is_waited_for():
     await asyncio.wait((walked.task,))
 
 
-@jumping_clock
 async def test_it_stays_where_it_is_while_nobody_would_begin_sooner():
     spark, sage = targets(late(8.0), hangs)
     house = make_house(spark, sage, base_rate=0.01)
@@ -101,7 +95,6 @@ async def test_it_stays_where_it_is_while_nobody_would_begin_sooner():
     await asyncio.wait((stuck.task,))
 
 
-@jumping_clock
 async def test_it_stays_where_it_is_once_the_others_quota_has_no_room():
     spark = reach(make_target(quota=Quota(max_wait_seconds=2.0)), late(8.0))
     sage = reach(make_target("sage", Tier.DEEP, quota=Quota(requests_per_minute=1, max_wait_seconds=5.0)), streams())
@@ -128,7 +121,6 @@ def test_what_waits_at_deep_goes_to_fast_only_where_its_caller_said_how_long_it_
     run()
 
 
-@jumping_clock
 async def test_a_move_is_no_failure_of_the_target():
     spark, sage = targets()
     house = make_house(spark, sage, base_rate=0.01)
@@ -141,7 +133,6 @@ async def test_a_move_is_no_failure_of_the_target():
     assert not house.state.live.statuses(house.plan.targets, seconds_passed())["spark"].is_resting
 
 
-@jumping_clock
 async def test_where_deep_fails_too_the_caller_is_told_of_both():
     spark, sage = targets(deep=lambda sink: (sink.start(500, ()), sink.end()))
     walked = await walk(spark, sage)

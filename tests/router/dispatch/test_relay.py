@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from router.contract.errors import UpstreamCut
 from router.contract.facts import FirstByte, FirstToken
 from router.contract.words import Dialect
@@ -21,8 +23,12 @@ class Watching:
         return {self.kind: lambda exchange, fact: self.seen.append(list(self.caller.written))}
 
 
-async def test_that_an_answer_has_begun_is_noted_right_after_its_first_bytes():
-    caller = Caller()
+@pytest.fixture
+def caller():
+    return Caller()
+
+
+async def test_that_an_answer_has_begun_is_noted_right_after_its_first_bytes(caller):
     watching = Watching(caller, FirstByte)
     relay = headed(caller, watching)
     assert watching.seen == []
@@ -32,8 +38,7 @@ async def test_that_an_answer_has_begun_is_noted_right_after_its_first_bytes():
     assert watching.seen == [[FRAME]]
 
 
-async def test_the_first_token_is_noted_once_and_not_for_the_frame_that_opens_the_stream():
-    caller = Caller()
+async def test_the_first_token_is_noted_once_and_not_for_the_frame_that_opens_the_stream(caller):
     watching = Watching(caller, FirstToken)
     relay = headed(caller, watching)
     opening = b'data: {"choices":[]}\n\n'
@@ -57,7 +62,7 @@ async def test_the_targets_key_never_leaves_in_a_whole_answer():
     relay.end()
 
     assert await relay.finished is None
-    assert b"".join(caller.written) == b'{"choices":[{"message":{"content":"***"}}]}'
+    assert caller.body == b'{"choices":[{"message":{"content":"***"}}]}'
     assert dict(caller.headers)["content-length"] == str(len(caller.written[0]))
     assert KEY not in str(caller.headers)
 
@@ -74,8 +79,7 @@ async def test_the_targets_key_never_leaves_in_a_refusal_or_in_the_words_for_one
     assert KEY not in (await odd.finished).message
 
 
-async def test_an_error_as_the_first_event_leaves_the_caller_untouched():
-    caller = Caller()
+async def test_an_error_as_the_first_event_leaves_the_caller_untouched(caller):
     relay = headed(caller)
     relay.write(b": wait\n\n")
     relay.write(b'data: {"error":{"message":"no","code":429}}\n\n')
@@ -84,8 +88,7 @@ async def test_an_error_as_the_first_event_leaves_the_caller_untouched():
     assert (error.status, relay.status, relay.has_reached_caller, caller.written) == (429, 429, False, [])
 
 
-async def test_a_stream_of_comments_that_is_cut_leaves_the_caller_untouched():
-    caller = Caller()
+async def test_a_stream_of_comments_that_is_cut_leaves_the_caller_untouched(caller):
     relay = headed(caller)
     relay.write(b": wait\n\n")
     relay.end()
@@ -95,8 +98,7 @@ async def test_a_stream_of_comments_that_is_cut_leaves_the_caller_untouched():
 
 
 @jumping_clock
-async def test_comments_of_a_slow_host_are_passed_on_in_time():
-    caller = Caller()
+async def test_comments_of_a_slow_host_are_passed_on_in_time(caller):
     relay = headed(caller)
     relay.write(b": wait\n\n")
 
@@ -154,8 +156,7 @@ async def test_of_a_last_chunk_with_usage_that_nobody_ended_nothing_is_shown():
     assert relay.usage.output_tokens == 7
 
 
-async def test_part_of_a_token_is_passed_on_at_once_where_usage_is_hidden():
-    caller = Caller()
+async def test_part_of_a_token_is_passed_on_at_once_where_usage_is_hidden(caller):
     relay = make_relay(caller)
     relay.hides_usage = True
     relay.start(200, (("content-type", "text/event-stream"),))

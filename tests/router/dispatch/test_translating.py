@@ -15,25 +15,13 @@ from router.dispatch.opening import MAX_HELD_SECONDS
 from router.dispatch.relay import Relay
 from router.dispatch.streaming import HEARTBEAT_SECONDS
 from router.dispatch.translating import TranslatingSink
-from tests.tools.loop_clock import jumping_clock
-from tests.tools.relays import make_relay
+from tests.tools.relays import Caller, make_relay
 from tests.tools.values import make_target, make_view
+
+pytestmark = pytest.mark.jumping_clock
 
 EVENTS = (("content-type", "text/event-stream"),)
 JSON = (("content-type", "application/json"),)
-
-
-class Caller:
-    def __init__(self) -> None:
-        self.written = b""
-
-    def feed_from(self, flow) -> None: ...
-    def start(self, status, headers) -> None: ...
-    def end(self) -> None: ...
-    def fail(self, error) -> None: ...
-
-    def write(self, data: bytes) -> None:
-        self.written += data
 
 
 def bridged(
@@ -90,19 +78,23 @@ async def test_an_answer_that_cannot_be_translated_ends_the_attempt(body):
     assert isinstance(await outcome(relay), UpstreamMalformed)
 
 
-async def test_a_stream_that_was_told_as_failed_is_over_though_its_target_goes_on():
-    caller = Caller()
+@pytest.fixture
+def caller():
+    return Caller()
+
+
+async def test_a_stream_that_was_told_as_failed_is_over_though_its_target_goes_on(caller):
     sink, relay = bridged(caller)
 
     sink.start(200, EVENTS)
     sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
     sink.write(b"data: {no json}\n\n")
-    written = caller.written
+    written = caller.body
     sink.write(frame({"choices": [{"delta": {"content": "b"}}]}))
 
     assert (await outcome(relay)) is relay.ended_in_stream
     assert b"response.failed" in written
-    assert caller.written == written
+    assert caller.body == written
 
 
 async def test_an_answer_larger_than_allowed_ends_the_attempt():
@@ -115,20 +107,18 @@ async def test_an_answer_larger_than_allowed_ends_the_attempt():
     assert isinstance(await outcome(relay), UpstreamMalformed)
 
 
-async def test_a_stream_larger_than_allowed_ends_with_an_error_in_it():
-    caller = Caller()
+async def test_a_stream_larger_than_allowed_ends_with_an_error_in_it(caller):
     sink, relay = bridged(caller, max_bytes=2_000)
     sink.start(200, EVENTS)
     for _ in range(60):
         sink.write(frame({"choices": [{"delta": {"content": "word " * 10}}]}))
 
     assert isinstance(await outcome(relay), UpstreamMalformed)
-    assert b"response.failed" in caller.written
-    assert b"response.completed" not in caller.written
+    assert b"response.failed" in caller.body
+    assert b"response.completed" not in caller.body
 
 
-async def test_the_targets_usage_is_known_though_the_caller_did_not_ask():
-    caller = Caller()
+async def test_the_targets_usage_is_known_though_the_caller_did_not_ask(caller):
     sink, relay = bridged(caller)
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
 
@@ -143,8 +133,7 @@ async def test_the_targets_usage_is_known_though_the_caller_did_not_ask():
     assert (relay.usage.input_tokens, relay.usage.output_tokens, relay.usage.cached_tokens) == (7, 3, 5)
 
 
-async def test_a_cut_is_told_in_the_streams_own_id_and_numbers():
-    caller = Caller()
+async def test_a_cut_is_told_in_the_streams_own_id_and_numbers(caller):
     sink, relay = bridged(caller)
 
     sink.start(200, EVENTS)
@@ -152,14 +141,13 @@ async def test_a_cut_is_told_in_the_streams_own_id_and_numbers():
     sink.end()
 
     assert isinstance(await outcome(relay), UpstreamCut)
-    events = [found.json() for found in split_frames(caller.written)]
+    events = [found.json() for found in split_frames(caller.body)]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert events[-1]["type"] == "response.failed"
     assert events[-1]["response"]["id"] == events[0]["response"]["id"]
 
 
-async def test_a_stream_without_a_content_type_is_one_when_one_was_asked_for():
-    caller = Caller()
+async def test_a_stream_without_a_content_type_is_one_when_one_was_asked_for(caller):
     sink, relay = bridged(caller)
 
     sink.start(200, ())
@@ -167,10 +155,9 @@ async def test_a_stream_without_a_content_type_is_one_when_one_was_asked_for():
     sink.end()
 
     assert await outcome(relay) is None
-    assert b"response.completed" in caller.written
+    assert b"response.completed" in caller.body
 
 
-@jumping_clock
 async def test_a_silent_bridged_responses_stream_repeats_that_it_is_in_progress():
     """Its clients time the events that they parse: a comment is none."""
     caller = Caller()
@@ -179,18 +166,17 @@ async def test_a_silent_bridged_responses_stream_repeats_that_it_is_in_progress(
     sink.start(200, EVENTS)
     sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
     await asyncio.sleep(2.5 * HEARTBEAT_SECONDS)
-    told = caller.written.count(b"event: response.in_progress")
+    told = caller.body.count(b"event: response.in_progress")
     sink.write(frame({"choices": [{"delta": {}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n")
     sink.end()
 
     assert told == 3  # one that opens the stream, and one for each heartbeat
     assert await outcome(relay) is None
-    numbers = [found.json()["sequence_number"] for found in split_frames(caller.written)]
+    numbers = [found.json()["sequence_number"] for found in split_frames(caller.body)]
     assert numbers == list(range(len(numbers)))
 
 
-async def test_an_error_as_the_first_event_is_a_refusal_in_the_callers_dialect_and_nothing_reaches_the_caller():
-    caller = Caller()
+async def test_an_error_as_the_first_event_is_a_refusal_in_the_callers_dialect_and_nothing_reaches_the_caller(caller):
     sink, relay = bridged(caller)
     sink.start(200, EVENTS)
     sink.write(b": wait\n\n")
@@ -199,28 +185,25 @@ async def test_an_error_as_the_first_event_is_a_refusal_in_the_callers_dialect_a
     sink.end()
 
     error = await outcome(relay)
-    assert (error.status, caller.written, relay.has_reached_caller) == (400, b"", False)
+    assert (error.status, caller.body, relay.has_reached_caller) == (400, b"", False)
     assert json.loads(error.body)["error"]["message"] == "the prompt is odd"
 
 
-@jumping_clock
-async def test_over_a_bridge_a_host_that_only_comments_is_known_to_live():
-    caller = Caller()
+async def test_over_a_bridge_a_host_that_only_comments_is_known_to_live(caller):
     sink, relay = bridged(caller)
     sink.start(200, EVENTS)
     sink.write(b": wait\n\n")
     await asyncio.sleep(MAX_HELD_SECONDS + 0.1)
-    assert caller.written == b": heartbeat\n\n"
+    assert caller.body == b": heartbeat\n\n"
 
     sink.write(frame({"choices": [{"delta": {"content": "a"}}]}))
     sink.write(frame({"choices": [{"delta": {}, "finish_reason": "stop"}]}) + b"data: [DONE]\n\n")
     sink.end()
 
     assert await outcome(relay) is None
-    assert b"response.completed" in caller.written
+    assert b"response.completed" in caller.body
 
 
-@jumping_clock
 async def test_over_a_bridge_comments_are_no_progress():
     sink, relay = bridged(Caller(), timeouts=Timeouts(5, 40, 40))
     sink.start(200, EVENTS)

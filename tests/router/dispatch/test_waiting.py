@@ -26,6 +26,8 @@ from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target, make_view
 
+pytestmark = pytest.mark.jumping_clock
+
 SPARK = make_target()
 STREAM, WHOLE = ask("fix it", stream=True), ask("fix it")
 HEAD = (("x-tandem-tier", "fast"), ("x-tandem-target", "spark"), ("content-type", "text/event-stream"))
@@ -47,7 +49,6 @@ class Waiting:
         return [type(fact) for fact in self.exchange.journal]
 
 
-@jumping_clock
 async def test_a_turn_comes_when_there_is_room_and_the_wait_is_noted():
     waiting = Waiting(WHOLE)
 
@@ -60,7 +61,6 @@ async def test_a_turn_comes_when_there_is_room_and_the_wait_is_noted():
     assert waiting.exchange.first_call_at() == queued.at == 0.0
 
 
-@jumping_clock
 async def test_with_room_nothing_is_noted_and_nobody_is_told_anything():
     waiting = Waiting(requests_per_minute=2)
 
@@ -70,7 +70,6 @@ async def test_with_room_nothing_is_noted_and_nobody_is_told_anything():
 
 
 @pytest.mark.parametrize("more", [{"max_wait_seconds": 5}, {"seconds": 5.0}, {"worth": 5.0}])
-@jumping_clock
 async def test_a_wait_that_is_too_long_is_refused_at_once_with_its_length(more):
     waiting = Waiting(**more)
 
@@ -82,7 +81,6 @@ async def test_a_wait_that_is_too_long_is_refused_at_once_with_its_length(more):
     assert (waiting.queue.length, waiting.facts()) == (0, [])
 
 
-@jumping_clock
 async def test_a_caller_bounds_its_wait_by_a_header():
     waiting = Waiting(ask("fix it", headers={"x-tandem-max-wait": "3"}))
 
@@ -90,7 +88,6 @@ async def test_a_caller_bounds_its_wait_by_a_header():
         await waiting.turn
 
 
-@jumping_clock
 async def test_a_turn_that_does_not_come_in_time_is_given_up():
     waiting = Waiting(seconds=WINDOW_SECONDS + 5)
     await asyncio.sleep(1)
@@ -104,9 +101,12 @@ async def test_a_turn_that_does_not_come_in_time_is_given_up():
     assert seconds_passed() < 3  # it was to be seen
 
 
-@jumping_clock
-async def test_a_caller_who_leaves_leaves_the_queue():
-    waiting = Waiting()
+@pytest.fixture
+async def waiting():
+    return Waiting()
+
+
+async def test_a_caller_who_leaves_leaves_the_queue(waiting):
     await asyncio.sleep(1)
 
     waiting.turn.cancel()
@@ -117,9 +117,7 @@ async def test_a_caller_who_leaves_leaves_the_queue():
 
 
 @pytest.mark.parametrize(("reason", "error"), [(CancelReason.STOPPING, Unavailable), (CancelReason.SUPERSEDED, Superseded)])
-@jumping_clock
-async def test_a_caller_who_is_still_there_is_told_why_the_wait_ends(reason, error):
-    waiting = Waiting()
+async def test_a_caller_who_is_still_there_is_told_why_the_wait_ends(waiting, reason, error):
     await asyncio.sleep(1)
     waiting.exchange.cancelled = reason
 
@@ -130,9 +128,7 @@ async def test_a_caller_who_is_still_there_is_told_why_the_wait_ends(reason, err
     assert waiting.queue.length == 0
 
 
-@jumping_clock
-async def test_a_stream_that_waits_gets_its_head_and_is_then_told_every_ten_seconds():
-    waiting = Waiting()
+async def test_a_stream_that_waits_gets_its_head_and_is_then_told_every_ten_seconds(waiting):
     await asyncio.sleep(9.9)
     assert waiting.caller.told == []
 
@@ -153,7 +149,6 @@ async def test_a_stream_that_waits_gets_its_head_and_is_then_told_every_ten_seco
     waiting.sink.close()
 
 
-@jumping_clock
 async def test_an_answer_in_one_piece_gets_no_heartbeat():
     waiting = Waiting(WHOLE)
 
@@ -162,9 +157,7 @@ async def test_an_answer_in_one_piece_gets_no_heartbeat():
     assert waiting.caller.told == []
 
 
-@jumping_clock
-async def test_who_serves_is_told_as_a_fact_once_the_head_is_out():
-    waiting = Waiting()
+async def test_who_serves_is_told_as_a_fact_once_the_head_is_out(waiting):
     await waiting.turn
     sink = waiting.sink
 
@@ -177,7 +170,6 @@ async def test_who_serves_is_told_as_a_fact_once_the_head_is_out():
     assert [word for word in waiting.caller.words if word != "tell"] == ["start", "write", "end"]
 
 
-@jumping_clock
 async def test_before_that_the_head_is_the_targets_own():
     waiting = Waiting(requests_per_minute=2)
 
@@ -188,9 +180,7 @@ async def test_before_that_the_head_is_the_targets_own():
     assert waiting.caller.body == b""
 
 
-@jumping_clock
-async def test_while_a_target_is_called_only_a_stream_that_has_its_head_gets_heartbeats():
-    waiting = Waiting()
+async def test_while_a_target_is_called_only_a_stream_that_has_its_head_gets_heartbeats(waiting):
     await asyncio.sleep(9)
     waiting.queue.follow(Quota())
     await waiting.turn
@@ -211,9 +201,7 @@ async def test_while_a_target_is_called_only_a_stream_that_has_its_head_gets_hea
     ("error", "outcome"),
     [(TiersBusy("all busy"), Outcome.FAILED), (Superseded("newer"), Outcome.SUPERSEDED)],
 )
-@jumping_clock
-async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(error, outcome):
-    waiting = Waiting()
+async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(waiting, error, outcome):
     await waiting.turn
 
     ending = waiting.sink.break_off(error)
@@ -225,9 +213,7 @@ async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(error, out
     assert waiting.caller.words[-1] == "fail"
 
 
-@jumping_clock
-async def test_a_router_that_stops_cuts_a_waiting_stream_short():
-    waiting = Waiting()
+async def test_a_router_that_stops_cuts_a_waiting_stream_short(waiting):
     await waiting.turn
     waiting.exchange.cancelled = CancelReason.STOPPING
 
@@ -238,7 +224,6 @@ async def test_a_router_that_stops_cuts_a_waiting_stream_short():
 
 
 @pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES])
-@jumping_clock
 async def test_what_a_target_says_against_a_request_is_told_in_its_own_words(dialect):
     bodies = {Dialect.RESPONSES: {"input": "x"}, Dialect.MESSAGES: {"messages": [], "max_tokens": 5}, Dialect.CHAT: {}}
     content = {"messages": [{"role": "user", "content": "x"}]} if dialect is not Dialect.RESPONSES else {}
@@ -287,7 +272,6 @@ def test_titles_and_the_like_are_asked_aside_and_what_nobody_waits_a_slot_for_is
     assert is_side_request(make_decision(turn=Turn(kind, "s", "test", "hello")), view) is is_one
 
 
-@jumping_clock
 async def test_a_side_request_leaves_the_last_slot_free_for_a_moment():
     exchange = await look(live_with(1), TurnKind.SIDE)
 
@@ -307,14 +291,12 @@ def test_nobody_else_waits(most, kind):
     run()
 
 
-@jumping_clock
 async def test_where_the_config_says_how_many_fit_the_queue_lets_the_turn_go_first():
     await look(live_with(1), TurnKind.SIDE, target=make_target(quota=Quota(in_flight=1)))
 
     assert seconds_passed() == 0.0
 
 
-@jumping_clock
 async def test_a_request_goes_elsewhere_once_the_wait_for_a_slot_is_not_worth_it():
     live = live_with(1, 0.0)
     wait = live.of(SPARK).wait_for_slot(0.0)
@@ -324,7 +306,6 @@ async def test_a_request_goes_elsewhere_once_the_wait_for_a_slot_is_not_worth_it
         await look(live, worth=wait - 0.1)
 
 
-@jumping_clock
 async def test_a_caller_who_waits_a_moment_is_told_that_the_router_stops():
     live = live_with(1)
     exchange = make_exchange(live)

@@ -2,8 +2,11 @@
 
 import asyncio
 
+import pytest
+
 from router.responses.kept_answers import KeptAnswer, KeptAnswers
-from tests.tools.loop_clock import jumping_clock
+
+pytestmark = pytest.mark.jumping_clock
 
 
 def answer(name: str = "req_1", body: bytes = b"{}") -> KeptAnswer:
@@ -14,7 +17,6 @@ def clocked(**more) -> KeptAnswers:
     return KeptAnswers(clock=asyncio.get_running_loop().time, **more)
 
 
-@jumping_clock
 async def test_an_answer_is_found_in_its_place_and_nowhere_else():
     kept = clocked()
     kept.keep(b"a", answer())
@@ -23,7 +25,6 @@ async def test_an_answer_is_found_in_its_place_and_nowhere_else():
     assert kept.find(b"b") is None
 
 
-@jumping_clock
 async def test_after_ten_minutes_it_is_gone_though_nobody_asks():
     kept = clocked()
     kept.keep(b"a", answer())
@@ -35,7 +36,6 @@ async def test_after_ten_minutes_it_is_gone_though_nobody_asks():
     assert (kept.find(b"a"), kept.kept_bytes) == (None, 0)
 
 
-@jumping_clock
 async def test_each_answer_has_its_own_ten_minutes():
     kept = clocked()
     kept.keep(b"a", answer())
@@ -49,7 +49,6 @@ async def test_each_answer_has_its_own_ten_minutes():
     assert kept.kept_bytes == 0
 
 
-@jumping_clock
 async def test_the_oldest_make_room():
     kept = clocked(max_bytes=3 * answer(body=b"x" * 1_000).size)
 
@@ -61,7 +60,6 @@ async def test_the_oldest_make_room():
     kept.close()
 
 
-@jumping_clock
 async def test_a_place_holds_one_answer_the_newest():
     kept = clocked()
     kept.keep(b"a", answer("req_1"))
@@ -72,7 +70,6 @@ async def test_a_place_holds_one_answer_the_newest():
     kept.close()
 
 
-@jumping_clock
 async def test_closing_forgets_everything_and_leaves_no_timer():
     kept, loop = clocked(), asyncio.get_running_loop()
     timers, set_timer = [], loop.call_later

@@ -17,8 +17,9 @@ from router.responses.repeats import Repeats
 from router.stores.memory.socket_responses import SocketResponses
 from tests.tools.exchanges import Told
 from tests.tools.houses import arrive
-from tests.tools.loop_clock import jumping_clock
 from tests.tools.sinks import RecordingSink
+
+pytestmark = pytest.mark.jumping_clock
 
 SERVED = Ending(Outcome.SERVED, 200)
 HEADERS = (
@@ -71,9 +72,12 @@ class Road:
         return sink
 
 
-@jumping_clock
-async def test_the_same_request_again_gets_the_same_bytes_and_nobody_is_called():
-    road = Road()
+@pytest.fixture
+async def road():
+    return Road()
+
+
+async def test_the_same_request_again_gets_the_same_bytes_and_nobody_is_called(road):
     first, again = await road.ask(), await road.ask()
 
     assert (road.calls, first.body, again.body) == (1, b"one two", b"one two")
@@ -81,7 +85,6 @@ async def test_the_same_request_again_gets_the_same_bytes_and_nobody_is_called()
     assert first.words == ["feed_from", "start", "write", "end"]
 
 
-@jumping_clock
 async def test_an_answer_that_waited_for_a_quota_comes_again_as_if_it_had_not():
     waited, at_once = Road(waits=True), Road()
     first = await waited.ask()
@@ -93,9 +96,7 @@ async def test_an_answer_that_waited_for_a_quota_comes_again_as_if_it_had_not():
     assert again.headers == expected.headers
 
 
-@jumping_clock
-async def test_it_has_the_headers_of_the_answer_and_its_own_of_the_request():
-    road = Road()
+async def test_it_has_the_headers_of_the_answer_and_its_own_of_the_request(road):
     await road.ask()
     again = await road.ask()
 
@@ -115,9 +116,7 @@ async def test_it_has_the_headers_of_the_answer_and_its_own_of_the_request():
     [{"n": 2}, {"stream": True}, {"dialect": Dialect.RESPONSES}, {"headers": {"x-tandem-tier": "deep"}}],
     ids=["body", "stream", "route", "override"],
 )
-@jumping_clock
-async def test_the_key_of_another_request_is_a_mismatch(more):
-    road = Road()
+async def test_the_key_of_another_request_is_a_mismatch(road, more):
     await road.ask()
 
     with pytest.raises(IdempotencyMismatch) as raised:
@@ -127,9 +126,7 @@ async def test_the_key_of_another_request_is_a_mismatch(more):
     assert road.calls == 1
 
 
-@jumping_clock
-async def test_what_an_sdk_counts_up_by_itself_makes_no_other_request_of_it():
-    road = Road()
+async def test_what_an_sdk_counts_up_by_itself_makes_no_other_request_of_it(road):
     await road.ask(headers={"x-stainless-retry-count": "0"})
     await road.ask(headers={"x-stainless-retry-count": "1"})
 
@@ -146,18 +143,14 @@ async def test_what_an_sdk_counts_up_by_itself_makes_no_other_request_of_it():
     ],
     ids=["caller", "credential", "upstream key", "key"],
 )
-@jumping_clock
-async def test_a_key_is_its_callers_own(more):
-    road = Road()
+async def test_a_key_is_its_callers_own(road, more):
     await road.ask()
     await road.ask(**more)
 
     assert road.calls == 2
 
 
-@jumping_clock
-async def test_one_that_comes_while_the_first_runs_waits_and_gets_its_answer():
-    road = Road()
+async def test_one_that_comes_while_the_first_runs_waits_and_gets_its_answer(road):
     road.go_on.clear()
     asking = [asyncio.get_running_loop().create_task(road.ask()) for _ in range(3)]
     await asyncio.sleep(60)
@@ -171,9 +164,7 @@ async def test_one_that_comes_while_the_first_runs_waits_and_gets_its_answer():
     assert [sink.exchange.last(Replayed) is not None for sink in sinks] == [False, True, True]
 
 
-@jumping_clock
-async def test_one_that_differs_is_refused_while_the_first_runs():
-    road = Road()
+async def test_one_that_differs_is_refused_while_the_first_runs(road):
     road.go_on.clear()
     first = asyncio.get_running_loop().create_task(road.ask())
     await asyncio.sleep(0)
@@ -185,9 +176,7 @@ async def test_one_that_differs_is_refused_while_the_first_runs():
     await first
 
 
-@jumping_clock
-async def test_one_whose_deadline_comes_first_is_told_to_come_again():
-    road = Road()
+async def test_one_whose_deadline_comes_first_is_told_to_come_again(road):
     road.go_on.clear()
     first = asyncio.get_running_loop().create_task(road.ask())
     await asyncio.sleep(0)
@@ -202,7 +191,6 @@ async def test_one_whose_deadline_comes_first_is_told_to_come_again():
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.SERVED])
-@jumping_clock
 async def test_only_what_was_served_is_kept(outcome):
     road = Road(Ending(outcome, 200), SERVED)
     first, second = await road.ask(), await road.ask()
@@ -210,7 +198,6 @@ async def test_only_what_was_served_is_kept(outcome):
     assert (first.ending.outcome, second.ending.outcome, road.calls) == (outcome, Outcome.SERVED, 2)
 
 
-@jumping_clock
 async def test_a_failure_frees_the_key_for_one_of_those_who_wait_and_the_others_wait_for_that():
     road = Road(UpstreamCut("spark", "x"), SERVED)
     road.go_on.clear()
@@ -225,9 +212,7 @@ async def test_a_failure_frees_the_key_for_one_of_those_who_wait_and_the_others_
     assert road.calls == 2
 
 
-@jumping_clock
-async def test_a_caller_who_leaves_frees_the_key():
-    road = Road()
+async def test_a_caller_who_leaves_frees_the_key(road):
     road.go_on.clear()
     first = asyncio.get_running_loop().create_task(road.ask())
     await asyncio.sleep(0)
@@ -239,9 +224,7 @@ async def test_a_caller_who_leaves_frees_the_key():
     assert road.calls == 2
 
 
-@jumping_clock
-async def test_one_who_leaves_while_waiting_disturbs_nobody():
-    road = Road()
+async def test_one_who_leaves_while_waiting_disturbs_nobody(road):
     road.go_on.clear()
     asking = [asyncio.get_running_loop().create_task(road.ask()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -254,7 +237,6 @@ async def test_one_who_leaves_while_waiting_disturbs_nobody():
 
 
 @pytest.mark.parametrize(("size", "calls"), [(MAX_ANSWER_BYTES, 1), (MAX_ANSWER_BYTES + 1, 2)], ids=["a MiB", "more"])
-@jumping_clock
 async def test_an_answer_of_more_than_a_mebibyte_is_sent_whole_and_not_kept(size, calls):
     road = Road(pieces=(b"x" * 1_000, b"y" * (size - 1_000)))
     first, second = await road.ask(), await road.ask()
@@ -263,9 +245,7 @@ async def test_an_answer_of_more_than_a_mebibyte_is_sent_whole_and_not_kept(size
     assert road.calls == calls
 
 
-@jumping_clock
-async def test_after_ten_minutes_the_key_is_free():
-    road = Road()
+async def test_after_ten_minutes_the_key_is_free(road):
     await road.ask()
     await asyncio.sleep(601)
     await road.ask(n=2)
@@ -278,9 +258,7 @@ async def test_after_ten_minutes_the_key_is_free():
     [{"operation": Operation.COUNT_TOKENS}, {"operation": Operation.COMPACT}, {"responses": SocketResponses(None)}],
     ids=["count", "compaction", "socket"],
 )
-@jumping_clock
-async def test_only_create_calls_over_http_have_keys(more):
-    road = Road()
+async def test_only_create_calls_over_http_have_keys(road, more):
     await road.ask(**more)
     await road.ask(**more)
 
@@ -288,19 +266,14 @@ async def test_only_create_calls_over_http_have_keys(more):
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9", "a\x7fb"], ids=["empty", "long", "not ASCII", "control"])
-@jumping_clock
-async def test_a_key_that_is_none_is_refused_with_words(key):
-    road = Road()
-
+async def test_a_key_that_is_none_is_refused_with_words(road, key):
     with pytest.raises(BadRequest, match="idempotency-key: send it once, with 1 to 255 printable ASCII characters"):
         await road.ask(key)
 
     assert road.calls == 0
 
 
-@jumping_clock
-async def test_a_large_body_is_compared_off_the_loop_and_all_the_same():
-    road = Road()
+async def test_a_large_body_is_compared_off_the_loop_and_all_the_same(road):
     large = b'{"model": "auto", "messages": [{"role": "user", "content": "%s"}]}' % (b"x" * 600_000)
     await road.ask(raw=large)
     await road.ask(raw=large)
@@ -310,9 +283,7 @@ async def test_a_large_body_is_compared_off_the_loop_and_all_the_same():
     assert road.calls == 1
 
 
-@jumping_clock
-async def test_nothing_is_left_of_a_key_but_its_answer():
-    road = Road()
+async def test_nothing_is_left_of_a_key_but_its_answer(road):
     await road.ask()
 
     assert road.repeats._running == {}

@@ -28,9 +28,13 @@ async def test_what_is_warm_cools_when_its_minutes_are_over():
     assert (await look(memory, view)).position.warm == {}
 
 
+@pytest.fixture
+def memory():
+    return SessionMemory(NoSessions())
+
+
 @pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.SERVED])
-async def test_an_answer_that_was_not_served_in_full_leaves_nothing_warm(outcome):
-    memory = SessionMemory(NoSessions())
+async def test_an_answer_that_was_not_served_in_full_leaves_nothing_warm(memory, outcome):
     view = chat("hello", prompt_cache_key="s")
     exchange = answer(memory, await look(memory, view), view, read_turn(view), Tier.DEEP, TARGETS["sage"])
 
@@ -41,8 +45,7 @@ async def test_an_answer_that_was_not_served_in_full_leaves_nothing_warm(outcome
 
 
 @pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.PREWARM, TurnKind.COMPACTION])
-async def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(kind):
-    memory = SessionMemory(NoSessions())
+async def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(memory, kind):
     view = chat("hello", prompt_cache_key="s")
     await step(memory, view, Tier.DEEP)
     aside = replace(read_turn(view), kind=kind)
@@ -63,8 +66,7 @@ def claude(*messages: dict):
     return make_view({"max_tokens": 9, "messages": said}, Dialect.MESSAGES, {"x-claude-code-session-id": "s"})
 
 
-async def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs():
-    memory = SessionMemory(NoSessions())
+async def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs(memory):
     begin = make_view(
         {"max_tokens": 9, "messages": [{"role": "user", "content": "begin"}]},
         Dialect.MESSAGES,
@@ -78,14 +80,11 @@ async def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs():
     assert list(origins.values()) == ["sage", "spark"]
 
 
-async def test_state_that_was_there_before_anyone_remembered_has_no_maker():
-    memory = SessionMemory(NoSessions())
-
+async def test_state_that_was_there_before_anyone_remembered_has_no_maker(memory):
     assert (await look(memory, claude(thinking("unknown")))).origins == {}
 
 
-async def test_an_answer_that_only_began_already_owns_what_comes_back():
-    memory = SessionMemory(NoSessions())
+async def test_an_answer_that_only_began_already_owns_what_comes_back(memory):
     user = {"role": "user", "content": "begin"}
     headers = {"x-claude-code-session-id": "s"}
     await step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers), Tier.FAST)
@@ -100,8 +99,7 @@ async def test_an_answer_that_only_began_already_owns_what_comes_back():
     assert list(origins.values()) == ["spark", "sage"]
 
 
-async def test_a_piece_that_was_refused_is_kept_from_that_target_alone():
-    memory = SessionMemory(NoSessions())
+async def test_a_piece_that_was_refused_is_kept_from_that_target_alone(memory):
     view = claude(thinking("old"))
     snapshot = await step(memory, view)
     under_way(memory, snapshot, view, read_turn(view), Tier.FAST).note(StateRefused(TARGETS["spark"], ("piece",)))
@@ -112,27 +110,13 @@ async def test_a_piece_that_was_refused_is_kept_from_that_target_alone():
     assert not is_foreign(origins["piece"], "sage")
 
 
-@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.SERVED])
-async def test_an_answer_that_was_not_served_whole_makes_nothing_warm(outcome):
-    memory = SessionMemory(NoSessions())
-    view = chat("hello", prompt_cache_key="s")
-    turn = read_turn(view)
-    begun = answer(memory, await memory.recall(view, turn), view, turn, Tier.DEEP, TARGETS["sage"])
-
-    finish(begun, TARGETS["sage"], 50_000, outcome)
-
-    assert (await look(memory, view)).position.warm == {}
-
-
-async def test_a_conversation_that_became_shorter_has_nothing_warm():
-    memory = SessionMemory(NoSessions())
+async def test_a_conversation_that_became_shorter_has_nothing_warm(memory):
     await step(memory, chat("a", "b", "c", prompt_cache_key="s"), tokens=90_000)
 
     assert (await look(memory, chat("summary", prompt_cache_key="s"))).position.warm == {}
 
 
-async def test_a_subagent_has_a_memory_of_its_own():
-    memory = SessionMemory(NoSessions())
+async def test_a_subagent_has_a_memory_of_its_own(memory):
     headers = {"user-agent": "claude-cli/2", "x-claude-code-session-id": "s", "x-claude-code-agent-id": "a1"}
     use = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]}
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}
@@ -146,8 +130,7 @@ async def test_a_subagent_has_a_memory_of_its_own():
     assert (place.tier, place.is_running) == (Tier.DEEP, True)
 
 
-async def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one():
-    memory = SessionMemory(NoSessions())
+async def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one(memory):
     view = chat("one", "x", "two", prompt_cache_key="s")
     old = InBand(Tier.FAST, 0, is_newest=False, mark="old")
     await step(memory, replace(view, overrides=Overrides(tier=Tier.DEEP, for_session=True, line=old)))
@@ -160,16 +143,14 @@ async def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_new
     assert (newer.heeds_line, newer.override) == (True, None)
 
 
-async def test_a_guessed_session_is_never_set_by_a_line():
-    memory = SessionMemory(NoSessions())
+async def test_a_guessed_session_is_never_set_by_a_line(memory):
     await step(memory, replace(chat("hello"), overrides=Overrides(line=InBand(Tier.DEEP, mark="m"))))
 
     assert (await look(memory, chat("hello"))).override is None
     assert (await look(memory, chat("hello", "hi", "do it"))).override is None
 
 
-async def test_a_line_outlives_the_history_that_a_named_session_shortens():
-    memory = SessionMemory(NoSessions())
+async def test_a_line_outlives_the_history_that_a_named_session_shortens(memory):
     line = InBand(Tier.DEEP, 2, mark="m")
     await step(memory, replace(chat("a", "b", "c", prompt_cache_key="s"), overrides=Overrides(line=line)))
 
@@ -179,9 +160,7 @@ async def test_a_line_outlives_the_history_that_a_named_session_shortens():
     assert (newer.override, newer.heeds_line) == (None, True)
 
 
-async def test_a_line_that_is_edited_away_counts_no_more_in_a_named_session_even_when_that_is_shortened_later():
-    memory = SessionMemory(NoSessions())
-
+async def test_a_line_that_is_edited_away_counts_no_more_in_a_named_session_even_when_that_is_shortened_later(memory):
     def said(*texts, line=None):
         return replace(chat(*texts, prompt_cache_key="s"), overrides=Overrides(line=line))
 
@@ -196,8 +175,7 @@ async def test_a_line_that_is_edited_away_counts_no_more_in_a_named_session_even
     assert (await look(memory, said("summary"))).override is Tier.FAST
 
 
-async def test_a_line_that_a_client_cut_out_of_the_middle_of_a_history_still_counts():
-    memory = SessionMemory(NoSessions())
+async def test_a_line_that_a_client_cut_out_of_the_middle_of_a_history_still_counts(memory):
     line = InBand(Tier.DEEP, 2, mark="m")
     await step(memory, replace(chat("a", "b", "c", prompt_cache_key="s"), overrides=Overrides(line=line)), Tier.DEEP)
 
@@ -243,8 +221,7 @@ def side_view():
 
 
 @pytest.mark.parametrize("order", ["title first", "ask first", "title looks, ask answers, title answers"])
-async def test_a_title_request_beside_the_first_ask_leaves_what_either_order_would_leave(order):
-    memory = SessionMemory(NoSessions())
+async def test_a_title_request_beside_the_first_ask_leaves_what_either_order_would_leave(memory, order):
     title, first = side_view(), chat("build the whole thing", prompt_cache_key="s")
     title_turn, ask_turn = read_turn(title), read_turn(first)
     assert title_turn.kind is TurnKind.SIDE
@@ -264,8 +241,7 @@ async def test_a_title_request_beside_the_first_ask_leaves_what_either_order_wou
     assert found.position.warm == {"sage": 900}
 
 
-async def test_two_asks_in_flight_both_keep_what_they_made_warm():
-    memory = SessionMemory(NoSessions())
+async def test_two_asks_in_flight_both_keep_what_they_made_warm(memory):
     view = chat("one", prompt_cache_key="s")
     turn = read_turn(view)
     one, other = await memory.recall(view, turn), await memory.recall(view, turn)
@@ -280,8 +256,7 @@ async def test_two_asks_in_flight_both_keep_what_they_made_warm():
     assert (await memory.recall(view, turn)).position.warm == {"spark": 400, "sage": 500}
 
 
-async def test_a_refused_piece_stays_refused_beside_a_request_that_looked_before():
-    memory = SessionMemory(NoSessions())
+async def test_a_refused_piece_stays_refused_beside_a_request_that_looked_before(memory):
     user = {"role": "user", "content": "begin"}
     headers = {"x-claude-code-session-id": "s"}
     await step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers))

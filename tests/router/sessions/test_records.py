@@ -49,8 +49,12 @@ async def test_a_load_that_is_answered_late_does_not_overwrite_what_another_requ
     assert store.records["a"] == Versioned(bytes([1, 9]), 4), "the step is taken again on what was stored"
 
 
-async def test_steps_are_taken_again_on_a_version_that_another_process_stored():
-    store = SlowSessions()
+@pytest.fixture
+def store():
+    return SlowSessions()
+
+
+async def test_steps_are_taken_again_on_a_version_that_another_process_stored(store):
     one, other = numbers(store), numbers(store)
     await asyncio.gather(one.load("a"), other.load("a"))
     for number in range(20):
@@ -75,8 +79,7 @@ async def test_steps_that_are_taken_while_the_record_is_being_stored_are_stored_
     assert store.records["a"] == Versioned(bytes([1, 2]), 2)
 
 
-async def test_changes_that_come_while_the_record_is_being_stored_are_stored_together():
-    store = SlowSessions()
+async def test_changes_that_come_while_the_record_is_being_stored_are_stored_together(store):
     records = numbers(store)
     for number in range(5):
         add(records, "a", number)
@@ -114,8 +117,7 @@ async def test_what_was_being_stored_when_its_task_was_cancelled_is_stored_at_th
     assert store.records["a"].state == bytes([1])
 
 
-async def test_a_record_that_takes_the_slot_of_another_has_nothing_of_it_and_its_version_goes_on():
-    store = SlowSessions()
+async def test_a_record_that_takes_the_slot_of_another_has_nothing_of_it_and_its_version_goes_on(store):
     await save(store, "a", 1.0, bytes([1]))
     records = numbers(store)
     old = await records.load("a")
@@ -128,8 +130,7 @@ async def test_a_record_that_takes_the_slot_of_another_has_nothing_of_it_and_its
     assert store.records["a"] == Versioned(bytes([4, 5, 6]), 2)
 
 
-async def test_a_step_that_changes_nothing_is_not_stored():
-    store = SlowSessions()
+async def test_a_step_that_changes_nothing_is_not_stored(store):
     records = numbers(store)
     records.update("a", lambda held: held, ())
     records.store("a", 1.0)
@@ -140,8 +141,7 @@ async def test_a_step_that_changes_nothing_is_not_stored():
     assert store.records == {}
 
 
-async def test_the_longest_unused_is_let_go_and_found_in_the_store():
-    store = SlowSessions()
+async def test_the_longest_unused_is_let_go_and_found_in_the_store(store):
     records = numbers(store, max_held=3)
     for key in "abcd":
         add(records, key, 1)
@@ -152,8 +152,7 @@ async def test_the_longest_unused_is_let_go_and_found_in_the_store():
     assert len(records.held) == 3
 
 
-async def test_junk_in_the_store_is_no_record_and_is_replaced():
-    store = SlowSessions()
+async def test_junk_in_the_store_is_no_record_and_is_replaced(store):
     await save(store, "a", 1.0, b"junk")
     records = numbers(store)
     assert await records.load("a") is None

@@ -1,5 +1,6 @@
 """Requests that take one another's place."""
 
+import pytest
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
@@ -37,22 +38,24 @@ class Desk:
         return exchange
 
 
-def test_a_newer_request_with_the_same_key_takes_the_place_of_the_older():
-    desk = Desk()
+@pytest.fixture
+def desk():
+    return Desk()
+
+
+def test_a_newer_request_with_the_same_key_takes_the_place_of_the_older(desk):
     first, second = desk.begin("lint"), desk.begin("lint")
 
     assert (first.cancelled, second.cancelled) == (CancelReason.SUPERSEDED, None)
 
 
-def test_another_key_session_or_caller_is_left_alone():
-    desk = Desk()
+def test_another_key_session_or_caller_is_left_alone(desk):
     exchanges = [desk.begin("lint"), desk.begin("type"), desk.begin("lint", session="t"), desk.begin("lint", caller="bob")]
 
     assert [exchange.cancelled for exchange in exchanges] == [None] * 4
 
 
-def test_without_a_key_nothing_is_superseded_but_completions_of_a_named_session():
-    desk = Desk()
+def test_without_a_key_nothing_is_superseded_but_completions_of_a_named_session(desk):
     chats = [desk.begin(), desk.begin()]
     typed = [desk.begin(dialect=Dialect.COMPLETIONS), desk.begin(dialect=Dialect.COMPLETIONS)]
     guessed = [desk.begin(dialect=Dialect.COMPLETIONS, is_guessed=True) for _ in range(2)]
@@ -61,30 +64,26 @@ def test_without_a_key_nothing_is_superseded_but_completions_of_a_named_session(
     assert [exchange.cancelled for exchange in typed] == [CancelReason.SUPERSEDED, None]
 
 
-def test_without_a_session_that_the_client_named_nothing_is_superseded():
-    desk = Desk()
+def test_without_a_session_that_the_client_named_nothing_is_superseded(desk):
     exchanges = [desk.begin("lint", is_guessed=True), desk.begin("lint", is_guessed=True), desk.begin("lint", session="")]
 
     assert [exchange.cancelled for exchange in exchanges] == [None] * 3
 
 
-def test_another_credential_is_left_alone_whatever_session_it_names():
-    desk = Desk()
+def test_another_credential_is_left_alone_whatever_session_it_names(desk):
     first, second = (desk.begin("lint", headers={"authorization": f"Bearer {key}"}) for key in "ab")
     third = desk.begin("lint", headers={"authorization": "Bearer b"})
 
     assert [each.cancelled for each in (first, second, third)] == [None, CancelReason.SUPERSEDED, None]
 
 
-def test_what_came_earlier_and_was_decided_later_gives_way():
-    desk = Desk()
+def test_what_came_earlier_and_was_decided_later_gives_way(desk):
     newer, older = desk.begin("lint", began=2.0), desk.begin("lint", began=1.0)
 
     assert (newer.cancelled, older.cancelled) == (None, CancelReason.SUPERSEDED)
 
 
-def test_a_request_that_is_over_is_left_alone():
-    desk = Desk()
+def test_a_request_that_is_over_is_left_alone(desk):
     first = desk.begin("lint")
     desk.running.discard(first)
     second = desk.begin("lint")

@@ -25,6 +25,11 @@ from tests.tools.values import make_target
 ARRIVAL = Arrival("req_5", Dialect.CHAT, Operation.CREATE, {}, b"{}")
 
 
+@pytest.fixture
+def sink():
+    return RecordingSink()
+
+
 @pytest.mark.parametrize(
     ("error", "outcome", "status"),
     [
@@ -40,9 +45,7 @@ ARRIVAL = Arrival("req_5", Dialect.CHAT, Operation.CREATE, {}, b"{}")
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-def test_what_the_caller_can_mend_is_refused_and_all_else_has_failed(error, outcome, status):
-    sink = RecordingSink()
-
+def test_what_the_caller_can_mend_is_refused_and_all_else_has_failed(sink, error, outcome, status):
     ending = refuse(error, ARRIVAL, sink)
 
     assert ending == Ending(outcome, status, error)
@@ -50,9 +53,7 @@ def test_what_the_caller_can_mend_is_refused_and_all_else_has_failed(error, outc
     assert sink.status == status
 
 
-def test_the_caller_is_told_in_its_own_dialect_with_the_requests_id():
-    sink = RecordingSink()
-
+def test_the_caller_is_told_in_its_own_dialect_with_the_requests_id(sink):
     refuse(BadRequest("messages: must be a list", param="messages"), replace(ARRIVAL, dialect=Dialect.MESSAGES), sink)
 
     told = json.loads(sink.body)
@@ -61,9 +62,7 @@ def test_the_caller_is_told_in_its_own_dialect_with_the_requests_id():
     assert dict(sink.headers)["x-tandem-request-id"] == "req_5"
 
 
-def test_a_targets_own_words_pass_when_they_blame_the_request():
-    sink = RecordingSink()
-
+def test_a_targets_own_words_pass_when_they_blame_the_request(sink):
     refuse(UpstreamRefused("spark", 422, b"its own words", "text/plain"), ARRIVAL, sink)
 
     assert sink.body == b"its own words"
@@ -88,16 +87,12 @@ def under_way(*facts, reason: CancelReason):
     return exchange
 
 
-def test_a_caller_that_left_is_told_nothing():
-    sink = RecordingSink()
-
+def test_a_caller_that_left_is_told_nothing(sink):
     assert cut_off(under_way(reason=CancelReason.CALLER_LEFT), sink) == Ending(Outcome.ABANDONED, 499)
     assert sink.words == []
 
 
-def test_a_router_that_stops_tells_a_caller_for_whom_no_target_was_called_yet():
-    sink = RecordingSink()
-
+def test_a_router_that_stops_tells_a_caller_for_whom_no_target_was_called_yet(sink):
     ending = cut_off(under_way(reason=CancelReason.STOPPING), sink)
 
     assert (ending.outcome, ending.status, sink.status) == (Outcome.FAILED, 503, 503)

@@ -7,8 +7,10 @@ import pytest
 from router.contract.errors import UpstreamCut, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
 from router.upstream.call import Call, PreparedCall
 from tests.router.upstream.fakes import LAST, STREAM, WHOLE, FakeOrigin, chunk, make_request, open_connection
-from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.loop_clock import seconds_passed
 from tests.tools.sinks import RecordingSink
+
+pytestmark = pytest.mark.jumping_clock
 
 
 def begin(origin: FakeOrigin, **more) -> tuple[Call, RecordingSink]:
@@ -22,7 +24,6 @@ async def turn_loop() -> None:
         await asyncio.sleep(0)
 
 
-@jumping_clock
 async def test_a_warm_connection_is_used_at_once_and_given_back_after_the_answer():
     connection, transport = open_connection()
     origin = FakeOrigin(warm=[connection])
@@ -35,7 +36,6 @@ async def test_a_warm_connection_is_used_at_once_and_given_back_after_the_answer
     assert (origin.given_back, origin.dialled) == ([connection], 0)
 
 
-@jumping_clock
 async def test_without_a_warm_connection_a_fresh_one_is_opened():
     connection, _transport = open_connection()
     origin = FakeOrigin(connection)
@@ -48,7 +48,6 @@ async def test_without_a_warm_connection_a_fresh_one_is_opened():
     assert (origin.given_back, origin.dialled) == ([connection], 1)
 
 
-@jumping_clock
 async def test_a_connection_that_may_not_be_reused_is_dropped():
     connection, transport = open_connection()
     origin = FakeOrigin(warm=[connection])
@@ -60,7 +59,6 @@ async def test_a_connection_that_may_not_be_reused_is_dropped():
     assert transport.is_aborted
 
 
-@jumping_clock
 async def test_a_reused_connection_that_dies_before_any_answer_is_tried_once_more_on_a_fresh_one():
     warm, _ = open_connection()
     fresh, transport = open_connection()
@@ -76,7 +74,6 @@ async def test_a_reused_connection_that_dies_before_any_answer_is_tried_once_mor
     assert origin.given_back == [fresh]
 
 
-@jumping_clock
 async def test_there_is_no_third_try():
     warm, _ = open_connection()
     fresh, _ = open_connection()
@@ -101,7 +98,6 @@ async def test_there_is_no_third_try():
         (STREAM + chunk(b"a"), UpstreamCut),
     ],
 )
-@jumping_clock
 async def test_once_any_byte_of_an_answer_was_seen_nothing_is_tried_again(seen, kind):
     warm, _ = open_connection()
     origin = FakeOrigin(warm=[warm])
@@ -115,7 +111,6 @@ async def test_once_any_byte_of_an_answer_was_seen_nothing_is_tried_again(seen, 
     assert origin.dialled == 0
 
 
-@jumping_clock
 async def test_a_fresh_connection_that_dies_is_not_tried_again():
     fresh, _ = open_connection()
     origin = FakeOrigin(fresh)
@@ -129,7 +124,6 @@ async def test_a_fresh_connection_that_dies_is_not_tried_again():
     assert origin.dialled == 1
 
 
-@jumping_clock
 async def test_a_fresh_connection_that_is_closed_before_it_is_used_is_told_as_such():
     fresh, transport = open_connection()
     transport.abort()
@@ -140,7 +134,6 @@ async def test_a_fresh_connection_that_is_closed_before_it_is_used_is_told_as_su
     assert sink.error.message == 'target "spark" closed the connection without an answer'
 
 
-@jumping_clock
 async def test_a_connection_that_cannot_be_had_is_told_with_its_reason():
     _, sink = begin(FakeOrigin("host name does not resolve"))
 
@@ -152,7 +145,6 @@ async def test_a_connection_that_cannot_be_had_is_told_with_its_reason():
 
 
 @pytest.mark.parametrize("defect", [RuntimeError("ours"), asyncio.CancelledError()])
-@jumping_clock
 async def test_a_defect_while_connecting_ends_the_call_too(defect):
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
     _, sink = begin(FakeOrigin(defect))
@@ -162,7 +154,6 @@ async def test_a_defect_while_connecting_ends_the_call_too(defect):
     assert isinstance(sink.error, UpstreamUnreachable)
 
 
-@jumping_clock
 async def test_a_target_that_does_not_begin_is_given_up_after_its_time():
     connection, transport = open_connection()
 
@@ -175,7 +166,6 @@ async def test_a_target_that_does_not_begin_is_given_up_after_its_time():
     assert transport.is_aborted
 
 
-@jumping_clock
 async def test_bytes_before_the_headers_are_whole_do_not_prolong_the_wait():
     connection, _ = open_connection()
 
@@ -187,7 +177,6 @@ async def test_bytes_before_the_headers_are_whole_do_not_prolong_the_wait():
     assert seconds_passed() == pytest.approx(60)
 
 
-@jumping_clock
 async def test_a_stream_may_last_as_long_as_its_pieces_come_and_ends_when_they_do_not():
     connection, transport = open_connection()
 
@@ -204,7 +193,6 @@ async def test_a_stream_may_last_as_long_as_its_pieces_come_and_ends_when_they_d
     assert transport.is_aborted
 
 
-@jumping_clock
 async def test_a_paused_call_waits_for_its_reader_and_not_for_its_target():
     connection, transport = open_connection()
 
@@ -221,7 +209,6 @@ async def test_a_paused_call_waits_for_its_reader_and_not_for_its_target():
     assert seconds_passed() == pytest.approx(530)
 
 
-@jumping_clock
 async def test_a_call_that_is_paused_before_it_has_a_connection_gets_a_paused_one():
     connection, transport = open_connection()
 
@@ -232,7 +219,6 @@ async def test_a_call_that_is_paused_before_it_has_a_connection_gets_a_paused_on
     assert not transport.is_reading
 
 
-@jumping_clock
 async def test_an_answer_in_one_piece_may_take_as_long_as_it_takes():
     connection, _ = open_connection()
 
@@ -244,7 +230,6 @@ async def test_an_answer_in_one_piece_may_take_as_long_as_it_takes():
     assert sink.words[-1] == "end"
 
 
-@jumping_clock
 async def test_no_timer_outlives_the_answer():
     connection, _ = open_connection()
 
@@ -256,7 +241,6 @@ async def test_no_timer_outlives_the_answer():
     assert sink.words == ["feed_from", "start", "write", "end"]
 
 
-@jumping_clock
 async def test_cancelling_closes_the_connection_and_the_sink_hears_nothing_more():
     connection, transport = open_connection()
     origin = FakeOrigin(warm=[connection])
@@ -273,7 +257,6 @@ async def test_cancelling_closes_the_connection_and_the_sink_hears_nothing_more(
 
 
 @pytest.mark.parametrize("fails", [True, False])
-@jumping_clock
 async def test_a_call_that_is_cancelled_while_it_connects_hears_nothing_more_and_the_connection_is_kept(fails):
     connection, _ = open_connection()
     origin = FakeOrigin("no connection" if fails else connection)
@@ -289,7 +272,6 @@ async def test_a_call_that_is_cancelled_while_it_connects_hears_nothing_more_and
     assert origin.given_back == ([] if fails else [connection])
 
 
-@jumping_clock
 async def test_what_is_not_an_answer_is_told_with_its_reason():
     connection, _ = open_connection()
     _, sink = begin(FakeOrigin(warm=[connection]))
@@ -300,7 +282,6 @@ async def test_what_is_not_an_answer_is_told_with_its_reason():
     assert sink.error.message == 'target "spark" sent an invalid answer: invalid status line'
 
 
-@jumping_clock
 async def test_a_prepared_call_is_sent_any_number_of_times_each_with_its_own_length_and_headers():
     connection, transport = open_connection()
     origin = FakeOrigin(warm=[connection])
@@ -330,7 +311,6 @@ class LateOrigin(FakeOrigin):
         self.later = lambda: call.send_warm(connection)
 
 
-@jumping_clock
 async def test_a_call_that_was_cut_off_before_its_turn_came_gives_its_connection_back_unused():
     connection, transport = open_connection()
     origin = LateOrigin(warm=[connection])
@@ -342,7 +322,6 @@ async def test_a_call_that_was_cut_off_before_its_turn_came_gives_its_connection
     assert (transport.written, origin.given_back, transport.is_aborted) == (b"", [connection], False)
 
 
-@jumping_clock
 async def test_a_warm_connection_that_was_lost_before_its_turn_came_is_replaced_by_a_fresh_one():
     (warm, _), (fresh, transport) = open_connection(), open_connection()
     origin = LateOrigin(fresh, warm=[warm])
@@ -357,7 +336,6 @@ async def test_a_warm_connection_that_was_lost_before_its_turn_came_is_replaced_
     assert (sink.status, origin.dialled) == (200, 1)
 
 
-@jumping_clock
 async def test_a_caller_that_reads_slowly_before_its_turn_came_still_pauses_the_target():
     connection, transport = open_connection()
     origin = LateOrigin(warm=[connection])

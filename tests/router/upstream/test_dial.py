@@ -1,10 +1,8 @@
 """TLS and tunnels: what only shows with a certificate and a proxy between."""
 
 import asyncio
-import shutil
 import socket
 import ssl
-import subprocess
 from base64 import b64encode
 
 import pytest
@@ -16,24 +14,6 @@ from router.upstream.dial import Dialer
 from tests.tools.http import call, chat
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, answer_json
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not here: TLS was not tried")
-    folder = tmp_path_factory.mktemp("tls")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += [
-        "-addext",
-        "subjectAltName=DNS:localhost,DNS:models.example",
-        "-keyout",
-        str(folder / "key.pem"),
-        "-out",
-        str(folder / "cert.pem"),
-    ]
-    subprocess.run(command, check=True, capture_output=True)
-    return folder
 
 
 @pytest.fixture

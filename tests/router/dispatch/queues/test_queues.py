@@ -8,8 +8,10 @@ from router.contract.words import Tier
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.queues import Queues
 from router.dispatch.queues.quota import WINDOW_SECONDS
-from tests.tools.loop_clock import jumping_clock, seconds_passed
+from tests.tools.loop_clock import seconds_passed
 from tests.tools.values import ask, make_signals, make_target, stand
+
+pytestmark = pytest.mark.jumping_clock
 
 SPARK = make_target(quota=Quota(requests_per_minute=1, max_wait_seconds=30.0))
 SAGE = make_target("sage", Tier.DEEP)
@@ -25,17 +27,19 @@ def take(queues, target=SPARK, view=VIEW):
     return queues.queue_of(target, view).enter(SessionKey(LOCAL, "s"), 100, seconds_passed)
 
 
-def test_nothing_is_asked_where_no_target_has_a_quota():
-    queues = Queues()
+@pytest.fixture
+def queues():
+    return Queues()
+
+
+def test_nothing_is_asked_where_no_target_has_a_quota(queues):
     queues.follow({"sage": SAGE})
 
     assert not queues.is_on
     assert queues.picture({"sage": SAGE}, 0.0) == {}
 
 
-@jumping_clock
-async def test_a_target_with_room_is_as_it_was_and_one_without_has_a_wait_in_words():
-    queues = Queues()
+async def test_a_target_with_room_is_as_it_was_and_one_without_has_a_wait_in_words(queues):
     queues.follow(TARGETS)
     assert queues.apply(signals_of(), VIEW, 0.0) == signals_of()
 
@@ -48,9 +52,7 @@ async def test_a_target_with_room_is_as_it_was_and_one_without_has_a_wait_in_wor
     assert (spark.closed_seconds, spark.is_over_max_wait) == (0.0, False)
 
 
-@jumping_clock
-async def test_one_with_a_longer_wait_than_a_request_may_have_is_closed_for_now():
-    queues = Queues()
+async def test_one_with_a_longer_wait_than_a_request_may_have_is_closed_for_now(queues):
     take(queues)
 
     spark = queues.apply(signals_of(), VIEW, 0.0).statuses["spark"]
@@ -58,9 +60,7 @@ async def test_one_with_a_longer_wait_than_a_request_may_have_is_closed_for_now(
     assert (spark.closed_seconds, spark.is_over_max_wait) == (WINDOW_SECONDS - 30.0, True)
 
 
-@jumping_clock
-async def test_a_longer_wait_of_the_target_itself_counts_and_so_does_one_that_asked_to_be_left_alone():
-    queues = Queues()
+async def test_a_longer_wait_of_the_target_itself_counts_and_so_does_one_that_asked_to_be_left_alone(queues):
     take(queues)
     resting, alone = signals_of(wait=90.0), make_signals(stand(SPARK)._replace(closed_seconds=5.0), stand(SAGE))
 
@@ -68,7 +68,6 @@ async def test_a_longer_wait_of_the_target_itself_counts_and_so_does_one_that_as
     assert queues.apply(alone, VIEW, 0.0) == alone
 
 
-@jumping_clock
 async def test_callers_with_keys_of_their_own_have_a_quota_each():
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
     one, other = (ask(headers={"authorization": f"Bearer {key}"}) for key in ("sk-one", "sk-other"))
@@ -81,7 +80,6 @@ async def test_callers_with_keys_of_their_own_have_a_quota_each():
     assert list(queues.picture({"spark": theirs}, 0.0)) == ["spark (key 1)", "spark (key 2)"]
 
 
-@jumping_clock
 async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
     monkeypatch.setattr("router.dispatch.queues.queues._MAX_QUEUES", 2)
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
@@ -94,7 +92,6 @@ async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
     assert len(queues.picture({"spark": theirs}, 0.0)) <= 3
 
 
-@jumping_clock
 async def test_queues_of_keys_that_were_used_long_ago_are_forgotten(monkeypatch):
     monkeypatch.setattr("router.dispatch.queues.queues._MAX_QUEUES", 2)
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
@@ -107,9 +104,7 @@ async def test_queues_of_keys_that_were_used_long_ago_are_forgotten(monkeypatch)
     assert len(queues.picture({"spark": theirs}, seconds_passed())) <= 2
 
 
-@jumping_clock
-async def test_another_plan_changes_the_quota_and_not_what_was_sent():
-    queues = Queues()
+async def test_another_plan_changes_the_quota_and_not_what_was_sent(queues):
     take(queues)
     waiter = take(queues)
 
@@ -119,9 +114,7 @@ async def test_another_plan_changes_the_quota_and_not_what_was_sent():
     assert queues.picture({"spark": SPARK}, 0.0)["spark"]["requests_per_minute"] == {"used": 2, "limit": 2}
 
 
-@jumping_clock
-async def test_a_plan_without_the_quota_lets_everybody_in():
-    queues = Queues()
+async def test_a_plan_without_the_quota_lets_everybody_in(queues):
     take(queues)
     waiter = take(queues)
 
@@ -138,9 +131,7 @@ def test_a_quota_that_nobody_has_used_is_shown_as_well():
 
 
 @pytest.mark.parametrize("seconds", [10.0, WINDOW_SECONDS + 1])
-@jumping_clock
-async def test_a_target_is_used_again_as_soon_as_there_is_room(seconds):
-    queues = Queues()
+async def test_a_target_is_used_again_as_soon_as_there_is_room(queues, seconds):
     take(queues)
 
     spark = queues.apply(signals_of(), VIEW, seconds).statuses["spark"]
@@ -148,7 +139,6 @@ async def test_a_target_is_used_again_as_soon_as_there_is_room(seconds):
     assert (spark.wait_seconds == 0) is (seconds > WINDOW_SECONDS)
 
 
-@jumping_clock
 async def test_who_looks_on_sees_the_wait_in_a_queue_of_ours():
     queues, target = Queues(), make_target(quota=Quota(in_flight=1))
     assert queues.show(stand(target), 0.0).wait_seconds == 0.0

@@ -11,7 +11,7 @@ from router.contract.exchange import CancelReason
 from router.contract.sinks import Waiting
 from router.edge.admission import Admission
 from router.edge.http.asgi import AsgiApp, AsgiSink, collect_body
-from tests.tools.edge import ANSWER, LIMITS, FakeRoad, answer_ok, wait_for_ever
+from tests.tools.edge import ANSWER, LIMITS, FakeRoad, Flow, answer_ok, wait_for_ever
 from tests.tools.later import later
 
 
@@ -225,17 +225,6 @@ async def test_what_is_not_http_is_ignored():
     await App(FakeRoad())(asgi)
 
     assert asgi.sent == []
-
-
-class Flow:
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def pause(self) -> None:
-        self.calls.append("pause")
-
-    def resume(self) -> None:
-        self.calls.append("resume")
 
 
 async def test_a_slow_reader_pauses_the_upstream_until_it_has_caught_up():

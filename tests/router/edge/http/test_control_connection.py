@@ -65,9 +65,12 @@ async def make_call():
         await call.loop.advance(0)
 
 
-async def test_a_request_is_served_and_the_connection_kept(make_call):
-    call = make_call()
+@pytest.fixture
+async def call(make_call):
+    return make_call()
 
+
+async def test_a_request_is_served_and_the_connection_kept(call):
     for _ in range(2):
         assert (await call.send(request_bytes("/healthz"))).endswith(b"hi")
     await call.loop.advance(60)
@@ -84,8 +87,7 @@ async def test_an_idle_connection_is_closed_after_the_keep_alive_of_its_plan(mak
     assert call.transport.is_closed
 
 
-async def test_the_first_head_has_the_time_that_was_left_and_the_next_the_full_one(make_call):
-    call = make_call()
+async def test_the_first_head_has_the_time_that_was_left_and_the_next_the_full_one(call):
     await call.send(b"GET /healthz HT")
     await call.loop.advance(3.9)
     early = call.transport.written
@@ -99,8 +101,7 @@ async def test_the_first_head_has_the_time_that_was_left_and_the_next_the_full_o
     assert call.refusal() == (408, "body_timeout")
 
 
-async def test_a_head_that_is_late_is_refused_as_json_and_lingers(make_call):
-    call = make_call()
+async def test_a_head_that_is_late_is_refused_as_json_and_lingers(call):
     await call.send(b"GET /v1/messages/x HTTP/1.1\r\nhost")
     await call.loop.advance(4.1)
 
@@ -115,9 +116,7 @@ async def test_a_head_that_is_late_is_refused_as_json_and_lingers(make_call):
     assert (early, call.transport.has_eof, call.transport.is_closed) == (False, True, True)
 
 
-async def test_a_head_without_end_is_refused_as_json(make_call):
-    call = make_call()
-
+async def test_a_head_without_end_is_refused_as_json(call):
     await call.send(b"GET /healthz HTTP/1.1\r\nx-a: " + b"b" * 70_000)
 
     assert call.refusal() == (431, "headers_too_large")
@@ -148,9 +147,7 @@ async def test_a_head_without_end_is_refused_as_json(make_call):
         "fragment behind a query",
     ],
 )
-async def test_what_cannot_be_read_is_refused_as_json_once(make_call, data):
-    call = make_call()
-
+async def test_what_cannot_be_read_is_refused_as_json_once(call, data):
     await call.send(data)
 
     assert call.refusal() == (400, "invalid_request")
@@ -172,9 +169,7 @@ async def test_an_app_whose_request_breaks_off_hears_that_its_caller_is_gone(mak
     assert call.refusal() == (400, "invalid_request")
 
 
-async def test_a_whole_request_gets_its_answer_whatever_comes_behind_it(make_call):
-    call = make_call()
-
+async def test_a_whole_request_gets_its_answer_whatever_comes_behind_it(call):
     answer = await call.send(request_bytes("/healthz") + b"\x00\x01 noise\r\n\r\n")
 
     assert answer.endswith(b"hi")
@@ -198,8 +193,7 @@ async def test_a_body_that_breaks_off_in_an_answer_ends_the_connection_without_a
     await call.loop.advance(0)
 
 
-async def test_a_caller_that_does_not_read_is_cut_at_the_write_limit(make_call):
-    call = make_call()
+async def test_a_caller_that_does_not_read_is_cut_at_the_write_limit(call):
     call.connection.pause_writing()
     await call.loop.advance(29)
     early = call.transport.is_aborted
@@ -208,8 +202,7 @@ async def test_a_caller_that_does_not_read_is_cut_at_the_write_limit(make_call):
     assert (early, call.transport.is_aborted) == (False, True)
 
 
-async def test_a_caller_that_catches_up_is_not_cut(make_call):
-    call = make_call()
+async def test_a_caller_that_catches_up_is_not_cut(call):
     call.connection.pause_writing()
     call.connection.resume_writing()
 
@@ -266,9 +259,7 @@ async def test_a_caller_that_leaves_is_noticed_though_a_second_request_waits_beh
     assert app.heard == [["http.request", "http.disconnect"]]
 
 
-async def test_a_second_request_is_served_after_the_first(make_call):
-    call = make_call()
-
+async def test_a_second_request_is_served_after_the_first(call):
     answer = await call.send(CHUNKED + CHUNKED)
 
     assert answer.count(b"HTTP/1.1 200") == 2

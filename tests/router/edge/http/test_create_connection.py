@@ -12,7 +12,7 @@ from router.contract.words import Dialect, Operation
 from router.edge.admission import Admission
 from router.edge.http.create_connection import CreateConnection
 from router.loop.together import Outbox
-from tests.tools.edge import ANSWER, FakeRoad, FakeTransport, answer_ok, wait_for_ever
+from tests.tools.edge import ANSWER, FakeRoad, FakeTransport, Flow, answer_ok, wait_for_ever
 from tests.tools.http import chat, request_bytes
 
 CREATE = request_bytes("/v1/chat/completions", chat())
@@ -61,6 +61,30 @@ class Call:
         return json.loads(self.transport.written.rpartition(b"\r\n\r\n")[2])
 
 
+def answer_after(call: Call) -> asyncio.Event:
+    """Let every answer of the road wait for this event."""
+    gate = asyncio.Event()
+
+    async def slow(exchange, sink):
+        await gate.wait()
+        await answer_ok(exchange, sink)
+
+    call.road.script = slow
+    return gate
+
+
+def settle_after(call: Call) -> asyncio.Event:
+    """Let the road answer at once, and its records wait for this event."""
+    settled = asyncio.Event()
+
+    async def answer_and_settle(exchange, sink):
+        await answer_ok(exchange, sink)
+        await settled.wait()
+
+    call.road.script = answer_and_settle
+    return settled
+
+
 @pytest.fixture
 async def call():
     made = Call(FakeRoad())
@@ -105,13 +129,7 @@ async def test_pipelined_requests_are_answered_one_after_the_other(call):
 
 
 async def test_a_second_request_waits_for_the_first(call):
-    gate = asyncio.Event()
-
-    async def slow(exchange, sink):
-        await gate.wait()
-        await answer_ok(exchange, sink)
-
-    call.road.script = slow
+    gate = answer_after(call)
     early = await call.send(CREATE, CREATE)
     begun = len(call.road.begun)
     gate.set()
@@ -134,13 +152,7 @@ async def test_a_caller_that_leaves_cancels_its_exchange_and_says_why(call):
 
 
 async def test_a_caller_that_leaves_after_its_answer_does_not_disturb_the_record(call):
-    settled = asyncio.Event()
-
-    async def answer_and_settle(exchange, sink):
-        await answer_ok(exchange, sink)
-        await settled.wait()
-
-    call.road.script = answer_and_settle
+    settled = settle_after(call)
     await call.send(CREATE)
     (exchange,) = call.road.begun
 
@@ -283,13 +295,7 @@ async def test_the_keep_alive_runs_from_the_last_answer_on(call):
 
 
 async def test_a_request_that_takes_longer_than_the_keep_alive_is_left_alone(call):
-    gate = asyncio.Event()
-
-    async def slow(exchange, sink):
-        await gate.wait()
-        await answer_ok(exchange, sink)
-
-    call.road.script = slow
+    gate = answer_after(call)
     await call.send(CREATE)
     for _ in range(5):
         await call.loop.advance(70)
@@ -407,13 +413,7 @@ async def test_a_connection_is_kept_or_closed_as_asked(call, change, closes):
 
 
 async def test_a_connection_that_is_asked_to_stop_finishes_what_is_under_way(call):
-    gate = asyncio.Event()
-
-    async def slow(exchange, sink):
-        await gate.wait()
-        await answer_ok(exchange, sink)
-
-    call.road.script = slow
+    gate = answer_after(call)
     await call.send(CREATE)
     call.connection.shutdown()
     early = call.transport.is_closed
@@ -428,16 +428,6 @@ async def test_an_idle_connection_that_is_asked_to_stop_closes(call):
     call.connection.shutdown()
 
     assert call.transport.is_closed
-
-
-async def test_a_body_is_asked_for_when_the_caller_waits_for_that(call):
-    data = request_bytes("/v1/messages", b"{}", {"expect": "100-continue"})
-
-    asked = await call.send(data[:-2])
-    answer = await call.send(data[-2:])
-
-    assert asked == b"HTTP/1.1 100 Continue\r\n\r\n"
-    assert answer.startswith(b"HTTP/1.1 200")
 
 
 async def test_what_is_not_a_create_call_is_handed_over_with_its_bytes_and_the_time_it_has_left(call):
@@ -458,17 +448,6 @@ async def test_a_whole_request_that_is_handed_over_has_the_full_time(call):
     await call.send(request_bytes("/v1/models"))
 
     assert call.transport.protocol.seconds == 10
-
-
-class Flow:
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def pause(self) -> None:
-        self.calls.append("pause")
-
-    def resume(self) -> None:
-        self.calls.append("resume")
 
 
 async def test_a_slow_reader_pauses_the_upstream_until_it_has_caught_up(call):
@@ -532,13 +511,7 @@ async def test_a_caller_that_reads_slowly_is_kept_and_one_that_does_not_read_is_
 
 
 async def test_a_caller_that_does_not_read_is_cut_whatever_it_sends(call):
-    settled = asyncio.Event()
-
-    async def answer_and_settle(exchange, sink):
-        await answer_ok(exchange, sink)
-        await settled.wait()
-
-    call.road.script = answer_and_settle
+    settled = settle_after(call)
     await call.send(CREATE)
     call.transport.unread = 300_000
     call.connection.pause_writing()
@@ -554,13 +527,7 @@ async def test_a_caller_that_does_not_read_is_cut_whatever_it_sends(call):
 
 @pytest.mark.parametrize("cut", [40, HEAD_END, HEAD_END + 5, len(CREATE)])
 async def test_what_came_while_the_answer_was_not_read_is_served_once_it_is(call, cut):
-    settled = asyncio.Event()
-
-    async def answer_and_settle(exchange, sink):
-        await answer_ok(exchange, sink)
-        await settled.wait()
-
-    call.road.script = answer_and_settle
+    settled = settle_after(call)
     await call.send(CREATE)
     call.connection.pause_writing()
     settled.set()
@@ -641,13 +608,7 @@ async def test_a_flood_behind_a_running_request_ends_the_connection(call):
 
 
 async def test_a_large_next_request_waits_while_the_last_one_is_recorded(call):
-    settled = asyncio.Event()
-
-    async def answer_and_settle(exchange, sink):
-        await answer_ok(exchange, sink)
-        await settled.wait()
-
-    call.road.script = answer_and_settle
+    settled = settle_after(call)
     large = request_bytes("/v1/messages", b" " * 80_000)
     await call.send(CREATE, large)
     held_back = call.transport.is_reading_paused

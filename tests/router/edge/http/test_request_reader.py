@@ -119,8 +119,12 @@ def length_in(head: bytes) -> int:
         return 0
 
 
-def test_the_next_request_waits_until_it_is_asked_for():
-    reader = RequestReader()
+@pytest.fixture
+def reader():
+    return RequestReader()
+
+
+def test_the_next_request_waits_until_it_is_asked_for(reader):
     reader.receive_data(CREATE + CREATE)
     first = [next_event(reader), next_event(reader)]
 
@@ -132,8 +136,7 @@ def test_the_next_request_waits_until_it_is_asked_for():
     assert isinstance(second, RequestHead)
 
 
-def test_bytes_that_come_while_a_request_is_served_are_not_lost():
-    reader = RequestReader()
+def test_bytes_that_come_while_a_request_is_served_are_not_lost(reader):
     reader.receive_data(CREATE)
     assert [next_event(reader) is not None for _ in range(2)] == [True, True]
 
@@ -210,8 +213,7 @@ def test_a_head_may_be_as_large_as_the_limit_and_not_a_byte_larger():
         next_event(over, replace(LIMITS, max_header_bytes=size - 1))
 
 
-def test_the_limit_of_a_new_plan_counts_for_the_next_head():
-    reader = RequestReader()
+def test_the_limit_of_a_new_plan_counts_for_the_next_head(reader):
     reader.receive_data(CREATE)
 
     with pytest.raises(HeadersTooLarge):
@@ -230,8 +232,7 @@ def test_the_limit_of_a_new_plan_counts_for_the_next_head():
     ],
     ids=["line feeds", "last line feed", "space before colon", "nul", "sign", "two lengths"],
 )
-def test_bad_framing_is_refused(data):
-    reader = RequestReader()
+def test_bad_framing_is_refused(reader, data):
     reader.receive_data(data)
 
     with pytest.raises(BadRequest):
@@ -259,8 +260,7 @@ def test_only_a_body_that_is_still_to_come_is_asked_for():
     assert (reader.expects_continue, other.expects_continue) == (False, True)
 
 
-def test_how_much_of_a_body_has_come_is_known():
-    reader = RequestReader()
+def test_how_much_of_a_body_has_come_is_known(reader):
     reader.receive_data(CREATE[:-10])
     assert next_event(reader) is not None
 

@@ -62,8 +62,12 @@ class Reader:
         return self.protocol.close_sent.code if self.protocol.close_sent else None
 
 
-async def test_a_message_is_handed_on_whole_however_it_comes():
-    reader = Reader()
+@pytest.fixture
+async def reader():
+    return Reader()
+
+
+async def test_a_message_is_handed_on_whole_however_it_comes(reader):
     data = text(b"one") + text(b"tw", head=0x01) + PING + text(b"o", head=0x80)
     for byte in data:
         reader.take(bytes([byte]))
@@ -84,8 +88,7 @@ async def test_a_flood_of_frames_without_a_message_that_is_served_ends_the_socke
     reader.incoming.close()
 
 
-async def test_a_million_pieces_of_one_byte_end_the_socket_before_they_are_all_read():
-    reader = Reader()
+async def test_a_million_pieces_of_one_byte_end_the_socket_before_they_are_all_read(reader):
     reader.take(text(b"x", head=0x01) + text(b"x", head=0x00) * 1_000_000)
     await reader.settle()
 
@@ -94,8 +97,7 @@ async def test_a_million_pieces_of_one_byte_end_the_socket_before_they_are_all_r
     reader.incoming.close()
 
 
-async def test_messages_that_are_served_may_be_as_many_as_they_like():
-    reader = Reader()
+async def test_messages_that_are_served_may_be_as_many_as_they_like(reader):
     for _ in range(6_000):
         reader.take(PING + text(b"x"))
 
@@ -124,8 +126,7 @@ async def test_a_message_that_comes_at_a_fair_pace_may_take_its_time():
     reader.incoming.close()
 
 
-async def test_nothing_is_done_for_what_comes_together_with_a_close_or_after_it():
-    reader = Reader()
+async def test_nothing_is_done_for_what_comes_together_with_a_close_or_after_it(reader):
     reader.take(text(b"before") + CLOSE + text(b"after"))
     reader.take(text(b"later"))
 
@@ -204,8 +205,7 @@ async def test_what_cannot_be_unpacked_ends_the_socket(data):
     reader.incoming.close()
 
 
-async def test_a_message_that_is_marked_as_packed_without_leave_ends_the_socket():
-    reader = Reader()
+async def test_a_message_that_is_marked_as_packed_without_leave_ends_the_socket(reader):
     reader.take(Packer()(b"x"))
 
     assert reader.close_code == 1002
@@ -224,8 +224,7 @@ async def test_many_light_messages_leave_others_their_turns():
     reader.incoming.close()
 
 
-async def test_a_socket_that_is_closed_while_a_heavy_message_is_read_hears_nothing_of_it():
-    reader = Reader()
+async def test_a_socket_that_is_closed_while_a_heavy_message_is_read_hears_nothing_of_it(reader):
     reader.take(text(b"b" * 600_000) + text(b"c"))
     reader.incoming.close()
     await reader.settle()

@@ -11,21 +11,12 @@ from router.edge.http.head import parse_head
 from router.edge.websocket.lanes import Lanes
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.socket_responses import SocketResponses
-from tests.tools.edge import FakeRoad, wait_for_ever
+from tests.tools.edge import FakeRoad, FakeSocket, wait_for_ever
 from tests.tools.waiting import until
 
 
-class Socket:
-    def __init__(self) -> None:
-        self.sent: list[dict] = []
-        self.is_paused = False
-
-    def send(self, frames: list[bytes]) -> None:
-        self.sent += map(json.loads, frames)
-
-
 def make(serve=wait_for_ever, **limits):
-    socket, road, idle = Socket(), FakeRoad(serve, **limits), []
+    socket, road, idle = FakeSocket(), FakeRoad(serve, **limits), []
     admission = Admission(road)
     responses = SocketResponses(MemoryResponses())
     lanes = Lanes(socket, admission, parse_head(b"GET /v1/responses HTTP/1.1\r\n\r\n"), responses, lambda: idle.append(1))

@@ -11,6 +11,7 @@ from router.contract.errors import Unavailable
 from router.contract.sinks import Serving, Waiting
 from router.dialects.headers import QUEUED
 from router.edge.websocket.sink import FrameSink
+from tests.tools.edge import FakeSocket, Flow
 
 STREAM = (("content-type", "text/event-stream"), ("x-tandem-tier", "fast"))
 JSON = (("content-type", "application/json"), ("retry-after", "3"))
@@ -21,32 +22,12 @@ EVENTS = [
 ]
 
 
-class Socket:
-    def __init__(self) -> None:
-        self.sent: list[dict] = []
-        self.is_paused = False
-
-    def send(self, frames: list[bytes]) -> None:
-        self.sent += map(json.loads, frames)
-
-
-class Tap:
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    def pause(self) -> None:
-        self.calls.append("pause")
-
-    def resume(self) -> None:
-        self.calls.append("resume")
-
-
 def streamed(events=EVENTS, end: str = "\n") -> bytes:
     return "".join(f"event: {event['type']}{end}data: {json.dumps(event)}{end}{end}" for event in events).encode()
 
 
 def sent(data: bytes, cuts: list[int], lane: str = "", headers=STREAM, *, takes_frames: bool = True) -> list[dict]:
-    socket = Socket()
+    socket = FakeSocket()
     sink = FrameSink(socket, "req_1", lane, takes_frames)
     sink.start(200, headers)
     for begin, stop in zip([0, *cuts], [*cuts, len(data)], strict=True):
@@ -69,15 +50,18 @@ def test_the_decision_comes_first_and_the_lane_is_in_every_frame():
     assert all(frame["stream_id"] == "a" for frame in frames)
 
 
-def test_state_that_the_client_carries_comes_as_metadata():
-    socket = Socket()
+@pytest.fixture
+def socket():
+    return FakeSocket()
+
+
+def test_state_that_the_client_carries_comes_as_metadata(socket):
     FrameSink(socket, "req_1").start(200, (*STREAM, ("x-codex-turn-state", "token")))
 
     assert socket.sent[0] == {"type": "response.metadata", "headers": {"x-codex-turn-state": "token"}}
 
 
-def test_a_refusal_is_one_error_with_its_status_and_wait():
-    socket = Socket()
+def test_a_refusal_is_one_error_with_its_status_and_wait(socket):
     sink = FrameSink(socket, "req_1")
     sink.start(429, JSON)
     sink.write(b'{"error":{"code":"busy","message":"later"}}')
@@ -87,8 +71,7 @@ def test_a_refusal_is_one_error_with_its_status_and_wait():
     assert socket.sent[0]["headers"] == {"retry-after": "3"}
 
 
-def test_an_answer_in_one_piece_is_a_completed_response():
-    socket = Socket()
+def test_an_answer_in_one_piece_is_a_completed_response(socket):
     sink = FrameSink(socket, "req_1")
     sink.start(200, JSON)
     sink.write(b'{"object":"response","id":"resp_1"}')
@@ -98,8 +81,7 @@ def test_an_answer_in_one_piece_is_a_completed_response():
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}"])
-def test_what_is_no_answer_is_an_error(body):
-    socket = Socket()
+def test_what_is_no_answer_is_an_error(socket, body):
     sink = FrameSink(socket, "req_1")
     sink.start(200, JSON)
     sink.write(body)
@@ -108,8 +90,7 @@ def test_what_is_no_answer_is_an_error(body):
     assert [(frame["type"], frame["status"]) for frame in socket.sent] == [("error", 502)]
 
 
-def test_an_error_inside_a_stream_gets_the_form_of_a_socket_and_is_told_once():
-    socket = Socket()
+def test_an_error_inside_a_stream_gets_the_form_of_a_socket_and_is_told_once(socket):
     sink = FrameSink(socket, "req_1", "", True)
     sink.start(200, STREAM)
     sink.write(
@@ -121,8 +102,7 @@ def test_an_error_inside_a_stream_gets_the_form_of_a_socket_and_is_told_once():
     assert [(frame["type"], frame["status"], frame["error"]["code"]) for frame in errors] == [("error", 502, "overloaded")]
 
 
-def test_a_failure_without_a_word_of_its_own_is_told():
-    socket = Socket()
+def test_a_failure_without_a_word_of_its_own_is_told(socket):
     sink = FrameSink(socket, "req_1", "", True)
     sink.start(200, STREAM)
     sink.fail(Unavailable("the router is shutting down"))
@@ -130,8 +110,7 @@ def test_a_failure_without_a_word_of_its_own_is_told():
     assert [(frame["type"], frame.get("status")) for frame in socket.sent[1:]] == [("error", 503)]
 
 
-def test_a_cut_says_what_was_said_and_nothing_comes_after_it():
-    socket = Socket()
+def test_a_cut_says_what_was_said_and_nothing_comes_after_it(socket):
     sink = FrameSink(socket, "req_1")
     sink.start(200, STREAM)
     sink.write(streamed(EVENTS[:2]))
@@ -144,8 +123,7 @@ def test_a_cut_says_what_was_said_and_nothing_comes_after_it():
     assert sink.is_over
 
 
-def test_a_cut_before_the_first_event_says_nothing():
-    socket = Socket()
+def test_a_cut_before_the_first_event_says_nothing(socket):
     sink = FrameSink(socket, "req_1")
 
     assert sink.cut("steered") is None
@@ -154,7 +132,7 @@ def test_a_cut_before_the_first_event_says_nothing():
 
 
 def test_a_slow_reader_pauses_the_target():
-    socket, tap = Socket(), Tap()
+    socket, tap = FakeSocket(), Flow()
     socket.is_paused = True
     sink = FrameSink(socket, "req_1")
     sink.feed_from(tap)
@@ -171,7 +149,7 @@ WAIT, SERVING = Waiting("spark", 1, 2, 4.0), Serving((*STREAM, ("x-tandem-target
 
 def told(facts, stream: bytes = b"", lane: str = "", *, takes_frames: bool) -> list[dict]:
     """What a caller gets who waited, and was told these facts before a stream."""
-    socket = Socket()
+    socket = FakeSocket()
     sink = FrameSink(socket, "req_1", lane, takes_frames)
     sink.start(200, (STREAM[0], QUEUED))
     for fact in facts:
@@ -194,8 +172,7 @@ def test_facts_come_in_frames_to_a_caller_who_asked_for_them(lane):
     assert [frame["type"] for frame in frames[3:]] == [event["type"] for event in EVENTS]
 
 
-def test_nothing_is_told_once_the_answer_is_over():
-    socket = Socket()
+def test_nothing_is_told_once_the_answer_is_over(socket):
     sink = FrameSink(socket, "req_1", "", True)
     sink.start(200, STREAM)
     sink.cut("interrupted")
@@ -207,7 +184,7 @@ def test_nothing_is_told_once_the_answer_is_over():
 
 
 def test_a_response_is_known_by_its_id_after_any_number_of_comments():
-    sink = FrameSink(Socket(), "req_1")
+    sink = FrameSink(FakeSocket(), "req_1")
     sink.start(200, STREAM)
     for _ in range(20):
         sink.write(b": waiting for spark, position 1 of 1, about 4 s\n\n")
@@ -260,7 +237,7 @@ def test_of_an_answer_of_many_megabytes_little_is_held():
     assert sink.response_id == "resp_1"
 
 
-class Quiet(Socket):
+class Quiet(FakeSocket):
     def send(self, frames: list[bytes]) -> None:
         pass
 
@@ -313,7 +290,7 @@ def test_a_caller_who_waited_is_told_in_the_metadata_who_serves():
 
 
 def test_a_failure_is_known_by_its_status_and_an_interrupt_is_none():
-    failed, broken, whole, interrupted = (FrameSink(Socket(), "req_1") for _ in range(4))
+    failed, broken, whole, interrupted = (FrameSink(FakeSocket(), "req_1") for _ in range(4))
     failed.fail(Unavailable("full"))
     broken.start(200, STREAM)
     broken.write(b'data: {"type":"response.failed","response":{}}\n\n')

@@ -1,5 +1,7 @@
 """What is said of a file that fails, and how often."""
 
+import pytest
+
 from router.stores.sqlite.alarm import OUTAGE, Alarm
 
 
@@ -12,9 +14,12 @@ class Told:
         self.alarm = Alarm(lambda *line: self.lines.append(line), lambda: self.now)
 
 
-def test_an_outage_is_said_at_once_and_then_once_a_minute_with_what_is_lost():
-    told = Told()
+@pytest.fixture
+def told():
+    return Told()
 
+
+def test_an_outage_is_said_at_once_and_then_once_a_minute_with_what_is_lost(told):
     for second in range(0, 180, 5):
         told.now = second
         told.alarm.sound("OperationalError" if second % 2 else "StoreUnusable", second, OUTAGE)
@@ -22,8 +27,7 @@ def test_an_outage_is_said_at_once_and_then_once_a_minute_with_what_is_lost():
     assert [lost for _, lost in told.lines] == [0, 60, 120]
 
 
-def test_an_outage_after_the_file_worked_again_is_said_at_once():
-    told = Told()
+def test_an_outage_after_the_file_worked_again_is_said_at_once(told):
     told.alarm.sound("OperationalError", 0, OUTAGE)
     told.alarm.clear()
 
@@ -32,17 +36,14 @@ def test_an_outage_after_the_file_worked_again_is_said_at_once():
     assert len(told.lines) == 2
 
 
-def test_one_kind_of_failure_does_not_silence_another():
-    told = Told()
-
+def test_one_kind_of_failure_does_not_silence_another(told):
     for kind, topic in (("OperationalError", OUTAGE), ("IntegrityError", None), ("OverflowError", None)):
         told.alarm.sound(kind, 1, topic)
 
     assert [kind for kind, _ in told.lines] == ["OperationalError", "IntegrityError", "OverflowError"]
 
 
-def test_what_was_lost_in_silence_is_said_when_the_minute_is_over():
-    told = Told()
+def test_what_was_lost_in_silence_is_said_when_the_minute_is_over(told):
     told.alarm.sound("IntegrityError", 1)
     told.alarm.sound("IntegrityError", 9)
 
@@ -54,16 +55,13 @@ def test_what_was_lost_in_silence_is_said_when_the_minute_is_over():
     assert told.lines == [("IntegrityError", 1), ("IntegrityError", 9)]
 
 
-def test_rows_for_which_there_was_no_room_are_said_as_such():
-    told = Told()
-
+def test_rows_for_which_there_was_no_room_are_said_as_such(told):
     told.alarm.remind(3)
 
     assert told.lines == [("QueueFull", 3)]
 
 
-def test_the_last_word_is_said_if_anything_is_left_to_say():
-    told = Told()
+def test_the_last_word_is_said_if_anything_is_left_to_say(told):
     told.alarm.sound("OperationalError", 0, OUTAGE)
 
     told.alarm.conclude("Closed", 297)

@@ -91,8 +91,12 @@ def replace_by_folder(path: Path) -> None:
     path.mkdir()
 
 
-async def test_rows_are_written_soon_and_all_at_the_close(opened):
-    one = opened()
+@pytest.fixture
+def one(opened):
+    return opened()
+
+
+async def test_rows_are_written_soon_and_all_at_the_close(one):
     one.add("soon")
     await until(lambda: one.read_file() == {"soon": 1})
     for number in range(1_200):
@@ -125,8 +129,7 @@ async def test_a_batch_that_is_full_does_not_wait_for_its_time(opened):
     ],
     ids=["too large a number", "no value of SQLite's", "null", "not a number", "half a surrogate pair"],
 )
-async def test_a_row_that_sqlite_refuses_costs_no_other(opened, size, kind):
-    one = opened()
+async def test_a_row_that_sqlite_refuses_costs_no_other(one, size, kind):
     async with one.held():
         one.add("before")
         one.add("bad", size)
@@ -137,9 +140,7 @@ async def test_a_row_that_sqlite_refuses_costs_no_other(opened, size, kind):
     assert one.writer.lost == 1
 
 
-async def test_a_bad_row_under_a_key_does_not_wait_for_ever(opened):
-    one = opened()
-
+async def test_a_bad_row_under_a_key_does_not_wait_for_ever(one):
     one.set("bad", 1 << 70)
 
     assert await one.read() == {}
@@ -171,8 +172,7 @@ async def test_bytes_that_wait_are_bounded_and_freed_when_they_are_written(opene
     assert one.writer.lost == 9
 
 
-async def test_of_several_rows_for_a_key_the_last_is_written(opened):
-    one = opened()
+async def test_of_several_rows_for_a_key_the_last_is_written(one):
     async with one.held():
         for size in range(5):
             one.set("a", size)
@@ -182,8 +182,7 @@ async def test_of_several_rows_for_a_key_the_last_is_written(opened):
     assert one.writer.find_waiting("a") is None
 
 
-async def test_a_row_that_is_replaced_while_it_is_being_written_is_written_again(opened):
-    one = opened()
+async def test_a_row_that_is_replaced_while_it_is_being_written_is_written_again(one):
     is_held, go = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -203,16 +202,14 @@ async def test_a_row_that_is_replaced_while_it_is_being_written_is_written_again
     assert one.writer.find_waiting("a") is None
 
 
-async def test_a_job_finds_everything_that_was_queued_before_it(opened):
-    one = opened()
+async def test_a_job_finds_everything_that_was_queued_before_it(one):
     for number in range(700):
         one.add(str(number))
 
     assert len(await one.read()) == 700
 
 
-async def test_what_a_job_raises_is_its_callers_and_the_writer_goes_on(opened):
-    one = opened()
+async def test_what_a_job_raises_is_its_callers_and_the_writer_goes_on(one):
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
         await one.writer.run(lambda database: database.execute("SELECT * FROM absent"))
     with pytest.raises(ZeroDivisionError):
@@ -223,8 +220,7 @@ async def test_what_a_job_raises_is_its_callers_and_the_writer_goes_on(opened):
     assert one.failures == [("OperationalError", 0)]
 
 
-async def test_a_job_that_nobody_waits_for_any_more_is_not_done(opened):
-    one = opened()
+async def test_a_job_that_nobody_waits_for_any_more_is_not_done(one):
     done = []
     async with one.held():
         with contextlib.suppress(TimeoutError):
@@ -235,8 +231,7 @@ async def test_a_job_that_nobody_waits_for_any_more_is_not_done(opened):
     assert done == []
 
 
-async def test_a_file_that_is_locked_delays_rows_and_loses_none(opened):
-    one = opened()
+async def test_a_file_that_is_locked_delays_rows_and_loses_none(one):
     with contextlib.closing(sqlite3.connect(one.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         one.add("a")
@@ -264,8 +259,7 @@ async def test_a_lock_that_outlasts_the_writers_patience_is_said_and_tried_again
     assert {lost for _, lost in one.failures} == {0}
 
 
-async def test_a_file_that_vanished_is_made_anew_for_its_owner_alone(opened):
-    one = opened()
+async def test_a_file_that_vanished_is_made_anew_for_its_owner_alone(one):
     one.add("a")
     await one.read()
     for file in one.path.parent.glob("a.db*"):
@@ -278,8 +272,7 @@ async def test_a_file_that_vanished_is_made_anew_for_its_owner_alone(opened):
     assert one.failures == [("FileNotFoundError", 0)]
 
 
-async def test_a_file_that_was_replaced_is_taken_and_gets_its_tables(opened, tmp_path):
-    one = opened()
+async def test_a_file_that_was_replaced_is_taken_and_gets_its_tables(one, tmp_path):
     one.add("a")
     await one.read()
     for file in tmp_path.glob("a.db-*"):
@@ -306,8 +299,7 @@ async def test_rows_wait_while_the_file_cannot_be_opened_and_are_written_once_it
     assert one.writer.lost == 0
 
 
-async def test_an_outage_is_said_once_however_often_the_file_is_tried_and_the_next_one_again(opened):
-    one = opened()
+async def test_an_outage_is_said_once_however_often_the_file_is_tried_and_the_next_one_again(one):
     await one.read()
     for name in ("a", "b"):
         replace_by_folder(one.path)
@@ -321,8 +313,7 @@ async def test_an_outage_is_said_once_however_often_the_file_is_tried_and_the_ne
     assert [kind for kind, _ in one.failures if kind != "FileNotFoundError"] == ["StoreUnwritable", "StoreUnwritable"]
 
 
-async def test_rows_that_are_refused_again_and_again_are_said_once_and_counted_at_the_end(opened):
-    one = opened()
+async def test_rows_that_are_refused_again_and_again_are_said_once_and_counted_at_the_end(one):
     for name in "abcdef":
         one.add(name, None)
         await one.read()
@@ -332,8 +323,7 @@ async def test_rows_that_are_refused_again_and_again_are_said_once_and_counted_a
     assert one.failures == [("IntegrityError", 1), ("Closed", 6)]
 
 
-async def test_a_table_that_somebody_dropped_costs_rows_and_is_said(opened):
-    one = opened()
+async def test_a_table_that_somebody_dropped_costs_rows_and_is_said(one):
     await one.read()
     with contextlib.closing(sqlite3.connect(one.path)) as other:
         other.execute("DROP TABLE things")
@@ -346,8 +336,7 @@ async def test_a_table_that_somebody_dropped_costs_rows_and_is_said(opened):
     assert one.failures[-1] == ("OperationalError", 2)
 
 
-async def test_what_cannot_be_written_at_the_close_is_counted(opened):
-    one = opened()
+async def test_what_cannot_be_written_at_the_close_is_counted(one):
     await one.read()
     replace_by_folder(one.path)
     one.add("a")
@@ -359,8 +348,7 @@ async def test_what_cannot_be_written_at_the_close_is_counted(opened):
     assert one.failures[-1] == ("Closed", 2)
 
 
-async def test_what_comes_after_the_close_is_counted_and_said(opened):
-    one = opened()
+async def test_what_comes_after_the_close_is_counted_and_said(one):
     await one.close()
 
     one.add("a")
@@ -372,8 +360,7 @@ async def test_what_comes_after_the_close_is_counted_and_said(opened):
     await one.close()
 
 
-async def test_the_writer_stops_with_the_last_store_that_uses_it(opened):
-    one = opened()
+async def test_the_writer_stops_with_the_last_store_that_uses_it(one):
     one.writer.attach("another", keep_all)
     one.add("a")
 
@@ -386,8 +373,7 @@ async def test_the_writer_stops_with_the_last_store_that_uses_it(opened):
     assert one.failures == []
 
 
-async def test_a_store_deletes_what_is_too_old_a_little_in_each_round(opened):
-    one = opened()
+async def test_a_store_deletes_what_is_too_old_a_little_in_each_round(one):
     rounds = []
 
     def delete_some(database: sqlite3.Connection) -> bool:
@@ -404,8 +390,7 @@ async def test_a_store_deletes_what_is_too_old_a_little_in_each_round(opened):
     await one.writer.detach("tidy")
 
 
-async def test_a_deletion_that_fails_stops_no_writing(opened):
-    one = opened()
+async def test_a_deletion_that_fails_stops_no_writing(one):
     one.writer.attach("tidy", lambda database: bool(database.execute("DELETE FROM absent")))
     await until(lambda: one.failures)
 
@@ -472,8 +457,7 @@ async def test_its_locks_outlive_a_first_reader_and_a_reconnect_so_that_no_progr
 
 
 @pytest.mark.parametrize("side_file", ["-wal", "-shm"])
-async def test_a_log_that_was_deleted_is_noticed_and_what_is_written_next_is_seen_by_others(opened, side_file):
-    one = opened()
+async def test_a_log_that_was_deleted_is_noticed_and_what_is_written_next_is_seen_by_others(one, side_file):
     reader = RowReader(one.path)
     one.writer.watch(reader)
     one.add("before")
@@ -490,8 +474,7 @@ async def test_a_log_that_was_deleted_is_noticed_and_what_is_written_next_is_see
     reader.close()
 
 
-async def test_rows_that_were_in_a_log_that_nobody_can_save_are_counted(opened):
-    one = opened()
+async def test_rows_that_were_in_a_log_that_nobody_can_save_are_counted(one):
     await one.writer.run(lambda database: database.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
     for number in range(3):
         one.add(f"{number}")

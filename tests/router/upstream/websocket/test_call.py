@@ -12,8 +12,9 @@ from router.loop.off_loop import OffLoop
 from router.upstream.connection import CannotConnect
 from router.upstream.websocket.call import PreparedSocketCall
 from tests.router.upstream.fakes import TIMEOUTS, make_request
-from tests.tools.loop_clock import jumping_clock
 from tests.tools.sinks import RecordingSink
+
+pytestmark = pytest.mark.jumping_clock
 
 BODY = json.dumps({"model": "m", "input": [{"role": "user", "content": "hi"}], "stream": True}).encode()
 DONE = {"type": "response.completed", "response": {"id": "resp_1", "output": []}}
@@ -128,9 +129,12 @@ def start(pool: FakePool, body: bytes = BODY, session: str | None = "s-1"):
     return call, sink, http
 
 
-@jumping_clock
-async def test_an_answer_is_passed_on_as_events_and_its_socket_is_given_back():
-    socket = FakeSocket()
+@pytest.fixture
+async def socket():
+    return FakeSocket()
+
+
+async def test_an_answer_is_passed_on_as_events_and_its_socket_is_given_back(socket):
     pool = FakePool(warm=socket)
     _, sink, _ = start(pool)
 
@@ -144,7 +148,6 @@ async def test_an_answer_is_passed_on_as_events_and_its_socket_is_given_back():
     assert socket.baseline.response_id == "resp_1"
 
 
-@jumping_clock
 async def test_a_request_without_a_session_and_one_whose_session_is_busy_go_over_http():
     pool = FakePool()
     pool.claimed.add("s-1")
@@ -154,7 +157,6 @@ async def test_a_request_without_a_session_and_one_whose_session_is_busy_go_over
         assert http.opened == [(BODY, sink, (("a", "b"),))]
 
 
-@jumping_clock
 async def test_without_a_socket_the_same_request_goes_over_http():
     pool = FakePool(CannotConnect("no WebSocket (426)"))
     call, sink, http = start(pool)
@@ -168,10 +170,10 @@ async def test_without_a_socket_the_same_request_goes_over_http():
     assert http.is_cancelled
 
 
-@jumping_clock
 @pytest.mark.parametrize(("is_warm", "reasons"), [(False, ["closed without an answer"]), (True, [])])
-async def test_a_socket_that_dies_at_once_is_replaced_by_http_and_only_a_fresh_one_is_held_against_its_target(is_warm, reasons):
-    socket = FakeSocket()
+async def test_a_socket_that_dies_at_once_is_replaced_by_http_and_only_a_fresh_one_is_held_against_its_target(
+    socket, is_warm, reasons
+):
     pool = FakePool(warm=socket) if is_warm else FakePool(socket)
     _, _, http = start(pool)
     await asyncio.sleep(0.1)
@@ -184,9 +186,7 @@ async def test_a_socket_that_dies_at_once_is_replaced_by_http_and_only_a_fresh_o
     assert pool.claimed == set()
 
 
-@jumping_clock
-async def test_a_message_that_is_too_large_for_a_target_goes_over_http_and_so_does_the_next_of_its_size():
-    socket = FakeSocket()
+async def test_a_message_that_is_too_large_for_a_target_goes_over_http_and_so_does_the_next_of_its_size(socket):
     pool = FakePool(socket, FakeSocket())
     _, _, http = start(pool)
     await asyncio.sleep(0.1)
@@ -200,10 +200,8 @@ async def test_a_message_that_is_too_large_for_a_target_goes_over_http_and_so_do
     assert len(pool.given_back) == 1
 
 
-@jumping_clock
 @pytest.mark.parametrize("kind", ["response.completed", "response.created", "response.output_text.delta"])
-async def test_what_is_left_of_an_older_answer_is_never_taken_for_this_one(kind):
-    socket = FakeSocket()
+async def test_what_is_left_of_an_older_answer_is_never_taken_for_this_one(socket, kind):
     socket.past_ids.append("resp_0")
     _, sink, http = start(FakePool(warm=socket))
     socket.says({"type": kind, "response": {"id": "resp_0", "output": []}})
@@ -213,9 +211,7 @@ async def test_what_is_left_of_an_older_answer_is_never_taken_for_this_one(kind)
     assert not socket.is_usable
 
 
-@jumping_clock
-async def test_two_answers_that_are_mixed_are_a_cut():
-    socket = FakeSocket()
+async def test_two_answers_that_are_mixed_are_a_cut(socket):
     _, sink, _ = start(FakePool(warm=socket))
     socket.says({"type": "response.created", "response": {"id": "resp_1"}})
     socket.says({"type": "response.completed", "response": {"id": "resp_2", "output": []}})
@@ -224,9 +220,7 @@ async def test_two_answers_that_are_mixed_are_a_cut():
     assert b"resp_2" not in sink.body
 
 
-@jumping_clock
-async def test_an_end_that_cannot_be_read_is_a_cut_and_does_not_reach_the_caller():
-    socket = FakeSocket()
+async def test_an_end_that_cannot_be_read_is_a_cut_and_does_not_reach_the_caller(socket):
     _, sink, _ = start(FakePool(warm=socket))
     socket.says({"type": "response.created", "response": {"id": "resp_1"}})
     socket.owner.received(b'{"type":"response.completed", broken')
@@ -235,11 +229,9 @@ async def test_an_end_that_cannot_be_read_is_a_cut_and_does_not_reach_the_caller
     assert b"broken" not in sink.body
 
 
-@jumping_clock
 @pytest.mark.parametrize("is_streaming", [True, False])
 @pytest.mark.parametrize(("begins", "seconds"), [(False, TIMEOUTS.first_byte_seconds), (True, 30)])
-async def test_news_do_not_make_a_target_less_late(begins, seconds, is_streaming):
-    socket = FakeSocket()
+async def test_news_do_not_make_a_target_less_late(socket, begins, seconds, is_streaming):
     body = json.dumps({**json.loads(BODY), "stream": is_streaming}).encode()
     _, sink, _ = start(FakePool(warm=socket), body)
     if begins:
@@ -252,9 +244,7 @@ async def test_news_do_not_make_a_target_less_late(begins, seconds, is_streaming
     assert isinstance(sink.error, UpstreamTimeout)
 
 
-@jumping_clock
-async def test_of_any_number_of_news_only_some_are_kept():
-    socket = FakeSocket()
+async def test_of_any_number_of_news_only_some_are_kept(socket):
     _, sink, _ = start(FakePool(warm=socket))
     for _ in range(1_000):
         socket.says({"type": "codex.rate_limits", "pad": "x" * 1_000})
@@ -264,10 +254,8 @@ async def test_of_any_number_of_news_only_some_are_kept():
     assert b"response.completed" in sink.body
 
 
-@jumping_clock
 @pytest.mark.parametrize("items", [1, 100])
-async def test_an_answer_that_is_too_large_is_not_gone_on_from(items):
-    socket = FakeSocket()
+async def test_an_answer_that_is_too_large_is_not_gone_on_from(socket, items):
     start(FakePool(warm=socket))
     socket.says({"type": "response.created", "response": {"id": "resp_1"}})
     for _ in range(items):
@@ -277,9 +265,7 @@ async def test_an_answer_that_is_too_large_is_not_gone_on_from(items):
     assert socket.baseline is None
 
 
-@jumping_clock
-async def test_news_before_the_response_begins_wait_for_it_and_leave_the_way_to_http_open():
-    socket = FakeSocket()
+async def test_news_before_the_response_begins_wait_for_it_and_leave_the_way_to_http_open(socket):
     _, sink, http = start(FakePool(warm=socket))
     socket.says({"type": "codex.rate_limits"})
     assert sink.words == ["feed_from"]
@@ -295,9 +281,7 @@ async def test_news_before_the_response_begins_wait_for_it_and_leave_the_way_to_
     assert http.opened == []
 
 
-@jumping_clock
-async def test_a_call_that_was_cancelled_while_it_dialled_keeps_the_socket_for_the_next():
-    socket = FakeSocket()
+async def test_a_call_that_was_cancelled_while_it_dialled_keeps_the_socket_for_the_next(socket):
     pool = FakePool(socket)
     pool.may_connect.clear()
     call, sink, http = start(pool)
@@ -311,9 +295,7 @@ async def test_a_call_that_was_cancelled_while_it_dialled_keeps_the_socket_for_t
     assert (sink.words, http.opened) == (["feed_from"], [])
 
 
-@jumping_clock
-async def test_a_call_that_is_cancelled_closes_its_socket():
-    socket = FakeSocket()
+async def test_a_call_that_is_cancelled_closes_its_socket(socket):
     pool = FakePool(warm=socket)
     call, sink, _ = start(pool)
     socket.says({"type": "response.created"})
@@ -324,9 +306,7 @@ async def test_a_call_that_is_cancelled_closes_its_socket():
     assert sink.error is None
 
 
-@jumping_clock
-async def test_a_second_socket_that_is_called_too_old_goes_over_http():
-    socket = FakeSocket()
+async def test_a_second_socket_that_is_called_too_old_goes_over_http(socket):
     error = {"type": "error", "status": 400, "error": {"code": "websocket_connection_limit_reached"}}
     again = FakeSocket()
     _, sink, http = start(pool := FakePool(again, warm=socket))
@@ -340,9 +320,7 @@ async def test_a_second_socket_that_is_called_too_old_goes_over_http():
     assert not again.is_usable
 
 
-@jumping_clock
-async def test_a_lost_response_that_the_caller_itself_named_is_the_callers_to_read():
-    socket = FakeSocket()
+async def test_a_lost_response_that_the_caller_itself_named_is_the_callers_to_read(socket):
     body = json.dumps({**json.loads(BODY), "previous_response_id": "resp_0"}).encode()
     _, sink, _ = start(FakePool(warm=socket), body)
     socket.says({"type": "error", "status": 400, "error": {"code": "previous_response_not_found"}})
@@ -352,10 +330,8 @@ async def test_a_lost_response_that_the_caller_itself_named_is_the_callers_to_re
     assert sink.status == 400
 
 
-@jumping_clock
 @pytest.mark.parametrize(("status", "stays"), [(400, True), (429, True), (500, False), (503, False)])
-async def test_a_refusal_leaves_the_socket_open_unless_the_target_is_at_fault(status, stays):
-    socket = FakeSocket()
+async def test_a_refusal_leaves_the_socket_open_unless_the_target_is_at_fault(socket, status, stays):
     pool = FakePool(warm=socket)
     _, sink, _ = start(pool)
     socket.says({"type": "error", "status": status, "error": {"code": "x"}})
@@ -365,10 +341,8 @@ async def test_a_refusal_leaves_the_socket_open_unless_the_target_is_at_fault(st
     assert socket.is_usable is stays
 
 
-@jumping_clock
 @pytest.mark.parametrize(("events", "seconds"), [([], TIMEOUTS.first_byte_seconds), ([{"type": "response.created"}], 30)])
-async def test_a_target_that_says_nothing_is_given_up_after_its_time(events, seconds):
-    socket = FakeSocket()
+async def test_a_target_that_says_nothing_is_given_up_after_its_time(socket, events, seconds):
     _, sink, http = start(FakePool(warm=socket))
     began = asyncio.get_running_loop().time()
     for event in events:
@@ -381,9 +355,7 @@ async def test_a_target_that_says_nothing_is_given_up_after_its_time(events, sec
     assert http.opened == []
 
 
-@jumping_clock
-async def test_a_paused_call_is_not_silent():
-    socket = FakeSocket()
+async def test_a_paused_call_is_not_silent(socket):
     call, sink, _ = start(FakePool(warm=socket))
     socket.says({"type": "response.created"})
     call.pause()
@@ -396,9 +368,7 @@ async def test_a_paused_call_is_not_silent():
     call.cancel()
 
 
-@jumping_clock
-async def test_what_must_not_go_over_a_socket_goes_over_http_and_the_socket_stays():
-    socket = FakeSocket()
+async def test_what_must_not_go_over_a_socket_goes_over_http_and_the_socket_stays(socket):
     pool = FakePool(warm=socket)
     body = json.dumps({**json.loads(BODY), "background": True}).encode()
     _, _, http = start(pool, body)
@@ -407,9 +377,7 @@ async def test_what_must_not_go_over_a_socket_goes_over_http_and_the_socket_stay
     assert pool.given_back == [socket]
 
 
-@jumping_clock
-async def test_a_heavy_body_is_read_off_the_loop():
-    socket = FakeSocket()
+async def test_a_heavy_body_is_read_off_the_loop(socket):
     body = json.dumps({"model": "m", "input": [{"role": "user", "content": "x" * 600_000}], "stream": True}).encode()
     _, sink, _ = start(FakePool(warm=socket), body)
     assert socket.sent == []

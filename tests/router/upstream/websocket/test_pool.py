@@ -12,7 +12,6 @@ from router.upstream.websocket import pool as pools
 from router.upstream.websocket.pool import SocketPool
 from tests.router.upstream.fakes import make_request
 from tests.tools.loop_clock import jumping_clock
-from tests.tools.socket_upstream import SocketUpstream
 
 REQUEST = replace(make_request(), url="http://models.example/v1/responses", over_websocket=True)
 
@@ -42,9 +41,13 @@ def keep(pool: SocketPool, session: str = "s-1") -> FakeSocket:
     return socket
 
 
+@pytest.fixture
+def pool():
+    return SocketPool(Dialer(), OffLoop())
+
+
 @jumping_clock
-async def test_a_session_finds_its_own_socket_again_and_no_others():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_a_session_finds_its_own_socket_again_and_no_others(pool):
     one, other = keep(pool, "s-1"), keep(pool, "s-2")
 
     assert pool.take(pool.key_of(REQUEST, (), "s-2")) is other
@@ -54,8 +57,7 @@ async def test_a_session_finds_its_own_socket_again_and_no_others():
 
 
 @jumping_clock
-async def test_another_key_address_or_target_is_another_socket():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_another_key_address_or_target_is_another_socket(pool):
     keep(pool)
 
     for other in (
@@ -67,8 +69,7 @@ async def test_another_key_address_or_target_is_another_socket():
 
 
 @jumping_clock
-async def test_headers_of_one_request_do_not_part_sockets():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_headers_of_one_request_do_not_part_sockets(pool):
     socket = keep(pool)
     headers = (("x-client-request-id", "7"), ("openai-beta", "responses_websockets=2026-02-06"))
 
@@ -76,8 +77,7 @@ async def test_headers_of_one_request_do_not_part_sockets():
 
 
 @jumping_clock
-async def test_a_session_whose_socket_is_at_work_has_no_second_one():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_a_session_whose_socket_is_at_work_has_no_second_one(pool):
     key = pool.key_of(REQUEST, (), "s-1")
 
     assert [pool.claim(key), pool.claim(key)] == [True, False]
@@ -98,8 +98,7 @@ async def test_the_longest_unused_socket_makes_room_and_none_is_taken_from_a_req
 
 
 @jumping_clock
-async def test_a_socket_that_was_idle_for_five_minutes_is_closed():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_a_socket_that_was_idle_for_five_minutes_is_closed(pool):
     socket = keep(pool)
 
     await asyncio.sleep(290)
@@ -110,8 +109,7 @@ async def test_a_socket_that_was_idle_for_five_minutes_is_closed():
 
 
 @jumping_clock
-async def test_a_socket_that_is_dead_is_closed_within_a_minute():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_a_socket_that_is_dead_is_closed_within_a_minute(pool):
     socket = keep(pool)
     socket.answers = False
 
@@ -121,8 +119,7 @@ async def test_a_socket_that_is_dead_is_closed_within_a_minute():
 
 
 @jumping_clock
-async def test_a_socket_of_55_minutes_is_not_used_again():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_a_socket_of_55_minutes_is_not_used_again(pool):
     socket = keep(pool)
     socket.made_at -= 55 * 60 + 1
 
@@ -131,8 +128,7 @@ async def test_a_socket_of_55_minutes_is_not_used_again():
 
 
 @jumping_clock
-async def test_a_target_that_is_left_alone_gets_no_claims_for_five_minutes():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_a_target_that_is_left_alone_gets_no_claims_for_five_minutes(pool):
     key = pool.key_of(REQUEST, (), "s-1")
     pool.leave_alone(key, "no")
 
@@ -143,8 +139,7 @@ async def test_a_target_that_is_left_alone_gets_no_claims_for_five_minutes():
 
 
 @jumping_clock
-async def test_a_target_is_left_alone_after_three_lost_sockets_in_a_row():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_a_target_is_left_alone_after_three_lost_sockets_in_a_row(pool):
     keys = [pool.key_of(REQUEST, (), f"s-{number}") for number in range(4)]
     for key in keys[:2]:
         pool.note_lost(key, "gone")
@@ -156,21 +151,12 @@ async def test_a_target_is_left_alone_after_three_lost_sockets_in_a_row():
 
 
 @jumping_clock
-async def test_a_message_as_large_as_one_that_was_refused_for_its_size_is_not_sent_again():
-    pool = SocketPool(Dialer(), OffLoop())
+async def test_a_message_as_large_as_one_that_was_refused_for_its_size_is_not_sent_again(pool):
     key, other = pool.key_of(REQUEST, (), "s-1"), pool.key_of(replace(REQUEST, target="sage"), (), "s-1")
     pool.note_too_large(key, 1_000)
 
     assert [pool.takes(key, size) for size in (999, 1_000, 5_000)] == [True, False, False]
     assert pool.takes(other, 5_000)
-
-
-@pytest.fixture
-async def target():
-    server = SocketUpstream()
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.mark.parametrize(

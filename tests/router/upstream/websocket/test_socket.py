@@ -1,9 +1,7 @@
 """One socket to a target: handshakes that fail, messages in pieces, and sockets that nobody asked anything of."""
 
 import asyncio
-import shutil
 import ssl
-import subprocess
 
 import pytest
 from websockets.asyncio.server import serve
@@ -30,25 +28,6 @@ class Owner:
     def lost(self, code=None) -> None:
         self.was_lost, self.code = True, code
         self.told.set()
-
-
-@pytest.fixture
-async def target():
-    server = SocketUpstream()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not here: TLS was not tried")
-    folder = tmp_path_factory.mktemp("tls")
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem"]
-    subprocess.run(command, check=True, capture_output=True)
-    return folder
 
 
 async def test_a_socket_over_tls_needs_a_certificate_that_somebody_vouches_for(certificate):
