@@ -144,9 +144,23 @@ write_state = msgspec.json.Encoder().encode
 """A state for a store."""
 
 
+class _Before(Struct, frozen=True):
+    """A wish as it was stored until 0.3.0. `asked_in` is empty in a session that its client names."""
+
+    override: Tier | None
+    override_at: int
+    override_line: str
+    line_after: str
+    asked_in: str
+
+
 def read_state(stored: bytes) -> SessionState | None:
-    """A state from a store; None where it is not one. Fields of other versions are ignored."""
+    """A state from a store; None where it is not one. Other fields of other versions are ignored."""
     try:
-        return msgspec.json.decode(stored, type=SessionState)
+        state = msgspec.json.decode(stored, type=SessionState)
+        if b'"has_override":true' in stored:
+            tier, *rest, asked_in = msgspec.structs.astuple(msgspec.json.decode(stored, type=_Before))
+            state = state if asked_in else replace(state, wish=Wish(tier, *rest))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+    return state

@@ -33,18 +33,35 @@ def test_tiers_come_back_as_tiers():
     assert state.wish.tier is Tier.FAST
 
 
-def test_state_that_another_version_stored_is_read_as_far_as_it_is_known():
-    stored = b"""{"at":9.5,"tier":"deep","target":"sage","turn":"t","has_escalated":true,"effort":null,"ask":1,"override":"fast",
-        "has_override":true,"override_at":3,"override_line":"l","override_messages":2,"asked_in":"","line_after":"","said":"",
-        "name":"deep","name_at":2,"messages":4,"last":"m","warm":{"sage":[500,99.5]},"origins":{"k":"sage"},"new":[1]}"""
+BEFORE = b"""{"at":9.5,"tier":"deep","target":"sage","turn":"t","has_escalated":true,"effort":null,"ask":1,"override":"fast",
+    "has_override":true,"override_at":3,"override_line":"l","override_messages":2,"asked_in":"","line_after":"2 f","said":"",
+    "name":"deep","name_at":2,"messages":4,"last":"m","warm":{"sage":[500,99.5]},"origins":{"k":"sage"},"new":[1]}"""
+"""What was stored until 0.3.0, and a field that no version knows."""
 
-    state = read_state(stored)
+
+def test_state_that_another_version_stored_is_read_as_far_as_it_is_known():
+    state = read_state(BEFORE)
 
     assert state == SessionState(
-        9.5, Tier.DEEP, "sage", "t", True, ask=1.0, name="deep", name_at=2, messages=4, last="m",
-        warm={"sage": (500, 99.5)}, origins={"k": "sage"},
+        9.5, Tier.DEEP, "sage", "t", True, ask=1.0, wish=Wish(Tier.FAST, 3, "l", "2 f"), name="deep", name_at=2, messages=4,
+        last="m", warm={"sage": (500, 99.5)}, origins={"k": "sage"},
     )  # fmt: skip
     assert read_state(write_state(state)) == state
+
+
+@pytest.mark.parametrize(
+    ("before", "wish"),
+    [
+        (BEFORE.replace(b'"fast"', b"null"), Wish(None, 3, "l", "2 f")),
+        (BEFORE.replace(b'"has_override":true', b'"has_override":false'), None),
+        (BEFORE.replace(b'"asked_in":""', b'"asked_in":"a"'), None),
+    ],
+)
+def test_a_tier_for_a_named_session_outlives_an_upgrade_as_auto_does_and_one_for_a_guessed_session_does_not(before, wish):
+    state = read_state(before)
+
+    assert state.target == "sage"
+    assert state.wish == wish
 
 
 def test_a_name_that_changes_is_newer_than_a_wish_and_one_from_the_start_is_not():
