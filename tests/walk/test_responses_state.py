@@ -6,13 +6,13 @@ import json
 import pytest
 
 from router.contract.caller import Caller
-from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from router.dialects.translate.envelope import unwrap_summary
 from tests.conftest import SIMULATED
 from tests.tools.http import call, request_bytes
 from tests.tools.running import one_dialect, running, two_targets
+from tests.tools.sinks import RecordingSink
 from tests.tools.speech import Speech, ToolCall, speak
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, stream
 
@@ -224,27 +224,8 @@ async def test_a_deleted_response_is_gone_for_reading_and_for_going_on_even_wher
     assert len(upstream.seen) == 1
 
 
-class Taken:
-    """A caller's end that only remembers."""
-
-    def __init__(self) -> None:
-        self.status, self.body, self.has_started = 0, b"", False
-
-    def feed_from(self, flow) -> None: ...
-    def end(self) -> None: ...
-
-    def start(self, status, headers) -> None:
-        self.status, self.has_started = status, True
-
-    def write(self, data: bytes) -> None:
-        self.body += data
-
-    def fail(self, error: TandemError) -> None:
-        raise error
-
-
-async def ask(tandem, caller: str, body: dict) -> Taken:
-    taken = Taken()
+async def ask(tandem, caller: str, body: dict) -> RecordingSink:
+    taken = RecordingSink()
     arrival = Arrival(f"req_{caller}", Dialect.RESPONSES, Operation.CREATE, FAST, json.dumps(body).encode(), Caller(caller))
     await tandem.house.serve(tandem.house.begin(arrival), taken)
     return taken

@@ -7,7 +7,7 @@ import pytest
 
 from router.contract.request import RequestView
 from router.dispatch.relay import Relay
-from tests.tools.http import LONG, call, chat, read_reply, request_bytes
+from tests.tools.http import LONG, call, chat, request_bytes
 from tests.tools.raw import Caller
 from tests.tools.upstream import (
     CHAT_ANSWER,
@@ -159,21 +159,6 @@ async def test_a_wish_for_a_session_that_the_request_does_not_name_is_a_400_that
 
     assert (refused.status, refused.json["error"]["code"], named.status) == (400, "unknown_override", 200)
     assert "x-tandem-session" in refused.json["error"]["message"]
-
-
-async def test_pipelined_requests_on_one_connection_are_answered_in_order(simulated):
-    reader, writer = await asyncio.open_connection("127.0.0.1", simulated.port)
-    explain = request_bytes("/tandem/explain", chat())
-    hot = request_bytes("/v1/chat/completions", chat())
-    writer.write(request_bytes("/v1/models") + hot + explain + hot)
-
-    replies = [await asyncio.wait_for(read_reply(reader), 10) for _ in range(4)]
-
-    writer.close()
-    assert [reply.status for reply in replies] == [200] * 4
-    assert "data" in replies[0].json
-    assert replies[1].json["object"] == replies[3].json["object"] == "chat.completion"
-    assert "estimates" in replies[2].json
 
 
 @pytest.mark.parametrize("by_shim", [False, True], ids=["hot", "shim"])

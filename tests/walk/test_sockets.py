@@ -612,12 +612,6 @@ async def test_words_that_are_no_message_of_the_user_are_handed_back(upstream, t
             assert failed["error"]["code"] == "invalid_input"
 
 
-HANDSHAKE = (
-    b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-)
-
-
 @pytest.mark.parametrize(
     ("before", "size"),
     covering([b"GET /v1/models", b"GET /healthz", b"GET /v1/responses/resp_x", b"GET /nowhere"], [1, 7, 1_000], strength=1),
@@ -628,7 +622,7 @@ async def test_a_connection_that_served_something_else_may_become_a_socket(simul
     for _ in range(2):
         writer.write(before + b" HTTP/1.1\r\n" + host + b"\r\n")
         assert (await read_reply(reader)).status in (200, 404)
-    asked = HANDSHAKE % simulated.port
+    asked = handshake()
     for begin in range(0, len(asked), size):
         writer.write(asked[begin : begin + size])
         await asyncio.sleep(0)
