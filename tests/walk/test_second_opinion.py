@@ -2,11 +2,10 @@
 
 import asyncio
 import json
-import time
 
 import pytest
 
-from tests.tools.http import LONG, call, chat, request_bytes
+from tests.tools.http import call, chat, request_bytes
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, SEEN_CHAT_STREAM, answer_json, silent, stream
 
@@ -101,46 +100,6 @@ async def test_the_time_of_the_question_is_not_told_as_our_own(tandem, upstream)
     assert float(reply.headers["x-tandem-overhead-ms"]) <= told["duration_ms"] - told["second_opinion"]["asked_ms"]
 
 
-async def test_an_answer_that_agrees_leaves_the_tier(tandem, upstream):
-    upstream.scripts = first_question(saying("**Quick**."))
-
-    reply = await ask(tandem)
-
-    assert reply.headers["x-tandem-target"] == "spark"
-    assert float(reply.headers["x-tandem-score"]) < 0.2
-
-
-async def test_a_clear_turn_is_not_asked_about(tandem, upstream, other_upstream):
-    quick, long = await ask(tandem, "fix the typo in this line: retrun x"), await ask(tandem, LONG)
-
-    assert (quick.headers["x-tandem-target"], long.headers["x-tandem-target"]) == ("spark", "sage")
-    assert not questions(upstream, other_upstream)
-    assert (await explained(tandem, long))["second_opinion"] is None
-
-
-@pytest.mark.parametrize(
-    ("headers", "more"), [({"x-tandem-tier": "fast"}, {}), ({}, {"model": "fast"}), ({}, {"model": "spark"})]
-)
-async def test_where_somebody_insists_nobody_is_asked(tandem, upstream, headers, more):
-    await ask(tandem, headers=headers, **more)
-
-    assert not questions(upstream)
-
-
-async def test_the_calls_that_follow_are_not_asked_about(tandem, upstream, other_upstream):
-    await ask(tandem)
-    call_made = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    messages = [
-        *chat(UNSURE)["messages"],
-        {"role": "assistant", "content": None, "tool_calls": [call_made]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "nothing"},
-    ]
-    reply = await call(tandem.port, PATH, {"model": "auto", "messages": messages})
-
-    assert reply.headers["x-tandem-target"] == "sage"
-    assert len(questions(upstream, other_upstream)) == 1
-
-
 async def test_the_same_request_again_is_not_asked_about_twice_and_decided_alike(tandem, upstream):
     first, again = await ask(tandem), await ask(tandem)
 
@@ -150,83 +109,20 @@ async def test_the_same_request_again_is_not_asked_about_twice_and_decided_alike
     assert len((await explained(tandem, again))["attempts"]) == 1
 
 
-async def test_a_late_answer_is_left_out_and_delays_no_longer_than_it_may(tandem, upstream):
-    upstream.scripts = first_question(silent)
-    began = time.perf_counter()
-
-    reply = await ask(tandem)
-    took = time.perf_counter() - began
-
-    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
-    assert took >= 0.39  # and not for ever: the target is silent
-    told = await explained(tandem, reply)
-    assert told["second_opinion"]["asked_ms"] >= 395
-    assert told["second_opinion"]["answer"] == "late"
-    assert (told["attempts"][0]["error"], told["attempts"][0]["status"]) == ("late", None)
-    assert questions(upstream)[0].left.is_set()
-    assert tandem.house.state.live.statuses(tandem.house.plan.targets, time.perf_counter() + 1)["spark"].wait_seconds == 0
-
-
-@pytest.mark.parametrize("text", ["", "I would say it depends", "QUICK or LONG", "not long", '{"answer": 42}'])
-async def test_an_odd_answer_is_left_out(tandem, upstream, text):
-    upstream.scripts = first_question(saying(text))
-
-    reply = await ask(tandem)
-
-    assert reply.headers["x-tandem-target"] == "spark"
-    told = await explained(tandem, reply)
-    assert told["second_opinion"]["answer"] == "odd"
-    assert not [item for item in told["evidence"] if item["policy"] == "second_opinion"]
-
-
 @pytest.mark.parametrize(
-    ("script", "code"),
-    [
-        (answer_json({"error": {"message": "no"}}, 500), "upstream_refused"),
-        (answer_json({"error": {"message": "no"}}, 401), "upstream_auth"),
-        (answer_json(b"<html>"), "upstream_malformed"),
-    ],
+    ("script", "answer", "code"),
+    [(silent, "late", "late"), (answer_json({"error": {"message": "no"}}, 500), "failed", "upstream_refused")],
+    ids=["silent", "500"],
 )
-async def test_a_question_that_fails_costs_the_turn_nothing(tandem, upstream, script, code):
+async def test_a_question_that_fails_costs_the_turn_nothing(tandem, upstream, script, answer, code):
     upstream.scripts = first_question(script)
 
     reply = await ask(tandem)
 
     assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
     told = await explained(tandem, reply)
-    assert (told["second_opinion"]["answer"], told["attempts"][0]["error"]) == ("failed", code)
-
-
-async def test_a_target_that_cannot_be_reached_is_left_out(start, upstream, other_upstream):
-    third = "{name: gone, adapter: openai_http, base_url: 'http://127.0.0.1:9/v1', window_tokens: 1000}"
-    config = two_targets(upstream.base_url, other_upstream.base_url, extra="second_opinion: {target: gone}")
-    tandem = await start(config.replace("  deep:", f"      - {third}\n  deep:"))
-    upstream.scripts = other_upstream.scripts = [answer_json(CHAT_ANSWER)]
-
-    reply = await ask(tandem)
-
-    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
-    assert (await explained(tandem, reply))["attempts"][0]["error"] == "upstream_unreachable"
-
-
-async def test_a_question_that_is_told_to_wait_closes_the_target_as_any_call_would(tandem, upstream, other_upstream):
-    upstream.scripts = [answer_json({"error": {"message": "slow down"}}, 429, {"retry-after": "30"})]
-
-    await ask(tandem)
-    second = await ask(tandem, f"{UNSURE}, number 2")
-
-    assert len(questions(upstream)) == 1
-    assert second.headers["x-tandem-target"] == "sage"
-
-
-async def test_after_three_useless_answers_nobody_is_asked_for_a_while(tandem, upstream):
-    upstream.scripts = first_question(saying("perhaps"))
-
-    replies = [await ask(tandem, f"make test run {number} faster") for number in range(5)]
-
-    assert len(questions(upstream)) == 3
-    told = (await explained(tandem, replies[-1]))["second_opinion"]
-    assert (told["answer"], told["because"]) == ("not asked", "the last 3 questions got no usable answer")
+    assert (told["second_opinion"]["answer"], told["attempts"][0]["error"]) == (answer, code)
+    assert questions(upstream)[0].left.is_set() is (script is silent)
 
 
 async def test_a_caller_who_leaves_meanwhile_closes_the_question_at_once(tandem, upstream, other_upstream):
@@ -286,33 +182,6 @@ async def test_a_stream_is_served_as_ever_after_the_question(tandem, upstream, o
 
     assert reply.headers["x-tandem-target"] == "sage"
     assert reply.body == SEEN_CHAT_STREAM
-
-
-@pytest.mark.parametrize(
-    ("dialect", "answer"),
-    [
-        ("messages", {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
-                      "content": [{"type": "text", "text": "Long"}], "usage": {"input_tokens": 4, "output_tokens": 1}}),
-        ("responses", {"id": "r", "object": "response", "status": "completed", "model": "m",
-                       "output": [{"type": "message", "role": "assistant",
-                                   "content": [{"type": "output_text", "text": "long."}]}],
-                       "usage": {"input_tokens": 4, "output_tokens": 1}}),
-    ],
-)  # fmt: skip
-async def test_a_target_of_another_dialect_is_asked_in_its_own(start, upstream, other_upstream, dialect, answer):
-    config = two_targets(upstream.base_url, other_upstream.base_url, extra="second_opinion: {target: spark}")
-    adapter = "anthropic_http" if dialect == "messages" else "openai_http"
-    config = config.replace("adapter: openai_http, dialect: chat", f"adapter: {adapter}, dialect: {dialect}", 1)
-    tandem = await start(config)
-    upstream.scripts = [answer_json(answer)]
-    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
-
-    reply = await ask(tandem)
-
-    assert (reply.headers["x-tandem-target"], reply.json["choices"][0]["message"]["content"]) == ("sage", "hi")
-    (seen,) = questions(upstream)
-    assert seen.path == {"messages": "/v1/messages", "responses": "/v1/responses"}[dialect]
-    assert seen.json.get("max_tokens", seen.json.get("max_output_tokens")) == 64
 
 
 async def test_a_tiers_own_instructions_are_no_part_of_a_question_and_low_effort_is_asked_for_where_the_config_has_it(

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from router.upstream.websocket import answer, pool
+from router.upstream.websocket import answer
 from router.upstream.websocket import frames as frames_module
 from tests.tools.http import Reply, call, read_reply, request_bytes
 from tests.tools.running import Running, running
@@ -138,26 +138,6 @@ async def test_the_caller_gets_the_same_stream_as_over_http(target, tmp_path):
     assert (len(target.seen), len(target.http.seen)) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"instructions": "be thorough"}, {"tools": []}, {"reasoning": {"effort": "high"}}, {"prompt_cache_key": "other"}],
-    ids=lambda change: next(iter(change)),
-)
-async def test_a_changed_field_sends_the_whole_input_on_the_same_socket(target, tmp_path, change):
-    async with running(config_for(target, target), tmp_path) as tandem:
-        client = Client(tandem)
-        await client.post(user("fix it"))
-        await client.post(user("and that"), **change)
-        await client.post(user("and this"), **change)
-
-    assert target.sockets == 1
-    _, changed, last = [seen.json for seen in target.seen]
-    assert "previous_response_id" not in changed
-    assert changed["input"][0] == user("fix it")
-    assert len(changed["input"]) == 3
-    assert last["input"] == [user("and this")]
-
-
 async def test_an_edited_history_sends_the_whole_input(target, tmp_path):
     async with running(config_for(target, target), tmp_path) as tandem:
         client = Client(tandem)
@@ -228,18 +208,6 @@ async def test_a_refused_upgrade_is_served_over_http_and_not_asked_for_again(tar
     assert [(line["target"], line["reason"]) for line in refused] == [("spark", f"no WebSocket ({status})")]
 
 
-async def test_a_target_that_is_left_alone_is_asked_again_after_some_minutes(target, tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "_LEFT_ALONE_SECONDS", 0.0)
-    target.upgrade_status = 426
-    async with running(config_for(target, target), tmp_path) as tandem:
-        client = Client(tandem)
-        await client.post(user("fix it"))
-        target.upgrade_status = None
-        await client.post(user("and that"))
-
-    assert (len(target.http.seen), len(target.seen)) == (1, 1)
-
-
 async def test_a_socket_that_dies_before_the_first_event_is_replaced_by_http(target, tmp_path):
     target.scripts = [die(after=0)]
     async with running(config_for(target, target), tmp_path) as tandem:
@@ -261,30 +229,6 @@ async def test_a_socket_that_dies_after_the_first_event_cuts_the_answer(target, 
     assert not reply.is_whole
     assert events_in(reply)[-1]["type"] == "response.failed"
     assert entry["outcome"] == "CUT_SHORT"
-    assert target.http.seen == []
-
-
-async def test_a_429_frame_spills_over_to_the_other_tier_and_its_wait_is_heeded(target, other_target, tmp_path):
-    target.scripts = [refuse(429, "rate_limit_exceeded", retry_after="20")]
-    other_target.scripts = [say("served")]
-    async with running(config_for(target, other_target, deep_transport="websocket"), tmp_path) as tandem:
-        client = Client(tandem)
-        del client.headers["x-tandem-tier"]
-        reply = await client.post(user("fix the typo in a.py"))
-        second = await client.post(user("fix the typo in b.py"))
-
-    assert text_of(reply) == text_of(second) == "served"
-    assert "spark failed (429)" in reply.headers["x-tandem-because"]
-    assert len(target.seen) == 1
-
-
-async def test_an_error_frame_reaches_a_caller_as_it_would_over_http(target, tmp_path):
-    target.scripts = [refuse(400, "context_length_exceeded", "too long by a mile")]
-    async with running(config_for(target, target), tmp_path) as tandem:
-        reply = await Client(tandem).post(user("fix it"))
-
-    assert reply.status == 400
-    assert reply.json["error"]["code"] == "context_length_exceeded"
     assert target.http.seen == []
 
 
@@ -376,42 +320,6 @@ async def test_a_chat_caller_is_bridged_to_a_target_on_a_socket(target, tmp_path
     assert [item["type"] for item in target.seen[1].json["input"]] == ["function_call_output"]
 
 
-async def test_two_requests_of_one_session_at_once_do_not_wait_for_each_other(target, tmp_path):
-    target.scripts = [write_without_end]
-    async with running(config_for(target, target), tmp_path) as tandem:
-        client = Client(tandem)
-        reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
-        writer.write(request_bytes("/v1/responses", {**client.fields, "input": [user("fix it")]}, client.headers))
-        await reader.readuntil(b".delta")
-        reply = await client.post(user("fix it"))
-        writer.close()
-
-    assert text_of(reply) == "over http"
-
-
-async def test_sessions_have_sockets_of_their_own(target, tmp_path):
-    async with running(config_for(target, target), tmp_path) as tandem:
-        one, other = Client(tandem), Client(tandem)
-        other.headers["session-id"] = "s-2"
-        for client in (one, other, one, other):
-            await client.post(user("fix it"))
-
-    assert [seen.socket for seen in target.seen] == [1, 2, 1, 2]
-
-
-async def test_a_socket_of_55_minutes_is_replaced_and_gets_the_whole_input(target, tmp_path, monkeypatch):
-    async with running(config_for(target, target), tmp_path) as tandem:
-        client = Client(tandem)
-        await client.post(user("fix it"))
-        monkeypatch.setattr(pool, "_MAX_AGE_SECONDS", 0.0)
-        await client.post(user("and that"))
-        first_left = target.seen[0].left
-        await asyncio.wait_for(first_left.wait(), 30)
-
-    assert [(seen.socket, "previous_response_id" in seen.json) for seen in target.seen] == [(1, False), (2, False)]
-    assert len(target.seen[1].json["input"]) == 3
-
-
 async def test_a_stop_closes_every_socket(target, tmp_path):
     async with running(config_for(target, target), tmp_path) as tandem:
         for session in ("s-1", "s-2"):
@@ -448,15 +356,6 @@ async def test_a_target_that_never_answers_is_given_up_after_its_time(target, tm
     assert reply.status == 504
     assert "did not begin to answer in 0.2 s" in reply.json["error"]["message"]
     assert target.http.seen == []
-
-
-async def test_a_target_that_falls_silent_is_given_up_after_its_time(target, tmp_path):
-    target.scripts = [write_without_end]
-    async with running(config_for(target, target, more="timeouts: {stall_seconds: 0.2}"), tmp_path) as tandem:
-        reply = await Client(tandem).post(user("fix it"))
-
-    assert not reply.is_whole
-    assert events_in(reply)[-1]["type"] == "response.failed"
 
 
 async def test_keys_and_passed_headers_are_those_of_http_and_the_key_is_never_shown(target, tmp_path, monkeypatch):
@@ -570,36 +469,6 @@ async def test_a_rate_limit_in_any_shape_is_a_429_with_its_wait(target, tmp_path
     assert (reply.status, reply.headers["retry-after"]) == (429, "7")
     assert again.status == 429
     assert len(target.seen) == 1
-
-
-async def test_a_socket_that_is_too_old_twice_is_the_same_request_over_http(target, tmp_path):
-    target.scripts = [frames({"type": "error", "status": 400, "error": {"code": "websocket_connection_limit_reached"}})]
-    async with running(config_for(target, target), tmp_path) as tandem:
-        replies = [await Client(tandem).post(user("hi")) for _ in range(2)]
-
-    assert [text_of(reply) for reply in replies] == ["over http"] * 2
-    assert (len(target.seen), len(target.http.seen)) == (2, 2)
-
-
-async def test_a_late_repeat_of_an_older_answer_is_not_the_answer_to_the_next_question(target, tmp_path):
-    old, new = events_of(Speech("OLD"), "old"), events_of(Speech("NEW"), "new")
-    target.scripts = [frames(*old), frames(old[-1], *new)]
-    async with running(config_for(target, target), tmp_path) as tandem:
-        client = Client(tandem)
-        replies = [await client.post(user("a")), await client.post(user("b"))]
-
-    assert text_of(replies[0]) == "OLD"
-    assert text_of(replies[1]) in ("NEW", "over http")
-
-
-async def test_the_failure_of_one_session_leaves_the_sockets_of_others(target, tmp_path):
-    target.scripts = [die(after=0), say("ok")]
-    async with running(config_for(target, target), tmp_path) as tandem:
-        one, other = Client(tandem), Client(tandem)
-        other.headers["session-id"] = "s-2"
-        replies = [await one.post(user("hi")), await other.post(user("hi")), await one.post(user("more"))]
-
-    assert [text_of(reply) for reply in replies] == ["over http", "ok", "ok"]
 
 
 @pytest.mark.parametrize("streams", [True, False])
