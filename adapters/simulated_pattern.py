@@ -6,7 +6,7 @@ from re import _parser as patterns  # type: ignore[attr-defined]
 from typing import Any
 
 ANY_TEXT = "simulated"
-_MOST_CHARS = 10_000
+_MAX_CHARS = 10_000
 _CLASSES = {
     codes.CATEGORY_DIGIT: r"\d",
     codes.CATEGORY_NOT_DIGIT: r"\D",
@@ -43,7 +43,7 @@ def _write_part(part: Any, repeats: int) -> str:
     if code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT):
         low, high, inner = value
         text, times = _write_parts(inner, 0), max(low, min(repeats, high))
-        if len(text) * times > _MOST_CHARS:
+        if len(text) * times > _MAX_CHARS:
             raise OverflowError
         return str(text * times)
     if code is codes.SUBPATTERN:

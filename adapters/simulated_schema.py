@@ -8,8 +8,8 @@ from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object, as_text
 
 _DEEPEST = 8
-_MOST_VALUES = 5_000
-_MOST_CHARS = 10_000
+_MAX_VALUES = 5_000
+_MAX_CHARS = 10_000
 _LARGEST = 2**53
 """What a hostile schema can ask of us ends here, and the value need not fit it any more."""
 _HARMLESS_TEXTS = {"command": "ls", "cmd": "ls", "path": ".", "directory": ".", "pattern": "*", "title": "Simulated title"}
@@ -44,7 +44,7 @@ class _Writer:
 
     def __init__(self, root: JsonObject) -> None:
         self._root = root
-        self._left = _MOST_VALUES
+        self._left = _MAX_VALUES
 
     def write(self, given: Json, name: str, depth: int) -> Json:
         self._left -= 1
@@ -190,11 +190,11 @@ def _fits(value: float, schema: JsonObject, *, whole: bool) -> bool:
 
 
 def _write_text(schema: JsonObject, name: str) -> str:
-    least, most = _count(schema.get("minLength")), _count(schema.get("maxLength"), _MOST_CHARS)
+    least, most = _count(schema.get("minLength")), _count(schema.get("maxLength"), _MAX_CHARS)
     if pattern := as_text(schema.get("pattern")):
         return text_for(pattern, least)
     text = _FORMATS.get(as_text(schema.get("format"))) or _HARMLESS_TEXTS.get(name.lower(), ANY_TEXT)
-    return (text + "." * (min(least, _MOST_CHARS) - len(text)))[:most]
+    return (text + "." * (min(least, _MAX_CHARS) - len(text)))[:most]
 
 
 def _number(value: Json) -> float | None:
@@ -203,4 +203,4 @@ def _number(value: Json) -> float | None:
 
 
 def _count(value: Json, otherwise: int = 0) -> int:
-    return min(value, _MOST_CHARS) if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
+    return min(value, _MAX_CHARS) if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise

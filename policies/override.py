@@ -79,14 +79,14 @@ class OverridePolicy:
         return alias.tier
 
 
-def _bound_waits(most_seconds: float, signals: Signals) -> Iterator[RuleOut]:
+def _bound_waits(max_seconds: float, signals: Signals) -> Iterator[RuleOut]:
     """Rule out the targets whose wait is longer. A rest is our own choice: no request is refused for it."""
     for name, status in signals.statuses.items():
-        if status.wait_seconds <= most_seconds:
+        if status.wait_seconds <= max_seconds:
             continue
         if status.is_resting:
-            because = f"{status.wait_because}, and x-tandem-max-wait is {most_seconds:g} s"
+            because = f"{status.wait_because}, and x-tandem-max-wait is {max_seconds:g} s"
             yield RuleOut(name, because, lasting=False, yields=True)
         else:
-            because = f"its wait is {status.wait_seconds:.1f} s, and x-tandem-max-wait is {most_seconds:g} s"
-            yield RuleOut(name, because, lasting=False, wait_seconds=status.wait_seconds - most_seconds)
+            because = f"its wait is {status.wait_seconds:.1f} s, and x-tandem-max-wait is {max_seconds:g} s"
+            yield RuleOut(name, because, lasting=False, wait_seconds=status.wait_seconds - max_seconds)

@@ -23,9 +23,9 @@ _SHORT_BYTES = 4_096
 """To read a shorter body whole costs less than finding out what is known of its conversation."""
 _LARGE_BYTES = 16_384
 """A smaller body is searched for a second `model` when it is sent on, which costs nothing there."""
-_COUNTED_BYTES, _MOST_VALUES = 1 << 21, 800_000
+_COUNTED_BYTES, _MAX_VALUES = 1 << 21, 800_000
 """A body of more bytes is refused if it has more commas, colons and brackets than this."""
-_MOST_FIELDS = 1_000
+_MAX_FIELDS = 1_000
 """At the top level. Each is looked at on its own, several times."""
 _CONVERSATIONS = ("messages", "input", "prompt")
 _LIMITS = frozenset(name for spec in SPECS.values() for name in spec.limit_fields)
@@ -67,16 +67,16 @@ def refuse_crowded(raw: bytes) -> None:
 
     Brackets, colons and commas in texts count as well. A text that has as many is longer than any model can read.
     """
-    if len(raw) > _COUNTED_BYTES and len(raw) - len(raw.translate(None, b",:{[")) > _MOST_VALUES:
-        raise BadRequest(f"the JSON has too many values: more than {_MOST_VALUES:,} commas, colons and opening brackets")
+    if len(raw) > _COUNTED_BYTES and len(raw) - len(raw.translate(None, b",:{[")) > _MAX_VALUES:
+        raise BadRequest(f"the JSON has too many values: more than {_MAX_VALUES:,} commas, colons and opening brackets")
 
 
 def _parse_large(raw: bytes, dialect: Dialect, history: History | None) -> tuple[JsonObject, bool, History | None]:
     body, is_apart = parse_apart(raw), True
     if body is None:
         body, is_apart = parse_body(raw), False
-    if len(body) > _MOST_FIELDS:
-        raise BadRequest(f"the body has too many fields: {len(body):,}, and at most {_MOST_FIELDS:,} are read")
+    if len(body) > _MAX_FIELDS:
+        raise BadRequest(f"the body has too many fields: {len(body):,}, and at most {_MAX_FIELDS:,} are read")
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
     found = cut_apart(raw, body, name, history.caller, dialect, has_one_model=is_apart) if name and history else None
     # To take half a megabyte apart takes half as long as to parse it. Where the conversation was taken apart, the rest is left.

@@ -17,7 +17,7 @@ _PASTED = re.compile(
     r")"
 )
 _SIGNS = re.compile(r"[{}\[\]()=<>;|\\/$_@#*&^%~`\"]|0x|::|->")
-_MOST_SIGNS = 0.12
+_MAX_SIGNS = 0.12
 """The share of such signs in a line above which it is code or output rather than a sentence."""
 
 
@@ -44,4 +44,4 @@ def _is_pasted(line: str) -> bool:
         return False
     if line.startswith(("    ", "\t")) and not line.lstrip().startswith(("-", "*", "•")):
         return True
-    return _PASTED.match(line) is not None or len(_SIGNS.findall(line)) > _MOST_SIGNS * len(line)
+    return _PASTED.match(line) is not None or len(_SIGNS.findall(line)) > _MAX_SIGNS * len(line)
