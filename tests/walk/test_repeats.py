@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import sqlite3
 
@@ -82,15 +81,6 @@ async def test_a_typed_completion_has_keys_too(start):
     assert (first.status, again.body, again.headers.get("x-tandem-replayed")) == (200, first.body, "true")
 
 
-async def test_without_a_key_every_request_is_its_own(start, upstream):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
-    for _ in range(2):
-        await call(tandem.port, PATHS["chat"], chat())
-
-    assert len(upstream.seen) == 2
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_the_key_of_another_request_is_refused_in_the_callers_dialect_and_sdks_are_told_not_to_try_again(
     start, upstream, dialect
@@ -128,35 +118,6 @@ async def test_the_same_body_in_another_session_is_another_request(simulated, he
         reply = await call(simulated.port, "/v1/chat/completions", chat(), {"idempotency-key": "k", header: session})
 
     assert (reply.status, reply.json["error"]["code"]) == (409, "idempotency_mismatch")
-
-
-async def test_a_bad_key_is_refused_with_words(simulated):
-    reply = await call(simulated.port, PATHS["chat"], chat(), {"idempotency-key": "x" * 256})
-
-    assert (reply.status, reply.json["error"]["code"], reply.json["error"]["param"]) == (
-        400,
-        "invalid_request",
-        "idempotency-key",
-    )
-    assert reply.json["error"]["message"].startswith("idempotency-key: send it once, with 1 to 255 printable ASCII characters")
-
-
-async def test_where_its_deadline_comes_before_the_first_answer_a_repeat_is_told_when_to_come_again(start, upstream):
-    go_on = asyncio.Event()
-    upstream.scripts = [answer_after(go_on)]
-    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
-    first = later(call(tandem.port, PATHS["chat"], chat(), KEY))
-    await upstream.arrived.wait()
-    tandem.house.swap(dataclasses.replace(tandem.house.plan, deadline_seconds=0.2))
-    refused = await call(tandem.port, PATHS["chat"], chat(), KEY)
-    go_on.set()
-    again = await call(tandem.port, PATHS["chat"], chat(), KEY)
-
-    assert (refused.status, refused.json["error"]["code"]) == (409, "in_progress")
-    assert (refused.headers["retry-after"], refused.headers["retry-after-ms"]) == ("5", "5000")
-    assert "x-should-retry" not in refused.headers
-    assert again.body == (await first).body
-    assert len(upstream.seen) == 1
 
 
 async def test_a_response_that_is_sent_again_can_be_continued_by_its_one_id(start, upstream):
