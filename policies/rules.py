@@ -86,7 +86,7 @@ class RulesPolicy:
     Config: ClassVar[type[PolicyConfig]] = RulesConfig
 
     def __init__(self, config: RulesConfig) -> None:
-        self._rules = [(place, rule, _pattern_of(rule.when.words)) for place, rule in enumerate(config.rules, 1)]
+        self._rules = [(number, rule, _pattern_of(rule.when.words)) for number, rule in enumerate(config.rules, 1)]
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """The first tier that a rule names, and every lean. A turn that is under way is left alone."""
@@ -98,14 +98,14 @@ class RulesPolicy:
         text = (words_read or "")[:_MAX_READ_CHARS]
         opinions: list[Opinion] = []
         has_tier = False
-        for place, rule, words in self._rules:
+        for number, rule, words in self._rules:
             if not _holds(rule.when, words, text, request, signals):
                 continue
             if rule.lean is not None:
-                opinions.append(Lean(rule.lean, f"rule {place} of the config leans to {'deep' if rule.lean > 0 else 'fast'}"))
+                opinions.append(Lean(rule.lean, f"rule {number} of the config leans to {'deep' if rule.lean > 0 else 'fast'}"))
             elif rule.tier is not None and not has_tier:
                 has_tier = True
-                because = f"rule {place} of the config asks for {rule.tier}"
+                because = f"rule {number} of the config asks for {rule.tier}"
                 opinions.append(Insist(because, Rank.OPERATOR_RULE, tier=Tier(rule.tier), yields=True))
         return tuple(opinions)
 

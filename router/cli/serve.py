@@ -89,10 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
     except CannotListen as error:
         raise Ended(2, _say_taken(str(error), url_of(host, port))) from error
     except StoreInUse as error:
-        hint = "stop that router, or set ledger.path to another file; --ledger off keeps no record"
+        hint = "stop that router, or set another file in the config (ledger.path, store.path); --ledger off keeps no record"
         raise Ended(2, f"{error}\n  hint: {hint}") from error
     except StoreUnusable as error:
-        raise Ended(2, f"{error}\n  hint: move {loaded.ledger_path} away, or start with --ledger=off") from error
+        raise Ended(2, f"{error}\n  hint: move that file away, or start with --ledger off") from error
 
 
 def _say_taken(problem: str, url: str) -> str:

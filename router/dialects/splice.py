@@ -57,16 +57,16 @@ def find_repeated(raw: bytes) -> str | None:
     if sum(map(_size, members.values())) + sum(map(len, members)) + 4 * len(members) + 1 == len(raw):
         return None
     seen: set[str] = set()
-    place, name = raw.index(b"{") + 1, ""
-    while (found := _MEMBER_KEY.match(raw, place)) is not None:
+    offset, name = raw.index(b"{") + 1, ""
+    while (found := _MEMBER_KEY.match(raw, offset)) is not None:
         name = str(orjson.loads(found[1]))
-        value, place = memoryview(members[name]), found.end()
-        if name in seen or not raw.startswith(value, place):
+        value, offset = memoryview(members[name]), found.end()
+        if name in seen or not raw.startswith(value, offset):
             return name
         seen.add(name)
-        place += len(value)
+        offset += len(value)
     # A number may begin as another does: the walk then ends inside the first of the two.
-    return None if _END.match(raw, place) else name
+    return None if _END.match(raw, offset) else name
 
 
 def _size(value: Any) -> int:
@@ -97,10 +97,10 @@ def _find_only_model(raw: bytes) -> re.Match[bytes] | None:
     A quote inside a JSON string is escaped, so `"model"` before a colon is always a key. If it is in the body once, it is
     the top-level key that the parse has seen. The search is from the end: it is twice as fast there.
     """
-    place = raw.rfind(_KEY)
-    if raw.rfind(_KEY, 0, place) >= 0 or raw.rfind(_ESCAPED_LETTER) >= 0:
+    offset = raw.rfind(_KEY)
+    if raw.rfind(_KEY, 0, offset) >= 0 or raw.rfind(_ESCAPED_LETTER) >= 0:
         return None
-    return _VALUE.match(raw, place)
+    return _VALUE.match(raw, offset)
 
 
 def replace_fields(raw: bytes, body: JsonObject, changes: JsonObject) -> bytes:

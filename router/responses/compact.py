@@ -67,8 +67,8 @@ def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
         return as_it_is
     summary = unwrap_summary(sealed)
     if summary is None:
-        place = f"{where}.encrypted_content"
-        raise BadRequest(f"{place}: compaction item was modified. Return it exactly as received", param=place)
+        index = f"{where}.encrypted_content"
+        raise BadRequest(f"{index}: compaction item was modified. Return it exactly as received", param=index)
     return _message("user", summary, as_text(item.get("id")).removeprefix("cmp_") or "summary", "summary")
 
 
@@ -166,8 +166,8 @@ def _said(view: RequestView) -> list[Json]:
     return found[::-1]
 
 
-def _message(role: str, text: str, request_id: str, place: str) -> JsonObject:
-    name = f"msg_{request_id.removeprefix('req_')}_{place}"
+def _message(role: str, text: str, request_id: str, index: str) -> JsonObject:
+    name = f"msg_{request_id.removeprefix('req_')}_{index}"
     return {
         "id": name,
         "type": "message",

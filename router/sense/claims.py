@@ -90,11 +90,11 @@ def drop_claims(text: str) -> str:
 def _cut(text: str, spans: list[tuple[int, int]]) -> str:
     """What is left between the claims, joined where they were."""
     pieces: list[str] = []
-    place = 0
+    offset = 0
     for start, end in spans:
-        pieces.append(text[place : max(place, start)])
-        place = max(place, end)
-    pieces.append(text[place:])
+        pieces.append(text[offset : max(offset, start)])
+        offset = max(offset, end)
+    pieces.append(text[offset:])
     rest = [pieces[0].rstrip(_LOOSE)]
     for piece in pieces[1:]:
         trimmed = piece.lstrip(f"{_LOOSE}.")
@@ -143,7 +143,7 @@ def _may_claim(lower: str) -> bool:
         return True
     if _has_before(lower, ":", _SET) or _has_before(lower, "=", _SET):
         return True
-    return any(place in lower and _has_before(lower, place, _SIZED) for place in _PLACES)
+    return any(offset in lower and _has_before(lower, offset, _SIZED) for offset in _PLACES)
 
 
 def _has_before(lower: str, mark: str, before: tuple[str, ...]) -> bool:

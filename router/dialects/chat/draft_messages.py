@@ -158,7 +158,7 @@ class _Messages:
         system, marks = self._draft.system, self._draft.system_marks
         if not self._takes_marks or not marks:
             return "\n\n".join(system)
-        return [marked({"type": "text", "text": text}, marks.get(place)) for place, text in enumerate(system) if text.strip()]
+        return [marked({"type": "text", "text": text}, marks.get(index)) for index, text in enumerate(system) if text.strip()]
 
     def _mark_text(self, text: str, mark: Mark) -> Json:
         return [marked({"type": "text", "text": text}, mark)] if self._takes_marks and mark and text.strip() else text
@@ -189,10 +189,10 @@ def _mark_last_text(message: JsonObject, mark: JsonObject) -> bool:
     """Whether there was a text to mark: a blank one is refused with a mark on it."""
     content = message.get("content")
     parts: list[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
-    for place in reversed(range(len(parts))):
-        part = as_object(parts[place])
+    for index in reversed(range(len(parts))):
+        part = as_object(parts[index])
         if as_text(part.get("text")).strip():
-            parts[place] = marked(part, mark)
+            parts[index] = marked(part, mark)
             message["content"] = parts
             return True
     return False

@@ -121,8 +121,8 @@ def _read_answer(draft: Draft, message: JsonObject, where: str) -> None:
     if any(message.get(name) for name in THOUGHTS):
         draft.drop("reasoning of earlier answers")
     calls = expect.sequence(message, "tool_calls", where)
-    for call, place in expect.entries(calls, f"{where}.tool_calls"):
-        draft.lines.append(_read_call(draft, call, place))
+    for call, path in expect.entries(calls, f"{where}.tool_calls"):
+        draft.lines.append(_read_call(draft, call, path))
         draft.drop_unread_of("calls", call, _READ_OF_CALL)
     old = expect.mapping(message, "function_call", where)
     if old:
@@ -143,9 +143,9 @@ def _read_call(draft: Draft, call: JsonObject, where: str) -> DraftCall:
     call_id = expect.needed_text(call, "id", where)
     kind = expect.one_of(expect.text(call, "type", where) or "function", ("function", "custom"), f"{where}.type")
     if kind == "custom":
-        custom, place = expect.needed_mapping(call, "custom", where), f"{where}.custom"
-        arguments = orjson.dumps({CUSTOM_FIELD: expect.text(custom, "input", place)}).decode()
-        return DraftCall(call_id, draft.name_tool(expect.needed_text(custom, "name", place)), arguments)
+        custom, path = expect.needed_mapping(call, "custom", where), f"{where}.custom"
+        arguments = orjson.dumps({CUSTOM_FIELD: expect.text(custom, "input", path)}).decode()
+        return DraftCall(call_id, draft.name_tool(expect.needed_text(custom, "name", path)), arguments)
     read = _read_function(draft, call_id, expect.needed_mapping(call, "function", where), f"{where}.function")
     return read._replace(mark=draft.read_mark(call))
 
@@ -161,21 +161,21 @@ def _read_parts(draft: Draft, message: JsonObject, where: str, *, may_be_absent:
     if isinstance(content, str):
         return (Text(content, mark),) if content else ()
     parts: list[Part] = []
-    for part, place in content:
+    for part, path in content:
         before = len(parts)
-        match expect.needed_text(part, "type", place):
+        match expect.needed_text(part, "type", path):
             case "text" | "refusal":
-                text = expect.text(part, "text", place) or expect.text(part, "refusal", place)
+                text = expect.text(part, "text", path) or expect.text(part, "refusal", path)
                 if text:
                     parts.append(Text(text))
             case "image_url":
-                draft.add_image(parts, place, *_read_image(part, place))
+                draft.add_image(parts, path, *_read_image(part, path))
             case "file":
-                file = expect.needed_mapping(part, "file", place)
-                found: dict[str, Any] = {name: expect.text(file, key, f"{place}.file") or None for name, key in _FILE_FIELDS}
-                draft.add_file(parts, f"{place}.file", File(**found))
+                file = expect.needed_mapping(part, "file", path)
+                found: dict[str, Any] = {name: expect.text(file, key, f"{path}.file") or None for name, key in _FILE_FIELDS}
+                draft.add_file(parts, f"{path}.file", File(**found))
             case kind:
-                draft.drop_part(kind, place)
+                draft.drop_part(kind, path)
         if len(parts) > before:
             draft.drop_unread_of("parts", part, _READ_OF_PART)
         mark_last(parts, before, draft.read_mark(part))
@@ -189,8 +189,8 @@ _FILE_FIELDS = (("name", "filename"), ("data", "file_data"), ("file_id", "file_i
 def _read_image(part: JsonObject, where: str) -> tuple[str, str | None]:
     if isinstance(part.get("image_url"), str):
         return expect.needed_text(part, "image_url", where), None  # as some clients write it
-    image, place = expect.needed_mapping(part, "image_url", where), f"{where}.image_url"
-    return expect.needed_text(image, "url", place), expect.text(image, "detail", place) or None
+    image, path = expect.needed_mapping(part, "image_url", where), f"{where}.image_url"
+    return expect.needed_text(image, "url", path), expect.text(image, "detail", path) or None
 
 
 def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
@@ -199,11 +199,11 @@ def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:
             function = expect.needed_mapping(tool, "function", where)
             _offer_function(draft, function, f"{where}.function", draft.read_mark(tool))
         case "custom":
-            custom, place = expect.needed_mapping(tool, "custom", where), f"{where}.custom"
-            form = expect.mapping(custom, "format", place)
-            grammar = expect.mapping(form, "grammar", f"{place}.format")
-            name = expect.needed_text(custom, "name", place)
-            draft.add_tool(custom_tool(name, expect.text(custom, "description", place), grammar), is_custom=True)
+            custom, path = expect.needed_mapping(tool, "custom", where), f"{where}.custom"
+            form = expect.mapping(custom, "format", path)
+            grammar = expect.mapping(form, "grammar", f"{path}.format")
+            name = expect.needed_text(custom, "name", path)
+            draft.add_tool(custom_tool(name, expect.text(custom, "description", path), grammar), is_custom=True)
         case kind:
             draft.drop(f"the tool {kind[:40]}")
 
@@ -243,8 +243,8 @@ def _read_choice(draft: Draft, given: Json) -> None:
             chosen = expect.needed_mapping(choice, kind, "tool_choice")
             draft.choose("one", draft.name_tool(expect.needed_text(chosen, "name", f"tool_choice.{kind}")))
         case "allowed_tools":
-            allowed, place = expect.needed_mapping(choice, "allowed_tools", "tool_choice"), "tool_choice.allowed_tools"
-            tools = expect.entries(expect.sequence(allowed, "tools", place), f"{place}.tools")
+            allowed, path = expect.needed_mapping(choice, "allowed_tools", "tool_choice"), "tool_choice.allowed_tools"
+            tools = expect.entries(expect.sequence(allowed, "tools", path), f"{path}.tools")
             draft.keep_tools([_allowed_name(draft, tool, where) for tool, where in tools])
             draft.choose("any" if allowed.get("mode") == "required" else "auto")
         case kind:

@@ -102,28 +102,28 @@ def _read_message(draft: Draft, message: JsonObject, where: str) -> None:
             draft.lines.append(DraftText(role, tuple(said)))
             said.clear()
 
-    for block, place in content:
-        match expect.needed_text(block, "type", place):
+    for block, path in content:
+        match expect.needed_text(block, "type", path):
             case "tool_use":
                 say()
-                draft.lines.append(_read_call(draft, block, place))
+                draft.lines.append(_read_call(draft, block, path))
                 draft.drop_unread_of("calls", block, _READ_OF_CALL)
             case "tool_result":
                 say()
-                parts = _read_content(draft, expect.content(block, "content", place, may_be_absent=True))
-                is_error = expect.flag(block, "is_error", place) is True
-                call_id = expect.needed_text(block, "tool_use_id", place)
+                parts = _read_content(draft, expect.content(block, "content", path, may_be_absent=True))
+                is_error = expect.flag(block, "is_error", path) is True
+                call_id = expect.needed_text(block, "tool_use_id", path)
                 draft.lines.append(DraftResult(call_id, parts, is_error, draft.read_mark(block)))
                 draft.drop_unread_of("results", block, _READ_OF_RESULT)
             case "thinking" | "redacted_thinking":
                 say()
-                signature = expect.text(block, "signature", place) or expect.text(block, "data", place)
+                signature = expect.text(block, "signature", path) or expect.text(block, "data", path)
                 if is_wrapped(signature):
                     draft.lines.append(DraftReasoning(signature))
                 else:
                     draft.drop("reasoning of earlier answers")
             case _:
-                _read_part(draft, said, block, place)
+                _read_part(draft, said, block, path)
     say()
     if role != "assistant" and len(draft.lines) == lines:
         draft.check_said((), lost, where)
@@ -139,8 +139,8 @@ def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> 
     if isinstance(content, str):
         return (Text(content),) if content else ()
     parts: list[Part] = []
-    for block, place in content:
-        _read_part(draft, parts, block, place)
+    for block, path in content:
+        _read_part(draft, parts, block, path)
     return tuple(parts)
 
 
@@ -193,23 +193,23 @@ def _drop_citations(draft: Draft, block: JsonObject, where: str) -> None:
 
 
 def _read_document(draft: Draft, parts: list[Part], block: JsonObject, where: str) -> None:
-    source, place = expect.needed_mapping(block, "source", where), f"{where}.source"
+    source, path = expect.needed_mapping(block, "source", where), f"{where}.source"
     title, context = expect.text(block, "title", where), expect.text(block, "context", where)
     about = "\n".join(filter(None, (f"{title}:" if title else "", context)))
     _drop_citations(draft, block, where)
-    match expect.needed_text(source, "type", place):
+    match expect.needed_text(source, "type", path):
         case "text":
-            _add_text(parts, "\n".join(filter(None, (about, expect.text(source, "data", place)))))
+            _add_text(parts, "\n".join(filter(None, (about, expect.text(source, "data", path)))))
         case "content":
             _add_text(parts, about)
-            parts.extend(_read_content(draft, expect.content(source, "content", place)))
+            parts.extend(_read_content(draft, expect.content(source, "content", path)))
         case "base64":
             _add_text(parts, context)
-            draft.add_file(parts, place, File(title or "document.pdf", data=_address(source, place)))
+            draft.add_file(parts, path, File(title or "document.pdf", data=_address(source, path)))
         case _:
             # A file by its address has no place for a title elsewhere.
             _add_text(parts, about)
-            draft.add_file(parts, place, File(url=expect.text(source, "url", place) or None))
+            draft.add_file(parts, path, File(url=expect.text(source, "url", path) or None))
 
 
 def _read_tool(draft: Draft, tool: JsonObject, where: str) -> None:

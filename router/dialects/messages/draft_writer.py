@@ -84,7 +84,7 @@ def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
 
 def _write_system(draft: Draft) -> list[Json]:
     places = enumerate(draft.system)
-    return [marked({"type": "text", "text": text}, draft.system_marks.get(place)) for place, text in places if text]
+    return [marked({"type": "text", "text": text}, draft.system_marks.get(index)) for index, text in places if text]
 
 
 def _mark_ends(body: JsonObject, messages: list[Json], mark: JsonObject) -> None:

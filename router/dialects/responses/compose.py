@@ -259,10 +259,10 @@ class ResponsesComposer(Composer):
         frames = self._begin("call", {**whole, "status": "in_progress", item.field: begun})
         self._kind = ""
         for index, command in enumerate(commands):
-            place: JsonObject = {"output_index": len(self._output), "command_index": index}
-            frames += self._event("response.shell_call_command.added", {**place, "command": ""})
-            frames += self._event("response.shell_call_command.delta", {**place, "delta": command})
-            frames += self._event("response.shell_call_command.done", {**place, "command": command})
+            indexes: JsonObject = {"output_index": len(self._output), "command_index": index}
+            frames += self._event("response.shell_call_command.added", {**indexes, "command": ""})
+            frames += self._event("response.shell_call_command.delta", {**indexes, "delta": command})
+            frames += self._event("response.shell_call_command.done", {**indexes, "command": command})
         return frames + self._done(whole)
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:

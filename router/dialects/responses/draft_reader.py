@@ -184,26 +184,26 @@ def _read_content(draft: Draft, content: str | list[tuple[JsonObject, str]]) -> 
     if isinstance(content, str):
         return (Text(content),) if content else ()
     parts: list[Part] = []
-    for part, place in content:
-        match expect.needed_text(part, "type", place):
+    for part, path in content:
+        match expect.needed_text(part, "type", path):
             case "input_text" | "output_text" | "text" | "refusal" | "summary_text":
-                text = expect.text(part, "text", place) or expect.text(part, "refusal", place)
+                text = expect.text(part, "text", path) or expect.text(part, "refusal", path)
                 if text:
                     parts.append(Text(text))
                 if part.get("annotations"):
                     draft.drop("annotations of earlier answers")
             case "input_image":
-                image, detail = expect.text(part, "image_url", place), expect.text(part, "detail", place)
-                if not image and not expect.text(part, "file_id", place):
-                    raise expect.refuse(f"{place}.image_url", "missing. Send an address or a data: URL")
-                draft.add_image(parts, place, image, detail or None)
+                image, detail = expect.text(part, "image_url", path), expect.text(part, "detail", path)
+                if not image and not expect.text(part, "file_id", path):
+                    raise expect.refuse(f"{path}.image_url", "missing. Send an address or a data: URL")
+                draft.add_image(parts, path, image, detail or None)
             case "input_file":
-                found: dict[str, Any] = {name: expect.text(part, key, place) or None for name, key in _FILE_FIELDS}
-                draft.add_file(parts, place, File(**found))
+                found: dict[str, Any] = {name: expect.text(part, key, path) or None for name, key in _FILE_FIELDS}
+                draft.add_file(parts, path, File(**found))
                 if part.get("detail"):
                     draft.drop("detail of files")
             case kind:
-                draft.drop_part(kind, place)
+                draft.drop_part(kind, path)
                 continue
         draft.drop_unread_of("parts", part, _READ_OF_PART)
     return tuple(parts)
@@ -213,8 +213,8 @@ _FILE_FIELDS = (("name", "filename"), ("data", "file_data"), ("url", "file_url")
 
 
 def _read_tools(draft: Draft, tools: list[Json], where: str, namespace: str | None = None) -> None:
-    for tool, place in expect.entries(tools, where):
-        _read_tool(draft, tool, place, namespace)
+    for tool, path in expect.entries(tools, where):
+        _read_tool(draft, tool, path, namespace)
 
 
 def _read_tool(draft: Draft, tool: JsonObject, where: str, namespace: str | None) -> None:
@@ -242,12 +242,12 @@ def _read_tool(draft: Draft, tool: JsonObject, where: str, namespace: str | None
 def _read_client_tool(draft: Draft, tool: JsonObject, where: str) -> bool:
     """A tool that the client runs, with the skills that it has there. False for one that runs in a container of the host."""
     name, description, schema, item = RESPONSES_TOOLS[expect.text(tool, "type", where)]
-    environment, place = expect.mapping(tool, "environment", where), f"{where}.environment"
-    if expect.text(environment, "type", place) not in ("", "local"):
+    environment, path = expect.mapping(tool, "environment", where), f"{where}.environment"
+    if expect.text(environment, "type", path) not in ("", "local"):
         return False
     skills = [
         "- " + ": ".join(filter(None, (expect.text(skill, field, at) for field in ("name", "description", "path"))))
-        for skill, at in expect.entries(expect.sequence(environment, "skills", place), f"{place}.skills")
+        for skill, at in expect.entries(expect.sequence(environment, "skills", path), f"{path}.skills")
     ]
     if skills:
         listed = "\n".join(skills)

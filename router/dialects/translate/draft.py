@@ -294,8 +294,8 @@ ATTACHMENTS = {"input_audio": "audio", "container_upload": "a file by id"}
 
 def cannot_carry(what: str, where: str | None = None) -> Misfit:
     """The refusal of what only a target of the caller's dialect can read. Without it the answer would be to something else."""
-    place = f"{where}: " if where else ""
-    return Misfit(f"{place}{what} cannot be passed to a target that speaks another dialect", param=where)
+    path = f"{where}: " if where else ""
+    return Misfit(f"{path}{what} cannot be passed to a target that speaks another dialect", param=where)
 
 
 def custom_tool(name: str, description: str, form: Json) -> Tool:

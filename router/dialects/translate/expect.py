@@ -107,10 +107,10 @@ def sequence(holder: JsonObject, name: str, where: str = "") -> list[Json]:
 def entries(values: list[Json], where: str) -> Iterator[tuple[JsonObject, str]]:
     """The objects of a list, each with its path."""
     for index, value in enumerate(values):
-        place = f"{where}[{index}]"
+        path = f"{where}[{index}]"
         if not isinstance(value, dict):
-            raise unexpected(place, value, "an object")
-        yield value, place
+            raise unexpected(path, value, "an object")
+        yield value, path
 
 
 def words(values: list[Json], where: str) -> list[str]:
@@ -125,14 +125,14 @@ def words(values: list[Json], where: str) -> list[str]:
 
 def content(holder: JsonObject, name: str, where: str, *, may_be_absent: bool = False) -> str | list[tuple[JsonObject, str]]:
     """What was said: a string, or a list of parts with their paths."""
-    value, place = holder.get(name), at(where, name)
+    value, path = holder.get(name), at(where, name)
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        return list(entries(value, place))
+        return list(entries(value, path))
     if value is None and may_be_absent:
         return []
-    raise unexpected(place, value, "a string or a list of parts")
+    raise unexpected(path, value, "a string or a list of parts")
 
 
 def one_of(value: str, known: Collection[str], where: str) -> str:

@@ -46,14 +46,14 @@ def usual_places() -> tuple[Path, ...]:
     return (*in_home, Path(".specstory/history"), Path(_AIDER_FILE))
 
 
-def find_logs(places: Iterable[Path], tally: Tally) -> list[LogFile]:
+def find_logs(roots: Iterable[Path], tally: Tally) -> list[LogFile]:
     """The files at these places: a client's own logs before what SpecStory took down of it, and the oldest first.
 
     Folders are walked. A link to a folder is followed right below a place only, so no walk is endless.
     """
     found: dict[Path, tuple[float, LogFile]] = {}
-    for place in places:
-        for path in _walk(place):
+    for root in roots:
+        for path in _walk(root):
             try:
                 real = path.resolve()
                 state = real.stat()
@@ -68,20 +68,20 @@ def find_logs(places: Iterable[Path], tally: Tally) -> list[LogFile]:
     return [log for _, log in in_order]
 
 
-def _walk(place: Path) -> Iterator[Path]:
-    if not place.is_dir():
-        yield place
+def _walk(root: Path) -> Iterator[Path]:
+    if not root.is_dir():
+        yield root
         return
-    yield from _walk_folder(place)
-    for name in sorted(os.listdir(place)) if os.access(place, os.R_OK) else ():
-        linked = place / name
+    yield from _walk_folder(root)
+    for name in sorted(os.listdir(root)) if os.access(root, os.R_OK) else ():
+        linked = root / name
         # A project's folder may be a link; one that leads back up would be walked twice.
-        if linked.is_symlink() and linked.is_dir() and not place.resolve().is_relative_to(linked.resolve()):
+        if linked.is_symlink() and linked.is_dir() and not root.resolve().is_relative_to(linked.resolve()):
             yield from _walk_folder(linked)
 
 
-def _walk_folder(place: Path) -> Iterator[Path]:
-    for folder, inner, names in os.walk(place, followlinks=False):
+def _walk_folder(root: Path) -> Iterator[Path]:
+    for folder, inner, names in os.walk(root, followlinks=False):
         inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
         for name in sorted(names):
             is_history = name == _AIDER_FILE or (name.endswith(".md") and Path(folder).name == "history")
