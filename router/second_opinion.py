@@ -27,7 +27,7 @@ WOULD_ASK, NOT_ASKED, ODD, FAILED = "would ask", "not asked", "odd", "failed"
 _BEING_ASKED = ""
 _MAX_TURNS = 512
 _USELESS_IN_A_ROW, _REST_SECONDS = 3, 600.0
-"""After so many questions without a usable answer nobody is asked for this long: each of them delayed a turn for nothing."""
+"""After this many questions without a usable answer nobody is asked for this long: each of them delayed a turn for nothing."""
 _QUESTION = """\
 Somebody sent a coding assistant the message between the two lines of dashes. How much work does it ask for?
 QUICK: done in one short go, such as a question, an explanation or a small edit.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one plan. Every way in reads them anew for each request."""
+    """The limits of one plan. Every way in reads them again for each request."""
 
     max_body_bytes: int
     max_headers: int

@@ -17,7 +17,7 @@ _NO_TOOLS: frozenset[Feature] = frozenset()
 _TOOLS, _CUSTOM_TOOLS = frozenset({Feature.TOOLS}), frozenset({Feature.CUSTOM_TOOLS})
 
 _UNCOUNTABLE = 1_000_000_000_000
-"""No answer has so many tokens, nor any prompt."""
+"""No answer has this many tokens, nor any prompt."""
 
 
 class Seen(Struct, frozen=True):

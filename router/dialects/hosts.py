@@ -108,7 +108,7 @@ _LENGTH_MARKS = (
 )
 """How hosts say that a prompt does not fit."""
 _LIMIT_IS_TOO_LARGE = re.compile(r"max_(?:completion_|output_)?tokens\W{0,3} (?:is|are) too large")
-"""How they say that the answer's own limit does not, which a shorter prompt would not mend."""
+"""How they say that the answer's own limit does not, which a shorter prompt would not fix."""
 
 
 def quirks_of(base_url: str) -> Quirks:

@@ -92,7 +92,7 @@ def refuse_repeated(raw: bytes) -> None:
         name = find_repeated(raw)
     except (ValueError, RecursionError) as error:
         raise TooDeep("the JSON is nested too deeply to be checked for duplicate keys") from error
-    if name is not None and name != "model":  # a body with two of these is written anew, each field once
+    if name is not None and name != "model":  # a body with two of these is written again, each field once
         raise BadRequest(f'duplicate key "{name[:60]}". Send it once', param=name[:60])
 
 

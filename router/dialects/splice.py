@@ -1,6 +1,6 @@
 """Putting the target's model name, and what else must change, into a body as it came: every other byte stays what it was.
 
-A value that changes is written anew. All others are copied from the bytes that came: written anew, integers over 64 bit would
+A value that changes is written again. All others are copied from the bytes that came: written again, integers over 64 bit would
 become floats, and `1e400` or seventeen digits something else.
 """
 

@@ -48,7 +48,7 @@ class RetryBudget:
         self._failed_at: deque[float] = deque()
 
     def has_room(self, now: float, active: int) -> bool:
-        """Whether one more may be made while so many requests are active."""
+        """Whether one more may be made while this many requests are active."""
         failed = self._failed_at
         while failed and now - failed[0] >= KEPT_SECONDS:
             failed.popleft()

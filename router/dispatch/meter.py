@@ -29,7 +29,7 @@ def is_billed(status: int | None, error: TandemError | None) -> bool:
 def measure_usage(
     operation: Operation, told: Usage | None, prompt_tokens: int, seen_tokens: int, *, is_billed: bool
 ) -> Usage | None:
-    """The usage of one attempt, of whose answer so many tokens were seen. None for one that uses none, such as a count."""
+    """The usage of one attempt, of whose answer this many tokens were seen. None for one that uses none, such as a count."""
     if operation is Operation.COUNT_TOKENS or not is_billed:
         return None
     if told is None:

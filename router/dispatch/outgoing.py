@@ -1,4 +1,4 @@
-"""A request as one target is to get it: its own bytes where the dialect is the same, written anew where it is not."""
+"""A request as one target is to get it: its own bytes where the dialect is the same, written again where it is not."""
 
 import time
 from collections.abc import Mapping

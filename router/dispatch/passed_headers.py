@@ -69,7 +69,7 @@ def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
 
 
 def without_type(headers: Headers) -> Headers:
-    """The rest, for a body that is written anew."""
+    """The rest, for a body that is written again."""
     return tuple(header for header in headers if header[0] not in ("content-type", "content-length"))
 
 

@@ -246,7 +246,7 @@ class StreamedAnswer(Struct, eq=False):
             tail.add(rest)
             self._caller.write(rest)
         if self._has_said_end(tail):
-            return  # what broke is only the connection behind the terminal event
+            return  # what broke is only the connection after the terminal event
         if tail.at_frame_end:
             self._caller.write(self._failure_event(error))
         self._caller.fail(error)

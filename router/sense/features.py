@@ -105,7 +105,7 @@ def _read_words(words: list[str]) -> tuple[list[int], list[Concept]]:
 
 
 def _learn_word(word: str) -> _Known:
-    """Find out what a word is, and remember it. With too many the memory begins anew: a cache that keeps order costs more."""
+    """Find out what a word is, and remember it. With too many the memory starts over: a cache that keeps order costs more."""
     if len(_words) >= _MAX_WORDS:
         _words.clear()
     found = _read_word(word) if word.isascii() or not UNSPACED.search(word) else _read_signs(word)

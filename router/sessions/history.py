@@ -59,7 +59,7 @@ ONE_MESSAGE = History(first_at=0)
 
 
 def read_history(conversation: Conversation, client: Client) -> History:
-    """All that a conversation tells; of one that is longer than any real one, what its end tells, read anew every time."""
+    """All that a conversation tells; of one that is longer than any real one, what its end tells, read again every time."""
     count = len(conversation.items)
     if count > _LOOK_BACK:
         first = _read(client, NOTHING_TOLD, conversation, 0, _FIRST_MESSAGES)

@@ -24,7 +24,7 @@ _READ_CALLS = 10
 """The last calls with their results: trouble that is older was overcome, or is still there."""
 _READ_MESSAGES = 60
 _READ_CHANGES = 24
-"""Calls that changed files: a turn that made so many has grown long in any case."""
+"""Calls that changed files: a turn that made this many has grown long in any case."""
 _AT_ONCE = 32
 """Calls of one message, or results, that are looked at, and calls that are still known when their results come: a result of an
 older one is judged by its text alone."""
@@ -107,7 +107,7 @@ _made, _changed, _verdicts = attrgetter("made"), attrgetter("changed"), attrgett
 
 
 def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0) -> Work:
-    """The work with the calls of one message, before which the agent wrote so many characters."""
+    """The work with the calls of one message, before which the agent wrote `said` characters."""
     said += work.said
     last = calls[-_AT_ONCE:]
     changes = _find_changes(calls, is_full=work.edits >= _READ_CHANGES)
@@ -184,7 +184,7 @@ def _add_step(work: Work, new: Step) -> tuple[int, tuple[Step, ...]]:
 
 
 def read_trajectory(work: Work, count: int) -> Trajectory:
-    """How the work of a running turn goes, in a conversation of so many messages."""
+    """How the work of a running turn goes, in a conversation of this length."""
     if not work.calls:
         return Trajectory()
     steps = work.steps

@@ -24,7 +24,7 @@ def row_of(entry: Entry) -> Row:
 
 
 class RecentEntries:
-    """The last entries that hold a decision: at most so many, and none for longer than an hour."""
+    """The last entries that hold a decision: a bounded number, and none for longer than an hour."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Entry] = OrderedDict()

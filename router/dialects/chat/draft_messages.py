@@ -1,4 +1,4 @@
-"""A draft's conversation as chat messages: calls gathered in one message, and their results right behind it."""
+"""A draft's conversation as chat messages: calls gathered in one message, and their results right after it."""
 
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object, as_text
@@ -31,7 +31,7 @@ def write_messages(draft: Draft, context: WriteContext) -> list[Json]:
 
 
 class _Messages:
-    """The messages so far. A line that would stand between a call and its result waits behind the result."""
+    """The messages so far. A line that would stand between a call and its result waits until after the result."""
 
     def __init__(self, draft: Draft, context: WriteContext) -> None:
         self._draft, self._context = draft, context
@@ -87,7 +87,7 @@ class _Messages:
     def _go_on(self) -> None:
         """Every call has its result: show the pictures among them, then what waited."""
         if self._seen:
-            # A tool's message holds only text, so the user shows them, behind all results.
+            # A tool's message holds only text, so the user shows them, after all results.
             self._written.append({"role": "user", "content": self._write_parts(tuple(self._seen))})
             self._seen = []
         held, self._held = self._held, []

@@ -118,7 +118,7 @@ def write_example(words: str) -> JsonObject:
 
 
 def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
-    """Put a text behind the system message: always the same place, so that prefixes stay equal."""
+    """Put a text after the system message: always the same place, so that prefixes stay equal."""
     messages = list(as_list(changes.get("messages") or body.get("messages")))
     index = 1 if messages and as_object(messages[0]).get("role") in _SYSTEM else 0
     role = as_object(messages[0]).get("role") if index else "system"

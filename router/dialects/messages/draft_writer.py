@@ -134,7 +134,7 @@ def _write_sampling(draft: Draft) -> JsonObject:
 
 
 def _write_messages(draft: Draft, context: WriteContext) -> list[Json]:
-    """One message for each change of role: this dialect wants results, and thinking, beside what belongs to them."""
+    """One message for each change of role: this dialect wants results, and thinking, next to what belongs to them."""
     turns: list[tuple[str, list[Json]]] = []
     for line in draft.lines:
         role, blocks = _write_line(draft, line, context)

@@ -49,7 +49,7 @@ class WriteContext:
         return {name: value for name, value in body.items() if value is not None}
 
     def limit(self, draft: Draft, default: int | None = None, least: int = 1) -> int | None:
-        """The most tokens of the answer: what the caller said, within what the window leaves beside the prompt."""
+        """The most tokens of the answer: what the caller said, within what the window leaves next to the prompt."""
         asked = draft.max_tokens or default
         if asked is None:
             return None

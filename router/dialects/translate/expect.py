@@ -1,4 +1,4 @@
-"""Fields of a request that is to be written anew: of the type that every host asks for, or refused by their names.
+"""Fields of a request that is to be written again: of the type that every host asks for, or refused by their names.
 
 A request that goes on as it came is left to its host. One that is translated is not: what is read wrongly here would reach
 the target as something else, and be answered.

@@ -45,7 +45,7 @@ class LiveStatistics(LiveTargets):
         self._has_rested = False
         """Whether any target ever had to rest: seldom so, and each decision would ask."""
         self.may_wait = False
-        """Whether a request may wait for room: a target has a quota, or was seen to serve only so many calls at once."""
+        """Whether a request may wait for room: a target has a quota, or was seen to serve only a few calls at once."""
         self.closed_until = _NEVER_LOOKED
         """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
         self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()

@@ -21,7 +21,7 @@ _LEAST_SECONDS, _NEARLY = 0.001, 1e-9
 _BLOCKED_SECONDS = 1.0
 """How long a provider is left alone that refuses for its rate limit, and names no time."""
 _MAX_AT_ONCE = 16
-"""So many are let in before the loop may see to something else: who is next is worked out anew for each."""
+"""This many are let in before the event loop may do something else: who is next is worked out again for each."""
 _FEW, _FEWS_SECONDS, _MAX_STALE_SECONDS = 20, 0.01, 0.5
 """How old a look at a long queue may be: so long for every few who wait in it, since a look at all of them takes longer."""
 _TOLD_SECONDS = 60.0
@@ -284,7 +284,7 @@ class TargetQueue:
             tokens += waiter.tokens
 
     def _waits_in_turn(self, now: float) -> dict[int, float]:
-        """How long each would wait behind those who are due earlier."""
+        """How long each would wait for those that are due earlier."""
         found, tokens = {}, 0
         for position, waiter in enumerate(sorted(self._waiting, key=_due)):
             found[waiter.number] = self.meter.wait(waiter.tokens, now, position, tokens).seconds
@@ -292,7 +292,7 @@ class TargetQueue:
         return found
 
     def _wait_behind(self, ask: Ask, ahead: int, tokens_ahead: int, own: float, now: float) -> tuple[float, str]:
-        """How long behind so many others, and for what. `own` is what its session asks for up to here, and with it."""
+        """How long behind that many others, and for what. `own` is what its session asks for up to here, and with it."""
         wait = self.meter.wait(ask.tokens, now, ahead, tokens_ahead)
         if not self._may_take(ask.who, own, max(self.meter.free_part(), own)):
             share = self._wait_for_share(ask.who, own, now)

@@ -97,7 +97,7 @@ class Meter:
         return old
 
     def has_room(self, tokens: int, now: float) -> bool:
-        """Whether a call of so many tokens may be sent now. One that no minute could hold is sent when the minute is empty."""
+        """Whether a call of this size may be sent now. One that no minute could hold is sent when the minute is empty."""
         quota = self.quota
         return (
             (quota.requests_per_minute is None or self.requests < quota.requests_per_minute)
@@ -165,7 +165,7 @@ class Meter:
         return min(times, default=None)
 
     def wait(self, tokens: int, now: float, ahead: int = 0, tokens_ahead: int = 0) -> Wait:
-        """How long until a call of so many tokens finds room, after the calls that go ahead of it."""
+        """How long until a call of this size finds room, after the calls that go ahead of it."""
         quota = self.quota
         waits = []
         if quota.requests_per_minute is not None:

@@ -55,7 +55,7 @@ class Expected(Struct, frozen=True):
 
 
 class Ask:
-    """What one request asks for: so many tokens, which are such a part of a minute. Numbers go by arrival."""
+    """What one request asks for: tokens, and which part of a minute's they are. Numbers go by arrival."""
 
     __slots__ = ("amount", "due", "is_side_request", "number", "tokens", "who")
 

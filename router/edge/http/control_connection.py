@@ -93,7 +93,7 @@ class ControlConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. A field behind the body is none: whoever checked the head has not seen it."""
+        """Take a header. A field after the body does not count: nobody has checked it with the head."""
         if self._reads_fields:
             super().on_header(name, value)
 

@@ -107,7 +107,7 @@ class CreateConnection(asyncio.Protocol):
             self._hold_back()
 
     def _hold_back(self) -> None:
-        """Too much has come behind a request that is still served, or whose answer is not read."""
+        """Too much has come after a request that is still served, or whose answer is not read."""
         if self._sink is None or self._sink.is_over:
             self._transport.pause_reading()  # the answer is out and only its record is not: this is the next request
         else:
@@ -173,7 +173,7 @@ class CreateConnection(asyncio.Protocol):
         arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller)
         self._exchange, task = self._admission.start(arrival, sink, self._loop)
         if task is None:
-            self._loop.call_soon(self._served)  # not here: requests that wait behind this one would pile up on the stack
+            self._loop.call_soon(self._served)  # not here: requests that wait for this one would pile up on the stack
         else:
             task.add_done_callback(self._served)
 

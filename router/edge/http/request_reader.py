@@ -95,7 +95,7 @@ class RequestReader:
 
     @property
     def buffered_bytes(self) -> int:
-        """How much waits behind the last request, or of a head that is not whole."""
+        """How much waits after the last request, or of a head that is not whole."""
         return len(self._buffer)
 
     @property

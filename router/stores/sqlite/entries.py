@@ -26,7 +26,7 @@ _INSERT_PLACES = "INSERT INTO places (request_id, at, caller, places) VALUES (?,
 
 
 class SqliteEntries:
-    """Keeps entries for so many days."""
+    """Keeps entries for `keep_days` days."""
 
     def __init__(self, writer: SqliteWriter, *, keep_days: int, explain: Explain, keeps_places: bool = True) -> None:
         self._writer, self._explain, self._keeps_places = writer, explain, keeps_places

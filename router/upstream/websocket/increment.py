@@ -45,7 +45,7 @@ class Ask(Struct, frozen=True):
     fields_mark: bytes = b""
     items_mark: bytes = b""
     is_unfit: bool = False
-    """Whether it cannot be written anew: it is nested too deeply, or has a number that is none."""
+    """Whether it cannot be written again: it is nested too deeply, or has a number that is none."""
     known: int = 0
     """How many of its items the socket's target has already."""
     previous: str = ""
