@@ -90,7 +90,7 @@ def _needs_no_model(arrival: Arrival) -> bool:
     return arrival.operation is Operation.COUNT_TOKENS and SPECS[arrival.dialect].counts_tokens_here
 
 
-def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
+def read_again(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
     """The same request with another body, read again."""
     reading = SPECS[view.dialect].read(body, view.operation, view.conversation.history)
     return replace(
@@ -112,7 +112,7 @@ def read_anew(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
 
 def rewrite(view: RequestView, changes: JsonObject) -> RequestView:
     """The same request with some fields changed."""
-    return read_anew(view, {**view.body, **changes}, replace_fields(view.raw, view.body, changes))
+    return read_again(view, {**view.body, **changes}, replace_fields(view.raw, view.body, changes))
 
 
 def refuse_library_fields(body: JsonObject) -> None:

@@ -14,7 +14,7 @@ from router.contract.errors import BadRequest, TooDeep, UpstreamMalformed
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text, texts_of
-from router.dialects.requests import read_anew
+from router.dialects.requests import read_again
 from router.dialects.responses.request import CALLS
 from router.dialects.table import SPECS
 from router.dialects.translate.envelope import SUMMARY_MARK, unwrap_summary, wrap_summary
@@ -74,7 +74,7 @@ def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
 
 def _with_items(view: RequestView, items: list[Json]) -> RequestView:
     body: JsonObject = {**with_digits(view.raw, view.body), "input": items}
-    return read_anew(view, body, write_body(body))
+    return read_again(view, body, write_body(body))
 
 
 def write_body(body: JsonObject) -> bytes:
@@ -94,7 +94,7 @@ def ask_for_summary(view: RequestView) -> RequestView:
     wanted: JsonObject = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _INSTRUCTION}]}
     kept = {name: value for name, value in asked.items() if name not in _LEFT_OUT}
     body: JsonObject = {**kept, "input": [*items, wanted], "store": False, "stream": False}
-    return replace(read_anew(view, body, write_body(body)), operation=Operation.CREATE, continued=None)
+    return replace(read_again(view, body, write_body(body)), operation=Operation.CREATE, continued=None)
 
 
 def _answered(items: list[Json]) -> list[Json]:

@@ -13,7 +13,7 @@ from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text
-from router.dialects.requests import read_anew
+from router.dialects.requests import read_again
 from router.dialects.responses.compose import is_our_id
 from router.dialects.responses.request import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
@@ -75,7 +75,7 @@ async def resume(
     if given is None:
         return view
     body: JsonObject = {**with_digits(view.raw, view.body), "input": _portable(given, reader="")}
-    return read_anew(view, body, write_body(body))
+    return read_again(view, body, write_body(body))
 
 
 def _can_continue(target: Target) -> bool:
@@ -102,7 +102,7 @@ def _hold(view: RequestView, stored_by: str, history: Transcript, given: Transcr
     """The request with its whole conversation, so that everyone who reads it sees all of it."""
     continued = Continued(view.raw, with_digits(view.raw, view.body), stored_by, history, given)
     body = continued.whole_body(reader="")
-    return replace(read_anew(view, body, write_body(body)), continued=continued)
+    return replace(read_again(view, body, write_body(body)), continued=continued)
 
 
 class Continued(NamedTuple):

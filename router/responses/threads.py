@@ -17,7 +17,7 @@ from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.messages.request import without_opaque
-from router.dialects.requests import read_anew
+from router.dialects.requests import read_again
 from router.dialects.splice import replace_fields
 
 THREAD = "thread"
@@ -94,7 +94,7 @@ def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
 def _hold(view: RequestView, thread: "HeldThread") -> RequestView:
     """The request with all that its thread holds, so that everyone who reads it sees all of it."""
     body, raw = thread.write_whole(reader="")
-    return replace(read_anew(view, body, raw), headers=_without_beta(view.headers), continued=thread)
+    return replace(read_again(view, body, raw), headers=_without_beta(view.headers), continued=thread)
 
 
 class HeldThread(NamedTuple):

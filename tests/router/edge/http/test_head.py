@@ -139,7 +139,7 @@ def test_a_head_that_differs_in_its_length_alone_is_remembered(first, second):
     ],
     ids=["host", "path", "version", "more", "chunked", "to 0", "zeros", "0", "space", "large", "without"],
 )
-def test_any_other_head_is_read_anew(first, second):
+def test_any_other_head_is_read_again(first, second):
     assert not read_behind(first, second).is_checked
 
 
