@@ -109,9 +109,8 @@ class Built:
 
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
-        ledger = self.ledger
-        with suppress(StoreUnusable):
-            if ledger is not None:
+        with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
+            if (ledger := self.ledger) is not None:
                 return ledger.read_finished_work(time.time()), sum_up(ledger.read_past_calls())
         return [], {}
 

@@ -226,7 +226,7 @@ def test_what_its_composer_streams_its_parser_reads(bridged, finish):
     parser.finish()
 
     assert parser.is_complete
-    assert parser.usage == USAGE
+    assert parser.end.usage == USAGE
     assert told.whole() == written_whole(bridged, finish)
 
 
