@@ -60,16 +60,19 @@ class Recorder:
             self._record_all(ended)
 
     def _record_all(self, ended: list[tuple[Exchange, Settled, float]]) -> None:
+        """Each step for all of them."""
+        written: list[tuple[Exchange, Entry]] = []
         for exchange, settled, at in ended:
             try:
-                entry = write_entry(exchange, settled, at)
+                written.append((exchange, write_entry(exchange, settled, at)))
             except Exception as error:  # noqa: BLE001  the defect of one entry must not cost the others
                 exchange.observers.report(exchange, error)
-                continue
+        for exchange, entry in written:
             try:
                 self._entries.append(entry)
             except Exception as error:  # noqa: BLE001  nor may the store's: the log still has it
                 exchange.observers.report(exchange, error)
+        for exchange, entry in written:
             exchange.note(Recorded(entry))
 
     # As the store that it writes to.
