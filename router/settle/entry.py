@@ -1,6 +1,6 @@
 """What happened to a request → its ledger entry."""
 
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 from msgspec.structs import replace
@@ -130,7 +130,9 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
         dropped = opened.dropped if opened is not None else ()
         kept = keep_decision(decision, course["because"], dropped, waits, keeps_text=answer is not None)
         places = _places_of(decision)
-    line = Line(**_write_who(exchange, at - settled.at, view, turn), **course, **_write_used(ended, attempts, settled.ending))
+    who, used = _write_who(exchange, at - settled.at, view, turn), _write_used(ended, attempts, settled.ending)
+    columns: list[Any] = [*who.values(), *course.values(), *used.values()]
+    line = Line(*columns)  # by position: the parts are written in the order of its fields, and 27 names take two microseconds
     entry = Entry(line, kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
     if answer is None:
         return entry

@@ -6,7 +6,7 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from router.contract.entry import Attempt
+from router.contract.entry import Attempt, Line
 from router.contract.errors import BadRequest, UpstreamCut
 from router.contract.facts import (
     AttemptEnded,
@@ -25,7 +25,7 @@ from router.contract.features import unpack_places
 from router.contract.opinions import Lean, Opinions
 from router.contract.usage import Usage
 from router.contract.words import Outcome, Tier, TurnKind
-from router.settle.entry import write_entry
+from router.settle.entry import _Course, _Used, _Who, write_entry
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.values import ask, make_signals, make_target
 
@@ -333,3 +333,11 @@ def test_of_everything_else_there_are_no_places(text, kind, points_back):
 
 def test_a_request_without_a_decision_has_no_places():
     assert entry_of(Read(VIEW), ending=Ending(Outcome.REFUSED, 400)).places is None
+
+
+def test_the_parts_of_a_line_are_its_fields_in_their_order():
+    parts = [*_Who.__annotations__, *_Course.__annotations__, *_Used.__annotations__]
+    written = line_of(Read(VIEW), DECIDED, opened(), ended())
+
+    assert tuple(parts) == Line.__struct_fields__
+    assert (written.id, written.outcome, written.attempts) == ("req_7", "SERVED", 1)
