@@ -1,6 +1,5 @@
 """Message threads over loopback: only the new messages come in, and the whole conversation goes out, whoever answers."""
 
-import asyncio
 import json
 
 import pytest
@@ -10,11 +9,11 @@ from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from tests.conftest import SIMULATED
 from tests.tools.cases import covering
-from tests.tools.http import call, request_bytes
+from tests.tools.http import call
 from tests.tools.running import one_dialect, running
 from tests.tools.sinks import RecordingSink
 from tests.tools.speech import Speech, ToolCall, speak
-from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json
+from tests.tools.upstream import answer_json
 
 BETA = "message-threads-2026-08-12"
 HEADERS = {"anthropic-version": "2026-10-21", "anthropic-beta": BETA}
@@ -117,19 +116,6 @@ async def test_a_thread_is_told_whole_to_its_target_in_every_dialect(start, upst
     assert not any("thread" in seen.json or BETA in seen.headers.get("anthropic-beta", "") for seen in upstream.seen)
 
 
-async def test_the_other_betas_and_the_version_go_to_the_host(pair_of, upstream):
-    tandem = await pair_of()
-    upstream.scripts = [answer_json(message("msg_a"))]
-
-    await call(tandem.port, "/v1/messages", create(), FAST | {"anthropic-beta": f"one-2026-01-01, {BETA},two-2026-02-02"})
-    await call(tandem.port, "/v1/messages", go_on("msg_a", "go"), FAST)
-
-    first, second = [seen.headers for seen in upstream.seen]
-    assert first["anthropic-beta"] == "one-2026-01-01,two-2026-02-02"
-    assert "anthropic-beta" not in second
-    assert first["anthropic-version"] == second["anthropic-version"] == "2026-10-21"
-
-
 @pytest.mark.parametrize(("fast", "deep"), [(one, two) for one in DIALECTS for two in DIALECTS])
 async def test_a_thread_hops_between_tiers_of_any_dialect_and_back(pair_of, upstream, other_upstream, fast, deep):
     tandem = await pair_of(fast, deep)
@@ -143,23 +129,6 @@ async def test_a_thread_hops_between_tiers_of_any_dialect_and_back(pair_of, upst
     assert (first.status, second.status, third.status) == (200, 200, 200)
     assert words_in(deep, other_upstream.seen[0].json) == WHOLE_LOOP[deep][:-2]
     assert words_in(fast, upstream.seen[1].json) == WHOLE_LOOP[fast]
-
-
-async def test_thinking_goes_back_to_its_maker_unchanged_and_to_no_other(pair_of, upstream, other_upstream):
-    tandem = await pair_of()
-    thought = {"type": "thinking", "thinking": "hm", "signature": "signed"}
-    said = {"type": "text", "text": "one"}
-    upstream.scripts = [answer_json(message("msg_a", thought, said)), answer_json(message("msg_c"))]
-    other_upstream.scripts = [answer_json(message("msg_b", {**thought, "signature": "other"}, {"type": "text", "text": "two"}))]
-
-    await call(tandem.port, "/v1/messages", create(), FAST)
-    await call(tandem.port, "/v1/messages", go_on("msg_a", "b"), DEEP)
-    await call(tandem.port, "/v1/messages", go_on("msg_b", "c"), FAST)
-
-    assert other_upstream.seen[0].json["messages"][1]["content"] == [said]
-    messages = upstream.seen[1].json["messages"]
-    assert messages[1]["content"] == [thought, said]
-    assert messages[3]["content"] == [{"type": "text", "text": "two"}]
 
 
 async def test_a_lone_tool_result_stays_in_the_turn_that_called_the_tool(pair_of, upstream, other_upstream):
@@ -202,50 +171,6 @@ async def test_many_threads_that_begin_alike_keep_their_tiers(pair_of, upstream,
     ]
 
     assert [reply.headers["x-tandem-tier"] for reply in replies] == ["deep", "fast", "fast", "fast"]
-
-
-async def test_a_streamed_answer_can_be_gone_on_from_before_its_target_closes_the_stream(pair_of, upstream):
-    tandem = await pair_of()
-    gate = asyncio.Event()
-
-    def frame(kind: str, **fields: object) -> bytes:
-        return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
-
-    async def lingering(wire, seen):
-        await wire.send(CHAT_STREAM_HEAD)
-        await wire.chunk(frame("message_start", message=message("msg_a", content=[])))
-        await wire.chunk(frame("content_block_start", index=0, content_block={"type": "text", "text": ""}))
-        await wire.chunk(frame("content_block_delta", index=0, delta={"type": "text_delta", "text": "said"}))
-        await wire.chunk(frame("content_block_stop", index=0))
-        await wire.chunk(frame("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 2}))
-        await wire.chunk(frame("message_stop"))
-        await asyncio.wait_for(gate.wait(), 30)
-        await wire.end_chunks()
-
-    upstream.scripts = [lingering, answer_json(message("msg_b"))]
-    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
-    writer.write(request_bytes("/v1/messages", create(stream=True), FAST))
-    await asyncio.wait_for(reader.readuntil(b'"message_stop"'), 30)
-
-    reply = await call(tandem.port, "/v1/messages", go_on("msg_a", "go"), FAST)
-
-    gate.set()
-    writer.close()
-    assert reply.status == 200
-    assert upstream.seen[1].json["messages"][1:] == [
-        {"role": "assistant", "content": [{"type": "text", "text": "said"}]},
-        user("go"),
-    ]
-
-
-async def test_a_stream_that_was_cut_is_not_gone_on_from(pair_of, upstream):
-    tandem = await pair_of()
-    upstream.scripts = [speak("messages", Speech("half"), ends=False), answer_json(message("msg_b"))]
-    await call(tandem.port, "/v1/messages", create(stream=True), FAST)
-
-    reply = await call(tandem.port, "/v1/messages", go_on("msg_x", "go"), FAST)
-
-    assert reply.status == 404
 
 
 async def test_two_requests_may_go_on_from_one_answer(pair_of, upstream):
@@ -309,42 +234,6 @@ async def test_a_restart_forgets_threads_even_where_responses_are_kept_on_disk(t
     assert (reply.status, reply.json["error"]["details"]["error_code"]) == (404, "thread_not_found")
 
 
-async def test_a_message_outside_a_thread_is_not_kept(simulated):
-    plain = {name: value for name, value in create().items() if name != "thread"}
-    made = (await call(simulated.port, "/v1/messages", plain, HEADERS)).json
-
-    assert (await call(simulated.port, "/v1/messages", go_on(made["id"], "go"), HEADERS)).status == 404
-
-
-async def test_threads_and_responses_are_not_taken_for_one_another(simulated):
-    held = (await call(simulated.port, "/v1/messages", create(), HEADERS)).json["id"]
-    kept = (await call(simulated.port, "/v1/responses", {"model": "auto", "input": "hi"})).json["id"]
-
-    continued = await call(simulated.port, "/v1/responses", {"model": "auto", "input": "go", "previous_response_id": held})
-
-    assert (continued.status, continued.json["error"]["code"]) == (400, "previous_response_not_found")
-    assert (await call(simulated.port, "/v1/messages", go_on(kept, "go"), HEADERS)).status == 404
-    for method in ("GET", "DELETE"):
-        assert (await call(simulated.port, f"/v1/responses/{held}", method=method)).status == 404
-    assert (await call(simulated.port, "/v1/messages", go_on(held, "go"), HEADERS)).status == 200
-
-
-async def test_callers_never_see_one_anothers_threads(pair_of, upstream):
-    tandem = await pair_of()
-    upstream.scripts = [answer_json(message("msg_a"))]
-
-    async def ask(caller: str, body: dict) -> int:
-        taken = RecordingSink()
-        raw = json.dumps(body).encode()
-        arrival = Arrival(f"req_{caller}", Dialect.MESSAGES, Operation.CREATE, FAST, raw, Caller(caller))
-        await tandem.house.serve(tandem.house.begin(arrival), taken)
-        return taken.status
-
-    assert await ask("ann", create("secret")) == 200
-    assert await ask("bob", go_on("msg_a", "go")) == 404
-    assert await ask("ann", go_on("msg_a", "go")) == 200
-
-
 async def test_tokens_are_counted_over_the_whole_thread(start, upstream):
     tandem = await start(one_dialect("chat", upstream.base_url))
     upstream.scripts = [speak("chat", Speech("Fixed."))]
@@ -372,26 +261,15 @@ async def test_a_host_that_counts_gets_the_whole_thread_and_nothing_is_kept_of_i
 
 
 @pytest.mark.parametrize(
-    ("thread", "headers", "code"),
+    ("thread", "code"),
     [
-        ("create", HEADERS, None),
-        (5, HEADERS, None),
-        ([], HEADERS, None),
-        ({}, HEADERS, None),
-        ({"type": 5}, HEADERS, None),
-        ({"type": "continue"}, HEADERS, None),
-        ({"type": "continue", "previous_message_id": None}, HEADERS, None),
-        ({"type": "continue", "previous_message_id": ""}, HEADERS, None),
-        ({"type": "continue", "previous_message_id": ["msg_a"]}, HEADERS, None),
-        ({"type": "fork"}, HEADERS, "thread_unsupported_request"),
-        ({"type": "create", "ttl": 5}, HEADERS, "thread_unsupported_request"),
-        ({"type": "create"}, {"anthropic-version": "2026-10-21"}, "thread_unsupported_request"),
-        ({"type": "create"}, {"anthropic-beta": "other-2026-01-01"}, "thread_unsupported_request"),
+        ({"type": "continue", "previous_message_id": ""}, None),
+        ({"type": "create", "ttl": 5}, "thread_unsupported_request"),
     ],
 )
-async def test_what_a_thread_cannot_be_is_refused_by_name(simulated, thread, headers, code):
+async def test_what_a_thread_cannot_be_is_refused_by_name(simulated, thread, code):
     for path in ("/v1/messages", "/v1/messages/count_tokens"):
-        reply = await call(simulated.port, path, create(thread=thread), headers)
+        reply = await call(simulated.port, path, create(thread=thread), HEADERS)
 
         assert (reply.status, reply.json["error"]["type"]) == (400, "invalid_request_error")
         assert reply.json["error"]["message"].startswith("thread")
@@ -410,25 +288,6 @@ async def test_what_a_thread_was_created_with_cannot_be_changed_but_may_be_said_
     assert upstream.seen[1].json["tools"] == [TOOL]
     assert other.json["error"]["details"] == {"error_code": "thread_fingerprint_mismatch"}
     assert other.json["error"]["message"].startswith("system and tools")
-
-
-async def test_a_request_whose_thread_is_null_has_none(pair_of, upstream):
-    tandem = await pair_of()
-    upstream.scripts = [answer_json(message("msg_a"))]
-
-    assert (await call(tandem.port, "/v1/messages", create(thread=None), FAST)).status == 200
-    assert (await call(tandem.port, "/v1/messages", go_on("msg_a", "go"), FAST)).status == 404
-
-
-async def test_a_line_that_asks_for_a_tier_counts_in_a_message_that_continues_a_thread(pair_of, upstream, other_upstream):
-    tandem = await pair_of()
-    upstream.scripts, other_upstream.scripts = [answer_json(message("msg_b"))], [answer_json(message("msg_a"))]
-    first = await call(tandem.port, "/v1/messages", create("tier: deep\nFix the typo"), HEADERS)
-
-    second = await call(tandem.port, "/v1/messages", go_on("msg_a", "tier: fast\nAnd the other"), HEADERS)
-
-    assert [reply.headers["x-tandem-tier"] for reply in (first, second)] == ["deep", "fast"]
-    assert [message["content"] for message in upstream.seen[0].json["messages"][::2]] == ["Fix the typo", "And the other"]
 
 
 async def test_a_lost_thread_that_is_sent_again_whole_goes_on_in_its_session(pair_of, upstream, other_upstream):
@@ -453,21 +312,6 @@ async def test_a_lost_thread_that_is_sent_again_whole_goes_on_in_its_session(pai
     assert (lost.status, lost.json["error"]["details"]["error_code"]) == (404, "thread_not_found")
     assert {told["session"] for told in sessions} == {sessions[0]["session"]} != {kept_apart["session"]}
     assert replayed.headers["x-tandem-tier"] == "deep"
-
-
-async def test_a_thread_is_known_again_after_a_restart(tmp_path, upstream):
-    config = one_dialect("chat", upstream.base_url)
-    upstream.scripts = [speak("chat", Speech("Hello."))]
-    full = HEADERS | {"x-tandem-explain": "full"}
-    sessions = []
-    said = [user("Fix the typo in line 3 of README.md")]
-    for words in ("now the next", "and the last"):
-        async with running(config, tmp_path) as tandem:
-            reply = await call(tandem.port, "/v1/messages", create() | {"messages": said}, full)
-            sessions.append(json.loads(reply.headers["x-tandem-explain"])["session"])
-            said = [*said, {"role": "assistant", "content": reply.json["content"]}, user(words)]
-
-    assert sessions[0] == sessions[1]
 
 
 @pytest.mark.parametrize(("dialect", "field"), covering(DIALECTS, ["temperature", "top_p", "top_k"], strength=1))
@@ -523,3 +367,34 @@ async def test_a_key_may_come_as_a_bearer(start, upstream):
     await call(tandem.port, "/v1/messages", go_on("msg_a", "go"), HEADERS | {"authorization": "Bearer sk-ant-api03-mine"})
 
     assert [seen.headers["x-api-key"] for seen in upstream.seen] == ["sk-ant-api03-mine"] * 2
+
+
+async def test_callers_never_see_one_anothers_threads(pair_of, upstream):
+    tandem = await pair_of()
+    upstream.scripts = [answer_json(message("msg_a"))]
+
+    async def ask(caller: str, body: dict) -> int:
+        taken = RecordingSink()
+        raw = json.dumps(body).encode()
+        arrival = Arrival(f"req_{caller}", Dialect.MESSAGES, Operation.CREATE, FAST, raw, Caller(caller))
+        await tandem.house.serve(tandem.house.begin(arrival), taken)
+        return taken.status
+
+    assert await ask("ann", create("secret")) == 200
+    assert await ask("bob", go_on("msg_a", "go")) == 404
+    assert await ask("ann", go_on("msg_a", "go")) == 200
+
+
+async def test_a_thread_is_known_again_after_a_restart(tmp_path, upstream):
+    config = one_dialect("chat", upstream.base_url)
+    upstream.scripts = [speak("chat", Speech("Hello."))]
+    full = HEADERS | {"x-tandem-explain": "full"}
+    sessions = []
+    said = [user("Fix the typo in line 3 of README.md")]
+    for words in ("now the next", "and the last"):
+        async with running(config, tmp_path) as tandem:
+            reply = await call(tandem.port, "/v1/messages", create() | {"messages": said}, full)
+            sessions.append(json.loads(reply.headers["x-tandem-explain"])["session"])
+            said = [*said, {"role": "assistant", "content": reply.json["content"]}, user(words)]
+
+    assert sessions[0] == sessions[1]
