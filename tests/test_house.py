@@ -1,6 +1,7 @@
 """The plan of the house: imports run one way, and the road fits a screen."""
 
 import ast
+import functools
 import inspect
 import re
 import textwrap
@@ -11,6 +12,7 @@ import pytest
 from router.contract.words import Dialect
 from router.house import House
 
+parse = functools.cache(ast.parse)
 ROOT = Path(__file__).resolve().parents[1]
 MIDDLE = ("config", "sessions", "sense", "decide", "dispatch", "upstream", "stores", "responses")
 LEVELS = {
@@ -64,7 +66,7 @@ LEVELS = {
 
 def imports_of(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             found.add(node.module)
             found.update(f"{node.module}.{name.name}" for name in node.names)
@@ -113,7 +115,7 @@ _SUMS = (ast.BinOp, ast.UnaryOp, ast.AugAssign)
 def has_logic(path: Path) -> bool:
     """Whether a function of a module branches, loops or computes: what only holds values or words has nothing to test."""
     functions = [
-        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        node for node in ast.walk(parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     steps = (node for function in functions for statement in function.body for node in ast.walk(statement))
     return any(isinstance(node, _BRANCHES + _LOOPS + _SUMS) for node in steps)
@@ -146,7 +148,7 @@ def test_policies_and_adapters_see_only_contract_and_dialects():
 
 def dialects_named_in(source: str) -> list[str]:
     """Every place that names one dialect, but for what an adapter declares that it carries."""
-    tree = ast.parse(source)
+    tree = parse(source)
     known_as = {"Dialect"}
     declared: set[ast.AST] = set()
     for node in ast.walk(tree):
@@ -216,7 +218,7 @@ _SQL = re.compile(r"\b(SELECT\b.*\bFROM|INSERT\s.*\bINTO|DELETE\s+FROM|UPDATE\b.
 
 def sql_in(source: str) -> list[str]:
     """Every text of a module that is a statement of SQL, and every import of what runs one."""
-    tree = ast.parse(source)
+    tree = parse(source)
     texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     modules = (name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names)
     return [*filter(_SQL.search, texts), *(module for module in modules if module == "sqlite3")]
@@ -242,7 +244,7 @@ _NAMING_CLIENTS = tuple(f"router/{room}/" for room in ("sessions/clients", "conn
 
 def clients_named_in(source: str) -> list[str]:
     """Every name and text of the code that names a client; comments and docstrings may."""
-    tree = ast.parse(source)
+    tree = parse(source)
     docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
     found = []
     for node in ast.walk(tree):
@@ -292,7 +294,7 @@ def test_the_road_can_be_said_aloud():
 
 def sinks_of_the_house() -> set[str]:
     """The classes that take an answer, protocols too: they have a head, a body and an end, or a base of theirs has."""
-    classes = [node for path in (ROOT / "router").rglob("*.py") for node in ast.parse(path.read_text()).body]
+    classes = [node for path in (ROOT / "router").rglob("*.py") for node in parse(path.read_text()).body]
     classes = [node for node in classes if isinstance(node, ast.ClassDef)]
     members = {node.name: {each.name for each in node.body if isinstance(each, ast.FunctionDef)} for node in classes}
     bases = {node.name: [ast.unparse(base) for base in node.bases] for node in classes}

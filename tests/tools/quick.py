@@ -3,6 +3,7 @@
 Such files are known by what they import or call, and single tests by their fixtures, so nobody keeps a list.
 """
 
+import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -42,10 +43,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _running.clear()
 
 
+def _starts_by_fixture(item: pytest.Item) -> bool:
+    """Whether a fixture of the test starts something, as its code or its name says."""
+    known = getattr(item, "_fixtureinfo", None)
+    used = [made for name in known.names_closure for made in known.name2fixturedefs.get(name, ())] if known else []
+    return any(made.argname in _STARTING_FIXTURES or _starts(inspect.getsource(made.func)) for made in used if made.baseid)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     starting = {path for path in {item.path for item in items} if _starts(Path(path).read_text())}
-    left_out = {
-        item for item in items if item.path in starting or _STARTING_FIXTURES.intersection(getattr(item, "fixturenames", ()))
-    }
+    left_out = {item for item in items if item.path in starting or _starts_by_fixture(item)}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
