@@ -114,9 +114,7 @@ _SUMS = (ast.BinOp, ast.UnaryOp, ast.AugAssign)
 
 def has_logic(path: Path) -> bool:
     """Whether a function of a module branches, loops or computes: what only holds values or words has nothing to test."""
-    functions = [
-        node for node in ast.walk(parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    functions = [node for node in ast.walk(parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     steps = (node for function in functions for statement in function.body for node in ast.walk(statement))
     return any(isinstance(node, _BRANCHES + _LOOPS + _SUMS) for node in steps)
 

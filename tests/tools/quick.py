@@ -47,7 +47,10 @@ def _starts_by_fixture(item: pytest.Item) -> bool:
     """Whether a fixture of the test starts something, as its code or its name says."""
     known = getattr(item, "_fixtureinfo", None)
     used = [made for name in known.names_closure for made in known.name2fixturedefs.get(name, ())] if known else []
-    return any(made.argname in _STARTING_FIXTURES or _starts(inspect.getsource(made.func)) for made in used if made.baseid)
+    return any(
+        made.argname in _STARTING_FIXTURES or (made.baseid and _starts(inspect.getsource(made.func)))  # pytest's own have no id
+        for made in used
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
