@@ -30,7 +30,7 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick")
-    ClosingLoop.create_server = _refuse  # type: ignore[method-assign]
+    ClosingLoop.create_server = _refuse  # type: ignore[method-assign]  # for this run of pytest alone
     sys.addaudithook(lambda event, _: _refuse() if event == "subprocess.Popen" and _running else None)
 
 
