@@ -4,8 +4,10 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from router.callers.guard import CallerLimit
 from router.contract.exchange import Exchange, Observers, Passed
 from router.contract.facts import Ending
+from router.contract.keys import Key, KeyRing
 from router.contract.limits import Limits
 from router.contract.relay import Sink, Upstream
 from router.contract.signals import TokenCounter
@@ -40,6 +42,10 @@ class Plan:
     """Whose window the model lists name for `auto`."""
     takes_callers_keys: bool = False
     """Whether a target is asked with the key that a caller brings: then each key is a caller of its own."""
+    keys: KeyRing | None = None
+    """The keys of this router, one of which every caller needs. None: nobody needs one."""
+    tells_callers_apart: bool = False
+    """Whether there is more than one caller, by either kind of key."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
     """Which target gets the requests of each route that is not decided."""
     adviser: Adviser | None = None
@@ -68,3 +74,7 @@ class State:
     speedups: Speedups = field(default_factory=Speedups)
     histories: Histories = field(default_factory=Histories)
     """What is known of conversations that go on."""
+    caller_limits: tuple[CallerLimit, ...] = ()
+    """What is counted for callers with a key."""
+    own_key: Key | None = None
+    """The key that commands of the router's own user come with, where callers need one."""

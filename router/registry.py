@@ -9,6 +9,7 @@ from policies.capability import CapabilityPolicy
 from policies.effort import EffortPolicy
 from policies.learned import LearnedPolicy
 from policies.override import OverridePolicy
+from policies.rights import RightsPolicy as RightsPolicy
 from policies.rules import RulesPolicy
 from policies.side_request import SideRequestPolicy
 from policies.trajectory import TrajectoryPolicy

@@ -11,14 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from router.callers.guard import GuardedDispatcher
 from router.config.faults import Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
+from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.entry import FinishedWork
 from router.contract.exchange import Exchange, Observer, Observers
+from router.contract.keys import OWN_ID, Key, make_key, rights_of
 from router.contract.limits import Limits
-from router.contract.relay import Upstream, Warmable
+from router.contract.opinions import Policy
+from router.contract.relay import Warmable
+from router.contract.rights import Rights
 from router.contract.stores import EntryReader, EntryStore, ResponseStore, StoreUnusable
 from router.contract.target import Target
 from router.decide.opinions import Rules
@@ -34,7 +39,7 @@ from router.house import House
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.plan import Plan, State
-from router.registry import ADAPTERS, POLICIES
+from router.registry import ADAPTERS, POLICIES, RightsPolicy
 from router.responses.keep import ResponseKeeper
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
@@ -81,6 +86,8 @@ class Built:
 
     house: House
     ledger_path: Path | None = None
+    own_key: str = ""
+    """The key that commands of the router's own user send, where callers need one."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
 
@@ -132,15 +139,17 @@ def build_house(
     """
     closing = AsyncExitStack()
     try:
+        own = make_key(OWN_ID)
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
-        house = House(build_plan(loaded, state.upstream), state)
+        state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
+        house = House(build_plan(loaded, state), state)
     except BaseException:
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
             thread.submit(asyncio.run, closing.aclose()).result()
         raise
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
-    return Built(house, loaded.ledger_path, closing)
+    return Built(house, loaded.ledger_path, own.text, closing)
 
 
 def build_state(
@@ -193,9 +202,10 @@ def build_state(
     )
 
 
-def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], float] = time.perf_counter) -> Plan:
+def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = time.perf_counter) -> Plan:
     """What one config makes. It may take the place of another at any time (`House.swap`). The house has the same clock."""
-    config = loaded.config
+    config, upstream = loaded.config, state.upstream
+    keys = loaded.keys.with_own(state.own_key) if loaded.keys is not None and state.own_key is not None else loaded.keys
     # The registry's classes share no base: each takes its own settings, which the config has checked.
     adapters: dict[str, Any] = dict(ADAPTERS)
     policies: dict[str, Any] = dict(POLICIES)
@@ -212,27 +222,48 @@ def build_plan(loaded: LoadedConfig, upstream: Upstream, clock: Callable[[], flo
         )
         for plan in loaded.targets
     }
+    rights = keys.rights if keys is not None else None
+    chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
+    if rights is not None:
+        chosen.append(RightsPolicy(rights))
     rules = Rules(
-        policies=tuple(policies[name](settings) for name, settings in loaded.policies),
+        policies=tuple(chosen),
         economics=_economics(loaded),
         spill_over=config.spill_over,
         config_fingerprint=loaded.fingerprint,
         weights_fingerprint=loaded.weights_fingerprint,
+        rights=rights,
     )
     return Plan(
         rules=rules,
         models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
         targets=targets,
-        dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock),
+        dispatcher=_build_dispatcher(loaded, reachable, rights, state, clock),
         limits=limits_of(loaded),
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
         applies_tier_lines=config.in_band_line,
         window_of_auto=config.window_of_auto,
-        takes_callers_keys=any(target.takes_callers_key for target in targets.values()),
+        takes_callers_keys=(takes_callers_keys := any(target.takes_callers_key for target in targets.values())),
+        keys=keys,
+        tells_callers_apart=takes_callers_keys or keys is not None,
         pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules),
     )
+
+
+def _build_dispatcher(
+    loaded: LoadedConfig,
+    reachable: Mapping[str, Reachable],
+    rights: Mapping[str, Rights] | None,
+    state: State,
+    clock: Callable[[], float],
+) -> Dispatcher:
+    """Who calls the targets. Where no caller has a limit, no request pays for the question."""
+    max_bytes, limited = loaded.config.limits.max_response_bytes, rights or {}
+    if not any(own.is_limited for own in limited.values()):
+        return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
+    return GuardedDispatcher(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
 
 
 def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:
@@ -257,7 +288,10 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
     def build() -> App:
         from router.edge.control.app import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
 
-        return build_control(list_panels(built, is_ready))
+        def rights_now(caller: Caller) -> Rights:
+            return rights_of(built.house.plan.keys, caller)
+
+        return build_control(list_panels(built, is_ready), rights_now)
 
     return admission, AsgiApp(admission, LateApp(build))
 

@@ -59,7 +59,7 @@ EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml -
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
-    parser.add_argument("--host", help="the address to bind (default: server.host; loopback only)")
+    parser.add_argument("--host", help="the address to bind (default: server.host; loopback only, unless keys are needed)")
     parser.add_argument(
         "--port", type=whole_number_between(0, 65_535), help="the port to bind (default: server.port; 0 picks a free one)"
     )
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     server = loaded.config.server
     host, port = arguments.host or server.host, server.port if arguments.port is None else arguments.port
     try:
-        with bind(host, port) as listener:
+        with bind(host, port, needs_keys=loaded.keys is not None) as listener:
             return _serve(loaded, listener, began, screen, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
         raise Ended(2, _say_taken(str(error), url_of(host, port))) from error

@@ -14,6 +14,7 @@ from router.config.env_file import NAME as ENV_FILE
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
 from router.config.faults import ConfigError as ConfigError
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
+from router.config.key_file import read_key_file
 from router.config.models import SHIPPED_MODELS, Config, DecisionSettings
 from router.config.named_targets import check_asked, check_passed, salvage_passed, say_who_is_asked, warn_of_slowness
 from router.config.parsing import parse
@@ -24,6 +25,7 @@ from router.config.replaced import find_replaced
 from router.config.salvage import salvage_targets, salvage_text
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets, read_blocks
 from router.config.warn import block_warnings, proxy_warnings
+from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
 from router.contract.words import Tier
 
@@ -45,6 +47,14 @@ class LoadedConfig:
     targets: tuple[TargetPlan, ...]
     policies: tuple[tuple[str, PolicyConfig], ...]
     warnings: tuple[str, ...]
+    keys: KeyRing | None = None
+    """The keys that callers need; None if they need none."""
+
+    @property
+    def keys_path(self) -> Path | None:
+        """Where the keys are, if callers need one."""
+        keys = self.config.keys
+        return self.folder / expand(keys.file) if keys is not None else None
 
     @property
     def weights_fingerprint(self) -> str:
@@ -120,6 +130,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     check_asked(config.second_opinion.target if config.second_opinion else None, named, faults)
     check_passed(config.pass_through.items(), named, known, faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
+    ring = _read_ring(config, folder, faults)
     if faults:
         raise ConfigError(source, faults, content)
     warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
@@ -143,7 +154,19 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         targets=tuple(targets),
         policies=tuple(policies),
         warnings=tuple(warnings),
+        keys=ring,
     )
+
+
+def _read_ring(config: Config, folder: Path, faults: list[Fault]) -> KeyRing | None:
+    """The keys that callers need. Every fault of their file is one of the config."""
+    if config.keys is None:
+        return None
+    try:
+        return read_key_file(folder / expand(config.keys.file)).ring
+    except ConfigError as error:
+        faults += [Fault(f"keys.file ({config.keys.file}) {fault.path}", fault.problem, fault.hint) for fault in error.faults]
+        return None
 
 
 def _telling(entries: list[Any]) -> list[Any]:

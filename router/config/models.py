@@ -50,13 +50,44 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ServerTlsSettings(Settings):
+    """The router's own certificate. A reload reads both files again."""
+
+    cert: str
+    """A PEM file with the certificate, and those of its issuers after it. Relative to the config file."""
+    key: str
+    """A PEM file with its private key."""
+
+
 class ServerSettings(Settings):
     """Where the router listens."""
 
     host: str = "127.0.0.1"
-    """The address to bind. Only loopback is allowed, since callers need no key."""
+    """The address to bind. Without `keys`, only loopback is allowed."""
     port: int = Field(default=4000, ge=0, le=65_535)
     """The port to bind; 0 picks a free one."""
+    tls: ServerTlsSettings | None = None
+    """Serves HTTPS instead of HTTP."""
+    stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
+    """How long new connections are still accepted after SIGTERM, while `/readyz` already answers 503. For load balancers that
+    take a moment to notice."""
+
+
+class KeysSettings(Settings):
+    """The keys that callers need."""
+
+    file: str = "keys.yaml"
+    """The file of keys, relative to the config file. `tandem keys` writes it. Only its owner may be able to read it. Changes
+    are noticed within seconds."""
+
+
+class BudgetsSettings(Settings):
+    """How the budgets of keys are counted."""
+
+    time_zone: str = "UTC"
+    """Where a day and a month begin: a name such as Europe/Berlin."""
+    warn_at: float = Field(default=0.8, gt=0, le=1)
+    """The part of a budget from which on answers say how much is spent, in `x-tandem-budget`."""
 
 
 class TypicalSettings(Settings):
@@ -307,6 +338,11 @@ class LimitsSettings(Settings):
     handles; `tandem serve` raises its limit of handles as far as the system allows."""
     max_sockets: int = Field(default=1_000, ge=0)
     """Concurrent WebSockets; more are refused with 426, and clients fall back to HTTP. 0 allows none."""
+    max_connections_per_address: int = Field(default=256, ge=1)
+    """Concurrent connections from one address; more are closed at once. Raise it behind a proxy, from whose one address all
+    callers come."""
+    max_memory_mb: int | None = Field(default=None, ge=100)
+    """While the router uses more memory than this, new requests are refused with 503. Off by default."""
     max_response_bytes: int = Field(default=67_108_864, ge=1_024)
     """The largest answer that is not streamed; a larger one fails."""
 
@@ -338,6 +374,10 @@ class Config(Settings):
 
     server: ServerSettings = ServerSettings()
     """Where the router listens."""
+    keys: KeysSettings | None = None
+    """The keys that callers need. Absent: nobody needs one, and the router listens on loopback only."""
+    budgets: BudgetsSettings = BudgetsSettings()
+    """How the budgets of keys are counted."""
     preference: Preference = Preference.BALANCED
     """How much a wrong first answer from fast costs. `speed`: little, so anything that could be quick goes to fast. `balanced`:
     more, so what is probably quick does. `quality`: a lot, so only what is clearly quick does."""
@@ -385,3 +425,9 @@ class Config(Settings):
     """The record of requests."""
     store: StoreSettings = StoreSettings()
     """The responses that later requests continue from."""
+
+    @field_validator("keys", mode="before")
+    @classmethod
+    def _is_never_open(cls, value: object) -> object:
+        """`keys:` with nothing after it asks for keys, as it reads."""
+        return {} if value is None else value

@@ -10,7 +10,10 @@ class Caller(Struct, frozen=True):
 
 
 LOCAL = Caller("local")
-"""Whoever reaches a router that listens on loopback and asks for no key."""
+"""Everyone who reaches a router that listens on loopback and asks for no key; and commands of the router's own user."""
+
+ANYONE = Caller("anyone")
+"""Who asks for a page that needs no key, where others do."""
 
 
 class SessionKey(Struct, frozen=True, cache_hash=True):

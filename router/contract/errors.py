@@ -15,8 +15,10 @@ TandemError
 │   │   ├── ThreadMismatch       400 thread_fingerprint_mismatch
 │   │   ├── Misfit               400 misfit             no target can serve this request, ever
 │   │   └── TooLong              400 context_length_exceeded
+│   ├── Unauthorized             401 unauthorized       no key of this router, or one that is not valid
 │   ├── CallerKey                401 caller_key         a target needs the caller's own key: none, or a wrong one
 │   ├── Forbidden                403 forbidden          a foreign Host or Origin
+│   ├── NotPermitted             403 not_permitted      the caller's key lacks the right
 │   ├── NotFound                 404 not_found
 │   │   ├── UnknownModel         404 model_not_found
 │   │   ├── ItemForgotten        404 item_not_found
@@ -27,6 +29,8 @@ TandemError
 │   ├── BodyTooLarge             413 body_too_large
 │   ├── WrongMediaType           415 unsupported_media_type
 │   ├── UpgradeRequired          426 upgrade_required
+│   ├── RateLimited              429 rate_limited       the caller's own limit
+│   ├── BudgetSpent              429 budget_spent
 │   ├── HeadersTooLarge          431 headers_too_large
 │   └── Superseded               499 superseded         a newer request took its place
 ├── Unavailable                  503 unavailable        temporary: overload, shutting down
@@ -140,12 +144,23 @@ class TooLong(Misfit, code="context_length_exceeded"):
     """The prompt is too long for every target it may go to. Clients compact on this error, so its wording is fixed."""
 
 
+class Unauthorized(RequestError, status=401, code="unauthorized"):
+    """The request has no key of this router, or one that is malformed, unknown, expired or revoked: it does not say which."""
+
+    def __init__(self) -> None:
+        super().__init__("this router needs a valid key, as Authorization: Bearer or x-api-key. Ask its operator for one")
+
+
 class CallerKey(RequestError, status=401, code="caller_key"):
     """The target needs the caller's own key, and the request has none or the target rejected it."""
 
 
 class Forbidden(RequestError, status=403, code="forbidden"):
     """The `Host` header is not a loopback name, or the request comes from another web page."""
+
+
+class NotPermitted(RequestError, status=403, code="not_permitted"):
+    """The caller's key lacks the right to do this. The message names the right."""
 
 
 class NotFound(RequestError, status=404, code="not_found"):
@@ -190,6 +205,14 @@ class WrongMediaType(RequestError, status=415, code="unsupported_media_type"):
 
 class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
     """No WebSocket available: too many are open, or the handshake is invalid. Clients fall back to HTTP."""
+
+
+class RateLimited(RequestError, status=429, code="rate_limited"):
+    """The caller's key has reached a limit of its own, or too many wrong keys came from its address. Wait for `retry-after`."""
+
+
+class BudgetSpent(RequestError, status=429, code="budget_spent"):
+    """The caller's budget for the day or the month is spent. `retry-after` says when it is full again."""
 
 
 class HeadersTooLarge(RequestError, status=431, code="headers_too_large"):

@@ -40,6 +40,8 @@ class Arrival(Struct, frozen=True):
     """Where responses are kept and found for it: a socket has its own. None: those of all."""
     passed: Passed | None = None
     """What is passed on as it is. Then there is nothing to read or to decide."""
+    key: str | None = None
+    """The id of the key by which its caller is known, if keys are asked for."""
 
 
 class Deadline(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Asking the policies. A policy that raises, or returns an invalid opinion, is skipped and named."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -11,9 +11,11 @@ from router.contract.economics import Economics
 from router.contract.errors import UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
 from router.contract.request import RequestView
+from router.contract.rights import USUAL, Rights
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
 from router.contract.words import PERSONS_KINDS
+from router.decide.rights import check_forced
 
 PERSONAL, SECOND_OPINION = "personal", "second_opinion"
 """Who holds the config's own offset among the evidence, and what another target said of the turn."""
@@ -31,12 +33,15 @@ class Rules:
     spill_over: bool
     config_fingerprint: str
     weights_fingerprint: str = ""
+    rights: Mapping[str, Rights] | None = None
+    """What each caller may do, by name; None where everyone may do everything."""
 
 
 def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
     """Ask every policy, once. From the same opinions `choose` may decide any number of times.
 
-    Collect again only for signals that policies read and that have changed: the exact count of a prompt, or other waits.
+    Collect again only for signals that policies read and that have changed: the exact count of a prompt, or other waits. Raises
+    `NotPermitted` for a caller that may not force what it asks for.
     """
     insists: list[tuple[str, Insist]] = []
     ruled_out: list[tuple[str, RuleOut]] = []
@@ -72,6 +77,8 @@ def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
     if not insists and not ruled_out and not skipped:
         return Opinions(leans=tuple(leans))
     insists.sort(key=_insist_order)
+    if insists and rules.rights is not None:
+        check_forced(*insists[0], signals.statuses, rules.rights.get(request.caller.name, USUAL))
     ruled_out.sort(key=_rule_out_order)
     skipped.sort(key=lambda entry: entry.policy)
     return Opinions(tuple(insists), tuple(ruled_out), tuple(leans), tuple(skipped))

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from enum import Enum
 
-from msgspec import Struct
-
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import InternalFault, NotFound, Unavailable, UpgradeRequired, WrongMethod
 from router.contract.exchange import Arrival, Exchange
@@ -16,7 +14,7 @@ from router.contract.words import PassedRoute
 from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.edge.callers import identify
-from router.edge.routes import Route, check_body_headers, check_origin, headers_too_large, too_large
+from router.edge.routes import Head, Route, check_body_headers, check_origin, headers_too_large, too_large
 from router.house import House
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -34,31 +32,6 @@ class Slot(Enum):
 
 
 REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
-
-
-class Head(Struct, eq=False):
-    """What every way in knows of a request before its body. Names are lower case.
-
-    A header that comes twice keeps its last value; one that is a list keeps them all.
-    """
-
-    method: str
-    path: str
-    route: Route | None
-    """The create call that its path names."""
-    headers: Mapping[str, str]
-    count: int
-    """How many headers there are."""
-    size: int
-    """Bytes, with the request line and every line end."""
-    hosts: int
-    """How many of the headers are `host`; below, how many are `origin` and `content-length`."""
-    origins: int
-    lengths: int
-    length: int
-    """The body's length; 0 if the request states none, or several, or one that is not a plain number."""
-    is_checked: bool = False
-    """Whether admission has read it and found nothing wrong. What it says is then not read again; the limits still count."""
 
 
 class Admission:
@@ -91,9 +64,9 @@ class Admission:
         if head.count > limits.max_headers or head.size > limits.max_header_bytes:
             raise headers_too_large(head.count, limits)
         if not head.is_checked:
-            check_head(head, takes)
+            check_head(head, takes, any_host=plan.keys is not None)
         # Where no keys are taken there is one caller, and no request pays for the question.
-        caller = identify(plan, head.headers, head.path) if plan.takes_callers_keys else LOCAL
+        caller = identify(plan, head, head.headers) if plan.tells_callers_apart else LOCAL
         if takes is REQUEST:
             if head.length > limits.max_body_bytes:
                 raise too_large(limits)
@@ -102,9 +75,9 @@ class Admission:
             self._take_socket(limits)
         return caller
 
-    def identify(self, headers: Mapping[str, str], path: str) -> Caller:
-        """Who sends a request with these headers."""
-        return identify(self._house.plan, headers, path)
+    def identify(self, head: Head, headers: Mapping[str, str]) -> Caller:
+        """Who sends a later request on a connection that began with this head. Raises `Unauthorized`."""
+        return identify(self._house.plan, head, headers)
 
     def take_slot(self, limits: Limits) -> None:
         """Hold one of the slots, until it is released. Raises `Unavailable` when all are held."""
@@ -164,10 +137,10 @@ class Admission:
                 refuse_to(sink, fault, arrival.dialect, arrival.id)
 
 
-def check_head(head: Head, takes: Slot | None) -> None:
-    """Refuse a request by what its head says. None of this depends on the plan, so a head need not be checked twice."""
+def check_head(head: Head, takes: Slot | None, *, any_host: bool) -> None:
+    """Refuse a request by what its head says. A head need not be checked twice: `any_host` is fixed at the start."""
     headers, route = head.headers, head.route
-    check_origin(headers, head.hosts, head.origins)
+    check_origin(headers, head.hosts, head.origins, any_host=any_host)
     if route is not None and takes is not SOCKET:
         check_method(head.method, headers, route)
     if takes is REQUEST:

@@ -1,26 +1,44 @@
-"""Who sends a request, by its headers."""
+"""Who sends a request, by its head."""
 
+import time
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from router.contract.caller import LOCAL, Caller
+from router.contract.caller import ANYONE, LOCAL, Caller
+from router.contract.keys import CREDENTIALS, KeyRing, read_token
 from router.contract.secret import read_callers_key
-from router.edge.routes import dialect_of_path
+from router.edge.routes import OPEN_PATHS, Head, dialect_of_path
 from router.plan import Plan
 
 _DIGEST_BYTES = 12
 
 
-def identify(plan: Plan, headers: Mapping[str, str], path: str) -> Caller:
-    """The caller of a request. The router listens on loopback alone and asks for no key, so there is one caller.
+def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
+    """The caller of a request. Raises `Unauthorized` where a key of this router is needed and none came that is valid.
 
-    Where callers bring their own keys for a target, each key is a caller, known by a digest: what one of them stored is not
-    another's. A caller who brings no key is the local one.
+    A router without keys listens on loopback alone, and there is one caller. Where callers bring their own keys for a target,
+    each of those is a caller, known by a digest: what one of them stored is not another's. A caller who brings none is the
+    local one.
     """
+    if plan.keys is not None:
+        return _find_caller(plan.keys, head)
     if not plan.takes_callers_keys:
         return LOCAL
-    key = read_callers_key(headers, dialect_of_path(path))
+    key = read_callers_key(headers, dialect_of_path(head.path))
     if not key:
         return LOCAL
     digest = blake2b(key.encode("utf-8", "replace"), digest_size=_DIGEST_BYTES, person=b"tandem.caller")
     return Caller(f"key-{digest.hexdigest()}")
+
+
+def _find_caller(keys: KeyRing, head: Head) -> Caller:
+    """The caller of a key. The key is taken out of the headers: nothing after this sees it."""
+    token = head.token
+    if token is None:
+        token = head.token = read_token(head.headers)
+        head.headers = {name: value for name, value in head.headers.items() if name not in CREDENTIALS}
+    if head.route is None and head.path in OPEN_PATHS:
+        return ANYONE
+    key = keys.find(token, time.time())
+    head.key = key.id
+    return key.caller

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
+from msgspec import Struct
+
 from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
 from router.contract.limits import Limits
 from router.contract.relay import RouteRequest
@@ -23,6 +25,35 @@ class Route:
     operation: Operation = Operation.CREATE
 
 
+class Head(Struct, eq=False):
+    """What every way in knows of a request before its body. Names are lower case.
+
+    A header that comes twice keeps its last value; one that is a list keeps them all.
+    """
+
+    method: str
+    path: str
+    route: Route | None
+    """The create call that its path names."""
+    headers: Mapping[str, str]
+    count: int
+    """How many headers there are."""
+    size: int
+    """Bytes, with the request line and every line end."""
+    hosts: int
+    """How many of the headers are `host`; below, how many are `origin` and `content-length`."""
+    origins: int
+    lengths: int
+    length: int
+    """The body's length; 0 if the request states none, or several, or one that is not a plain number."""
+    is_checked: bool = False
+    """Whether admission has read it and found nothing wrong. What it says is then not read again; the limits still count."""
+    token: str | None = None
+    """The key that came with it, where callers need one: it is then no longer among the headers. None until it was read."""
+    key: str | None = None
+    """The id of that key, once it was found valid."""
+
+
 ROUTES: Mapping[str, Route] = {
     prefix + path: Route(dialect, operation)
     for dialect, spec in SPECS.items()
@@ -36,6 +67,8 @@ SOCKET_PATHS = tuple(
 """Where a WebSocket may be asked for."""
 EXPLAIN = "/tandem/explain"
 """The one control route with a body."""
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/hello"})
+"""Pages that say nothing of anyone, and need no key: probes, and what clients ask for before they begin."""
 PATHS_WITH_BODY = frozenset({*ROUTES, EXPLAIN})
 
 _PASSED = re.compile(rf"(?:/v1)?(/({'|'.join(PassedRoute)})(?:/.*)?)", re.DOTALL).fullmatch
@@ -95,23 +128,26 @@ def write_passed(method: str, raw_path: bytes, query: bytes, headers: Mapping[st
     return RouteRequest(method, rest, passed, body, headers)
 
 
-def check_origin(headers: Mapping[str, str], hosts: int, origins: int = 0) -> None:
-    """Let only this machine in: any web page can reach loopback, and names itself in Origin when it does."""
+def check_origin(headers: Mapping[str, str], hosts: int, origins: int = 0, *, any_host: bool = False) -> None:
+    """Refuse other web pages: any page can reach loopback, and names itself in Origin when it does.
+
+    Without keys, only loopback names are answered to. With them (`any_host`), a router may have any name.
+    """
     if hosts != 1:
         raise BadRequest("the Host header is missing or repeated")
     if origins > 1:
         raise BadRequest("the Origin header is repeated")
-    _check_origin(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site", "none"))
+    _check_origin(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site", "none"), any_host)
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
-def _check_origin(host: str, origin: str | None, site: str) -> None:
+def _check_origin(host: str, origin: str | None, site: str, any_host: bool) -> None:
     """Check what the cache has not seen: it keeps who was let in, and a refusal is never kept."""
     if not host:
         raise BadRequest("the Host header is missing or repeated")
     if _NO_HOST.search(host):
         raise BadRequest("the Host header is invalid")
-    if not _LOOPBACK_HOST.match(host):
+    if not any_host and not _LOOPBACK_HOST.match(host):
         raise Forbidden("this router answers to loopback names only (localhost, 127.0.0.1, [::1])")
     if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
         raise Forbidden("requests from other web pages are refused")

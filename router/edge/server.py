@@ -22,8 +22,10 @@ class CannotListen(Exception):
     """The address cannot be bound. The message says why and what to do."""
 
 
-def check_host(host: str) -> None:
-    """Refuse any address but loopback, since no caller keys protect it."""
+def check_host(host: str, *, needs_keys: bool = False) -> None:
+    """Refuse any address but loopback where no caller keys protect it."""
+    if needs_keys:
+        return
     try:
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -31,13 +33,13 @@ def check_host(host: str) -> None:
     if not is_loopback:
         raise CannotListen(
             f"server.host: {host} is not a loopback address, and without caller keys anyone who reaches it could spend yours\n"
-            "  hint: use 127.0.0.1, and a tunnel (ssh -L) from other machines"
+            "  hint: tandem keys add NAME makes a key; with keys: in the config any address may be used"
         )
 
 
-def bind(host: str, port: int) -> socket.socket:
-    """A listening socket on loopback. Raises `CannotListen`."""
-    check_host(host)
+def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
+    """A listening socket; on loopback, unless callers need a key. Raises `CannotListen`."""
+    check_host(host, needs_keys=needs_keys)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

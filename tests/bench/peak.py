@@ -100,7 +100,7 @@ async def with_house(turns: list[list[Turn]], headers: dict[str, str]) -> list[D
     clock = asyncio.get_running_loop().time
     loaded = check_config(CONFIG.format(), "bench", Path(), known_names())
     state = build_state(loaded, contextlib.AsyncExitStack(), on_disk=False)
-    house = House(build_plan(loaded, state.upstream, clock), state, clock)
+    house = House(build_plan(loaded, state, clock), state, clock)
     names = (f"req_{number}" for number in itertools.count())
 
     async def ask(session: str, body: bytes, **more: str) -> Answer:

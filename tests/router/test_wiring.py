@@ -94,10 +94,10 @@ async def test_each_fact_is_told_to_memory_before_the_ledger_and_to_the_ledger_b
     ]
 
 
-def test_a_plan_holds_what_its_config_says(tmp_path):
+async def test_a_plan_holds_what_its_config_says(built, tmp_path):
     loaded = load(OTHER, tmp_path)
 
-    plan = build_plan(loaded, None)
+    plan = build_plan(loaded, built.house.state)
 
     assert list(plan.targets) == ["swift", "simulated-deep"]
     assert [target.tier for target in plan.targets.values()] == [Tier.FAST, Tier.DEEP]
@@ -114,7 +114,7 @@ async def test_two_plans_on_one_state_share_what_is_remembered_and_nothing_else(
     state = house.state
     assert (await serve(house, request("req_1")))["x-tandem-target"] == "simulated-fast"
 
-    house.swap(build_plan(load(OTHER, tmp_path), state.upstream))
+    house.swap(build_plan(load(OTHER, tmp_path), state))
 
     assert (await serve(house, request("req_2")))["x-tandem-target"] == "swift"
     assert house.state is state
@@ -129,7 +129,7 @@ async def test_closing_writes_the_entries_of_all_plans_to_one_ledger(tmp_path):
     loaded = load(SIMULATED, tmp_path)
     built = build_house(loaded)
     await serve(built.house, request("req_1"))
-    built.house.swap(build_plan(load(OTHER, tmp_path), built.house.state.upstream))
+    built.house.swap(build_plan(load(OTHER, tmp_path), built.house.state))
     await serve(built.house, request("req_2"))
 
     await built.close()
@@ -254,7 +254,7 @@ async def test_a_correction_is_learnt_as_a_failure_of_the_pair_that_served_the_t
 
 def test_without_a_ledger_there_is_nothing_to_learn(tmp_path):
     state = build_state(load(SIMULATED, tmp_path), AsyncExitStack(), on_disk=False)
-    house = House(build_plan(load(SIMULATED, tmp_path), state.upstream), state)
+    house = House(build_plan(load(SIMULATED, tmp_path), state), state)
 
     Built(house).learn()
     Built(house, tmp_path / "never-written.db").learn()
@@ -296,7 +296,7 @@ async def test_the_edge_is_built_on_the_house_and_follows_its_plan(built, tmp_pa
     admission, _ = build_edge(built, lambda: True)
     before = admission.limits
 
-    built.house.swap(build_plan(load(OTHER, tmp_path), built.house.state.upstream))
+    built.house.swap(build_plan(load(OTHER, tmp_path), built.house.state))
 
     assert before.max_in_flight != 3
     assert admission.limits.max_in_flight == 3

@@ -11,6 +11,7 @@ from hypothesis import strategies as some
 
 from router.contract.caller import Caller
 from router.contract.exchange import Arrival, Deadline, Exchange, Observers
+from router.contract.keys import KeyRing
 from router.contract.limits import Limits
 from router.contract.request import JsonObject
 from router.contract.stores import StoredResponse
@@ -116,6 +117,8 @@ class FakePlan:
     dispatcher: FakeDispatcher = field(default_factory=FakeDispatcher)
     window_of_auto: Tier = Tier.DEEP
     takes_callers_keys: bool = False
+    tells_callers_apart: bool = False
+    keys: KeyRing | None = None
 
 
 class FakeEntries:

@@ -64,7 +64,7 @@ async def test_plans_are_swapped_under_load_and_no_request_session_figure_or_con
     upstream.scripts = other_upstream.scripts = [host]
     tandem = await start(day)
     house, state = tandem.house, tandem.house.state
-    plans = {"day": house.plan, "night": build_plan(check_config(night, "test", tmp_path, known_names()), state.upstream)}
+    plans = {"day": house.plan, "night": build_plan(check_config(night, "test", tmp_path, known_names()), state)}
     in_force, is_over, replies = "day", False, []
 
     async def work(number: int) -> None:

@@ -327,7 +327,7 @@ async def test_a_new_config_changes_the_quota_for_who_waits_and_keeps_what_was_s
     text = two_targets(upstream.base_url, other_upstream.base_url, fast_extra="quota: {requests_per_minute: 2},")
     loaded = check_config(text, "test", tmp_path, known_names())
 
-    tandem.house.swap(build_plan(loaded, tandem.house.state.upstream))
+    tandem.house.swap(build_plan(loaded, tandem.house.state))
     auto = await call(tandem.port, *spark(chat(), "another"))
     reply = await asyncio.wait_for(waiting, 30)
 

@@ -8,7 +8,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 
-from router.contract.errors import NotFound, TandemError, WrongMethod
+from router.contract.caller import Caller
+from router.contract.errors import NotFound, NotPermitted, TandemError, WrongMethod
+from router.contract.rights import Rights
 from router.contract.words import Dialect
 from router.dialects.headers import id_headers
 from router.dialects.refusals import write_refusal
@@ -22,23 +24,26 @@ _BROWSERS = ("/favicon", "/apple-touch-icon", "/.well-known/", "/robots.txt")
 """What a browser asks for by itself."""
 
 
-def build_control(panels: Iterable[Panel]) -> FastAPI:
-    """The app for everything that is not a create call."""
+def build_control(panels: Iterable[Panel], rights_of: Callable[[Caller], Rights]) -> FastAPI:
+    """The app for everything that is not a create call. `rights_of` says what a caller may do now."""
     app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     for page in (page for panel in panels for page in panel.pages):
         for path in dict.fromkeys((page.path, page.path.removeprefix("/v1"))):
-            app.add_api_route(path, _serving(page), methods=[*page.methods])
+            app.add_api_route(path, _serving(page, rights_of), methods=[*page.methods])
     _add_refusals(app)
     app.add_middleware(NamedAnswers)
     return app
 
 
-def _serving(page: Page) -> Callable[[Request], Awaitable[Response]]:
+def _serving(page: Page, rights_of: Callable[[Caller], Rights]) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
-        path, query, state = request.path_params, request.query_params, request.state
-        asked = Asked(state.request_id, state.caller, path, query, request.headers, request.stream().__aiter__())
-        body, media_type, status, headers = await page.answer(asked)
-        return Response(body, status, headers, media_type=media_type)
+        path, query, state, headers = request.path_params, request.query_params, request.state, request.state.headers
+        rights = rights_of(state.caller)
+        if page.needs_admin and not rights.is_admin:
+            raise NotPermitted(f"{page.path} needs a key with the right admin")
+        asked = Asked(state.request_id, state.caller, path, query, headers, request.stream().__aiter__(), rights)
+        body, media_type, status, more = await page.answer(asked)
+        return Response(body, status, more, media_type=media_type)
 
     return serve
 

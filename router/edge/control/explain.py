@@ -21,7 +21,7 @@ class Explanations:
         self.pages = (Page(EXPLAIN, self._explain, ("POST",)), Page("/tandem/decisions/{request_id}", self._find))
 
     async def _explain(self, asked: Asked) -> Answer:
-        headers = {name.lower(): value for name, value in asked.headers.items()}
+        headers = dict(asked.headers)
         raw = await collect_body(asked.body, self._house.plan.limits)
         refuse_crowded(raw)
         body = await self._house.state.speedups.off_loop.read(parse_body, raw)

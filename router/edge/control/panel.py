@@ -11,6 +11,7 @@ import orjson
 
 from router.contract.caller import Caller
 from router.contract.digits import as_written
+from router.contract.rights import EVERYTHING, Rights
 
 
 class Asked(NamedTuple):
@@ -23,6 +24,8 @@ class Asked(NamedTuple):
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: AsyncIterator[bytes]
+    rights: Rights = EVERYTHING
+    """What its caller may do."""
 
 
 class Answer(NamedTuple):
@@ -42,6 +45,8 @@ class Page(NamedTuple):
     answer: Callable[[Asked], Awaitable[Answer]]
     """A `TandemError` that it raises is sent as a refusal."""
     methods: tuple[str, ...] = ("GET",)
+    needs_admin: bool = False
+    """Whether only an admin's key opens it, where keys are needed."""
 
 
 class Panel(Protocol):

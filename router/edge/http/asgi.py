@@ -14,10 +14,10 @@ from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact
 from router.contract.words import Operation, PassedRoute
 from router.dialects.headers import write_comment
-from router.edge.admission import Admission, Head, Slot, report_fault
+from router.edge.admission import Admission, Slot, report_fault
 from router.edge.http.head import read_scope
 from router.edge.http.refuse import send_refusal
-from router.edge.routes import PATHS_WITH_BODY, dialect_of_path, new_request_id, read_passed, too_large, write_passed
+from router.edge.routes import PATHS_WITH_BODY, Head, dialect_of_path, new_request_id, read_passed, too_large, write_passed
 from router.loop.tasks import spawn
 
 Scope = MutableMapping[str, Any]
@@ -110,15 +110,16 @@ class AsgiApp:
             route = head.route
             if route is None and (passed := read_passed(head.path)) is not None:
                 dialect = dialect_of_path(head.path)
-                arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller)
+                arrival = Arrival(request_id, dialect, Operation.CREATE, head.headers, b"", caller, key=head.key)
                 await self._pass_on(passed, scope, head, arrival, receive, send)
                 return
             if route is None:
-                scope["state"] = {"request_id": request_id, "caller": caller}
+                scope["state"] = {"request_id": request_id, "caller": caller, "headers": head.headers}
                 await self._control(scope, receive, send)
                 return
             body = await collect_body(_body_pieces(receive), self._admission.limits)
-            await self._serve(Arrival(request_id, route.dialect, route.operation, head.headers, body, caller), receive, send)
+            arrival = Arrival(request_id, route.dialect, route.operation, head.headers, body, caller, key=head.key)
+            await self._serve(arrival, receive, send)
         except TandemError as error:
             await send_refusal(send, error, dialect_of_path(head.path, head.headers), request_id)
         except CallerLeft:

@@ -170,7 +170,7 @@ class CreateConnection(asyncio.Protocol):
         self._sink = sink = CallerSink(self, self._transport, closes, head.reads_chunks, self._outbox)
         route = head.route
         assert route is not None
-        arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller)
+        arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller, key=head.key)
         self._exchange, task = self._admission.start(arrival, sink, self._loop)
         if task is None:
             self._loop.call_soon(self._served)  # not here: requests that wait for this one would pile up on the stack

@@ -14,8 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
-from router.edge.admission import Head
-from router.edge.routes import ROUTES, read_length
+from router.edge.routes import ROUTES, Head, read_length
 
 AnyHead = TypeVar("AnyHead", bound=Head)
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"

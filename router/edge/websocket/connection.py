@@ -7,9 +7,9 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from router.contract.errors import SocketTooOld
-from router.edge.admission import Admission, Head
+from router.edge.admission import Admission
 from router.edge.deadline import DeadlineTimer
-from router.edge.routes import new_request_id
+from router.edge.routes import Head, new_request_id
 from router.edge.websocket.incoming import Incoming
 from router.edge.websocket.lanes import Lanes
 from router.edge.websocket.messages import Message, refusal_frame

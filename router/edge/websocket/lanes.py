@@ -19,8 +19,8 @@ from router.contract.exchange import Arrival, CancelReason, Exchange
 from router.contract.facts import AttemptOpened, Read
 from router.contract.request import JsonObject
 from router.dialects.overrides import FRAMES
-from router.edge.admission import Admission, Head, report_fault
-from router.edge.routes import new_request_id
+from router.edge.admission import Admission, report_fault
+from router.edge.routes import Head, new_request_id
 from router.edge.websocket.messages import Create, Message, Steer, headers_of, read_message, refusal_frame
 from router.edge.websocket.sink import Frames, FrameSink
 from router.responses.keep import record_response
@@ -237,19 +237,22 @@ class Lanes:
                 self._start(lane, self._take_next(lane))
 
     def _start(self, lane: _Lane, create: Create) -> None:
-        request_id = new_request_id()
+        request_id, handshake = new_request_id(), self._handshake
+        route, headers = handshake.route, headers_of(handshake.headers, create.metadata)
+        assert route is not None
         try:
+            # The metadata of a request may bring another key for a target, and the socket's own may be revoked by now.
+            caller = self._admission.identify(handshake, headers)
             self._admission.take_slot(self._admission.limits)
         except TandemError as error:
             self._socket.send([refusal_frame(error, request_id, create.lane)])
             return
         self._running += 1
-        route, headers = self._handshake.route, headers_of(self._handshake.headers, create.metadata)
-        assert route is not None
         sink = FrameSink(self._socket, request_id, create.lane, headers.get(FRAMES) == "1")
         lane.running = running = _InFlight(create, sink)
-        caller = self._admission.identify(headers, self._handshake.path)  # the metadata of a request may bring another key
-        arrival = Arrival(request_id, route.dialect, route.operation, headers, create.raw, caller, self._responses)
+        arrival = Arrival(
+            request_id, route.dialect, route.operation, headers, create.raw, caller, self._responses, key=handshake.key
+        )
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
         if task is None:
             self._loop.call_soon(self._ended, lane)

@@ -187,7 +187,7 @@ def test_an_adapter_names_the_extra_that_its_missing_library_comes_with():
 @pytest.mark.parametrize(
     ("text", "path", "hint"),
     [
-        ("what: 1", "what", "known here: server, preference,"),
+        ("what: 1", "what", "known here: server, keys,"),
         ("server: {prot: 1}", "server.prot", "did you mean port? known here: host, port"),
         (
             "tiers: {fast: {targets: [{name: a, price: {inptu: 1}}]}}",

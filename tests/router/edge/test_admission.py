@@ -194,10 +194,10 @@ def test_who_sends_a_request_is_known_by_the_keys_of_the_plan_that_admits_it():
     admission = Admission(road)
     before = admission.admit(asked)
 
-    road.plan.takes_callers_keys = True
+    road.plan.takes_callers_keys = road.plan.tells_callers_apart = True
 
     assert before is LOCAL
-    assert admission.admit(asked) == admission.identify({"x-api-key": "k"}, "/v1/messages") != LOCAL
+    assert admission.admit(asked) == admission.identify(asked, {"x-api-key": "k"}) != LOCAL
 
 
 def test_a_control_route_takes_no_slot():

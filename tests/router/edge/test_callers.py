@@ -2,15 +2,22 @@
 
 import pytest
 
-from router.contract.caller import LOCAL
+from router.contract.caller import ANYONE, LOCAL, Caller
+from router.contract.errors import Unauthorized
+from router.contract.keys import Key, KeyRing, make_key
 from router.edge import callers
+from router.edge.routes import ROUTES, Head
 from tests.tools.edge import FakePlan
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 
 
 def identify(headers, path, *, by_key):
-    return callers.identify(FakePlan(takes_callers_keys=by_key), headers, path)
+    return callers.identify(FakePlan(takes_callers_keys=by_key), head(headers, path), headers)
+
+
+def head(headers, path):
+    return Head("POST", path, ROUTES.get(path), headers, len(headers), 0, 1, 0, 0, 0)
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer x"}, {"x-api-key": "x"}])
@@ -38,3 +45,47 @@ def test_of_two_keys_the_one_that_goes_to_the_target_counts():
     assert identify(headers, CHAT, by_key=True) == identify({"x-api-key": "b"}, CHAT, by_key=True)
     sent = {**headers, "x-tandem-upstream-key": "u"}
     assert identify(sent, CHAT, by_key=True) == identify({"x-api-key": "u"}, CHAT, by_key=True)
+
+
+@pytest.fixture
+def key():
+    return make_key()
+
+
+@pytest.fixture
+def plan(key):
+    return FakePlan(keys=KeyRing([Key(key.id, Caller("ada"), key.digest)], {}), takes_callers_keys=True)
+
+
+@pytest.mark.parametrize("headers", [{"authorization": "Bearer {}"}, {"authorization": "bearer  {}"}, {"x-api-key": "{}"}])
+def test_a_caller_is_known_by_the_key_in_either_header(plan, key, headers):
+    asked = head({name: value.format(key.text) for name, value in headers.items()}, CHAT)
+
+    assert callers.identify(plan, asked, asked.headers) == Caller("ada")
+    assert asked.key == key.id
+
+
+def test_the_key_is_taken_out_of_the_headers_and_still_known_on_the_next_request(plan, key):
+    asked = head({"authorization": f"Bearer {key.text}", "x-api-key": "other", "x-tandem-upstream-key": "mine"}, CHAT)
+
+    first = callers.identify(plan, asked, asked.headers)
+
+    assert asked.headers == {"x-tandem-upstream-key": "mine"}
+    assert callers.identify(plan, asked, asked.headers) == first == Caller("ada")
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"x-api-key": "sk-another"}])
+@pytest.mark.parametrize("path", [CHAT, "/v1/models", "/tandem/stats", "/nothing"])
+def test_who_brings_no_key_of_this_router_is_refused_on_every_route_but_the_open_ones(plan, headers, path):
+    with pytest.raises(Unauthorized):
+        callers.identify(plan, head(headers, path), headers)
+
+    assert callers.identify(plan, head(headers, "/healthz"), headers) is ANYONE
+
+
+def test_a_key_that_is_no_longer_on_the_ring_ends_with_it(plan, key):
+    asked = head({"x-api-key": key.text}, RESPONSES)
+    callers.identify(plan, asked, asked.headers)
+
+    with pytest.raises(Unauthorized):
+        callers.identify(FakePlan(keys=KeyRing([], {})), asked, asked.headers)

@@ -1,0 +1,29 @@
+"""A caller whose key is for one tier is served by that tier alone. In use where callers need keys; no config lists it."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from router.contract.opinions import Opinion, PolicyConfig, RuleOut
+from router.contract.request import RequestView
+from router.contract.rights import BOTH_TIERS, Rights
+from router.contract.signals import Signals
+
+
+class RightsPolicy:
+    """Rules out the targets of tiers that a caller may not use."""
+
+    name: ClassVar[str] = "rights"
+    Config: ClassVar[type[PolicyConfig]] = PolicyConfig
+
+    def __init__(self, rights: Mapping[str, Rights]) -> None:
+        self._tiers = {name: own.tiers for name, own in rights.items() if own.tiers != BOTH_TIERS}
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        """Rule out each target of another tier, for good: no wait and no wish changes what a key is for."""
+        tiers = self._tiers.get(request.caller.name)
+        if tiers is None:
+            return ()
+        because = f"this key is for {' and '.join(sorted(tiers))} only"
+        return tuple(
+            RuleOut(name, because, lasting=True) for name, status in signals.statuses.items() if status.target.tier not in tiers
+        )

@@ -1,0 +1,88 @@
+"""The guard before the dispatcher: where callers have limits, each is asked before the first target is called."""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Protocol
+
+from router.contract.exchange import Exchange, Passed
+from router.contract.facts import Decided, Ending
+from router.contract.relay import Headers, Sink
+from router.contract.request import JsonObject
+from router.contract.rights import Rights
+from router.contract.sinks import AnswerSink
+from router.contract.words import Tier
+from router.dispatch.dispatch import Dispatcher
+from router.dispatch.live.statistics import LiveStatistics
+from router.dispatch.outgoing import Reachable
+
+
+class CallerLimit(Protocol):
+    """Something of which a caller has only so much: requests a minute, or money."""
+
+    def hold(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> AbstractContextManager[Headers]:
+        """Take what a request needs, and settle what it took when it is over; says what its answer is to tell its caller.
+
+        `decided` is None for a request that is passed on. Raises a `TandemError` where too little is left.
+        """
+        ...
+
+
+class GuardedDispatcher(Dispatcher):
+    """A dispatcher that asks the limits of callers first."""
+
+    def __init__(
+        self,
+        reachable: Mapping[str, Reachable],
+        *,
+        max_response_bytes: int,
+        clock: Callable[[], float],
+        rights: Mapping[str, Rights],
+        limits: Sequence[CallerLimit],
+    ) -> None:
+        super().__init__(reachable, max_response_bytes=max_response_bytes, clock=clock)
+        self._limited, self._limits = {name: own for name, own in rights.items() if own.is_limited}, limits
+
+    def send(
+        self,
+        exchange: Exchange,
+        decided: Decided,
+        sink: AnswerSink,
+        live: LiveStatistics,
+        *,
+        explanation: JsonObject | None = None,
+        carried: Mapping[Tier, Headers] = {},
+    ) -> Coroutine[Any, Any, Ending]:
+        """The same, within the limits of the caller."""
+        rights = self._limited.get(decided.view.caller.name)
+        if rights is None:
+            return super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
+        return self._send_within(rights, exchange, decided, sink, live, explanation, carried)
+
+    async def _send_within(
+        self,
+        rights: Rights,
+        exchange: Exchange,
+        decided: Decided,
+        sink: AnswerSink,
+        live: LiveStatistics,
+        explanation: JsonObject | None,
+        carried: Mapping[Tier, Headers],
+    ) -> Ending:
+        with ExitStack() as held:
+            told = [held.enter_context(limit.hold(exchange, decided, rights)) for limit in self._limits]
+            if any(told):
+                carried = {tier: (*carried.get(tier, ()), *(header for headers in told for header in headers)) for tier in Tier}
+            return await super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
+
+    def pass_on(self, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Coroutine[Any, Any, Ending]:
+        """The same, within the limits of the caller."""
+        rights = self._limited.get(exchange.arrival.caller.name)
+        if rights is None:
+            return super().pass_on(exchange, passed, target, sink)
+        return self._pass_within(rights, exchange, passed, target, sink)
+
+    async def _pass_within(self, rights: Rights, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Ending:
+        with ExitStack() as held:
+            for limit in self._limits:
+                held.enter_context(limit.hold(exchange, None, rights))
+            return await super().pass_on(exchange, passed, target, sink)

@@ -1,0 +1,156 @@
+"""`keys.yaml`: the callers, what each may do, and digests of their keys. `tandem keys` writes it, and people may."""
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, ValidationError, field_validator
+
+from router.config.faults import ConfigError, Fault, as_fault
+from router.config.models import Settings
+from router.config.parsing import parse
+from router.config.reading import read_config
+from router.contract.caller import LOCAL, Caller
+from router.contract.keys import OWN_ID, Key, KeyRing
+from router.contract.rights import Rights
+from router.contract.words import Tier
+
+HOW_TO_MAKE = "tandem keys add NAME makes a key, and the file with it"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
+_ID = re.compile(r"[0-9a-f]{8}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_OTHERS, _GROUP = 0o007, 0o070
+
+Limit = Annotated[int, Field(gt=0)]
+Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class KeySettings(Settings):
+    """One key."""
+
+    id: str
+    """The eight hex digits in its middle."""
+    sha256: str
+    """The digest of its last part, in hex."""
+    created: datetime
+    """When it was made."""
+    expires: datetime | None = None
+    """When it stops working; null for never."""
+
+    @field_validator("id")
+    @classmethod
+    def _is_an_id(cls, value: str) -> str:
+        if not _ID.fullmatch(value) or value == OWN_ID:
+            raise ValueError("must be eight hex digits, as tandem keys add writes them")
+        return value
+
+    @field_validator("sha256")
+    @classmethod
+    def _is_a_digest(cls, value: str) -> str:
+        if not _DIGEST.fullmatch(value):
+            raise ValueError("must be 64 hex digits, as tandem keys add writes them. The key itself must not be here")
+        return value
+
+
+class CallerSettings(Settings):
+    """What one caller may do, and its keys. After a rotation it has two for a while."""
+
+    tiers: tuple[Tier, ...] = tuple(Tier)
+    """The tiers that may serve it: [fast] for fast only."""
+    may_force: tuple[Tier, ...] = (Tier.FAST,)
+    """The tiers that it may ask for by header, model name, first line or socket, instead of having Tandem choose."""
+    admin: bool = False
+    """Whether it may see the figures of all callers, and reload the config."""
+    requests_per_minute: Limit | None = None
+    """Requests in any minute; more get 429 `rate_limited`."""
+    tokens_per_minute: Limit | None = None
+    """Tokens in any minute, of prompts and answers together."""
+    in_flight: Limit | None = None
+    """Requests at once."""
+    daily_usd: Dollars | None = None
+    """What it may spend in a day. Then every target of its tiers needs a price."""
+    monthly_usd: Dollars | None = None
+    """What it may spend in a month."""
+    keys: tuple[KeySettings, ...] = ()
+    """Its keys. Without any, nobody can use its rights."""
+
+    @field_validator("tiers")
+    @classmethod
+    def _has_a_tier(cls, value: tuple[Tier, ...]) -> tuple[Tier, ...]:
+        if not value:
+            raise ValueError("must not be empty: a caller without a tier can do nothing. Remove its keys instead")
+        return value
+
+    @property
+    def rights(self) -> Rights:
+        return Rights(
+            tiers=frozenset(self.tiers),
+            may_force=frozenset(self.may_force),
+            is_admin=self.admin,
+            requests_per_minute=self.requests_per_minute,
+            tokens_per_minute=self.tokens_per_minute,
+            in_flight=self.in_flight,
+            daily_usd=self.daily_usd,
+            monthly_usd=self.monthly_usd,
+        )
+
+
+class KeyFile(Settings):
+    """Everything in the file."""
+
+    callers: dict[str, CallerSettings] = Field(default_factory=dict)
+    """By name. The ledger, budgets and sessions know a caller by this name, whichever of its keys it uses."""
+
+    @field_validator("callers", mode="before")
+    @classmethod
+    def _may_be_empty(cls, value: object) -> object:
+        return {} if value is None else value
+
+    @field_validator("callers")
+    @classmethod
+    def _has_names(cls, value: dict[str, CallerSettings]) -> dict[str, CallerSettings]:
+        for name in value:
+            if not _NAME.fullmatch(name) or name == LOCAL.name:
+                raise ValueError(f'"{name[:40]}": must be 1 to 64 letters, digits or . _ @ + -, and not "{LOCAL.name}"')
+        ids = [key.id for caller in value.values() for key in caller.keys]
+        if twice := next((key_id for key_id in ids if ids.count(key_id) > 1), None):
+            raise ValueError(f"two keys have the id {twice}")
+        return value
+
+    @property
+    def ring(self) -> KeyRing:
+        keys = (
+            Key(key.id, Caller(name), bytes.fromhex(key.sha256), _seconds(key.expires))
+            for name, caller in self.callers.items()
+            for key in caller.keys
+        )
+        return KeyRing(keys, {name: caller.rights for name, caller in self.callers.items()})
+
+
+def read_key_file(path: Path) -> KeyFile:
+    """The keys of a config. Raises `ConfigError`; a file that others can read is refused too."""
+    if not path.exists():
+        raise ConfigError(str(path), [Fault("file", "does not exist", HOW_TO_MAKE)])
+    if may_others_read(path):
+        raise ConfigError(str(path), [Fault("file", "other users of this machine may read it", f"chmod 600 {path}")])
+    text, source, _ = read_config(path)
+    try:
+        return KeyFile.model_validate(parse(text, source) if text.strip() else {})
+    except ValidationError as error:
+        raise ConfigError(source, [as_fault(entry, model=KeyFile) for entry in error.errors()]) from error
+
+
+def may_others_read(path: Path) -> bool:
+    """Whether anyone but the owner may read or write it. A group may read a secret that was mounted and belongs to another."""
+    if os.name != "posix":
+        return False
+    found = path.stat()
+    return bool(found.st_mode & (_OTHERS | _GROUP if found.st_uid == os.geteuid() else _OTHERS))
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    if moment is None:
+        return None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()

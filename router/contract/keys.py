@@ -1,0 +1,97 @@
+"""The keys by which callers are known: `tdm_`, eight hex digits that may be shown, `_`, and 43 characters that may not.
+
+Only a digest of the secret part is kept. It is 256 random bits, which nobody can guess: a slow hash would add nothing.
+"""
+
+import hmac
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+
+from msgspec import Struct
+
+from router.contract.caller import LOCAL, Caller
+from router.contract.errors import Unauthorized
+from router.contract.rights import EVERYTHING, USUAL, Rights
+
+OWN_ID = "00000000"
+"""The id of the key that a running router makes for commands of its own user."""
+CREDENTIALS = ("authorization", "x-api-key")
+"""The headers that hold a caller's key. Where keys are needed, they belong to the router, and go no further."""
+_PREFIX, _ID_BYTES, _SECRET_BYTES = "tdm_", 4, 32
+_is_key = re.compile(rf"{_PREFIX}([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})").fullmatch
+_NOBODY = sha256(b"nobody").digest()
+
+
+class Key(Struct, frozen=True):
+    """A key that is known here, without its secret."""
+
+    id: str
+    caller: Caller
+    digest: bytes
+    expires_at: float | None = None
+    """In seconds since 1970."""
+
+
+class NewKey(Struct, frozen=True):
+    """A key that was just made. `text` is shown once, and kept nowhere here."""
+
+    id: str
+    text: str
+    digest: bytes
+
+
+def make_key(key_id: str = "") -> NewKey:
+    """A new random key."""
+    key_id = key_id or secrets.token_hex(_ID_BYTES)
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    return NewKey(key_id, f"{_PREFIX}{key_id}_{secret}", digest_of(secret))
+
+
+def digest_of(secret: str) -> bytes:
+    return sha256(secret.encode()).digest()
+
+
+def split_key(text: str) -> tuple[str, str] | None:
+    """The id and the secret of a text that has the form of a key."""
+    found = _is_key(text)
+    return (found[1], found[2]) if found is not None else None
+
+
+def read_token(headers: Mapping[str, str]) -> str:
+    """The key that a request presents: as `Authorization: Bearer`, or as `x-api-key`. Empty for none."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    return bearer if bearer.startswith(_PREFIX) else headers.get("x-api-key", "").strip() or bearer
+
+
+class KeyRing:
+    """All keys of one config, by id, and the rights of their callers, by name."""
+
+    __slots__ = ("_keys", "rights")
+
+    def __init__(self, keys: Iterable[Key], rights: Mapping[str, Rights]) -> None:
+        self._keys = {key.id: key for key in keys}
+        self.rights = rights
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def with_own(self, own: Key) -> "KeyRing":
+        """The same and the router's own key, whose caller may do everything."""
+        return KeyRing([*self._keys.values(), own], {**self.rights, LOCAL.name: EVERYTHING})
+
+    def find(self, token: str, now: float) -> Key:
+        """The key that a token is. Raises `Unauthorized`, in the same words and after the same work whatever is wrong."""
+        key_id, secret = split_key(token) or ("", "")
+        key = self._keys.get(key_id)
+        matches = hmac.compare_digest(digest_of(secret), _NOBODY if key is None else key.digest)
+        if key is None or not matches or (key.expires_at is not None and now >= key.expires_at):
+            raise Unauthorized
+        return key
+
+
+def rights_of(keys: KeyRing | None, caller: Caller) -> Rights:
+    """What a caller may do now. Its keys may have been removed while it was being served."""
+    return EVERYTHING if keys is None else keys.rights.get(caller.name, USUAL)

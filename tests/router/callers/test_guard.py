@@ -1,0 +1,70 @@
+"""The limits of callers, asked before a target is called."""
+
+from contextlib import contextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from router.callers.guard import GuardedDispatcher
+from router.contract.caller import Caller
+from router.contract.errors import RateLimited
+from router.contract.rights import Rights
+from router.contract.words import Outcome
+from router.dispatch.live.statistics import LiveStatistics
+from tests.tools.exchanges import make_decided, make_exchange
+from tests.tools.scripted import HandClock, fails, reach
+from tests.tools.sinks import RecordingSink
+from tests.tools.values import ask, make_target
+
+
+class Counting:
+    """Counts what is held, and refuses where a test says so."""
+
+    def __init__(self, refusal=None, told=()):
+        self.refusal, self.told, self.held, self.most = refusal, told, 0, 0
+
+    @contextmanager
+    def hold(self, exchange, decided, rights):
+        if self.refusal is not None:
+            raise self.refusal
+        self.held += 1
+        self.most = max(self.most, self.held)
+        try:
+            yield self.told
+        finally:
+            self.held -= 1
+
+
+def send(spark, *limits, caller="ada", sink=None):
+    guarded = GuardedDispatcher(
+        {"spark": spark}, max_response_bytes=1 << 20, clock=HandClock(), rights={"ada": Rights(in_flight=1)}, limits=limits
+    )
+    decided = make_decided(replace(ask(), caller=Caller(caller)))
+    return guarded.send(make_exchange(), decided, sink or RecordingSink(), LiveStatistics())
+
+
+async def test_every_limit_is_held_while_a_target_is_called_and_then_given_back():
+    one, other, sink = Counting(), Counting(told=(("x-tandem-budget", "0.82"),)), RecordingSink()
+
+    ending = await send(reach(make_target()), one, other, sink=sink)
+
+    assert ending.outcome is Outcome.SERVED
+    assert (one.most, one.held, other.most, other.held) == (1, 0, 1, 0)
+    assert ("x-tandem-budget", "0.82") in sink.headers
+
+
+async def test_where_a_limit_refuses_nobody_is_called_and_the_others_are_given_back():
+    spark, first = reach(make_target(), fails(AssertionError("called"))), Counting()
+
+    with pytest.raises(RateLimited):
+        await send(spark, first, Counting(RateLimited("too many")))
+
+    assert (first.most, first.held) == (1, 0)
+
+
+async def test_a_caller_without_limits_is_not_counted():
+    limit = Counting()
+
+    await send(reach(make_target()), limit, caller="bob")
+
+    assert limit.most == 0

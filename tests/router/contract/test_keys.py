@@ -1,0 +1,75 @@
+"""Keys: made at random, known by their digests."""
+
+import re
+
+import pytest
+
+from router.contract.caller import LOCAL, Caller
+from router.contract.errors import Unauthorized
+from router.contract.keys import OWN_ID, Key, KeyRing, digest_of, make_key, read_token, split_key
+from router.contract.rights import EVERYTHING, Rights
+
+NOW = 1_000.0
+
+
+def ring_of(key, expires_at=None):
+    return KeyRing([Key(key.id, Caller("ada"), key.digest, expires_at)], {"ada": Rights()})
+
+
+def test_a_key_has_an_id_to_show_and_a_secret_of_256_bits():
+    key = make_key()
+
+    assert re.fullmatch(r"tdm_[0-9a-f]{8}_[A-Za-z0-9_-]{43}", key.text)
+    key_id, secret = split_key(key.text)
+    assert (key_id, digest_of(secret)) == (key.id, key.digest)
+    assert make_key().text != key.text
+
+
+def test_a_ring_finds_whose_key_it_is():
+    key = make_key()
+
+    assert ring_of(key).find(key.text, NOW).caller == Caller("ada")
+
+
+@pytest.mark.parametrize("change", ["none", "unknown", "secret", "malformed", "expired", "longer"])
+def test_every_wrong_key_is_refused_in_the_same_words(change):
+    key = make_key()
+    other = make_key(key.id)
+    token = {
+        "none": "",
+        "unknown": make_key("abcdef01" if key.id != "abcdef01" else "abcdef02").text,
+        "secret": other.text,
+        "malformed": key.text[:-1],
+        "expired": key.text,
+        "longer": key.text + "A" * (1 << 20),
+    }[change]
+
+    with pytest.raises(Unauthorized) as refused:
+        ring_of(key, NOW if change == "expired" else NOW + 1).find(token, NOW)
+
+    assert refused.value.message == Unauthorized().message
+
+
+def test_the_routers_own_key_may_do_everything():
+    own, key = make_key(OWN_ID), make_key()
+    ring = ring_of(key).with_own(Key(own.id, LOCAL, own.digest))
+
+    assert ring.find(own.text, NOW).caller is LOCAL
+    assert ring.rights == {"ada": Rights(), "local": EVERYTHING}
+    assert ring.find(key.text, NOW).caller == Caller("ada")
+
+
+@pytest.mark.parametrize(
+    ("headers", "token"),
+    [
+        ({}, ""),
+        ({"authorization": "Bearer tdm_a"}, "tdm_a"),
+        ({"authorization": "Basic tdm_a"}, ""),
+        ({"x-api-key": " tdm_b "}, "tdm_b"),
+        ({"authorization": "Bearer tdm_a", "x-api-key": "tdm_b"}, "tdm_a"),
+        ({"authorization": "Bearer oauth-token", "x-api-key": "tdm_b"}, "tdm_b"),
+        ({"authorization": "Bearer other"}, "other"),
+    ],
+)
+def test_a_key_comes_in_either_header(headers, token):
+    assert read_token(headers) == token
