@@ -10,10 +10,11 @@ JOBS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 # says which one it was made from. Serving needs the smallest, but an environment that has more is kept whole: .ready is
 # from before there were three.
 DEV := $(VENV)/.dev
+AUDITING := .cache/venv-audit
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine mutants bench table check docs wheel lock clean
+.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine mutants bench table check docs wheel audit lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
@@ -92,8 +93,20 @@ check: $(DEV)  ## Lint, format and types
 docs: $(DEV)  ## Build the docs site into site/, and fail on a broken link
 	@$(BIN)/zensical build --clean --strict
 
-wheel: $(DEV)  ## Build a wheel into dist/
+# What is listed is what serving installs, with its versions and hashes, and not what happens to be in an environment.
+wheel: $(DEV) $(AUDITING)/.installed  ## Build a wheel into dist/, and the list of what it runs on (an SBOM, CycloneDX) next to it
 	@$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+	@$(AUDITING)/bin/cyclonedx-py requirements requirements/serve.txt --pyproject pyproject.toml --output-reproducible \
+	  --of JSON --sv 1.6 --validate -o $$(ls -t dist/*.whl | head -1 | sed 's/-py3-none-any.whl$$//').cdx.json
+	@ls -1 dist/*.cdx.json
+
+audit: $(AUDITING)/.installed  ## Look every locked package up in the databases of known weaknesses (needs the network)
+	@for lock in serve litellm dev; do echo "requirements/$$lock.txt"; \
+	  $(AUDITING)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements/$$lock.txt || failed=1; done; \
+	  exit $${failed:-0}
+
+$(AUDITING)/.installed: requirements/audit.txt
+	@$(PYTHON) -m venv --clear $(AUDITING) && $(AUDITING)/bin/pip install --quiet --require-hashes -r $< && touch $@
 
 COMPILE = uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --custom-compile-command "make lock" \
@@ -108,6 +121,7 @@ lock:  ## Resolve pyproject.toml again into requirements/ (needs uv; nothing you
 	$(COMPILE) --group checkout --extra uvloop --output-file requirements/serve.txt
 	$(subst pyproject.toml,--group pyproject.toml:engine,$(COMPILE)) --upgrade --no-deps --output-file requirements/engine.txt
 	$(subst pyproject.toml,--group pyproject.toml:mutants,$(COMPILE)) --upgrade --output-file requirements/mutants.txt
+	$(subst pyproject.toml,--group pyproject.toml:audit,$(COMPILE)) --upgrade --output-file requirements/audit.txt
 
 clean:  ## Remove what the other targets made
 	rm -rf $(VENV) dist site .cache *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis tandem.db tandem.db-*

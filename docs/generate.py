@@ -13,7 +13,7 @@ from typing import get_args
 from pydantic import BaseModel
 
 from router.cli import COMMANDS, fill_parser
-from router.config import models
+from router.config import key_file, models
 from router.contract import errors
 from router.contract.entry import Attempt, Line
 from router.dialects.overrides import HEADERS
@@ -275,8 +275,25 @@ def ledger_page() -> str:
     )
 
 
+def keys_page() -> str:
+    return page(
+        "keys.yaml",
+        "The callers of a router that needs keys. `tandem keys` writes it, and people may; the router takes a change within",
+        "seconds, whole or not at all. It must be readable by its owner alone; a mounted secret of another owner may be",
+        "readable by its group. [How to give others a key](../how-to/give-others-a-key.md).",
+        "",
+        *TABLE,
+        "| `callers` | none | By name: letters, digits and `. _ @ + -`. The ledger, budgets and sessions know it by that. |",
+        *settings_rows(key_file.CallerSettings, "callers.NAME."),
+        "",
+        "A key is `tdm_`, its id of eight hex digits, `_`, and 43 random characters. The id may be shown and logged. The file",
+        "holds a SHA-256 digest of the last part, and never the key.",
+    )
+
+
 PAGES = {
     "config.md": config_page,
+    "keys.md": keys_page,
     "errors.md": errors_page,
     "headers.md": headers_page,
     "events.md": events_page,

@@ -15,9 +15,11 @@ import pytest
 import yaml
 
 from router.cli import serve
+from router.config.load import check_config
 from router.config.models import LimitsSettings, ServerSettings
 from router.config.presets import read_presets
 from router.edge.server import CannotListen, check_host
+from router.wiring import known_names
 
 ROOT = Path(__file__).resolve().parents[1]
 UNITS = {kind: ROOT / "docs" / "deploy" / kind / "tandem.service" for kind in ("user", "system")}
@@ -86,6 +88,41 @@ def test_the_image_listens_on_loopback_as_the_config_demands():
     assert "ports" not in compose()["services"]["tandem"]
     with pytest.raises(CannotListen):
         check_host("0.0.0.0")
+
+
+def settings_of_team() -> tuple[dict, dict]:
+    """The service of the compose file for a team, and what its first comment says of the config."""
+    text = (ROOT / "docs" / "deploy" / "team" / "compose.yaml").read_text()
+    shown = "\n".join(line.removeprefix("#   ") for line in text.splitlines() if line.startswith("#   "))
+    return yaml.safe_load(text)["services"]["tandem"], yaml.safe_load(shown)
+
+
+def test_a_port_is_published_only_where_callers_need_keys():
+    service, config = settings_of_team()
+
+    assert service["ports"] == [f"{ServerSettings().port}:{ServerSettings().port}"]
+    assert config["keys"]
+    check_host(config["server"]["host"], needs_keys=True)
+
+
+def test_the_manifest_for_kubernetes_has_a_config_that_passes_and_time_to_stop(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "deploy" / "kubernetes" / "tandem.yaml").read_text()
+    found = {part["kind"]: part for part in yaml.safe_load_all(text)}
+    config = found["ConfigMap"]["data"]["config.yaml"]
+    for name in re.findall(r"env:([A-Z_]+)", config):
+        monkeypatch.setenv(name, "x")
+    keys = tmp_path / "keys.yaml"
+    keys.touch(0o600)
+
+    loaded = check_config(config.replace("/etc/tandem-keys/keys.yaml", str(keys)), "manifest", tmp_path, known_names())
+
+    assert loaded.keys is not None
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    stops = loaded.config.server.stop_listening_after_seconds + loaded.config.limits.drain_seconds
+    assert stops > LimitsSettings().drain_seconds
+    assert pod["terminationGracePeriodSeconds"] > stops
+    assert found["Deployment"]["spec"]["replicas"] == 1
+    assert pod["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
 class Health(BaseHTTPRequestHandler):
