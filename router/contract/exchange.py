@@ -36,12 +36,12 @@ class Arrival(Struct, frozen=True):
     headers: Mapping[str, str]
     raw: bytes
     caller: Caller = LOCAL
+    key: str | None = None
+    """The id of the key by which its caller is known, if keys are asked for."""
     responses: ResponseStore | None = None
     """Where responses are kept and found for it: a socket has its own. None: those of all."""
     passed: Passed | None = None
     """What is passed on as it is. Then there is nothing to read or to decide."""
-    key: str | None = None
-    """The id of the key by which its caller is known, if keys are asked for."""
 
 
 class Deadline(Struct, frozen=True):

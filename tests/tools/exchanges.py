@@ -42,7 +42,7 @@ def make_exchange(
     began=0.0,
     responses=None,
 ):
-    arrival = Arrival(name, dialect, operation, {}, raw, LOCAL, responses)
+    arrival = Arrival(name, dialect, operation, {}, raw, LOCAL, None, responses)
     return Exchange(arrival, began, Deadline(began + seconds), Told(*observers))
 
 

@@ -166,11 +166,12 @@ class CreateConnection(asyncio.Protocol):
 
     def _serve(self, head: RequestHead, body: bytes) -> None:
         self._deadline.on_deadline = self._check_idle
-        closes = self._is_stopping or not head.keeps_alive
-        self._sink = sink = CallerSink(self, self._transport, closes, head.reads_chunks, self._outbox)
+        self._sink = sink = CallerSink(
+            self, self._transport, self._is_stopping or not head.keeps_alive, head.reads_chunks, self._outbox
+        )
         route = head.route
         assert route is not None
-        arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller, key=head.key)
+        arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller, head.key)
         self._exchange, task = self._admission.start(arrival, sink, self._loop)
         if task is None:
             self._loop.call_soon(self._served)  # not here: requests that wait for this one would pile up on the stack

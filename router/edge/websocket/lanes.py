@@ -251,7 +251,7 @@ class Lanes:
         sink = FrameSink(self._socket, request_id, create.lane, headers.get(FRAMES) == "1")
         lane.running = running = _InFlight(create, sink)
         arrival = Arrival(
-            request_id, route.dialect, route.operation, headers, create.raw, caller, self._responses, key=handshake.key
+            request_id, route.dialect, route.operation, headers, create.raw, caller, handshake.key, self._responses
         )
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
         if task is None:
