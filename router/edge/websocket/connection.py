@@ -27,6 +27,7 @@ _WRITE_HIGH_BYTES = 131_072
 _MAX_UNREAD_BYTES = 1 << 20
 """Of what a caller does not read while it sends: then its messages wait too."""
 _CLOSE_SECONDS = 5.0
+_TLS_CLOSE_SECONDS = 0.5
 _NORMAL, _GOING_AWAY = 1000, 1001
 
 
@@ -61,6 +62,8 @@ class SocketConnection(asyncio.Protocol):
     async def _begin(self) -> None:
         """Load the library, at the first socket and in a thread, and answer the handshake."""
         self._protocol = await asyncio.to_thread(_make_protocol, self._admission.limits.max_body_bytes)
+        if self._transport.is_closing():
+            return
         self._timer.set(_PING_SECONDS, self._tick)
         for data in self._early:
             self.data_received(data)
@@ -88,6 +91,11 @@ class SocketConnection(asyncio.Protocol):
         """Close once nothing is under way; uvicorn asks every connection to."""
         self._is_leaving = True
         self._check_leave()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is closed but for the caller to notice."""
+        return self._transport.is_closing() and not self._transport.get_write_buffer_size()
 
     def data_received(self, data: bytes) -> None:
         protocol = self._protocol
@@ -158,6 +166,9 @@ class SocketConnection(asyncio.Protocol):
             return
         if says_end and transport.can_write_eof():
             transport.write_eof()  # not closed: bytes that arrive at a closed socket would take the closing frame back
+        elif says_end:
+            self._timer.set(_TLS_CLOSE_SECONDS, transport.close)  # TLS has no half-closed state, so the caller waits for this
+            return
         self._timer.set(_CLOSE_SECONDS, transport.abort)
 
     def _tick(self) -> None:
