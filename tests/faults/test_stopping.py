@@ -7,6 +7,7 @@ streams and a hundred WebSockets open, and prints what it saw.
 import asyncio
 import collections
 import contextlib
+import json
 import os
 import re
 import signal
@@ -107,7 +108,7 @@ class Load:
             self._begun += 1
             try:
                 while True:
-                    kind = (await asyncio.wait_for(socket.event(), 60))["type"]
+                    kind = json.loads(await asyncio.wait_for(socket.connection.recv(), 100))["type"]
             except ConnectionClosed as closed:
                 end = kind.removeprefix("response.") if kind in TERMINAL else "silent"
                 self.seen.sockets[target or "idle", end, closed.rcvd.code if closed.rcvd else None] += 1

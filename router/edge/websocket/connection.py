@@ -49,6 +49,8 @@ class SocketConnection(asyncio.Protocol):
         self._is_leaving = False
         self._is_open = False
         """Whether messages may be sent: after the handshake, and before a closing frame."""
+        self._is_ending = False
+        """Whether it has its time to close already, which what still comes does not prolong."""
         self._holds_back = False
         self._is_reading = True
         self.is_paused = False
@@ -162,14 +164,21 @@ class SocketConnection(asyncio.Protocol):
         self._lanes.close()
         self._incoming.close()
         if says_end and protocol.close_rcvd is not None:
-            transport.close()
+            self._close()
             return
         if says_end and transport.can_write_eof():
             transport.write_eof()  # not closed: bytes that arrive at a closed socket would take the closing frame back
         elif says_end:
-            self._timer.set(_TLS_CLOSE_SECONDS, transport.close)  # TLS has no half-closed state, so the caller waits for this
-            return
-        self._timer.set(_CLOSE_SECONDS, transport.abort)
+            self._timer.set(_TLS_CLOSE_SECONDS, self._close)  # TLS has no half-closed state, so the caller waits for this
+            self._is_ending = True
+        if not self._is_ending:
+            self._is_ending = True
+            self._timer.set(_CLOSE_SECONDS, transport.abort)
+
+    def _close(self) -> None:
+        """Close, and over TLS wait for the caller's own close only for a while."""
+        self._transport.close()
+        self._timer.set(_CLOSE_SECONDS, self._transport.abort)
 
     def _tick(self) -> None:
         """Every half minute: ask whether somebody is there, and close what is too old or was silent for too long."""
@@ -206,7 +215,7 @@ class SocketConnection(asyncio.Protocol):
     def _leave(self, code: int, reason: str) -> None:
         protocol = self._protocol
         if protocol is None or protocol.state.name != "OPEN":
-            self._transport.close()
+            self._close()
             return
         protocol.send_close(code, reason)
         self._flush()
