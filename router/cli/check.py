@@ -2,9 +2,11 @@
 
 import argparse
 import sys
+import time
 
 from router.cli.common import add_config_argument, add_timeout_argument, readable, refuse_config, say
 from router.cli.setup.findings import FIX, all_faults, find_host_fault, look_at_targets, look_at_windows, say_findings
+from router.config.certificate import read_certificate
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
 from router.sense.models import ModelNames
@@ -55,6 +57,8 @@ def _print_summary(loaded: LoadedConfig) -> None:
         tier = paint_tier(f"{target.tier:<5}", sys.stdout)
         print(f"  {tier} {target.name:<18} {readable(endpoint.model)} at {where}{key}; {spoken}{facts}")
     print(f"  preference {loaded.config.preference}; policies: {', '.join(name for name, _ in loaded.policies)}")
+    if loaded.tls_paths is not None:
+        print(f"  tls {loaded.tls_paths.cert}: {read_certificate(loaded.tls_paths).describe(time.time())}")
     if loaded.second_opinion:
         print(f"  second opinion: {loaded.second_opinion}")
     if loaded.ledger_path is not None and (owner := find_owner(loaded.ledger_path)) is not None:

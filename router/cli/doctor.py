@@ -12,6 +12,7 @@ from router.cli.setup.findings import (
     NOTE,
     Finding,
     all_faults,
+    look_at_certificate,
     look_at_clients,
     look_at_keys,
     look_at_ledger,
@@ -59,9 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
         server = _salvage_server(error)
     if arguments.verbose:  # how fast and how exact it could be: nothing that a newcomer must know
         findings += [look_at_python(), look_at_tokenizer()]
-    findings.append(look_at_port(server.host, server.port))
+    findings.append(look_at_port(server.host, server.port, is_tls=server.tls is not None))
     if loaded is not None:
         findings += [
+            *look_at_certificate(loaded),
             *look_at_clients(loaded),
             *look_at_ledger(loaded.ledger_path),
             *look_at_keys(loaded),

@@ -25,13 +25,16 @@ from router.cli.common import (
     whole_number_between,
 )
 from router.cli.routers import is_tandem, note_router, url_of
+from router.config.certificate import CertificateUnusable, read_certificate
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
+from router.edge.admission import Admission
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
+from router.edge.tls import TlsFiles
 from router.loop.large_pages import use_large_pages
 from router.loop.tasks import spawn
 from router.screen.figures import plural
@@ -87,7 +90,9 @@ def run(arguments: argparse.Namespace) -> int:
         with bind(host, port, needs_keys=loaded.keys is not None) as listener:
             return _serve(loaded, listener, began, screen, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
-        raise Ended(2, _say_taken(str(error), url_of(host, port))) from error
+        raise Ended(2, _say_taken(str(error), url_of(host, port, is_tls=server.tls is not None))) from error
+    except CertificateUnusable as error:  # a file that has changed since it was checked
+        raise Ended(2, str(error)) from error
     except StoreInUse as error:
         hint = "stop that router, or set another file in the config (ledger.path, store.path); --ledger off keeps no record"
         raise Ended(2, f"{error}\n  hint: {hint}") from error
@@ -128,7 +133,8 @@ def _serve(
     as_json: bool,
     with_ledger: bool,
 ) -> int:
-    url = url_of(*listener.getsockname()[:2])
+    tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
+    url = url_of(*listener.getsockname()[:2], is_tls=tls is not None)
 
     async def main() -> None:
         built, warnings, has_ledger = _build(loaded, screen, url, with_ledger=with_ledger)
@@ -144,7 +150,7 @@ def _serve(
                 note_router(url, loaded.ledger_path.absolute())
             if has_ledger:
                 spawn(built.keep_learning(), name="learn")
-            for warning in warnings:
+            for warning in (*warnings, *_warn_of_expiry(loaded)):
                 events.config_warned(warning=warning)
             if screen is not None:
                 _start_screen(screen, loaded, url, with_ledger=has_ledger)
@@ -158,7 +164,9 @@ def _serve(
             app,
             drain_seconds=loaded.config.limits.drain_seconds,
             on_ready=announce,
-            on_stop=lambda: _say_draining(admission.in_flight, screen, as_json=as_json),
+            on_stop=lambda: _say_stopping(loaded, admission, screen, as_json=as_json),
+            stop_listening_after_seconds=loaded.config.server.stop_listening_after_seconds,
+            tls=tls,
         )
         if not admission.speedups.is_plain:
             # What is built by now lives as long as the process: the collector need not look at it again, nor look so often.
@@ -192,6 +200,14 @@ def _build(
     except StoreUnwritable as error:
         warning = f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
         return build_house(loaded, with_ledger=False, watchers=watchers), (*loaded.warnings, warning), False
+
+
+def _warn_of_expiry(loaded: LoadedConfig) -> list[str]:
+    """What to say at the start of a certificate that clients refuse, or soon will."""
+    if loaded.tls_paths is None:
+        return []
+    certificate, now = read_certificate(loaded.tls_paths), time.time()
+    return [f"server.tls.cert: {certificate.describe(now)}"] if certificate.expires_soon(now) else []
 
 
 def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledger: bool) -> None:
@@ -239,7 +255,7 @@ def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
 def _connect_command(loaded: LoadedConfig, url: str) -> str:
     """What points a client here; with the address where it is not the config's."""
     server = loaded.config.server
-    if url == url_of(server.host, server.port):
+    if url == url_of(server.host, server.port, is_tls=server.tls is not None):
         return f"{command_name()} connect codex | claude-code | opencode"
     return f"{command_name()} connect codex --url {url}"
 
@@ -256,9 +272,18 @@ def _short_path(path: Path) -> str:
     return min((whole, home) if here.startswith("..") else (whole, home, here), key=len)
 
 
-def _say_draining(running: int, screen: "Screen | None", *, as_json: bool) -> None:
-    if running and not as_json:
-        (screen.note if screen else say)(f"finishing {plural(running, 'request')}; Ctrl-C again stops at once")
+def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | None", *, as_json: bool) -> None:
+    """What happens between the signal and the end, and how to have it sooner."""
+    listens, drain = loaded.config.server.stop_listening_after_seconds, loaded.config.limits.drain_seconds
+    running = admission.in_flight
+    if as_json:
+        events.server_stopping(running=running, sockets=admission.sockets, listens_seconds=listens, drain_seconds=drain)
+        return
+    finishing = f"finishing {plural(running, 'request')} within {drain:g} s" if running else ""
+    if listens:
+        finishing = f"serving new requests for {listens:g} s more, then finishing what runs within {drain:g} s"
+    if finishing:
+        (screen.note if screen else say)(f"{finishing}; Ctrl-C again stops at once")
 
 
 def _welcome(loaded: LoadedConfig, url: str) -> str:

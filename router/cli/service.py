@@ -66,7 +66,7 @@ def _keys_of_the_shell(loaded: LoadedConfig) -> list[str]:
 def _say_status(service: Service, loaded: LoadedConfig) -> int:
     """0 means that the service is installed and a router answers."""
     server = loaded.config.server
-    url = url_of(server.host, server.port)
+    url = url_of(server.host, server.port, is_tls=server.tls is not None)
     answers = is_tandem(url, _ANSWER_SECONDS)
     if not service.path.exists():
         print(f"not installed ({service.path})")

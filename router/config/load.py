@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from router.config.certificate import TlsPaths, check_pair, paths_of, warn_of_key
 from router.config.env_file import NAME as ENV_FILE
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
 from router.config.faults import ConfigError as ConfigError
@@ -55,6 +56,12 @@ class LoadedConfig:
         """Where the keys are, if callers need one."""
         keys = self.config.keys
         return self.folder / expand(keys.file) if keys is not None else None
+
+    @property
+    def tls_paths(self) -> TlsPaths | None:
+        """Where the router's own certificate and key are, if it serves HTTPS."""
+        tls = self.config.server.tls
+        return paths_of(tls, self.folder) if tls is not None else None
 
     @property
     def weights_fingerprint(self) -> str:
@@ -131,6 +138,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     check_passed(config.pass_through.items(), named, known, faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
     ring = _read_ring(config, folder, faults)
+    tls = _check_tls(config, folder, faults)
     if faults:
         raise ConfigError(source, faults, content)
     warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
@@ -138,6 +146,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
+    warnings += warn_of_key(tls)
     if not _fits(config, policies):
         defaults = DecisionSettings()
         ours = {"base_rate": defaults.base_rate, "personal_log_odds": defaults.personal_log_odds}
@@ -167,6 +176,14 @@ def _read_ring(config: Config, folder: Path, faults: list[Fault]) -> KeyRing | N
     except ConfigError as error:
         faults += [Fault(f"keys.file ({config.keys.file}) {fault.path}", fault.problem, fault.hint) for fault in error.faults]
         return None
+
+
+def _check_tls(config: Config, folder: Path, faults: list[Fault]) -> TlsPaths | None:
+    if config.server.tls is None:
+        return None
+    paths = paths_of(config.server.tls, folder)
+    faults += check_pair(paths)
+    return paths
 
 
 def _telling(entries: list[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 
@@ -16,6 +16,13 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App
 from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
+from router.edge.tls import TlsFiles
+from router.edge.websocket.connection import SocketConnection
+
+BACKLOG = 2048
+_LOOK_SECONDS = 0.05
+_CLOSING_SECONDS = 1.0
+"""For callers to notice that their connection was closed: over TLS they confirm it, and some only when they use it again."""
 
 
 class CannotListen(Exception):
@@ -53,13 +60,13 @@ def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
             else "try --port 4001, or set server.port"
         )
         raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}\n  hint: {hint}") from error
-    listener.listen(2048)
+    listener.listen(BACKLOG)
     listener.setblocking(False)
     return listener
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with its own logging off and a word when it is ready."""
+    """uvicorn's server, with its own logging off, a stop in steps, and a word when it is ready."""
 
     def __init__(
         self,
@@ -69,13 +76,17 @@ class Server(uvicorn.Server):
         drain_seconds: float,
         on_ready: Callable[[], None],
         on_stop: Callable[[], None] = lambda: None,
+        on_hangup: Callable[[], bool] = lambda: False,
+        stop_listening_after_seconds: float = 0.0,
+        tls: TlsFiles | None = None,
     ) -> None:
+        """`on_hangup` is asked at a SIGHUP whether it has dealt with it. If not, the server stops."""
         for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         super().__init__(
             uvicorn.Config(
                 app,
-                http=self._accept,  # type: ignore[arg-type]  # any callable that makes a protocol will do
+                http=self._accept,  # type: ignore[arg-type]  # so that none of uvicorn's own is loaded
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -85,25 +96,78 @@ class Server(uvicorn.Server):
             )
         )
         self._admission, self._outbox = admission, admission.speedups.new_outbox()
-        self._drain_seconds = drain_seconds
-        self._on_ready, self._on_stop = on_ready, on_stop
+        self._drain_seconds, self._listens_seconds = drain_seconds, stop_listening_after_seconds
+        self._on_ready, self._on_stop, self._on_hangup = on_ready, on_stop, on_hangup
+        self._tls = tls
+        self._is_stopping = False
 
     def _accept(self, **given: Any) -> asyncio.Protocol:
         """A protocol for a new connection: ours, which hands over to uvicorn's own what is not a create call."""
         admission = self._admission
 
         def make_first() -> asyncio.Protocol:
-            return CreateConnection(admission, given["server_state"].connections, make_successor, self._outbox)
+            first = CreateConnection(admission, given["server_state"].connections, make_successor, self._outbox)
+            if self._is_stopping:
+                first.say_close()
+            return first
 
         def make_successor(head_seconds: float) -> asyncio.Protocol:
             return ControlConnection(admission, head_seconds, make_first, **given)
 
         return make_first()
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. uvicorn's own would give a TLS handshake a minute."""
+        loop, limits = asyncio.get_running_loop(), self._admission.limits
+        timeouts: dict[str, Any] = {}
+        if self._tls is not None:
+            timeouts["ssl_handshake_timeout"] = limits.header_timeout_seconds
+            # A TLS connection is closed once the caller has read everything and confirmed it, or after this.
+            timeouts["ssl_shutdown_timeout"] = limits.write_idle_timeout_seconds
+
+        def accept() -> asyncio.Protocol:
+            return self._accept(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+        context = self._tls.context if self._tls is not None else None
+        self.servers = [
+            await loop.create_server(accept, sock=listener, ssl=context, backlog=BACKLOG, **timeouts)
+            for listener in sockets or ()
+        ]
+        self.started = True
+        self._on_ready()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let what is under way finish within its time. What runs on after that is the house's to stop, with a reason."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(super().shutdown(sockets), self._drain_seconds)
+        """Listen for a while longer, then let what is under way finish within its time.
+
+        What runs on after that is the house's to stop, with a reason. A second signal ends both waits.
+        """
+        self._is_stopping = True
+        # Callers are asked to connect again, to a router that stays, with each answer from now on.
+        self.server_state.default_headers = [(b"connection", b"close")]
+        for connection in list(self._connections):
+            if isinstance(connection, CreateConnection):
+                connection.say_close()
+        await self._wait(lambda: False, self._listens_seconds)
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        for connection in list(self._connections):
+            connection.shutdown()
+        await self._wait(self._is_drained, self._drain_seconds)
+        await self._wait(lambda: not self._connections, min(_CLOSING_SECONDS, self._drain_seconds))
+
+    def _is_drained(self) -> bool:
+        return not self.server_state.tasks and all(connection.is_done for connection in self._connections)
+
+    async def _wait(self, is_over: Callable[[], bool], seconds: float) -> None:
+        """Until something is so, the time has passed, or a second signal has come."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        while not self.force_exit and not is_over() and (left := deadline - loop.time()) > 0:  # noqa: ASYNC110  plain attributes
+            await asyncio.sleep(min(left, _LOOK_SECONDS))
+
+    @property
+    def _connections(self) -> "set[CreateConnection | ControlConnection | SocketConnection]":
+        return cast("Any", self.server_state.connections)  # type: ignore[no-any-return]  # declared for uvicorn's own alone
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -116,18 +180,24 @@ class Server(uvicorn.Server):
         try:
             yield
         finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+            _ignore(loop, numbers)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig == signal.SIGHUP and self._on_hangup():
+            return
         self.force_exit = self.should_exit
         if not self.should_exit:
             self._on_stop()
         self.should_exit = True
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._on_ready()
+
+def _ignore(loop: asyncio.AbstractEventLoop, numbers: list[signal.Signals]) -> None:
+    """Let no further signal end the process: all that it still does is to write its ledger and exit."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # in between, each would have its default effect
+    for number in numbers:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def run(main: Callable[[], "asyncio.Future[None] | object"]) -> None:

@@ -121,6 +121,11 @@ def server_started(*, url: str, config: str, targets: int, simulated: bool, took
         _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=round(took_ms, 1))
 
 
+def server_stopping(*, running: int, sockets: int, listens_seconds: float, drain_seconds: float) -> None:
+    """The router was told to stop. It takes new connections for a while, if the config says so, and finishes what runs."""
+    _log.info("server.stopping", running=running, sockets=sockets, listens_seconds=listens_seconds, drain_seconds=drain_seconds)
+
+
 def server_stopped() -> None:
     """The router has stopped."""
     if not _has_screen:

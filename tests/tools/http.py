@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from dataclasses import dataclass
 
 
@@ -58,9 +59,14 @@ async def read_reply(reader: asyncio.StreamReader, *, is_head: bool = False) -> 
 
 
 async def call(
-    port: int, path: str, body: object = None, headers: dict[str, str] | None = None, method: str | None = None
+    port: int,
+    path: str,
+    body: object = None,
+    headers: dict[str, str] | None = None,
+    method: str | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Reply:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26, ssl=tls)
     try:
         writer.write(request_bytes(path, body, headers, method))
         return await asyncio.wait_for(read_reply(reader, is_head=method == "HEAD"), 20)

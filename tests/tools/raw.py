@@ -1,6 +1,7 @@
 """A caller over plain sockets, and the two ways in: straight to the hot path, or over a connection that was handed over."""
 
 import asyncio
+import ssl
 
 from tests.tools.http import Reply, read_reply, request_bytes
 
@@ -8,13 +9,17 @@ from tests.tools.http import Reply, read_reply, request_bytes
 class Caller:
     """One connection. `by_shim` first asks for something that is not hot, so that uvicorn holds the connection."""
 
-    def __init__(self, port: int, *, by_shim: bool = False, holds_bytes: int = 1 << 24) -> None:
-        self._port, self._by_shim, self._holds_bytes = port, by_shim, holds_bytes
+    def __init__(
+        self, port: int, *, by_shim: bool = False, holds_bytes: int = 1 << 24, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._port, self._by_shim, self._holds_bytes, self._tls = port, by_shim, holds_bytes, tls
         self.reader: asyncio.StreamReader
         self.writer: asyncio.StreamWriter
 
     async def __aenter__(self) -> "Caller":
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self._port, limit=self._holds_bytes)
+        self.reader, self.writer = await asyncio.open_connection(
+            "127.0.0.1", self._port, limit=self._holds_bytes, ssl=self._tls
+        )
         if self._by_shim:
             self.writer.write(request_bytes("/healthz"))
             assert (await read_reply(self.reader)).status == 200

@@ -11,6 +11,7 @@ from typing import Any
 from router.config.load import LoadedConfig, check_config
 from router.edge.admission import Admission
 from router.edge.server import bind
+from router.edge.tls import TlsFiles
 from router.house import House
 from router.wiring import build_edge, build_house, known_names
 from tests.tools.later import later
@@ -51,13 +52,14 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
     listener = bind("127.0.0.1", 0)
     server: PromptServer
     admission, app = build_edge(built, lambda: not server.should_exit)
-    server = PromptServer(admission, app, drain_seconds=1, on_ready=ready.set)
+    tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
+    server = PromptServer(admission, app, drain_seconds=1, on_ready=ready.set, tls=tls)
     server.install_signal_handlers = lambda: None
     serving = later(_serve(server, listener))
     await asyncio.wait_for(ready.wait(), 30)
     port = listener.getsockname()[1]
     try:
-        yield Running(f"http://127.0.0.1:{port}", port, built.house, loaded, admission)
+        yield Running(f"{'http' if tls is None else 'https'}://127.0.0.1:{port}", port, built.house, loaded, admission)
     finally:
         server.stop()
         await asyncio.wait_for(serving, 30)

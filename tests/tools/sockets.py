@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -47,8 +48,9 @@ class Socket:
 
 
 @contextlib.asynccontextmanager
-async def open_socket(port: int, **headers: str) -> AsyncIterator[Socket]:
+async def open_socket(port: int, tls: ssl.SSLContext | None = None, **headers: str) -> AsyncIterator[Socket]:
     """A socket to a router on this machine."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    async with connect(f"ws://127.0.0.1:{port}/v1/responses", additional_headers=named, proxy=None) as connection:
+    url = f"{'ws' if tls is None else 'wss'}://127.0.0.1:{port}/v1/responses"
+    async with connect(url, additional_headers=named, proxy=None, ssl=tls) as connection:
         yield Socket(connection)

@@ -78,7 +78,7 @@ def _find_address(loaded: LoadedConfig, url: str | None) -> str:
     server = loaded.config.server
     if url is None and server.port == 0:
         raise Ended(2, "server.port is 0, so the router's port is not known\n  hint: --url http://127.0.0.1:PORT")
-    address = (url or url_of(server.host, server.port)).rstrip("/").removesuffix("/v1")
+    address = (url or url_of(server.host, server.port, is_tls=server.tls is not None)).rstrip("/").removesuffix("/v1")
     try:
         parts = urlsplit(address)
         is_fit = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not _UNFIT.search(address)

@@ -6,6 +6,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -16,6 +17,7 @@ from router.cli.setup.engines import Engine, compare, describe, find_small_windo
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.setup.live import Reached, ask_engine, ask_models, ask_target, gather, judge_model
 from router.cli.tables import columns_here
+from router.config.certificate import read_certificate
 from router.config.faults import Fault, how_to_install
 from router.config.load import ConfigError, LoadedConfig
 from router.config.targets import TargetPlan
@@ -192,12 +194,24 @@ def _find_write_problem(folder: Path) -> str:
         return f"{folder} cannot be written to ({error.strerror})"
 
 
-def look_at_port(host: str, port: int) -> Finding:
+def look_at_certificate(loaded: LoadedConfig) -> list[Finding]:
+    """Until when the router's own certificate is valid, if it has one."""
+    if loaded.tls_paths is None:
+        return []
+    certificate, now = read_certificate(loaded.tls_paths), time.time()
+    text = f"{loaded.tls_paths.cert}: {certificate.describe(now)}"
+    if not certificate.expires_soon(now):
+        return [Finding("tls", GOOD, text)]
+    state = FIX if certificate.is_expired(now) else NOTE
+    return [Finding("tls", state, text, "renew it; a reload of the router reads both files again")]
+
+
+def look_at_port(host: str, port: int, *, is_tls: bool = False) -> Finding:
     """Whether the port is free, or this router's already."""
     try:
         bind(host, port).close()
     except CannotListen as error:
-        if is_tandem(url_of(host, port), _LOCAL_SECONDS):
+        if is_tandem(url_of(host, port, is_tls=is_tls), _LOCAL_SECONDS):
             return Finding("port", GOOD, f"{host}:{port}: a Tandem router is running there")
         first, _, hint = str(error).partition("\n  hint: ")
         return Finding("port", FIX, first, hint.replace("--port", f"{command_name()} serve --port"))

@@ -45,7 +45,7 @@ class ControlConnection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and watch the clock and the size while a head is incomplete."""
-        if self._ignores_input:
+        if self._ignores_input or self.transport.is_closing():  # over TLS, bytes still come until the caller notices
             return
         if self._is_between_requests and may_become_socket(data):
             self._hand_back(data)
@@ -167,6 +167,16 @@ class ControlConnection(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Stop after what is under way, or has begun to arrive."""
+        if not self._in_head or self._is_answering():
+            super().shutdown()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is closed but for the caller to notice."""
+        return not self._is_answering() and self.transport.is_closing() and not self.transport.get_write_buffer_size()
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are not HTTP, in our words."""

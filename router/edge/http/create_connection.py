@@ -44,6 +44,7 @@ class CreateConnection(asyncio.Protocol):
         "_make_successor",
         "_outbox",
         "_reader",
+        "_says_close",
         "_sink",
         "_transport",
         "is_paused",
@@ -68,7 +69,7 @@ class CreateConnection(asyncio.Protocol):
         self._body_began = self._idle_since = 0.0
         self._holds_slot = False
         self._ignores_input = False
-        self._is_stopping = False
+        self._is_stopping = self._says_close = False
         self.is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -91,11 +92,23 @@ class CreateConnection(asyncio.Protocol):
         # A caller that hangs up cannot be told from one that only stops sending, and cancelling is done by hanging up.
         return False
 
+    def say_close(self) -> None:
+        """Answer from now on that the connection closes, and close it after that answer."""
+        self._says_close = True
+        if self._sink is not None and not self._sink.has_started:
+            self._sink.closes = True
+
     def shutdown(self) -> None:
-        """Stop after what is under way; uvicorn asks every connection to."""
+        """Stop after what is under way, or has begun to arrive; the server asks every connection to."""
+        self.say_close()
         self._is_stopping = True
-        if self._sink is None:
-            self._transport.close()
+        if self._sink is None and self._reader.head is None and not self._reader.buffered_bytes:
+            self._close_silent()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is closed but for the caller to notice."""
+        return self._sink is None and self._transport.is_closing() and not self._transport.get_write_buffer_size()
 
     def data_received(self, data: bytes) -> None:
         if self._ignores_input:
@@ -167,7 +180,7 @@ class CreateConnection(asyncio.Protocol):
     def _serve(self, head: RequestHead, body: bytes) -> None:
         self._deadline.on_deadline = self._check_idle
         self._sink = sink = CallerSink(
-            self, self._transport, self._is_stopping or not head.keeps_alive, head.reads_chunks, self._outbox
+            self, self._transport, self._says_close or not head.keeps_alive, head.reads_chunks, self._outbox
         )
         route = head.route
         assert route is not None
@@ -233,6 +246,7 @@ class CreateConnection(asyncio.Protocol):
 
     def _close(self) -> None:
         """Close as soon as the caller has read what was written."""
+        self._ignores_input = True  # over TLS, what comes before the caller notices is still read
         self._transport.close()
         if self._transport.get_write_buffer_size():
             self._deadline.abort_unread(self._transport, self._admission.limits.write_idle_timeout_seconds)
@@ -284,7 +298,9 @@ class CreateConnection(asyncio.Protocol):
         socket.data_received(self._reader.take_buffer())
 
     def _close_silent(self) -> None:
+        self._ignores_input = True
         if self._transport.get_write_buffer_size():
             self._transport.abort()  # a close would wait for a reader that is not there
         else:
             self._transport.close()
+            self._deadline.set(_LINGER_SECONDS, self._transport.abort)  # over TLS, a close waits for the caller's own

@@ -27,6 +27,7 @@ _WRITE_HIGH_BYTES = 131_072
 _MAX_UNREAD_BYTES = 1 << 20
 """Of what a caller does not read while it sends: then its messages wait too."""
 _CLOSE_SECONDS = 5.0
+_TLS_CLOSE_SECONDS = 0.5
 _NORMAL, _GOING_AWAY = 1000, 1001
 
 
@@ -48,6 +49,8 @@ class SocketConnection(asyncio.Protocol):
         self._is_leaving = False
         self._is_open = False
         """Whether messages may be sent: after the handshake, and before a closing frame."""
+        self._is_ending = False
+        """Whether it has its time to close already, which what still comes does not prolong."""
         self._holds_back = False
         self._is_reading = True
         self.is_paused = False
@@ -61,6 +64,8 @@ class SocketConnection(asyncio.Protocol):
     async def _begin(self) -> None:
         """Load the library, at the first socket and in a thread, and answer the handshake."""
         self._protocol = await asyncio.to_thread(_make_protocol, self._admission.limits.max_body_bytes)
+        if self._transport.is_closing():
+            return
         self._timer.set(_PING_SECONDS, self._tick)
         for data in self._early:
             self.data_received(data)
@@ -88,6 +93,11 @@ class SocketConnection(asyncio.Protocol):
         """Close once nothing is under way; uvicorn asks every connection to."""
         self._is_leaving = True
         self._check_leave()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is closed but for the caller to notice."""
+        return self._transport.is_closing() and not self._transport.get_write_buffer_size()
 
     def data_received(self, data: bytes) -> None:
         protocol = self._protocol
@@ -154,11 +164,21 @@ class SocketConnection(asyncio.Protocol):
         self._lanes.close()
         self._incoming.close()
         if says_end and protocol.close_rcvd is not None:
-            transport.close()
+            self._close()
             return
         if says_end and transport.can_write_eof():
             transport.write_eof()  # not closed: bytes that arrive at a closed socket would take the closing frame back
-        self._timer.set(_CLOSE_SECONDS, transport.abort)
+        elif says_end:
+            self._timer.set(_TLS_CLOSE_SECONDS, self._close)  # TLS has no half-closed state, so the caller waits for this
+            self._is_ending = True
+        if not self._is_ending:
+            self._is_ending = True
+            self._timer.set(_CLOSE_SECONDS, transport.abort)
+
+    def _close(self) -> None:
+        """Close, and over TLS wait for the caller's own close only for a while."""
+        self._transport.close()
+        self._timer.set(_CLOSE_SECONDS, self._transport.abort)
 
     def _tick(self) -> None:
         """Every half minute: ask whether somebody is there, and close what is too old or was silent for too long."""
@@ -195,7 +215,7 @@ class SocketConnection(asyncio.Protocol):
     def _leave(self, code: int, reason: str) -> None:
         protocol = self._protocol
         if protocol is None or protocol.state.name != "OPEN":
-            self._transport.close()
+            self._close()
             return
         protocol.send_close(code, reason)
         self._flush()

@@ -193,7 +193,7 @@ def test_ctrl_c_says_what_still_runs_and_then_how_it_went(here):
         thread.join()
 
     assert terminal.process.returncode == 0
-    assert any("finishing 1 request; Ctrl-C again stops at once" in line for line in lines)
+    assert any("finishing 1 request within 20 s; Ctrl-C again stops at once" in line for line in lines)
     assert any(line.startswith("1 turn, 1 fast") for line in lines)
     assert not any("running" in line for line in lines)
 

@@ -157,7 +157,9 @@ def test_without_a_ledger_nothing_is_written(here):
 
 def test_a_start_that_fails_closes_its_listener(here, monkeypatch, capsys):
     listeners = []
-    monkeypatch.setattr("router.cli.serve.bind", lambda *address: listeners.append(bind(*address)) or listeners[-1])
+    monkeypatch.setattr(
+        "router.cli.serve.bind", lambda *address, **how: listeners.append(bind(*address, **how)) or listeners[-1]
+    )
     (here / "config.yaml").write_text(SIMULATED)
     (here / "test.db").write_text("not a database" * 100)
 

@@ -1,0 +1,141 @@
+"""The router's own certificate and key (`server.tls`): whether the two files can be used, until when, and for which names."""
+
+import ssl
+import time
+from _ssl import _test_decode_cert  # type: ignore[attr-defined]  # not in the stubs
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from router.config.faults import Fault
+from router.config.key_file import may_others_read
+from router.config.models import ServerTlsSettings
+from router.config.reading import expand
+
+_CERT, _KEY = "server.tls.cert", "server.tls.key"
+_DAY_SECONDS = 86_400
+_SOON_DAYS = 14
+
+
+class TlsPaths(NamedTuple):
+    """The files of a certificate and its private key."""
+
+    cert: Path
+    key: Path
+
+
+class Certificate(NamedTuple):
+    """What the router's certificate says about itself."""
+
+    names: tuple[str, ...]
+    """The host names and addresses that it is valid for."""
+    expires_at: float
+    """In seconds since 1970."""
+
+    def is_expired(self, now: float) -> bool:
+        return now >= self.expires_at
+
+    def expires_soon(self, now: float) -> bool:
+        """Whether it expires within two weeks, or has already."""
+        return now >= self.expires_at - _SOON_DAYS * _DAY_SECONDS
+
+    def describe(self, now: float) -> str:
+        """Its names and its last day, in words."""
+        names = ", ".join(self.names) or "no host name"
+        day, days = time.strftime("%Y-%m-%d", time.gmtime(self.expires_at)), int((self.expires_at - now) / _DAY_SECONDS)
+        if self.is_expired(now):
+            return f"for {names}; expired on {day}"
+        return f"for {names}; expires on {day}, {f'in {days} days' if days > 1 else 'within two days'}"
+
+
+class CertificateUnusable(Exception):
+    """The files cannot be used. `fault` says which one, why, and what to do."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+def paths_of(settings: ServerTlsSettings, folder: Path) -> TlsPaths:
+    return TlsPaths(folder / expand(settings.cert), folder / expand(settings.key))
+
+
+def read_certificate(paths: TlsPaths) -> Certificate:
+    """What the certificate says. Its issuers, after it in the file, are not looked at. Raises `CertificateUnusable`."""
+    try:
+        # The standard library has no public way to read a certificate that nobody has presented.
+        found: Mapping[str, Any] = _test_decode_cert(str(paths.cert))
+        return Certificate(_names_in(found), float(ssl.cert_time_to_seconds(found["notAfter"])))
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise CertificateUnusable(_explain_unread(paths.cert, _CERT, "CERTIFICATE")) from error
+
+
+def load_pair(context: ssl.SSLContext, paths: TlsPaths) -> None:
+    """Load the files into a context. Raises `CertificateUnusable`, and may leave the context unusable then."""
+    try:
+        context.load_cert_chain(paths.cert, paths.key, password=_refuse_password)
+    except _Encrypted as error:
+        hint = f"openssl pkey -in {paths.key} -out plain.pem writes it without one; chmod 600 plain.pem"
+        raise CertificateUnusable(Fault(_KEY, "is encrypted with a password, which is not supported", hint)) from error
+    except OSError as error:
+        raise CertificateUnusable(_explain(error, paths)) from error
+
+
+def check_pair(paths: TlsPaths) -> list[Fault]:
+    """What is wrong with the files."""
+    try:
+        read_certificate(paths)
+        load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), paths)
+    except CertificateUnusable as error:
+        return [error.fault]
+    return []
+
+
+def warn_of_key(paths: TlsPaths | None) -> list[str]:
+    """What to say of a key that others can read."""
+    if paths is None or not may_others_read(paths.key):
+        return []
+    return [f"{_KEY}: other users of this machine may read {paths.key}; chmod 600 {paths.key}"]
+
+
+class _Encrypted(Exception):
+    pass
+
+
+def _refuse_password() -> str:
+    """Without this, the library would ask for one on the terminal, and wait."""
+    raise _Encrypted
+
+
+def _names_in(found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Clients look at the alternative names only. The common name is shown where there are none."""
+    if names := tuple(name for kind, name in found.get("subjectAltName", ()) if kind in ("DNS", "IP Address")):
+        return names
+    return tuple(value for part in found.get("subject", ()) for kind, value in part if kind == "commonName")
+
+
+def _explain(error: OSError, paths: TlsPaths) -> Fault:
+    if isinstance(error, ssl.SSLError) and error.reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"):
+        return Fault(
+            _KEY, f"is not the key of the certificate in {paths.cert}", "name the key that the certificate was made with"
+        )
+    if isinstance(error, ssl.SSLError) and error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
+        return Fault(_CERT, "its key or its signature is too weak for clients to accept", "make one with RSA 2048 or EC P-256")
+    try:
+        read_certificate(paths)
+    except CertificateUnusable as unusable:
+        return unusable.fault
+    return _explain_unread(paths.key, _KEY, "PRIVATE KEY")
+
+
+def _explain_unread(path: Path, setting: str, kind: str) -> Fault:
+    """Why a file cannot be read as what it should hold."""
+    try:
+        path.read_bytes()
+    except FileNotFoundError:
+        return Fault(setting, f"no such file: {path}", "paths are relative to the config file")
+    except OSError as error:
+        return Fault(
+            setting, f"{path} cannot be read ({error.strerror})", "the user that runs the router must be able to read it"
+        )
+    return Fault(setting, f"{path} is not a PEM file with a {kind.lower()}", f"it should have a line -----BEGIN {kind}-----")
