@@ -38,6 +38,7 @@ from router.edge.tls import TlsFiles
 from router.loop.large_pages import use_large_pages
 from router.loop.tasks import spawn
 from router.screen.figures import plural
+from router.stores.sqlite.damage import StoreDamaged
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
@@ -96,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
     except StoreInUse as error:
         hint = "stop that router, or set another file in the config (ledger.path, store.path); --ledger off keeps no record"
         raise Ended(2, f"{error}\n  hint: {hint}") from error
+    except StoreDamaged as error:
+        raise Ended(2, f"{error}\n  hint: {error.hint}\n  {command_name()} serve --ledger off serves without it") from error
     except StoreUnusable as error:
         raise Ended(2, f"{error}\n  hint: move that file away, or start with --ledger off") from error
 

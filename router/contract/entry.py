@@ -54,6 +54,8 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     at: float
     """When it arrived, in seconds since 1970."""
     caller: str
+    key: str | None
+    """The id of the key by which the caller is known. None where callers need no key."""
     session: str | None
     turn_kind: str | None
     client: str | None

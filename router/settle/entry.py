@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple, TypedDict
 
 import msgspec
-from msgspec.structs import replace
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt, Entry, Line
@@ -45,6 +44,7 @@ class _Who(TypedDict):
     id: str
     at: float
     caller: str
+    key: str | None
     session: str | None
     turn_kind: str | None
     client: str | None
@@ -127,17 +127,22 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     else:
         view, decision = decided.view, decided.decision
         turn, course = decision.turn, _write_course(exchange, settled, decision, opened, first_at)
-        dropped = opened.dropped if opened is not None else ()
-        kept = keep_decision(decision, course["because"], dropped, waits, keeps_text=answer is not None)
+        kept = keep_decision(
+            decision,
+            course["because"],
+            opened.dropped if opened is not None else (),
+            waits,
+            keeps_text=answer is not None,
+        )
         places = _places_of(decision)
     who, used = _write_who(exchange, at - settled.at, view, turn), _write_used(ended, attempts, settled.ending)
     columns: list[Any] = [*who.values(), *course.values(), *used.values()]
-    line = Line(*columns)  # by position: the parts are written in the order of its fields, and 27 names take two microseconds
-    entry = Entry(line, kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
+    # By position: the parts are written in the order of the line's fields, and 28 names would take two microseconds.
     if answer is None:
-        return entry
-    prompt = view.raw
-    return replace(entry, prompt_text=_text(prompt) if prompt is not None else None, answer_text=_text(answer) or None)
+        return Entry(Line(*columns), kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
+    prompt, said = view.raw, _text(answer) or None
+    asked = _text(prompt) if prompt is not None else None
+    return Entry(Line(*columns), kept, _encode(attempts).decode(), asked, said, turn.person_text, places)
 
 
 def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn], _NoDecision]:
@@ -156,7 +161,8 @@ def _write_who(
     return {
         "id": arrival.id,
         "at": exchange.began + clock_offset,
-        "caller": exchange.caller.name,
+        "caller": arrival.caller.name,
+        "key": arrival.key,
         "session": turn.session,
         "turn_kind": turn.kind._value_,
         "client": turn.client,

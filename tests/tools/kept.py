@@ -25,6 +25,7 @@ LINE = Line(
     id="req_1",
     at=1.0,
     caller="local",
+    key=None,
     session="s",
     turn_kind=TurnKind.ASK,
     client="codex",

@@ -16,9 +16,11 @@ def write_ledger(path: Path, *entries: Entry, version: int = len(LEDGER)) -> Pat
     create_private(path)
     prepare(path, LEDGER[:version])
     with contextlib.closing(connect(path)) as database:
-        marks = ", ".join("?" * len(_NAMES))
+        there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
+        names = [name for name in _NAMES if name in there]
+        rows = [dict(zip(_NAMES, row_of(entry), strict=True)) for entry in entries]
         database.executemany(
-            f"INSERT INTO entries ({', '.join(_NAMES)}) VALUES ({marks})",
-            [row_of(entry) for entry in entries],
+            f"INSERT INTO entries ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
+            [[row[name] for name in names] for row in rows],
         )
     return path

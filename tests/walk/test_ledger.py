@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from router.contract.keys import make_key
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
 from tests.tools.running import running, two_targets
@@ -87,3 +88,25 @@ async def test_the_page_of_the_ledger_shows_every_column_of_its_file(simulated):
     ):
         described.executescript(shown)
         assert columns(described) == columns(written)
+
+
+async def test_a_row_names_the_key_by_its_id_and_has_none_where_callers_need_no_key(start, tmp_path):
+    key = make_key()
+    with_keys, without = tmp_path / "with", tmp_path / "without"
+    with_keys.mkdir(), without.mkdir()
+    keys = with_keys / "keys.yaml"
+    keys.write_text(
+        f'callers: {{ada: {{keys: [{{id: "{key.id}", sha256: {key.digest.hex()}, created: 2026-11-01T10:00:00Z}}]}}}}'
+    )
+    keys.chmod(0o600)
+    known = await start(f"{SIMULATED}keys: {{file: keys.yaml}}\n", with_keys)
+    anyone = await start(SIMULATED, without)
+
+    for tandem in (known, anyone):
+        await call(tandem.port, "/v1/chat/completions", chat(), {"authorization": f"Bearer {key.text}"})
+
+    ((of_ada,), (of_anyone,)) = await known.entries(), await anyone.entries()
+    assert (of_ada["caller"], of_ada["key"]) == ("ada", key.id)
+    assert (of_anyone["caller"], of_anyone["key"]) == ("local", None)
+    secret = key.text.rpartition(f"{key.id}_")[2].encode()
+    assert not any(secret in path.read_bytes() for folder in (with_keys, without) for path in folder.iterdir())

@@ -1,6 +1,7 @@
 """What `doctor` checks on this machine, and how it and `check --live` report what they found."""
 
 import asyncio
+import contextlib
 import platform
 import shutil
 import sys
@@ -26,7 +27,8 @@ from router.connect.recipe import installed_clients
 from router.edge.server import CannotListen, bind, check_host
 from router.screen.figures import duration
 from router.sense.exact import find_vocabulary
-from router.stores.sqlite.files import find_lock_problem
+from router.stores.sqlite.damage import StoreDamaged, find_damage
+from router.stores.sqlite.files import FAILURES, find_lock_problem
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.migrate import LEDGER, foresee, say_room
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
@@ -153,6 +155,8 @@ def look_at_ledger(path: Path | None) -> list[Finding]:
     if path is None:
         return [Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem why and tandem tune read it")]
     folder = next((parent for parent in path.parents if parent.exists()), Path("/"))
+    if damage := _find_ledger_damage(path):
+        return [Finding("ledger", FIX, str(damage), damage.hint)]
     problem = _find_ledger_problem(path, folder)
     if problem:
         hint = "set ledger.path to a file in a writable folder, or start with --ledger off"
@@ -165,6 +169,14 @@ def look_at_ledger(path: Path | None) -> list[Finding]:
         return [Finding("ledger", state, f"{path}: {free >> 20} MB free", "make room on this disk, or set ledger.path")]
     owner = find_owner(path)
     return [Finding("ledger", GOOD, f"{path}, {free >> 30} GB free{f', in use by the router {owner}' if owner else ''}")]
+
+
+def _find_ledger_damage(path: Path) -> StoreDamaged | None:
+    """Read the whole file and compare each index with its table, which a start does not wait for."""
+    with contextlib.suppress(*FAILURES):  # locked, or not to be read: that is another problem
+        if path.is_file() and (fault := find_damage(path, in_full=True)):
+            return StoreDamaged(path, fault)
+    return None
 
 
 def _tell_migration(path: Path, before: int, needed: int, free: int) -> Finding:

@@ -31,6 +31,18 @@ class StoreUnwritable(StoreUnusable):
 
 FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 """How working with a file fails."""
+_DISK_FULL = "DiskFull"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def kind_of(error: BaseException) -> str:
+    """A failure in one word, as events report it."""
+    return _DISK_FULL if is_full(error) or is_full(error.__cause__) else type(error).__name__
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether there is no room left for the file."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in _NO_ROOM
 
 
 class Inodes(NamedTuple):

@@ -6,7 +6,6 @@ docs tell people to restore.
 """
 
 import contextlib
-import errno
 import glob
 import itertools
 import os
@@ -18,11 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from router.contract.stores import StoreUnusable
+from router.stores.sqlite.damage import StoreDamaged, find_copies, is_damage, read_damage
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
     StoreUnwritable,
     connect,
     connect_to_read,
+    is_full,
     make_private,
 )
 from router.stores.sqlite.rows import transaction
@@ -75,8 +76,10 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
             database.execute("PRAGMA journal_mode = WAL")
             return _migrate(database, path, before, migrations) if before < len(migrations) else None
     except (sqlite3.Error, OSError) as error:
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) == errno.ENOSPC:
+        if is_full(error):
             raise StoreUnwritable(path, "the disk is full") from error
+        if is_damage(error) and (find_copies(path) or "not a database" not in str(error)):  # else it may be anybody's file
+            raise StoreDamaged(path, str(error)) from error
         raise StoreUnusable(f"{path.name} is not a usable database: {error}") from error
 
 
@@ -138,6 +141,8 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
                 if _read_version(database) >= version:
                     continue  # another process was faster
                 if version == before + 1 and _read_tables(database):
+                    if damage := read_damage(database):
+                        raise StoreDamaged(path, damage)  # a copy of it would take the place of a sound one
                     copy = _keep_copy(path, version)
                 for statement in _split(script):
                     database.execute(statement)

@@ -27,7 +27,9 @@ _SOUND = " AND ".join(
         *(f"typeof({name}) IN ('text', 'null')" for name in _TEXTS),
     )
 )
-_VIEW = f"CREATE TEMP VIEW entries AS SELECT * FROM main.entries WHERE {_SOUND}"  # noqa: S608  fixed names
+_VIEW = "CREATE TEMP VIEW entries AS SELECT *{more} FROM main.entries{where}"
+_NEWER = ("key",)
+"""Columns of the entries that a ledger of an older Tandem does not have yet: they are read as null."""
 _LOOKED_AT = 20_000
 _COUNT = f"SELECT count(*) FROM (SELECT * FROM main.entries ORDER BY sequence DESC LIMIT ?) WHERE NOT ({_SOUND})"  # noqa: S608  ours
 
@@ -45,12 +47,20 @@ def open_ledger(
     try:
         with contextlib.closing((connect if writes else connect_to_read)(path, lock_seconds)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
-            if not sees_all:
-                with contextlib.suppress(sqlite3.OperationalError):  # no such table: the query itself says so
-                    database.execute(_VIEW)
+            if not writes:
+                _set_view(database, sees_all=sees_all)
             yield database
     except sqlite3.Error as error:
         raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error
+
+
+def _set_view(database: sqlite3.Connection, *, sees_all: bool) -> None:
+    """Let a reader see sound rows alone, with every column, whichever Tandem wrote the file."""
+    there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
+    lacking = [name for name in _NEWER if name not in there]
+    if there and (lacking or not sees_all):  # without the table, the query itself says what is wrong
+        more = "".join(f", NULL AS {name}" for name in lacking)
+        database.execute(_VIEW.format(more=more, where="" if sees_all else f" WHERE {_SOUND}"))
 
 
 def count_unsound(database: sqlite3.Connection) -> int:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.alarm import OUTAGE, Alarm, OnFailure
+from router.stores.sqlite.damage import DAMAGED, Checkup, StoreDamaged
 from router.stores.sqlite.files import (
     FAILURES,
     WRITE_SECONDS,
@@ -28,6 +29,7 @@ from router.stores.sqlite.files import (
     count_rows,
     create_private,
     inodes_of,
+    kind_of,
 )
 from router.stores.sqlite.lock import FileLock
 from router.stores.sqlite.migrate import Migrations, prepare
@@ -41,7 +43,12 @@ Upkeep = Callable[[sqlite3.Connection], bool]
 _MAX_ROWS = 50_000
 _MAX_BYTES = 128 << 20
 _BATCH_ROWS = 500
-_BATCH_SECONDS = 0.2
+_BATCH_SECONDS = 0.15
+"""From the beginning of one batch to that of the next: with its own time, a row is on disk within 250 ms."""
+_CHECK_SECONDS = 0.1
+"""How long a start waits for the check of the file. 100,000 requests take longer, and are checked while the router serves."""
+_LOOK_SECONDS = 5.0
+"""How often it is looked whether the file is still there while nothing is written."""
 _MAX_DOUBLINGS = 5
 """How often the pause between two batches is doubled while the file cannot be used."""
 _UPKEEP_SECONDS = 3_600.0
@@ -78,7 +85,10 @@ class _Job(Generic[Result]):
 
 
 class SqliteWriter:
-    """Writes to one file, for its owner's eyes only (0600). Used by one event loop's thread."""
+    """Writes to one file, for its owner's eyes only (0600). Used by one event loop's thread.
+
+    A batch that is written is on disk (`synchronous = FULL`): it outlives a crash of the machine.
+    """
 
     def __init__(
         self,
@@ -92,7 +102,10 @@ class SqliteWriter:
         lock_seconds: float = WRITE_SECONDS,
         address: str = "",
     ) -> None:
-        """Open the file, or make it. Raises `StoreInUse` where another router writes to it, and then changes nothing in it."""
+        """Open the file, or make it. Raises `StoreInUse` where another router writes to it, and then changes nothing in it.
+
+        Raises `StoreDamaged` for a broken file.
+        """
         self.path, self._migrations, self._alarm = path, migrations, Alarm(on_failure)
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._batch_seconds, self._lock_seconds = batch_seconds, lock_seconds
@@ -107,11 +120,12 @@ class SqliteWriter:
         """Taken from the queue and not yet written."""
         self._users: dict[object, Upkeep] = {}
         self._next_upkeep: dict[object, float] = {}
+        self._next_look = 0.0
         self._wake = threading.Event()
         self._is_closing = False
         self._database: sqlite3.Connection | None = None
         self._inodes = Inodes(0, 0, 0)
-        self._readers: list[RowReader] = []
+        self._readers: list[RowReader | Checkup] = []
         self._had = 0
         """Rows that a connection saw whose log was deleted, until it is known how many of them are in the file."""
         create_private(path)
@@ -119,6 +133,10 @@ class SqliteWriter:
         try:
             self.migrated = prepare(path, migrations)
             """What opening changed in an older file; None where nothing was to be done."""
+            self._checkup = Checkup(path)
+            if damage := self._checkup.wait(_CHECK_SECONDS, lambda _: self._alarm.sound(DAMAGED, self.lost)):
+                raise StoreDamaged(path, damage)
+            self._readers.append(self._checkup)
         except BaseException:
             self._ownership.release()
             raise
@@ -210,10 +228,12 @@ class SqliteWriter:
     def _run(self) -> None:
         failures = 0
         tries_left = _LAST_TRIES
+        began = time.monotonic()
         while tries_left:
-            self._wake.wait(self._batch_seconds * (1 if self._is_closing else 2**failures))
+            due = began + self._batch_seconds * (1 if self._is_closing else 2**failures)
+            self._wake.wait(max(0.0, due - time.monotonic()))
             self._wake.clear()
-            is_closing = self._is_closing
+            is_closing, began = self._is_closing, time.monotonic()
             try:
                 self._write_all()
                 if not is_closing:
@@ -225,6 +245,7 @@ class SqliteWriter:
                 failures = min(failures + 1, _MAX_DOUBLINGS)
                 tries_left -= is_closing
                 self._give_way(error)
+        self._checkup.stop()
         self._disconnect()
         self._end()
 
@@ -239,7 +260,7 @@ class SqliteWriter:
                 self._queue.popleft()
                 if isinstance(error, FAILURES):
                     self._disconnect()  # whatever comes next gets a fresh connection
-                    self._alarm.sound(type(error).__name__, self.lost, OUTAGE)
+                    self._alarm.sound(kind_of(error), self.lost, OUTAGE)
 
     def _take(self) -> _Job[Any] | None:
         """Take rows until a batch is full, or until a job is next, which stays in the queue until it is done."""
@@ -278,6 +299,9 @@ class SqliteWriter:
     def _tidy(self) -> None:
         """Now and then let a store delete what is too old: a little in each round, so that nothing waits long."""
         now = time.monotonic()
+        if self._database is not None and now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            self._open()
         for store, upkeep in list(self._users.items()):
             if now >= self._next_upkeep.get(store, now):
                 self._next_upkeep[store] = now + _UPKEEP_SECONDS
@@ -285,7 +309,7 @@ class SqliteWriter:
                     is_more_left = upkeep(self._open())
                 except FAILURES as error:  # old rows cost room, and no request
                     self._disconnect()
-                    self._alarm.sound(type(error).__name__, self.lost, OUTAGE)
+                    self._alarm.sound(kind_of(error), self.lost, OUTAGE)
                     continue
                 if is_more_left:
                     self._next_upkeep[store] = now
@@ -302,7 +326,7 @@ class SqliteWriter:
             create_private(self.path)
             prepare(self.path, self._migrations)
             self._database = connect(self.path, self._lock_seconds)
-            self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.execute("PRAGMA synchronous = FULL")
             self._database.execute("SELECT 1 FROM sqlite_master").fetchone()  # the side files are there from the first read on
             self._inodes = inodes_of(self.path)
             if self._had:
@@ -325,7 +349,7 @@ class SqliteWriter:
     def _give_way(self, error: Exception) -> None:
         """The file cannot be used now: rows go on waiting, and whoever waits for a job hears of it."""
         self._disconnect()
-        self._alarm.sound(type(error).__name__, self.lost, OUTAGE)
+        self._alarm.sound(kind_of(error), self.lost, OUTAGE)
         self._fail_jobs(error)
 
     def _fail_jobs(self, error: Exception) -> None:

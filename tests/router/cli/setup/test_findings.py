@@ -56,6 +56,21 @@ def test_a_ledger_that_cannot_be_written_is_to_be_mended_with_its_whole_path(tmp
     assert "--ledger off" in nowhere.hint
 
 
+def test_a_damaged_ledger_is_told_with_the_command_that_puts_its_copy_in_place(tmp_path):
+    for name in ("t.db", "t.db.before-2"):
+        with closing(sqlite3.connect(tmp_path / name)) as database:
+            database.executescript(LEDGER[0] + "PRAGMA user_version = 1;")
+    with (tmp_path / "t.db").open("r+b") as file:
+        file.seek(4_096)
+        file.write(b"\xff" * 4_096)
+
+    (found,) = look_at_ledger(tmp_path / "t.db")
+
+    assert found.state == "fix"
+    assert "t.db is damaged: " in found.text
+    assert f"cp -p {tmp_path / 't.db.before-2'} {tmp_path / 't.db'}" in found.hint
+
+
 @pytest.mark.parametrize(("free", "state"), [(1 << 20, "fix"), (100 << 20, "note"), (10 << 30, "ok")])
 def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))

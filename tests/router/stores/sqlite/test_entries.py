@@ -28,7 +28,9 @@ async def store(tmp_path):
 
 
 async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
-    entry = make_entry(reasoning_tokens=3, tokens_estimated=True, cost_usd=0.5, error="late", decision='{"v":2}')
+    entry = make_entry(
+        key="1a2b3c4d", reasoning_tokens=3, tokens_estimated=True, cost_usd=0.5, error="late", decision='{"v":2}'
+    )
     store.append(entry)
     await store.close()
 
@@ -66,6 +68,7 @@ async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
         "cost_usd": 0.5,
         "prompt_text": None,
         "answer_text": None,
+        "key": "1a2b3c4d",
     }
 
 

@@ -53,9 +53,13 @@ def test_a_row_of_an_older_tandem_keeps_its_money(tmp_path):
     assert (row.fast_usd, row.deep_usd, row.scored_deep_usd) == pytest.approx((0.04, 0.1, 0.05))
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_every_schema_can_be_read_and_none_is_changed(tmp_path, version):
     path = write_ledger(tmp_path / "l.db", *MOVED, version=version)
+
+    assert {call.line.key for call in SqliteEntryReader(path).read_newest(0, 5)[0]} == {None}
+    assert SqliteEntryReader(path).find_turn(None) is not None
+    assert len(list(SqliteEntryReader(path).read_history())) == len(MOVED)
 
     assert SqliteEntryReader(path).read_sums(0).moved_up == 1
     assert SqliteEntryReader(path).read_sums(0).marked_wrong == 0

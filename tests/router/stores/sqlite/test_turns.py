@@ -82,6 +82,7 @@ def test_said_again_the_newer_word_counts(ledger):
 
 
 def test_a_ledger_that_an_older_tandem_began_can_be_marked(ledger):
+    change(ledger, "ALTER TABLE entries DROP COLUMN key")
     change(ledger, "DROP TABLE misjudged")
     change(ledger, "PRAGMA user_version = 1")
 
