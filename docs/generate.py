@@ -43,6 +43,7 @@ ANSWERS = {
     "was lost ([bridges](../how-to/bridge-dialects.md)).",
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
     "allow": "On a 405: the methods that the route takes.",
+    "www-authenticate": "On a 401 for a missing or wrong key of the router: `Bearer`.",
 }
 
 

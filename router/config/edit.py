@@ -32,7 +32,7 @@ def add_rules(text: str, rules: Sequence[NewRule]) -> str:
     """
     line_end = "\r\n" if "\r\n" in text else "\n"
     try:
-        header, found = _entry(yaml.compose(text, Loader=yaml.SafeLoader), "rules")
+        header, found = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), "rules")
     except yaml.YAMLError as error:
         raise CannotEdit("the file is not valid YAML") from error
     indent = 2
@@ -41,11 +41,11 @@ def add_rules(text: str, rules: Sequence[NewRule]) -> str:
         begin = len(text)
     elif isinstance(found, yaml.SequenceNode) and found.value and not found.flow_style:
         indent = found.start_mark.column
-        begin = _next_line(text, _last_index(found.value[-1]))
+        begin = next_line(text, last_index(found.value[-1]))
     elif found.tag == _NULL or (isinstance(found, yaml.SequenceNode) and not found.value):
         if found.end_mark.index > found.start_mark.index:  # `[]`, `null`
             text = text[: found.start_mark.index].rstrip(" ") + text[found.end_mark.index :]
-        begin = _next_line(text, header.end_mark.index)
+        begin = next_line(text, header.end_mark.index)
     else:
         raise CannotEdit("rules are written on one line: put each on a line of its own, then try again")
     before = text[:begin] if text[:begin].endswith("\n") else text[:begin] + line_end
@@ -68,11 +68,11 @@ def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
 def _set_value(text: str, block: str, name: str, value: str) -> str:
     """Put the value where the parser's own marks say."""
     line_end = "\r\n" if "\r\n" in text else "\n"
-    header, inner = _entry(yaml.compose(text, Loader=yaml.SafeLoader), block)
+    header, inner = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), block)
     if header is None or inner is None:
         gap = "" if text.endswith("\n") or not text else line_end
         return f"{text}{gap}{line_end}{block}:{line_end}  {name}: {value}{line_end}"
-    _, found = _entry(inner, name)
+    _, found = find_entry(inner, name)
     if isinstance(found, yaml.ScalarNode):
         return text[: found.start_mark.index] + value + text[found.end_mark.index :]
     if isinstance(inner, yaml.MappingNode) and not inner.flow_style:
@@ -86,7 +86,7 @@ def _set_value(text: str, block: str, name: str, value: str) -> str:
     raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
 
 
-def _next_line(text: str, index: int) -> int:
+def next_line(text: str, index: int) -> int:
     """Where the line after the one at a place begins."""
     if index and text[index - 1] == "\n":  # a text block ends with its line
         return index
@@ -94,16 +94,16 @@ def _next_line(text: str, index: int) -> int:
     return found + 1 if found >= 0 else len(text)
 
 
-def _last_index(node: yaml.Node) -> int:
+def last_index(node: yaml.Node) -> int:
     """Where a value ends. A block's own mark is where the next one begins, past the comments between them."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
-        return _last_index(node.value[-1][1])
+        return last_index(node.value[-1][1])
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:
-        return _last_index(node.value[-1])
+        return last_index(node.value[-1])
     return node.end_mark.index
 
 
-def _entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:
+def find_entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:
     """The key and the value of a setting."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     return next(((key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode) and key.value == name), (None, None))

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}")
 _ID = re.compile(r"[0-9a-f]{8}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OTHERS, _GROUP = 0o007, 0o070
+_MAX_ENTRIES = 50_000
+"""Of settings: 1,000 callers with two keys each, and every right of theirs written out, have 25,000."""
 
 Limit = Annotated[int, Field(gt=0)]
 Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -53,6 +56,12 @@ class KeySettings(Settings):
             raise ValueError("must be 64 hex digits, as tandem keys add writes them. The key itself must not be here")
         return value
 
+    @field_validator("created", "expires")
+    @classmethod
+    def _is_in_utc(cls, value: datetime | None) -> datetime | None:
+        """A time without a zone, or a day, is meant in UTC."""
+        return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
 
 class CallerSettings(Settings):
     """What one caller may do, and its keys. After a rotation it has two for a while."""
@@ -75,6 +84,11 @@ class CallerSettings(Settings):
     """What it may spend in a month."""
     keys: tuple[KeySettings, ...] = ()
     """Its keys. Without any, nobody can use its rights."""
+
+    @field_validator("keys", mode="before")
+    @classmethod
+    def _may_be_empty(cls, value: object) -> object:
+        return () if value is None else value
 
     @field_validator("tiers")
     @classmethod
@@ -114,15 +128,15 @@ class KeyFile(Settings):
         for name in value:
             if not _NAME.fullmatch(name) or name == LOCAL.name:
                 raise ValueError(f'"{name[:40]}": must be 1 to 64 letters, digits or . _ @ + -, and not "{LOCAL.name}"')
-        ids = [key.id for caller in value.values() for key in caller.keys]
-        if twice := next((key_id for key_id in ids if ids.count(key_id) > 1), None):
+        counted = Counter(key.id for caller in value.values() for key in caller.keys)
+        if twice := next((key_id for key_id, count in counted.items() if count > 1), None):
             raise ValueError(f"two keys have the id {twice}")
         return value
 
     @property
     def ring(self) -> KeyRing:
         keys = (
-            Key(key.id, Caller(name), bytes.fromhex(key.sha256), _seconds(key.expires))
+            Key(key.id, Caller(name), bytes.fromhex(key.sha256), key.expires.timestamp() if key.expires is not None else None)
             for name, caller in self.callers.items()
             for key in caller.keys
         )
@@ -136,8 +150,14 @@ def read_key_file(path: Path) -> KeyFile:
     if may_others_read(path):
         raise ConfigError(str(path), [Fault("file", "other users of this machine may read it", f"chmod 600 {path}")])
     text, source, _ = read_config(path)
+    return parse_keys(text, source)
+
+
+def parse_keys(text: str, source: str) -> KeyFile:
+    """The keys in the text of a file. Raises `ConfigError`."""
+    has_settings = any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
     try:
-        return KeyFile.model_validate(parse(text, source) if text.strip() else {})
+        return KeyFile.model_validate(parse(text, source, _MAX_ENTRIES) if has_settings else {})
     except ValidationError as error:
         raise ConfigError(source, [as_fault(entry, model=KeyFile) for entry in error.errors()]) from error
 
@@ -148,9 +168,3 @@ def may_others_read(path: Path) -> bool:
         return False
     found = path.stat()
     return bool(found.st_mode & (_OTHERS | _GROUP if found.st_uid == os.geteuid() else _OTHERS))
-
-
-def _seconds(moment: datetime | None) -> float | None:
-    if moment is None:
-        return None
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()

@@ -12,7 +12,7 @@ from router.config.reading import MAX_BYTES
 
 _MAX_BRACKETS = 5_000
 """A parser's time grows with nesting; no config of a person's comes near this."""
-_MAX_ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 _ENTRY = re.compile(r"[:,]\s|^\s*-\s", re.MULTILINE)
 _ODD_BLANK = re.compile(r"^[ \t]*([\u00a0\u2000-\u200b\u202f\u205f\u3000])", re.MULTILINE)
 _TAB = re.compile(r"^[ ]*\t", re.MULTILINE)
@@ -41,9 +41,9 @@ class PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def parse(text: str, source: str) -> Mapping[str, object]:
+def parse(text: str, source: str, max_entries: int = MAX_ENTRIES) -> Mapping[str, object]:
     """The settings of a config. Raises `ConfigError`."""
-    if fault := _find_fault(text):
+    if fault := _find_fault(text, max_entries):
         raise ConfigError(source, [fault])
     try:
         content = yaml.load(text, Loader=PlainLoader)  # noqa: S506  a SafeLoader, with less
@@ -60,14 +60,14 @@ def parse(text: str, source: str) -> Mapping[str, object]:
     return cast("Mapping[str, object]", content)
 
 
-def _find_fault(text: str) -> Fault | None:
+def _find_fault(text: str, max_entries: int) -> Fault | None:
     """What can be checked without parsing: a file that no person wrote, and no-break spaces."""
     if len(text) > MAX_BYTES:
         return Fault("file", f"is over {MAX_BYTES} bytes")
     if text.count("[") + text.count("{") > _MAX_BRACKETS:
         return Fault("file", f"has more than {_MAX_BRACKETS} brackets")
-    if len(_ENTRY.findall(text)) > _MAX_ENTRIES:
-        return Fault("file", f"has more than {_MAX_ENTRIES} settings", "name the right file with --config")
+    if len(_ENTRY.findall(text)) > max_entries:
+        return Fault("file", f"has more than {max_entries} settings", "name the right file with --config")
     if odd := _ODD_BLANK.search(text):
         return Fault(_line(text, odd.start(1)), "is indented with a no-break space", "replace it with plain spaces")
     return None

@@ -9,6 +9,7 @@ from router.contract.errors import (
     RequestError,
     TandemError,
     TooLong,
+    Unauthorized,
     Unavailable,
     UpgradeRequired,
     UpstreamBarred,
@@ -66,6 +67,8 @@ def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
         headers.append(("retry-after-ms", str(round(max(seconds, 0.001) * 1000))))
     if error.status not in (408, 429) and _is_final(error):
         headers.append(("x-should-retry", "false"))
+    if isinstance(error, Unauthorized):
+        headers.append(("www-authenticate", "Bearer"))
     if isinstance(error, WrongMethod):
         headers.append(("allow", error.allowed))
     if isinstance(error, UpgradeRequired):

@@ -1,12 +1,14 @@
 """Admission, one sequence for every way in: what a request must pass before it takes a slot, and how it is then served."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from enum import Enum
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.errors import InternalFault, NotFound, Unavailable, UpgradeRequired, WrongMethod
+from router.contract.errors import InternalFault, NotFound, TandemError, Unauthorized, Unavailable, UpgradeRequired, WrongMethod
 from router.contract.exchange import Arrival, Exchange
+from router.contract.keys import CREDENTIALS, split_key
 from router.contract.limits import Limits
 from router.contract.sinks import AnswerSink
 from router.contract.stores import ResponseStore
@@ -15,6 +17,7 @@ from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.edge.callers import identify
 from router.edge.routes import Head, Route, check_body_headers, check_origin, headers_too_large, too_large
+from router.edge.wrong_keys import WrongKeys
 from router.house import House
 from router.loop.tasks import spawn
 from router.telemetry import events
@@ -37,11 +40,12 @@ REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_gathers_from", "_house", "_start", "in_flight", "sockets", "speedups")
+    __slots__ = ("_gathers_from", "_house", "_start", "_wrong_keys", "in_flight", "sockets", "speedups")
 
     def __init__(self, house: House) -> None:
         self._house, self.speedups = house, house.state.speedups
         self._gathers_from, self._start = self.speedups.gathers_from, self.speedups.start
+        self._wrong_keys = WrongKeys()
         self.in_flight = 0
         self.sockets = 0
 
@@ -75,9 +79,33 @@ class Admission:
             self._take_socket(limits)
         return caller
 
-    def identify(self, head: Head, headers: Mapping[str, str]) -> Caller:
-        """Who sends a later request on a connection that began with this head. Raises `Unauthorized`."""
-        return identify(self._house.plan, head, headers)
+    def identify(self, head: Head, headers: dict[str, str]) -> Caller:
+        """Who sends a later request on a connection that began with this head. Raises `Unauthorized`.
+
+        Where keys are needed, the request has the key of its connection: one that it brings itself is taken out of its headers.
+        """
+        plan = self._house.plan
+        if plan.keys is not None:
+            for name in CREDENTIALS:
+                headers.pop(name, None)
+        try:
+            return identify(plan, head, headers)
+        except Unauthorized:
+            _report_wrong_key(head.token)
+            raise
+
+    def refuse(self, error: TandemError, head: Head | None, peer: object) -> TandemError:
+        """What to answer to a request that was not admitted: too many wrong keys from one address are told to wait.
+
+        `peer` is where the connection comes from, as transports and ASGI servers describe it.
+        """
+        if not isinstance(error, Unauthorized) or head is None:
+            return error
+        address = str(peer[0]) if isinstance(peer, tuple | list) and peer else ""
+        refusal = self._wrong_keys.refuse(address, time.monotonic(), has_key=bool(head.token))
+        if head.token and isinstance(refusal, Unauthorized):  # a flood is not worth a line for each of its keys
+            _report_wrong_key(head.token)
+        return refusal
 
     def take_slot(self, limits: Limits) -> None:
         """Hold one of the slots, until it is released. Raises `Unavailable` when all are held."""
@@ -155,6 +183,12 @@ def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
     if SPECS[route.dialect].has_socket and headers.get("upgrade", "").lower() == "websocket":
         raise UpgradeRequired("not a valid WebSocket handshake over HTTP/1.1. Send the request over HTTP")
     raise WrongMethod(f"{method[:10]} is not allowed here. Use POST", allowed="POST")
+
+
+def _report_wrong_key(token: str | None) -> None:
+    """Log the id of a key that was refused, if it has the form of a key. The rest of it is a secret."""
+    found = split_key(token or "")
+    events.key_refused(key=found[0] if found is not None else None)
 
 
 def report_fault(error: Exception, request_id: str) -> InternalFault:

@@ -93,6 +93,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 date_header=False,
+                proxy_headers=False,  # anyone can send them, and wrong keys are counted by address
             )
         )
         self._admission, self._outbox = admission, admission.speedups.new_outbox()

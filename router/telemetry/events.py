@@ -164,6 +164,14 @@ def request_rejected(*, status: int, code: str, message: str = "") -> None:
         _log.info("request.rejected", line=f"{status} rejected  {code}  {_printable(message)}".rstrip())
 
 
+def key_refused(*, key: str | None) -> None:
+    """A key was refused: it is unknown, expired or revoked. `key` is its id, absent if the text is not a key of Tandem.
+
+    An address with more than 20 wrong keys within a minute is answered with 429, and those keys are not logged.
+    """
+    _log.warning("key.refused", **({"key": key} if key is not None else {}))
+
+
 def _printable(text: str) -> str:
     """Replace control characters in text that a caller may have sent."""
     return "".join([letter if letter.isprintable() else "?" for letter in text])

@@ -104,7 +104,8 @@ class AsgiApp:
         try:
             caller = self._admission.admit(head, takes := Slot.REQUEST if head.path in PATHS_WITH_BODY else None)
         except TandemError as error:
-            await send_refusal(send, error, dialect_of_path(head.path, head.headers), request_id)
+            refusal = self._admission.refuse(error, head, scope.get("client"))
+            await send_refusal(send, refusal, dialect_of_path(head.path, head.headers), request_id)
             return
         try:
             route = head.route

@@ -254,6 +254,8 @@ class CreateConnection(asyncio.Protocol):
     def _reject(self, error: TandemError) -> None:
         """Refuse what is being read, and close: what the caller sends next cannot be told from the refused body."""
         self._release_slot()
+        head, peer = self._reader.head or self._reader.socket_head, self._transport.get_extra_info("peername")
+        error = self._admission.refuse(error, head, peer)
         self._transport.write(refusal_bytes(error, self._reader.dialect, new_request_id()))
         self._reader = RequestReader()
         self._hang_up()

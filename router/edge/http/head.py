@@ -20,7 +20,7 @@ AnyHead = TypeVar("AnyHead", bound=Head)
 INVALID = "the request is not valid HTTP/1.1. Check its header lines, its lengths and its line ends (CR LF)"
 
 _MAX_REMEMBERED_BYTES = 8_192
-_LISTS = {"anthropic-beta": ",", "openai-beta": ",", "idempotency-key": "\n"}
+_LISTS = {"anthropic-beta": ",", "openai-beta": ",", "idempotency-key": "\n", "authorization": ", ", "x-api-key": ", "}
 """Headers that may come in several lines, each with a part of the list. Two keys make one that no request may have."""
 _LENGTH = rb"[1-9][0-9]{0,18}"
 _is_length = re.compile(_LENGTH).fullmatch

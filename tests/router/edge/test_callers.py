@@ -8,6 +8,7 @@ from router.contract.keys import Key, KeyRing, make_key
 from router.edge import callers
 from router.edge.routes import ROUTES, Head
 from tests.tools.edge import FakePlan
+from tests.tools.work import count_calls
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 
@@ -89,3 +90,32 @@ def test_a_key_that_is_no_longer_on_the_ring_ends_with_it(plan, key):
 
     with pytest.raises(Unauthorized):
         callers.identify(FakePlan(keys=KeyRing([], {})), asked, asked.headers)
+
+
+def test_a_key_stops_working_at_the_moment_at_which_it_expires(monkeypatch, key):
+    now = [999.9]
+    monkeypatch.setattr(callers.time, "time", lambda: now[0])
+    plan = FakePlan(keys=KeyRing([Key(key.id, Caller("ada"), key.digest, 1_000.0)], {}))
+    asked = head({"x-api-key": key.text}, RESPONSES)
+    assert callers.identify(plan, asked, asked.headers) == Caller("ada")
+
+    now[0] = 1_000.0
+
+    with pytest.raises(Unauthorized):
+        callers.identify(plan, asked, asked.headers)
+
+
+def test_refusing_takes_the_same_work_whatever_is_wrong_with_a_key(key):
+    old = make_key()
+    ring = KeyRing([Key(key.id, Caller("ada"), key.digest), Key(old.id, Caller("bob"), old.digest, 1.0)], {})
+    plan = FakePlan(keys=ring)
+    wrong = {"unknown": make_key().text, "secret": make_key(key.id).text, "expired": old.text, "malformed": f"{key.text}A"}
+
+    def refuse(token):
+        asked = head({"authorization": f"Bearer {token}"}, CHAT)
+        with pytest.raises(Unauthorized):
+            callers.identify(plan, asked, asked.headers)
+
+    work = {kind: count_calls(lambda token=token: refuse(token)) for kind, token in wrong.items()}
+
+    assert len(set(work.values())) == 1, work
