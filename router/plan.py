@@ -4,6 +4,7 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from router.callers.budgets import Budgets
 from router.callers.guard import CallerLimit
 from router.contract.exchange import Exchange, Observers, Passed
 from router.contract.facts import Ending
@@ -76,5 +77,7 @@ class State:
     """What is known of conversations that go on."""
     caller_limits: tuple[CallerLimit, ...] = ()
     """What is counted for callers with a key."""
+    budgets: Budgets | None = None
+    """Those of callers with a key, one of the limits above."""
     own_key: Key | None = None
     """The key that commands of the router's own user come with, where callers need one."""

@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from msgspec.structs import replace
 
@@ -15,10 +16,11 @@ from router.contract.caller import SessionKey
 from router.contract.decision import SecondOpinion
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
+from router.contract.target import Target
 from router.decide.doubt import LONG, QUICK, cost_of_asking, decide_with, value_of_asking, why_never
 from router.decide.opinions import Rules
 from router.dispatch.outgoing import Reachable
-from router.dispatch.question import LATE, ask, estimate_tokens
+from router.dispatch.question import LATE, MAX_TOKENS, ask, estimate_tokens
 from router.dispatch.queues.queues import Queues
 from router.sense.features import shown_words
 from router.sessions.marks import mark_turn
@@ -40,13 +42,27 @@ One word, QUICK or LONG:"""
 _WORD = re.compile(r"[A-Za-z]+")
 _TurnKey = tuple[SessionKey, str, int]
 """A session, the mark of what was asked, and how long the conversation was."""
+HoldQuestion = Callable[[Exchange, Target, str, int], AbstractContextManager[bool]]
+"""Holds what a question to a target may cost, by its words and the most tokens of its answer. False: there is too little."""
+
+
+def hold_nothing(*_: object) -> AbstractContextManager[bool]:
+    """For routers without budgets."""
+    return nullcontext(True)
 
 
 class Adviser:
     """The target that is asked, and what it said of the last turns. A turn without doubt costs a little arithmetic."""
 
-    def __init__(self, reachable: Reachable, rules: Rules, max_wait_seconds: float, clock: Callable[[], float]) -> None:
-        self._reachable, self._rules, self._clock = reachable, rules, clock
+    def __init__(
+        self,
+        reachable: Reachable,
+        rules: Rules,
+        max_wait_seconds: float,
+        clock: Callable[[], float],
+        hold: HoldQuestion = hold_nothing,
+    ) -> None:
+        self._reachable, self._rules, self._clock, self._hold = reachable, rules, clock, hold
         self._max_wait_seconds = max_wait_seconds
         self._answers: OrderedDict[_TurnKey, str] = OrderedDict()
         """What was said of each turn. A client that sends its request again is not asked about twice."""
@@ -65,17 +81,25 @@ class Adviser:
         if opinion.answer != WOULD_ASK:
             return _with_opinion(decided, opinion) if opinion.value_usd else decided
         turn = decided.decision.turn
-        session = SessionKey(exchange.caller, turn.session)
-        key = (session, mark_turn(turn), decided.session.messages)
+        key = (SessionKey(exchange.caller, turn.session), mark_turn(turn), decided.session.messages)
         said = self._answers.get(key)
         if said is not None:
             known = said or NOT_ASKED
             return self._conclude(decided, replace(opinion, answer=known, because="it was asked before, for the same turn"))
-        target, permit = self._reachable.target, None
         words = _QUESTION.format(words=shown_words(turn.person_text or ""))
+        with self._hold(exchange, self._reachable.target, words, MAX_TOKENS) as has_room:
+            if not has_room:
+                because = "its caller's budget has no room for it"
+                return _with_opinion(decided, replace(opinion, answer=NOT_ASKED, because=because))
+            return await self._ask(exchange, decided, opinion, key, words, queues)
+
+    async def _ask(
+        self, exchange: Exchange, decided: Decided, opinion: SecondOpinion, key: _TurnKey, words: str, queues: Queues
+    ) -> Decided:
+        target, permit = self._reachable.target, None
         if target.quota is not None:
             queue = queues.queue_of(target, decided.view)
-            permit = queue.enter_at_once(session, estimate_tokens(words), self._clock)
+            permit = queue.enter_at_once(key[0], estimate_tokens(words), self._clock)
             if permit is None:
                 return _with_opinion(decided, replace(opinion, answer=NOT_ASKED, because=f"{target.name} has no room now"))
         self._remember(key, _BEING_ASKED)

@@ -11,7 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
+from router.config.budgets import check_recorded
 from router.config.faults import Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
@@ -22,6 +24,7 @@ from router.contract.exchange import Exchange, Observer, Observers
 from router.contract.keys import OWN_ID, Key, make_key, rights_of
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
+from router.contract.periods import find_zone
 from router.contract.relay import Warmable
 from router.contract.rights import Rights
 from router.contract.stores import EntryReader, EntryStore, ResponseStore, StoreUnusable
@@ -42,7 +45,7 @@ from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES, RightsPolicy
 from router.responses.keep import ResponseKeeper
 from router.responses.repeats import Repeats
-from router.second_opinion import Adviser
+from router.second_opinion import Adviser, hold_nothing
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
 from router.sense.tokens import Calibration
@@ -105,7 +108,17 @@ class Built:
         """The same now and then, with the file read off the loop."""
         while True:
             self._apply(*await asyncio.to_thread(self._read_ledger))
+            with suppress(StoreUnusable, OSError):
+                await self.recall_budgets()
             await asyncio.sleep(_LEARN_SECONDS)
+
+    async def recall_budgets(self) -> None:
+        """Count what the ledger says that callers have spent, where that is more than is known here: after another plan.
+
+        Raises `StoreUnusable`.
+        """
+        if (budgets := self.house.state.budgets) is not None and budgets.is_needed:
+            budgets.recall(await asyncio.to_thread(budgets.read_spending))
 
     @property
     def ledger(self) -> EntryReader | None:
@@ -143,6 +156,8 @@ def build_house(
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
         house = House(build_plan(loaded, state), state)
+        if state.budgets is not None and state.budgets.is_needed:
+            state.budgets.recall(state.budgets.read_spending())
     except BaseException:
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
             thread.submit(asyncio.run, closing.aclose()).result()
@@ -177,6 +192,7 @@ def build_state(
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
     closing.push_async_callback((upstream := Pool(speedups)).close)
     live, running = LiveStatistics(), set[Exchange]()
+    budgets = Budgets(partial(_read_spending, path) if path is not None else None) if loaded.keys is not None else None
     observers: tuple[Observer, ...] = (
         memory,
         live,
@@ -199,7 +215,30 @@ def build_state(
         observers=Observers(observers, report_defect),
         running=running,
         repeats=repeats,
+        caller_limits=(budgets,) if budgets is not None else (),
+        budgets=budgets,
     )
+
+
+def _read_spending(path: Path, since: float) -> Mapping[str, int]:
+    from router.stores.sqlite.past import SqliteEntryReader  # loaded late: no request needs it
+
+    return SqliteEntryReader(path).read_spending(since)
+
+
+def _follow_budgets(loaded: LoadedConfig, budgets: Budgets, rights: Mapping[str, Rights]) -> None:
+    """Apply what a config says of budgets. Raises `ConfigError` where another plan brings the first, and no ledger is kept."""
+    if budgets.has_terms:
+        check_recorded(loaded.keys, loaded.source, with_ledger=budgets.is_recorded)
+    settings, targets = loaded.config.budgets, {plan.target.name: plan for plan in loaded.targets}
+    terms = Terms(
+        rights=rights,
+        zone=find_zone(settings.time_zone),
+        warn_at=settings.warn_at,
+        added_tokens={name: len(plan.fit.instructions.encode()) for name, plan in targets.items()},
+        passed={route: targets[name].target for route, name in loaded.config.pass_through.items()},
+    )
+    budgets.follow(terms)
 
 
 def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = time.perf_counter) -> Plan:
@@ -226,6 +265,8 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
     if rights is not None:
         chosen.append(RightsPolicy(rights))
+        if state.budgets is not None:
+            _follow_budgets(loaded, state.budgets, rights)
     rules = Rules(
         policies=tuple(chosen),
         economics=_economics(loaded),
@@ -248,7 +289,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         keys=keys,
         tells_callers_apart=takes_callers_keys or keys is not None,
         pass_through=config.pass_through,
-        adviser=_find_adviser(config, reachable, rules),
+        adviser=_find_adviser(config, reachable, rules, state),
     )
 
 
@@ -271,14 +312,15 @@ def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:
     return [(plan.target, plan.endpoint.model) for plan in loaded.targets if plan.endpoint.model]
 
 
-def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rules) -> Adviser | None:
+def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rules, state: State) -> Adviser | None:
     """Who gives a second opinion. A question to it has no part of its tier's own instructions."""
     asked = config.second_opinion
     if asked is None:
         return None
     target = reachable[asked.target]
     plain = replace(target, fit=target.fit._replace(instructions=""))
-    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter)
+    hold = state.budgets.hold_question if state.budgets is not None else hold_nothing
+    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, hold)
 
 
 def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:

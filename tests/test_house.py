@@ -23,7 +23,7 @@ LEVELS = {
     **{room: ("contract", "dialects", "telemetry", "loop", room) for room in MIDDLE},
     "settle": ("contract", "dialects", "telemetry", "decide"),
     "second_opinion": ("contract", "dialects", "telemetry", "loop", *MIDDLE),
-    "callers": ("contract", "telemetry", "dispatch"),
+    "callers": ("contract", "dialects", "telemetry", "dispatch"),
     "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "callers", "second_opinion"),
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),

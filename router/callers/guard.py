@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from router.contract.exchange import Exchange, Passed
 from router.contract.facts import Decided, Ending
@@ -10,10 +10,13 @@ from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject
 from router.contract.rights import Rights
 from router.contract.sinks import AnswerSink
+from router.contract.target import Target
 from router.contract.words import Tier
+from router.dispatch.context import DispatchContext
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
+from router.dispatch.rules import GiveUp, Tried, Try
 
 
 class CallerLimit(Protocol):
@@ -24,6 +27,15 @@ class CallerLimit(Protocol):
 
         `decided` is None for a request that is passed on. Raises a `TandemError` where too little is left.
         """
+        ...
+
+
+@runtime_checkable
+class AttemptLimit(Protocol):
+    """A limit of which every attempt takes something, and not the request as a whole."""
+
+    def allow_another(self, exchange: Exchange, target: Target) -> None:
+        """Take what a further attempt at this target needs. Raises a `TandemError` where too little is left."""
         ...
 
 
@@ -41,6 +53,7 @@ class GuardedDispatcher(Dispatcher):
     ) -> None:
         super().__init__(reachable, max_response_bytes=max_response_bytes, clock=clock)
         self._limited, self._limits = {name: own for name, own in rights.items() if own.is_limited}, limits
+        self._of_attempts = [limit for limit in limits if isinstance(limit, AttemptLimit)]
 
     def send(
         self,
@@ -73,6 +86,14 @@ class GuardedDispatcher(Dispatcher):
             if any(told):
                 carried = {tier: (*carried.get(tier, ()), *(header for headers in told for header in headers)) for tier in Tier}
             return await super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
+
+    async def choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
+        """The same, within the limits of the caller: an attempt that failed may have been billed too."""
+        step = await super().choose_next(context, tried)
+        if isinstance(step, Try):
+            for limit in self._of_attempts:
+                limit.allow_another(context.exchange, self._reachable[step.target].target)
+        return step
 
     def pass_on(self, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Coroutine[Any, Any, Ending]:
         """The same, within the limits of the caller."""

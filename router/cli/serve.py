@@ -21,12 +21,14 @@ from router.cli.common import (
     init_command,
     load_or_end,
     readable,
+    refuse_config,
     say,
     whole_number_between,
 )
 from router.cli.routers import is_tandem, note_router, url_of
+from router.config.budgets import check_recorded
 from router.config.certificate import CertificateUnusable, read_certificate
-from router.config.load import LoadedConfig
+from router.config.load import ConfigError, LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation
@@ -85,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     as_json = arguments.log == "json" or (arguments.log is None and not has_screen)
     screen = _open_screen(arguments) if has_screen else None
     events.set_up_logging(as_json=as_json, note=screen.note if screen else None, refused=screen.refuse if screen else None)
+    _check_recorded(loaded, with_ledger=arguments.ledger == "on")
     server = loaded.config.server
     host, port = arguments.host or server.host, server.port if arguments.port is None else arguments.port
     try:
@@ -101,6 +104,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, f"{error}\n  hint: {error.hint}\n  {command_name()} serve --ledger off serves without it") from error
     except StoreUnusable as error:
         raise Ended(2, f"{error}\n  hint: move that file away, or start with --ledger off") from error
+
+
+def _check_recorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
+    try:
+        check_recorded(loaded.keys, loaded.source, with_ledger=with_ledger)
+    except ConfigError as error:
+        raise refuse_config(error.source, error.faults) from error
 
 
 def _say_taken(problem: str, url: str) -> str:
@@ -201,6 +211,7 @@ def _build(
         built = build_house(loaded, with_ledger=with_ledger, watchers=watchers, address=url)
         return built, loaded.warnings, with_ledger
     except StoreUnwritable as error:
+        _check_recorded(loaded, with_ledger=False)
         warning = f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
         return build_house(loaded, with_ledger=False, watchers=watchers), (*loaded.warnings, warning), False
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from router.config.budgets import check_budgets, warn_of_short_ledger
 from router.config.certificate import TlsPaths, check_pair, paths_of, warn_of_key
 from router.config.env_file import NAME as ENV_FILE
 from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_env_file
@@ -139,10 +140,12 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     _check_store(config.store.path, config.ledger.path, folder, faults)
     ring = _read_ring(config, folder, faults)
     tls = _check_tls(config, folder, faults)
+    check_budgets(ring, targets, {block.settings.name: block.path for block in blocks}, config.ledger, faults)
     if faults:
         raise ConfigError(source, faults, content)
     warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
+    warnings += warn_of_short_ledger(ring, config.ledger)
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")

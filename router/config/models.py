@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
 from router.config.values import ExtraValue, find_address_fault, fits_header
+from router.contract.periods import find_zone
 from router.contract.target import LEAST_STEP_TOKENS
 from router.contract.words import Feature, PassedRoute, Preference, Tier
 
@@ -85,9 +86,15 @@ class BudgetsSettings(Settings):
     """How the budgets of keys are counted."""
 
     time_zone: str = "UTC"
-    """Where a day and a month begin: a name such as Europe/Berlin."""
+    """Where a day and a month begin: a name such as Europe/Berlin. After a reload, it counts from the next day and month on."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
     """The part of a budget from which on answers say how much is spent, in `x-tandem-budget`."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        find_zone(value)
+        return value
 
 
 class TypicalSettings(Settings):
@@ -357,8 +364,8 @@ class LedgerSettings(Settings):
     keep_places: bool = True
     """Whether hashes of words are kept: of the newest 100 turns for a day, and of turns marked with `tandem wrong`. Marks teach
     from them. Anyone with the file and a word list can recover the words. Off: marks teach nothing."""
-    keep_days: int = Field(default=30, ge=1, le=3_650)
-    """Older entries are deleted."""
+    keep_days: int = Field(default=31, ge=1, le=3_650)
+    """Older entries are deleted. A monthly budget needs 31."""
 
 
 class StoreSettings(Settings):

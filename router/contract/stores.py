@@ -92,6 +92,10 @@ class EntryReader(Protocol):
         """All calls by day, client, tier and caller, and what the decisions expected of both tiers."""
         ...
 
+    def read_spending(self, since: float) -> Mapping[str, int]:
+        """What each caller's requests cost since then, in units of money (`contract.money`). An unknown cost is left out."""
+        ...
+
     def find_turn(self, request_id: str | None) -> "RecordedTurn | None":
         """The last turn that a person began, or one decided request by its id."""
         ...

@@ -132,7 +132,7 @@ class Dispatcher:
                 tried.append(_remember(view, sent, live.known(asked.target), step, ended, tried))
                 if isinstance(ended.error, UpstreamLoading):
                     watch_loading(asked, live, self._clock)
-            step = await self._next(context, tried)
+            step = await self.choose_next(context, tried)
         raise step.error
 
     async def _in_turn(
@@ -172,7 +172,7 @@ class Dispatcher:
         if queue.expect(who, tokens, now).seconds:
             queue.miss(who, tokens, now)
 
-    async def _next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
+    async def choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
         """The next step, after the wait for what others hear of a target where the rules ask for one."""
         live, deadline = context.live, context.exchange.deadline
         candidates = [live.known(self._reachable[name].target) for name in candidates_of(context.decision)]

@@ -30,7 +30,7 @@ from router.dispatch.refused import read_refusal
 LATE = "late"
 """The error of a question whose answer did not come in time."""
 _ABANDONED = "abandoned"
-_MAX_TOKENS = 64
+MAX_TOKENS = 64
 """One word is enough. A target that reasons gets a little room, and one that talks is cut off."""
 _MAX_BYTES = 65_536
 
@@ -95,7 +95,7 @@ def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
     Effort is only named where the config has words for it: a target that does not reason refuses the field.
     """
     spec = SPECS[DEFAULT_DIALECT]
-    body = {**spec.write_example(words), spec.limit_field: _MAX_TOKENS}
+    body = {**spec.write_example(words), spec.limit_field: MAX_TOKENS}
     if reachable.fit.efforts:
         body |= dict.fromkeys(spec.reasoning_fields[:1], "low")
     return read_request(Arrival(request_id, spec.name, Operation.CREATE, {}, orjson.dumps(body)))

@@ -236,6 +236,16 @@ def clock_leapt(*, file: str, days: int) -> None:
     _log.warning("store.clock_leapt", file=file, days=days)
 
 
+def budget_near(*, caller: str, period: str, spent_usd: float, limit_usd: float) -> None:
+    """A caller has spent the part of its budget from which on answers say so (`budgets.warn_at`). Once in a day or month."""
+    _log.warning("budget.near", caller=caller, period=period, spent_usd=spent_usd, limit_usd=limit_usd)
+
+
+def budget_spent(*, caller: str, period: str, spent_usd: float, limit_usd: float) -> None:
+    """A request was refused, since too little is left of its caller's budget. Once in a day or month."""
+    _log.warning("budget.spent", caller=caller, period=period, spent_usd=spent_usd, limit_usd=limit_usd)
+
+
 def bridge_failed(*, target: str, error: Exception) -> None:
     """An answer could not be translated: the target sent an unexpected shape, or the bridge has a bug."""
     _log.error("bridge.failed", target=target, kind=type(error).__name__, where=place_of(error))

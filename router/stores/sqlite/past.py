@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
+from router.contract.money import UNITS_PER_USD
 from router.contract.past import CallSums, ExpectedSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
 from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite import turns, work
@@ -31,6 +32,8 @@ _ASKED_FOR = (
     # a space.
     """ AND (instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
 )
+_MAX_USD = 1_000_000
+"""No request costs more: a row that says so was changed by hand."""
 _MAX_ROWS = 20_000
 """How far back to look for the beginning of the newest turns."""
 _NEWEST = (
@@ -69,6 +72,12 @@ _SUMS = f"""
         sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}'), caller
     FROM entries WHERE at >= ? AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3, caller
 """  # noqa: S608  fixed names
+_SPENDING = f"""
+    SELECT caller, sum(CAST(round(cost_usd * {UNITS_PER_USD}) AS INTEGER)) FROM entries
+    WHERE at >= ? AND typeof(cost_usd) IN ('real', 'integer') AND cost_usd BETWEEN 0 AND {_MAX_USD} AND typeof(caller) = 'text'
+    GROUP BY caller
+"""  # noqa: S608  fixed names
+"""Each cost is made a whole number before it is added up: a sum of floats depends on the order of the rows."""
 
 
 def _projected(tier: Tier, index: int, old: str) -> str:
@@ -162,6 +171,10 @@ class SqliteEntryReader:
             marked = turns.count_misjudged(database, since)
         moved = sum(_count_moved(way) for _, way in ways)
         return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked, asked_for)
+
+    def read_spending(self, since: float) -> dict[str, int]:
+        with open_ledger(self.path, sees_all=True) as database:
+            return dict(database.execute(_SPENDING, (since,)).fetchall())
 
     def find_turn(self, request_id: str | None) -> RecordedTurn | None:
         with open_ledger(self.path) as database:

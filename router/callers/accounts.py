@@ -1,0 +1,95 @@
+"""What a caller has spent in a day and a month, and what is held for its requests under way. No clock, no file.
+
+A purse is one day's or one month's budget of one caller. What is held is held in the purses of the moment in which the request
+began to be served, and is settled in the same, even if another day has begun meanwhile: the ledger too counts a request for the
+day of its arrival. All amounts are whole units of money (`contract.money`).
+"""
+
+from datetime import tzinfo
+from typing import NamedTuple
+
+from router.contract.money import as_units
+from router.contract.periods import Period, Span, span_of
+from router.contract.rights import Rights
+
+
+class Purse:
+    """One budget of one caller, for one day or month."""
+
+    __slots__ = ("has_told_near", "has_told_spent", "held", "period", "span", "spent")
+
+    def __init__(self, period: Period, span: Span, spent: int = 0) -> None:
+        self.period, self.span, self.spent, self.held = period, span, spent, 0
+        self.has_told_near = self.has_told_spent = False
+        """Whether the events of this period were logged."""
+
+
+class Limited(NamedTuple):
+    """A purse with the limit that its caller has there."""
+
+    purse: Purse
+    limit: int
+
+    @property
+    def share(self) -> float:
+        """How much of it is spent: 1 is all."""
+        return self.purse.spent / self.limit
+
+    def lacks(self, needed: int) -> bool:
+        """Whether this much more is too much, as long as everything that is held may be spent."""
+        return self.purse.spent + self.purse.held + needed > self.limit
+
+
+class Account:
+    """Both purses of a caller. Both are counted, whichever has a limit: a reload may set the other."""
+
+    __slots__ = ("_purses",)
+
+    def __init__(self, *purses: Purse) -> None:
+        self._purses = {purse.period: purse for purse in purses}
+
+    def purses(self, now: float, zone: tzinfo) -> tuple[Purse, ...]:
+        """Those of this moment: a new one where a day or month is over. A clock that is set back begins none."""
+        for period, purse in self._purses.items():
+            if now >= purse.span.ends:
+                self._purses[period] = Purse(period, span_of(period, now, zone))
+        return tuple(self._purses.values())
+
+    def catch_up(self, period: Period, span: Span, spent: int) -> None:
+        """Take what the ledger says of a period, where that is more: requests that nobody counted, since no budget was set.
+
+        It is never less than the truth that is counted here, unless rows were deleted or could not be written.
+        """
+        purse = self._purses[period]
+        if purse.span == span:
+            purse.spent = max(purse.spent, spent)
+
+
+def limits_of(purses: tuple[Purse, ...], rights: Rights) -> list[Limited]:
+    """The purses in which a caller with these rights has a limit."""
+    limits = {Period.DAY: rights.daily_usd, Period.MONTH: rights.monthly_usd}
+    return [Limited(purse, as_units(usd)) for purse in purses if (usd := limits[purse.period]) is not None]
+
+
+class Reservation:
+    """What is held for one request, in every purse that it will be paid from. It is settled once."""
+
+    __slots__ = ("_purses", "is_settled", "units")
+
+    def __init__(self, purses: tuple[Purse, ...]) -> None:
+        self._purses, self.units, self.is_settled = purses, 0, False
+
+    def hold(self, units: int) -> None:
+        """Hold this much more."""
+        self.units += units
+        for purse in self._purses:
+            purse.held += units
+
+    def settle(self, cost: int) -> None:
+        """Give back what was held, and count what it came to. A second time changes nothing."""
+        if self.is_settled:
+            return
+        self.is_settled = True
+        for purse in self._purses:
+            purse.held -= self.units
+            purse.spent += cost

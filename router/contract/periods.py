@@ -1,0 +1,57 @@
+"""Days and months of a time zone, as seconds since 1970. A day may have 23 or 25 hours. No clock: times are given."""
+
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from router.contract.words import Word
+
+
+class Period(Word):
+    """How often a budget is full again."""
+
+    DAY = "day"
+    MONTH = "month"
+
+    @property
+    def adjective(self) -> str:
+        return "daily" if self is Period.DAY else "monthly"
+
+
+class Span(NamedTuple):
+    """One day or month: from its beginning up to the beginning of the next."""
+
+    begins: float
+    ends: float
+
+
+def find_zone(name: str) -> tzinfo:
+    """The time zone of a name such as Europe/Berlin. Raises `ValueError` where this machine knows none."""
+    if name.upper() == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo  # only where it is asked for: it looks for files
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # not found, not a name, the name of a folder
+        raise ValueError(f'unknown time zone "{name[:60]}"; names are like UTC or Europe/Berlin') from error
+
+
+def span_of(period: Period, at: float, zone: tzinfo) -> Span:
+    """The day or month of that zone in which a moment is."""
+    day = datetime.fromtimestamp(at, zone).date()
+    first = day if period is Period.DAY else day.replace(day=1)
+    following = _next(period, first)
+    while _midnight(following, zone) <= at:  # a zone may leave a day out
+        following = _next(period, following)
+    return Span(_midnight(first, zone), _midnight(following, zone))
+
+
+def _next(period: Period, first: date) -> date:
+    if period is Period.DAY:
+        return first + timedelta(days=1)
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def _midnight(day: date, zone: tzinfo) -> float:
+    """When a day begins. Where clocks skip midnight, that is when they do."""
+    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()

@@ -1,0 +1,82 @@
+"""What a caller has spent, and what is held."""
+
+from datetime import UTC, datetime
+
+from router.callers.accounts import Account, Purse, Reservation, limits_of
+from router.contract.periods import Period, span_of
+from router.contract.rights import Rights
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
+DAY = 86_400
+
+
+def open_account(spent: int = 0) -> Account:
+    return Account(*(Purse(period, span_of(period, NOON, UTC), spent) for period in Period))
+
+
+def amounts(account: Account, now: float = NOON) -> dict[str, tuple[int, int]]:
+    return {str(purse.period): (purse.spent, purse.held) for purse in account.purses(now, UTC)}
+
+
+def test_what_is_held_is_given_back_and_what_it_came_to_is_counted():
+    account = open_account()
+    reservation = Reservation(account.purses(NOON, UTC))
+
+    reservation.hold(70)
+    reservation.hold(30)
+
+    assert amounts(account) == {"day": (0, 100), "month": (0, 100)}
+    reservation.settle(45)
+    assert amounts(account) == {"day": (45, 0), "month": (45, 0)}
+
+
+def test_a_reservation_is_settled_once():
+    account = open_account()
+    reservation = Reservation(account.purses(NOON, UTC))
+    reservation.hold(100)
+
+    reservation.settle(45)
+    reservation.settle(45)
+
+    assert amounts(account) == {"day": (45, 0), "month": (45, 0)}
+
+
+def test_a_new_day_is_full_and_the_month_goes_on():
+    account = open_account(spent=80)
+
+    assert amounts(account, NOON + DAY) == {"day": (0, 0), "month": (80, 0)}
+    assert amounts(account, NOON + 20 * DAY) == {"day": (0, 0), "month": (0, 0)}
+
+
+def test_a_request_that_ends_on_another_day_is_paid_from_the_day_on_which_it_began():
+    account = open_account()
+    reservation = Reservation(account.purses(NOON, UTC))
+    reservation.hold(100)
+
+    assert amounts(account, NOON + DAY) == {"day": (0, 0), "month": (0, 100)}
+    reservation.settle(60)
+    assert amounts(account, NOON + DAY) == {"day": (0, 0), "month": (60, 0)}
+
+
+def test_a_clock_that_is_set_back_begins_no_other_day():
+    account = open_account(spent=80)
+
+    assert amounts(account, NOON - DAY) == {"day": (80, 0), "month": (80, 0)}
+
+
+def test_the_ledger_counts_where_it_says_more_and_is_of_the_same_day():
+    account, today, tomorrow = open_account(spent=80), span_of(Period.DAY, NOON, UTC), span_of(Period.DAY, NOON + DAY, UTC)
+
+    account.catch_up(Period.DAY, today, 70)
+    account.catch_up(Period.DAY, tomorrow, 900)
+    assert amounts(account)["day"] == (80, 0)
+
+    account.catch_up(Period.DAY, today, 95)
+    assert amounts(account)["day"] == (95, 0)
+
+
+def test_only_the_limits_that_a_caller_has_are_held_against_it():
+    purses = open_account().purses(NOON, UTC)
+
+    assert [limited.purse.period for limited in limits_of(purses, Rights(monthly_usd=3.0))] == [Period.MONTH]
+    assert [limited.limit for limited in limits_of(purses, Rights(daily_usd=0.1, monthly_usd=3.0))] == [10**7, 3 * 10**8]

@@ -1,0 +1,130 @@
+"""The most that a request may cost at a target."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.callers.bounds import RequestSize, bound_of, bound_of_passed, bound_of_question, measure
+from router.contract.errors import NotPermitted
+from router.contract.exchange import Passed
+from router.contract.money import as_units
+from router.contract.relay import RouteRequest
+from router.contract.target import Price, PriceStep
+from router.contract.usage import Usage
+from router.contract.words import Dialect, PassedRoute
+from tests.tools.exchanges import make_decided, make_decision
+from tests.tools.values import ask, make_signals, make_target, make_view
+
+PRICE = Price(input=2.0, output=10.0)
+STEPPED = Price(2.0, 10.0, 0.2, 2.5, steps=(PriceStep(200_000, 4.0, 18.0), PriceStep(400_000, 3.0, 12.0)))
+
+
+def priced(price: Price | None = PRICE, **more):
+    return make_target(price=price, **more)
+
+
+def size_of(view, tokens: int = 100) -> RequestSize:
+    return measure(make_decided(view, make_decision(signals=make_signals(tokens=tokens), prompt_tokens=tokens)))
+
+
+def test_the_prompt_is_taken_at_its_price_and_the_answer_at_its_limit():
+    assert bound_of(RequestSize(1_000, 500), priced(), 2_000) == as_units((1_000 * 2 + 500 * 10) / 1e6)
+
+
+def test_without_a_limit_three_times_the_usual_answer_is_held():
+    assert bound_of(RequestSize(0, None), priced(), 700) == as_units(3 * 700 * 10 / 1e6)
+
+
+def test_a_limit_that_no_window_holds_counts_as_the_window():
+    target = priced(window_tokens=8_000)
+
+    assert bound_of(RequestSize(0, 10**8), target, 1) == as_units(8_000 * 10 / 1e6)
+
+
+def test_what_is_written_to_a_cache_may_cost_more_than_input():
+    assert bound_of(RequestSize(1_000, 16), priced(Price(2.0, 0.0, 0.2, 2.5)), 1) == as_units(1_000 * 2.5 / 1e6)
+
+
+def test_a_long_prompt_has_the_dearest_price_that_it_may_reach():
+    assert bound_of(RequestSize(450_000, 100), priced(STEPPED, window_tokens=10**6), 1) == as_units(
+        (450_000 * 5.0 + 1_800) / 1e6
+    )
+
+
+@pytest.mark.parametrize("price", [PRICE, STEPPED, Price(0.0, 8.0, None, 1.0)])
+@given(prompt=st.integers(0, 600_000), answer=st.integers(0, 9_000), read=st.floats(0, 1), written=st.floats(0, 1))
+def test_no_answer_within_its_size_costs_more_than_its_bound(price, prompt, answer, read, written):
+    target, cached = priced(price, window_tokens=10**6), int(prompt * read)
+    usage = Usage(prompt, answer, cached, int((prompt - cached) * written))
+
+    assert as_units(price.cost(usage)) <= bound_of(RequestSize(prompt, answer), target, 1)
+
+
+def test_what_the_config_adds_to_a_prompt_is_paid_too():
+    plain, more = (bound_of(RequestSize(100, 16), priced(), 1, added) for added in (0, 1_000))
+
+    assert more - plain == as_units(1_000 * 2 / 1e6)
+
+
+def test_a_request_is_measured_by_the_upper_end_of_its_estimate_and_its_own_limit():
+    assert size_of(ask(max_tokens=321), tokens=77) == RequestSize(77, 321, 1)
+    assert size_of(ask()) == RequestSize(100, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "dialect", "answers"),
+    [
+        ({"messages": [{"role": "user", "content": "a"}], "n": 4}, Dialect.CHAT, 4),
+        ({"prompt": ["a", "b", "c"], "n": 2}, Dialect.COMPLETIONS, 6),
+        ({"prompt": [[1, 2], [3]]}, Dialect.COMPLETIONS, 2),
+        ({"prompt": [1, 2, 3]}, Dialect.COMPLETIONS, 1),
+        ({"prompt": "a", "best_of": 5, "n": 2}, Dialect.COMPLETIONS, 5),
+    ],
+)
+def test_every_answer_that_is_asked_for_is_paid(body, dialect, answers):
+    size = size_of(make_view({**body, "max_tokens": 50}, dialect))
+
+    assert size.answers == answers
+    assert bound_of(size, priced(Price(0.0, 10.0)), 1) == as_units(answers * 50 * 10 / 1e6)
+
+
+def test_a_file_or_a_history_that_only_the_target_has_may_fill_the_window():
+    file = {"type": "file", "file": {"file_id": "file-1"}}
+    with_file = ask_parts(file)
+    elsewhere = make_view({"input": "go on", "previous_response_id": "resp_elsewhere"}, Dialect.RESPONSES)
+
+    assert size_of(with_file).prompt_tokens is None
+    assert size_of(elsewhere).prompt_tokens is None
+    assert bound_of(RequestSize(None, 16), priced(Price(1.0, 0.0), window_tokens=50_000), 1) == as_units(50_000 / 1e6)
+
+
+def ask_parts(*parts):
+    return make_view({"messages": [{"role": "user", "content": [{"type": "text", "text": "look"}, *parts]}]})
+
+
+def test_a_question_is_bounded_by_its_bytes_and_the_length_of_its_answer():
+    assert bound_of_question(priced(), "four", 64) == as_units((4 * 2 + 64 * 10) / 1e6)
+
+
+def passed(route: PassedRoute, method: str = "POST", body: bytes = b"x" * 1_000) -> Passed:
+    return Passed(route, RouteRequest(method, f"/{route}", (), body))
+
+
+def test_an_embedding_is_bounded_by_its_bytes():
+    assert bound_of_passed(passed(PassedRoute.EMBEDDINGS), {PassedRoute.EMBEDDINGS: priced()}) == as_units(1_000 * 2 / 1e6)
+
+
+@pytest.mark.parametrize("route", [PassedRoute.BATCHES, PassedRoute.IMAGES, PassedRoute.FINE_TUNING, PassedRoute.VIDEOS])
+def test_what_is_not_paid_by_its_tokens_is_refused(route):
+    with pytest.raises(NotPermitted, match=f"/v1/{route} costs is not known"):
+        bound_of_passed(passed(route), {route: priced()})
+
+
+def test_looking_at_a_batch_costs_nothing():
+    assert bound_of_passed(passed(PassedRoute.BATCHES, "GET", b""), {}) == 0
+    assert bound_of_passed(passed(PassedRoute.FILES), {}) == 0
+
+
+def test_a_target_without_a_price_cannot_be_paid():
+    with pytest.raises(NotPermitted, match='"spark" has no price'):
+        bound_of(RequestSize(1, 1), priced(None), 1)

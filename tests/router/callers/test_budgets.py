@@ -1,0 +1,448 @@
+"""What callers may spend."""
+
+import random
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from zoneinfo import ZoneInfo
+
+import pytest
+from msgspec.structs import replace
+
+from router.callers.budgets import Terms
+from router.contract.caller import Caller
+from router.contract.errors import BudgetSpent, NotPermitted, Unavailable
+from router.contract.exchange import Passed
+from router.contract.facts import QuestionEnded
+from router.contract.money import UNITS_PER_USD, as_units
+from router.contract.relay import RouteRequest
+from router.contract.rights import Rights
+from router.contract.stores import StoreUnusable
+from router.contract.target import Price, PriceStep
+from router.contract.words import Operation, PassedRoute, Tier
+from tests.tools.scripted import HandClock
+from tests.tools.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
+from tests.tools.values import make_target
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
+SPARK = make_target(price=Price(input=1.0, output=10.0))
+SAGE = make_target("sage", Tier.DEEP, price=Price(input=5.0, output=50.0))
+ONE = Rights(daily_usd=1.0)
+DIME = {"prompt_tokens": 0, "max_tokens": 10_000}
+"""A request to spark that may cost 0.10 USD."""
+
+
+def spent(budgets, caller: str = "ada", period: str = "day") -> tuple[float, float]:
+    picture = budgets.picture(caller)[period]
+    return picture["spent_usd"], picture["held_usd"]
+
+
+def spend(budgets, cost: float | None, rights: Rights = ONE, *, target=SPARK, **size):
+    """One request that came to this."""
+    exchange = exchange_of()
+    with budgets.hold(exchange, decided_for(target, **(size or DIME)), rights) as headers:
+        exchange.note(opened(target))
+        exchange.note(ended(target, cost))
+    return dict(headers)
+
+
+def test_the_most_that_a_request_may_cost_is_held_until_it_is_over():
+    budgets, exchange = make_budgets(ONE), exchange_of()
+
+    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+        assert spent(budgets) == (0.0, 0.1)
+        exchange.note(ended(SPARK, 0.03))
+
+    assert spent(budgets) == (0.03, 0.0)
+
+
+def test_the_dearest_target_that_the_decision_may_lead_to_is_held():
+    budgets = make_budgets(Rights(daily_usd=9.0))
+
+    with budgets.hold(exchange_of(), decided_for(SPARK, spill=(SAGE,), **DIME), Rights(daily_usd=9.0)):
+        assert spent(budgets) == (0.0, 0.5)
+
+
+def test_of_several_that_are_alike_the_third_may_serve_first():
+    third = make_target("third", price=Price(0.0, 70.0))
+    budgets = make_budgets(ONE)
+
+    with budgets.hold(exchange_of(), decided_for(SPARK, replace_name(SPARK, "second"), third, alike=3, **DIME), ONE):
+        assert spent(budgets) == (0.0, 0.7)
+
+
+def replace_name(target, name: str):
+    return make_target(name, price=target.price)
+
+
+def test_what_others_hold_cannot_be_spent_and_is_free_again_when_they_end():
+    budgets, decided = make_budgets(Rights(daily_usd=0.15)), decided_for(SPARK, **DIME)
+    first, second = exchange_of("req_1"), exchange_of("req_2")
+
+    with budgets.hold(first, decided, Rights(daily_usd=0.15)):
+        with pytest.raises(BudgetSpent, match="other requests hold 0.10 USD until they end") as caught:
+            budgets.hold(second, decided, Rights(daily_usd=0.15)).__enter__()
+        first.note(ended(SPARK, 0.02))
+
+    assert caught.value.retry_after_seconds == 5.0
+    with budgets.hold(second, decided, Rights(daily_usd=0.15)):
+        assert spent(budgets) == (0.02, 0.1)
+
+
+def test_a_spent_budget_is_refused_until_it_is_full_again(listen):
+    clock = HandClock(NOON)
+    budgets, read = make_budgets(ONE, now=clock), listen()
+    for _ in range(19):
+        spend(budgets, 0.05)
+
+    for _ in range(2):
+        with pytest.raises(BudgetSpent) as caught:
+            spend(budgets, 0.05)
+
+    words = "your daily budget of 1.00 USD is used up: 0.95 USD is spent, and this request may cost up to 0.10 USD."
+    assert caught.value.message == f"{words} It is full again at 2026-11-17 00:00 UTC"
+    assert caught.value.retry_after_seconds == 12 * 3_600
+    assert [(event["event"], event["spent_usd"]) for event in read()] == [("budget.near", 0.8), ("budget.spent", 0.95)]
+    clock.now += 12 * 3_600
+    spend(budgets, 0.05)
+    assert spent(budgets) == (0.05, 0.0)
+
+
+def test_the_reset_is_told_in_the_zone_of_the_budgets():
+    budgets = make_budgets(Rights(monthly_usd=0.1), now=lambda: NOON, zone=ZoneInfo("Asia/Tokyo"))
+    spend(budgets, 0.09, Rights(monthly_usd=0.1))
+
+    with pytest.raises(BudgetSpent, match="monthly budget of 0.10 USD is used up.* at 2026-12-01 00:00 JST"):
+        spend(budgets, 0.09, Rights(monthly_usd=0.1))
+
+
+def test_of_two_budgets_that_are_spent_the_later_reset_is_named():
+    both = Rights(daily_usd=0.1, monthly_usd=0.1)
+    budgets = make_budgets(both, now=lambda: NOON)
+    spend(budgets, 0.05, both)
+
+    with pytest.raises(BudgetSpent, match="monthly budget"):
+        spend(budgets, 0.05, both)
+
+
+def test_a_request_that_no_day_could_pay_is_told_so_and_no_time_to_come_again():
+    with pytest.raises(BudgetSpent, match="more than your whole daily budget of 0.05 USD: lower max_tokens") as caught:
+        spend(make_budgets(Rights(daily_usd=0.05)), 0.01, Rights(daily_usd=0.05))
+
+    assert caught.value.retry_after_seconds is None
+
+
+@pytest.mark.parametrize("failure", [KeyError, GeneratorExit, KeyboardInterrupt, BudgetSpent])
+def test_however_a_request_ends_it_is_settled_once(failure):
+    budgets, exchange = make_budgets(ONE), exchange_of()
+
+    def fail() -> None:
+        with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+            exchange.note(opened(SPARK))
+            exchange.note(ended(SPARK, 0.04, error="abandoned"))
+            raise failure("x")
+
+    with pytest.raises(failure):
+        fail()
+
+    assert spent(budgets) == (0.04, 0.0)
+
+
+@pytest.mark.parametrize("facts", [(opened(SPARK), ended(SPARK, None)), (opened(SPARK),)])
+def test_a_cost_that_is_not_known_counts_as_the_most_that_it_could_be(facts):
+    budgets, exchange = make_budgets(ONE), exchange_of()
+
+    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+        for fact in facts:
+            exchange.note(fact)
+
+    assert spent(budgets) == (0.1, 0.0)
+
+
+def test_a_request_that_was_never_sent_costs_nothing():
+    budgets = make_budgets(ONE)
+
+    with budgets.hold(exchange_of(), decided_for(SPARK, **DIME), ONE):
+        pass
+
+    assert spent(budgets) == (0.0, 0.0)
+
+
+def test_an_answer_that_is_longer_than_what_was_held_is_counted_in_full():
+    budgets = make_budgets(ONE)
+
+    spend(budgets, 0.9, prompt_tokens=0)
+
+    assert spent(budgets) == (0.9, 0.0)
+
+
+def test_a_further_attempt_holds_more_only_where_the_first_was_billed():
+    budgets, exchange = make_budgets(ONE), exchange_of()
+
+    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+        exchange.note(ended(SPARK, 0.0))
+        budgets.allow_another(exchange, SPARK)
+        assert spent(budgets) == (0.0, 0.1)
+        exchange.note(ended(SPARK, 0.04))
+        budgets.allow_another(exchange, SPARK)
+        assert spent(budgets) == (0.0, 0.14)
+        exchange.note(ended(SPARK, 0.07))
+
+    assert spent(budgets) == (0.11, 0.0)
+
+
+def test_a_further_attempt_is_refused_rather_than_overspent():
+    budgets, exchange, rights = make_budgets(Rights(daily_usd=0.12)), exchange_of(), Rights(daily_usd=0.12)
+
+    with budgets.hold(exchange, decided_for(SPARK, **DIME), rights):
+        exchange.note(ended(SPARK, 0.05))
+        with pytest.raises(BudgetSpent):
+            budgets.allow_another(exchange, SPARK)
+
+    assert spent(budgets) == (0.05, 0.0)
+
+
+def question(cost: float | None) -> QuestionEnded:
+    fact = ended(SPARK, cost)
+    return QuestionEnded(fact.at, fact.target, fact.attempt, None, fact.usage, None, 0.0)
+
+
+def test_a_second_opinion_is_held_apart_and_paid_once():
+    budgets, exchange = make_budgets(ONE), exchange_of()
+
+    with budgets.hold_question(exchange, SPARK, "x" * 100, 64) as has_room:
+        assert has_room
+        assert spent(budgets) == (0.0, 0.00074)
+        exchange.note(question(0.0004))
+    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+        exchange.note(ended(SPARK, 0.05))
+
+    assert spent(budgets) == (0.0504, 0.0)
+
+
+@pytest.mark.parametrize("target", [SPARK, make_target(price=None)])
+def test_nobody_is_asked_where_the_budget_has_no_room_or_the_price_is_not_known(target):
+    budgets = make_budgets(Rights(daily_usd=0.0005))
+
+    with budgets.hold_question(exchange_of(), target, "x" * 100, 64) as has_room:
+        assert not has_room
+
+    assert spent(budgets) == (0.0, 0.0)
+
+
+def test_a_question_of_a_caller_without_a_budget_is_not_counted():
+    with make_budgets(ONE).hold_question(exchange_of(caller=Caller("bob")), make_target(price=None), "x", 64) as has_room:
+        assert has_room
+
+
+def test_counting_tokens_costs_nothing_even_when_all_is_spent():
+    budgets, decided = make_budgets(ONE, read=lambda since: {"ada": UNITS_PER_USD}), decided_for(SPARK, **DIME)
+    counting = replace(decided, view=replace(decided.view, operation=Operation.COUNT_TOKENS))
+
+    with budgets.hold(exchange_of(), counting, ONE) as headers:
+        assert dict(headers) == {"x-tandem-budget": "1.00"}
+
+    assert spent(budgets) == (1.0, 0.0)
+
+
+def test_the_larger_share_of_day_and_month_is_told_from_the_limit_of_the_config_on():
+    both = Rights(daily_usd=1.0, monthly_usd=4.0)
+    budgets = make_budgets(both, warn_at=0.5)
+
+    told = [spend(budgets, 0.1, both).get("x-tandem-budget") for _ in range(8)]
+
+    assert told == [None, None, None, None, None, "0.50", "0.60", "0.70"]
+
+
+def test_a_share_is_never_rounded_up_to_the_whole():
+    rights = Rights(daily_usd=1.2)
+    budgets = make_budgets(rights, read=lambda since: {"ada": as_units(1.0999)}, warn_at=0.8)
+
+    assert spend(budgets, 0.0, rights) == {"x-tandem-budget": "0.91"}
+
+
+def test_what_the_ledger_has_counts_again_after_a_restart_and_nobody_is_warned_twice(listen):
+    read = listen()
+    asked = []
+
+    def ledger(since: float) -> dict[str, int]:
+        asked.append(since)
+        return {"ada": as_units(0.85)}
+
+    budgets = make_budgets(ONE, read=ledger, now=lambda: NOON)
+
+    assert spent(budgets) == (0.85, 0.0)
+    assert asked == [datetime(2026, 11, 16, tzinfo=UTC).timestamp(), datetime(2026, 11, 1, tzinfo=UTC).timestamp()]
+    assert spend(budgets, 0.01) == {"x-tandem-budget": "0.85"}
+    assert read() == []
+
+
+def test_a_caller_who_gets_a_budget_by_a_reload_has_spent_what_the_ledger_says():
+    ledger = {"ada": as_units(0.1), "bob": as_units(0.7)}
+    budgets = make_budgets(ONE, read=lambda since: ledger)
+
+    budgets.follow(Terms({"ada": ONE, "bob": ONE}))
+
+    assert spent(budgets, "bob") == (0.7, 0.0)
+
+
+def test_who_loses_a_budget_and_gets_another_has_spent_what_the_ledger_says_meanwhile():
+    ledger = {"ada": 0}
+    budgets = make_budgets(ONE, read=lambda since: ledger)
+    spend(budgets, 0.05)
+
+    budgets.follow(Terms({"ada": Rights()}))
+    ledger["ada"] = as_units(0.6)
+    budgets.follow(Terms({"ada": ONE}))
+
+    assert spent(budgets) == (0.6, 0.0)
+
+
+def test_a_reload_forgets_nothing_that_is_not_written_yet_or_is_held():
+    budgets, exchange = make_budgets(ONE, read=lambda since: {"ada": as_units(0.02)}), exchange_of()
+    spend(budgets, 0.05)
+
+    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+        budgets.follow(Terms({"ada": Rights(daily_usd=2.0)}))
+        budgets.recall(budgets.read_spending())
+        assert spent(budgets) == (0.07, 0.1)
+        exchange.note(ended(SPARK, 0.1))
+
+    assert spent(budgets) == (0.17, 0.0)
+
+
+def test_a_request_of_a_plan_in_which_its_caller_had_a_budget_is_served_after_a_reload_without():
+    budgets = make_budgets(ONE)
+    budgets.follow(Terms({}))
+
+    spend(budgets, 0.05)
+
+    assert budgets.picture("ada") == {}
+
+
+def test_a_ledger_that_cannot_be_read_is_no_empty_ledger():
+    def read(since: float) -> dict[str, int]:
+        if is_broken:
+            raise StoreUnusable("x.db: not a usable ledger")
+        return {}
+
+    is_broken = False
+    budgets = make_budgets(ONE, read=read)
+    is_broken = True
+    budgets.follow(Terms({"bob": ONE}))
+
+    with pytest.raises(Unavailable, match="the ledger cannot be read"):
+        budgets.picture("bob")
+
+
+def test_a_caller_without_a_budget_is_not_counted():
+    budgets = make_budgets(Rights(in_flight=1))
+
+    assert spend(budgets, 0.05, Rights(in_flight=1)) == {}
+    assert budgets.picture("ada") == {}
+
+
+def test_the_picture_says_what_is_left_and_when_it_is_full_again():
+    budgets = make_budgets(ONE, read=lambda since: {"ada": as_units(0.25)}, now=lambda: NOON)
+
+    assert budgets.picture("ada") == {
+        "day": {
+            "limit_usd": 1.0,
+            "spent_usd": 0.25,
+            "held_usd": 0.0,
+            "left_usd": 0.75,
+            "resets_at": "2026-11-17T00:00:00+00:00",
+        }
+    }
+    assert budgets.picture("bob") == {}
+
+
+def test_what_is_passed_on_is_paid_at_its_bound_since_nobody_says_what_it_cost():
+    budgets = make_budgets(ONE, passed={PassedRoute.EMBEDDINGS: SPARK})
+    passed = Passed(PassedRoute.EMBEDDINGS, RouteRequest("POST", "/embeddings", (), b"x" * 50_000))
+    exchange = exchange_of(passed=passed)
+
+    with budgets.hold(exchange, None, ONE):
+        exchange.note(opened(SPARK))
+        exchange.note(ended(SPARK, None))
+
+    assert spent(budgets) == (0.05, 0.0)
+
+
+def test_a_batch_is_refused_to_a_caller_with_a_budget_and_nothing_is_held():
+    budgets = make_budgets(ONE, passed={PassedRoute.BATCHES: SPARK})
+    exchange = exchange_of(passed=Passed(PassedRoute.BATCHES, RouteRequest("POST", "/batches", (), b"{}")))
+
+    with pytest.raises(NotPermitted):
+        budgets.hold(exchange, None, ONE).__enter__()
+
+    assert spent(budgets) == (0.0, 0.0)
+
+
+def test_what_is_usual_is_learned_from_whole_answers_alone():
+    budgets = make_budgets(Rights(daily_usd=99.0))
+
+    def held() -> float:
+        with budgets.hold(exchange_of(), decided_for(SPARK, prompt_tokens=0), Rights(daily_usd=99.0)):
+            return spent(budgets)[1]
+
+    assert held() == pytest.approx(3 * 2_000 * 10 / 1e6)
+    for error in (None, "abandoned"):
+        for _ in range(200):
+            exchange = exchange_of()
+            with budgets.hold(exchange, decided_for(SPARK, **DIME), Rights(daily_usd=99.0)):
+                exchange.note(ended(SPARK, 0.0, output_tokens=500 if error is None else 9, error=error))
+    assert held() == pytest.approx(3 * 500 * 10 / 1e6, rel=0.01)
+
+
+PRICES = {
+    "mostly output": SimpleNamespace(first=Price(0.1, 20.0), second=Price(0.1, 25.0), prompt=2_000, output=4_000),
+    "mostly input, written to a cache": SimpleNamespace(
+        first=Price(5.0, 25.0, 0.5, 6.25), second=Price(5.0, 25.0, 0.5, 6.25), prompt=16_000, output=800
+    ),
+    "steps for long prompts": SimpleNamespace(
+        first=Price(0.2, 1.0, steps=(PriceStep(200_000, 0.4, 1.5),)), second=Price(0.3, 2.0), prompt=230_000, output=2_000
+    ),
+}
+
+
+def wish(chance: random.Random, kind: SimpleNamespace, *, has_limit: bool) -> Wish:
+    """A request of about a dime, whose caller allows itself up to half as much again as it will get."""
+    output = int(kind.output * chance.uniform(0.7, 1.3))
+    limit = int(output * chance.uniform(1.0, 1.5)) if has_limit else None
+    prompt = int(kind.prompt * chance.uniform(0.9, 1.1))
+    return Wish(prompt, output, limit, fails_first=chance.random() < 0.1, is_left=chance.random() < 0.1)
+
+
+def learn_lengths(budgets, targets, tokens: int) -> None:
+    """Thirty free answers of this length from each target."""
+    decided = decided_for(targets[0], prompt_tokens=0, max_tokens=16)
+    for target in targets * 30:
+        exchange = exchange_of()
+        with budgets.hold(exchange, decided, ONE):
+            exchange.note(ended(target, 0.0, output_tokens=tokens))
+
+
+@pytest.mark.parametrize("kind", PRICES.values(), ids=PRICES)
+@pytest.mark.parametrize("has_limit", [True, False], ids=["with max_tokens", "without"])
+def test_fifty_at_once_never_spend_more_than_one_dollar_and_at_least_80_cents_of_it(kind, has_limit):
+    least, most = UNITS_PER_USD, 0
+    for seed in range(200):
+        chance = random.Random(seed)
+        budgets = make_budgets(ONE)
+        targets = (
+            make_target(price=kind.first, window_tokens=10**6),
+            make_target("sage", price=kind.second, window_tokens=10**6),
+        )
+        crowd = Crowd(budgets, ONE, targets, chance)
+        if not has_limit:
+            learn_lengths(budgets, targets, kind.output)
+
+        crowd.serve([wish(chance, kind, has_limit=has_limit) for _ in range(50)])
+
+        assert budgets.picture(ADA.name)["day"]["held_usd"] == 0
+        assert as_units(spent(budgets)[0]) == crowd.spent, f"seed {seed}"
+        assert crowd.refused
+        least, most = min(least, crowd.spent), max(most, crowd.spent)
+
+    assert most <= UNITS_PER_USD
+    assert least >= (0.8 if has_limit else 0.6) * UNITS_PER_USD
