@@ -11,8 +11,10 @@ from router.cli.service import is_offered
 from router.cli.service import run as run_service
 from router.cli.setup.facts import ask_codex, open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
+from router.cli.setup.reach import ClientKey, read_key
 from router.config.faults import close_to
 from router.config.folders import NoHome
+from router.config.load import LoadedConfig
 from router.connect.change import (
     CannotConnect,
     Change,
@@ -38,6 +40,7 @@ EXAMPLES = (
     "connect codex",
     "connect claude-code --undo",
     "connect --run codex --url http://127.0.0.1:4001 -- exec 'fix the typo'",
+    "connect codex --url https://router.example --key-env TANDEM_KEY",
 )
 
 
@@ -51,6 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="with --run: arguments for the client")
     add_config_argument(parser)
     parser.add_argument("--url", help="where the router is (default: server.host and server.port of the config)")
+    parser.add_argument(
+        "--key-env",
+        metavar="NAME",
+        help="the environment variable with your key. Clients refer to it by name; the few that cannot get the key itself",
+    )
     parser.add_argument("--yes", action="store_true", help="change the files without asking")
     parser.add_argument("--undo", action="store_true", help="undo the connection; your own settings stay")
     parser.add_argument("--print", action="store_true", help="print the settings without changing any file")
@@ -71,7 +79,7 @@ def _choose(arguments: argparse.Namespace) -> int:
         raise Ended(2, f"{arguments.arguments[0]}: only --run takes arguments for the client")
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
         raise Ended(2, "use only one of --undo, --print and --run")
-    store, shell = open_store(), shell_here()
+    store, shell, key = open_store(), shell_here(), read_key(arguments.key_env)
     recipe = None
     if arguments.client is not None:
         try:
@@ -85,7 +93,9 @@ def _choose(arguments: argparse.Namespace) -> int:
         raise Ended(2, "name a client, as in tandem connect codex")
     loaded = load_or_end(arguments.config)
     codex = ask_codex() if recipe is not None and recipe.client == _CODEX else ()
-    facts = read_facts(loaded, arguments.url, codex)
+    if recipe is not None:
+        _check_key(recipe, loaded, key, arguments)
+    facts = read_facts(loaded, arguments.url, codex, key)
     if recipe is None:
         return _list(facts, store, shell)
     if arguments.run:
@@ -93,6 +103,22 @@ def _choose(arguments: argparse.Namespace) -> int:
     if arguments.print:
         return _print(recipe, facts, shell)
     return _connect(recipe, facts, store, shell, arguments)
+
+
+def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, arguments: argparse.Namespace) -> None:
+    """Refuse what cannot work, before anything is asked or changed."""
+    if key is None:
+        if loaded.keys is not None and arguments.url is None:
+            hint = "put your key into an environment variable, then --key-env NAME"
+            raise Ended(2, f"the router's config asks callers for a key\n  hint: {hint}")
+        return
+    if key.value or arguments.print:
+        return
+    if arguments.run:
+        raise Ended(2, f"{key.variable} is not set\n  hint: export {key.variable}=tdm_…")
+    if recipe.holds_key:
+        hint = f"export {key.variable}=tdm_…, then run this again"
+        raise Ended(2, f"{recipe.name} can refer to no variable, so its file needs the key itself\n  hint: {hint}")
 
 
 def _list(facts: Facts, store: Store, shell: str) -> int:
@@ -109,6 +135,8 @@ def _list(facts: Facts, store: Store, shell: str) -> int:
 
 
 def _print(recipe: Recipe, facts: Facts, shell: str) -> int:
+    # The key itself is never printed: where a client needs it, the variable's name is.
+    facts = {**facts, "key_value": facts["shell_key"]}
     for file, piece in pieces(recipe, facts, shell):
         print(f"# {file.find()}")
         for text in piece.values():
@@ -123,10 +151,10 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: 
             if not any(change.is_needed for change in changes):
                 say(f"{recipe.name} is already connected ({facts['url']})")
                 return 0
-            _show(changes)
+            _show(changes, facts["key_value"] if facts["key_env"] else "")
             if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
-            connect(recipe, changes, store)
+            connect(recipe, changes, store, facts["key_env"])
             if recipe.client == _CODEX and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
     except (CannotConnect, Busy, OSError) as error:
@@ -146,6 +174,8 @@ def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
     say(f"  To choose a tier: {recipe.choose}")
     for line in recipe.after.splitlines():
         say(f"  {line}")
+    if facts["key_env"]:
+        _say_where_the_key_is(recipe, facts["key_env"])
     if recipe.command and not recipe.is_installed:
         say(f"  {recipe.command} is not installed: {recipe.install}")
     if recipe.client == _CODEX and facts["catalogue"]:
@@ -153,6 +183,15 @@ def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
     elif recipe.client == _CODEX:
         say("  Codex did not print its models (codex debug models): its context windows are not set, its prompt is its own.")
         say(f"  To set them: {command_name()} connect codex, once it is installed or upgraded")
+
+
+def _say_where_the_key_is(recipe: Recipe, variable: str) -> None:
+    if not recipe.holds_key:
+        say(f"  It reads the key from {variable}, which must be set where it is started.")
+        return
+    places = ", ".join(str(file.find()) for file in recipe.files if file.holds_key)
+    say(f"  It can refer to no variable, so the key itself is in {places}, which only you can read.")
+    say("  Run this again when the key changes.")
 
 
 def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespace) -> int:
@@ -187,7 +226,7 @@ def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespac
 def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
     """Settings that contain the router's address, from the config or the flag."""
     try:
-        facts = read_facts(load_or_end(arguments.config), arguments.url)
+        facts = read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env), asks=False)
     except Ended as end:
         say(end.text)
         return []
@@ -214,8 +253,8 @@ def _say_why(error: Exception) -> Ended:
     return Ended(1, f"{why}\nnothing was changed")
 
 
-def _show(changes: list[Change]) -> None:
-    """The difference, as a patch."""
+def _show(changes: list[Change], key: str = "") -> None:
+    """The difference, as a patch. A key in it is not shown."""
     for change in changes:
         if not change.is_needed:
             continue
@@ -223,6 +262,7 @@ def _show(changes: list[Change]) -> None:
         say(f"{change.path}{' (new)' if change.before is None else ' (removed)' if change.after is None else ''}")
         if change.format == "own":  # long, and nobody's but ours
             continue
-        for line in list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]:
+        for shown in list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]:
+            line = shown.replace(key, "***") if key else shown
             colour = {"+": GREEN, "-": RED}.get(line[:1])
             say(f"  {paint(line, colour, sys.stderr) if colour else line}")

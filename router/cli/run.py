@@ -15,6 +15,7 @@ from router.cli import Ended
 from router.cli.common import add_config_argument, load_or_end, say
 from router.cli.routers import url_of
 from router.cli.setup.facts import ask_codex, read_facts
+from router.cli.setup.reach import ClientKey
 from router.config.load import LoadedConfig
 from router.connect import KEY
 from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
@@ -37,6 +38,7 @@ EXAMPLES = (
     "run -- ./agents.sh",
 )
 _NOT_FOUND, _NOT_STARTED = 127, 126
+_KEY_VARIABLE = "TANDEM_KEY"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +109,7 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
             await ready.wait()
             built.warm()
             screen.start(asyncio.get_running_loop())
-            return await _run_pointed(loaded, url, command)
+            return await _run_pointed(loaded, url, command, built.own_key)
         finally:
             server.should_exit = True
             await asyncio.gather(serving, return_exceptions=True)
@@ -126,11 +128,12 @@ def _build(loaded: LoadedConfig, screen: Screen, url: str, *, with_ledger: bool)
     return build_house(loaded, with_ledger=False, watchers=(screen,))
 
 
-async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str]) -> int:
-    """Run the command with the router's address in all that it may read."""
+async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str], own_key: str) -> int:
+    """Run the command with the router's address in all that it may read, and with its own key where callers need one."""
     recipe = _find_recipe(command[0])
     codex = await asyncio.to_thread(ask_codex) if recipe is not None and recipe.client == "codex" else ()
-    facts = await asyncio.to_thread(read_facts, loaded, url, codex)
+    key = ClientKey(_KEY_VARIABLE, own_key) if loaded.keys is not None else None
+    facts = await asyncio.to_thread(read_facts, loaded, url, codex, key)
     environment = {**os.environ, **_usual_variables(facts)}
     with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
         if recipe is not None:
@@ -145,8 +148,11 @@ def _find_recipe(program: str) -> Recipe | None:
 
 
 def _usual_variables(facts: Facts) -> dict[str, str]:
-    """The variables that SDKs and most clients read. A key that is set stays: the router needs none."""
-    keys = {name: os.environ.get(name) or KEY for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")}
+    """The variables that SDKs and most clients read. A key that is set stays, where the router needs none."""
+    names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+    keys = {name: os.environ.get(name) or KEY for name in names}
+    if facts["key_env"]:
+        keys = dict.fromkeys((*names, facts["key_env"]), facts["key_value"])
     return {
         "OPENAI_BASE_URL": facts["base"],
         "OPENAI_API_BASE": facts["base"],

@@ -38,6 +38,8 @@ class Change:
     """The file without anything of ours."""
     memo: Memo | None = None
     notes: tuple[str, ...] = ()
+    holds_key: bool = False
+    """Whether a person's key is written into it, which nobody else may read."""
 
     @property
     def is_needed(self) -> bool:
@@ -70,10 +72,14 @@ def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
 def plan_connection(recipe: Recipe, facts: Facts, store: Store, shell: str) -> list[Change]:
     """The changes that point a client here. Raises `CannotConnect`."""
     record = store.load(recipe.client)
-    return [_plan_file(file, piece, record, recipe.tiers) for file, piece in pieces(recipe, facts, shell)]
+    is_real = bool(facts["key_env"])
+    return [
+        _plan_file(file, piece, record, recipe.tiers, holds_key=is_real and file.holds_key)
+        for file, piece in pieces(recipe, facts, shell)
+    ]
 
 
-def _plan_file(file: RecipeFile, piece: Mapping[str, str], record: Record, tiers: frozenset[str]) -> Change:
+def _plan_file(file: RecipeFile, piece: Mapping[str, str], record: Record, tiers: frozenset[str], *, holds_key: bool) -> Change:
     path, form = file.find(), FORMATS[file.format]
     try:
         content = files.read(path)
@@ -83,7 +89,8 @@ def _plan_file(file: RecipeFile, piece: Mapping[str, str], record: Record, tiers
         new = form.put(base, piece)
     except (CannotEdit, OSError) as error:
         raise CannotConnect(_explain(path, error)) from error
-    return Change(path, content.raw, content.with_text(new.text), file.format, content.with_text(base), new.memo)
+    base_raw = content.with_text(base)
+    return Change(path, content.raw, content.with_text(new.text), file.format, base_raw, new.memo, holds_key=holds_key)
 
 
 def _is_ours(path: Path, text: str, record: Record) -> bool:
@@ -139,10 +146,11 @@ def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: 
     return changes if is_there else []
 
 
-def connect(recipe: Recipe, changes: Iterable[Change], store: Store) -> None:
-    """Make the changes and note how to undo them. Raises `CannotConnect`, and then nothing was changed."""
+def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: str = "") -> None:
+    """Make the changes; note how to undo them, and the key's variable. Raises `CannotConnect`, and then nothing was changed."""
     needed = [change for change in changes if change.is_needed]
     record = store.load(recipe.client)
+    record.key_env = key_env
     for change in needed:
         known = record.entries.get(str(change.path))
         copy = known.backup if known else ""
@@ -189,7 +197,7 @@ def _make(changes: list[Change]) -> list[Path]:
         try:
             if files.read(change.path).raw != change.before:
                 raise CannotEdit("it changed in the meantime: try again")
-            made = [*_write(change.path, change.after), *made]
+            made = [*_write(change.path, change.after, private=change.holds_key), *made]
         except (CannotEdit, OSError) as error:
             for earlier in reversed(done):
                 _write(earlier.path, earlier.before)
@@ -199,9 +207,9 @@ def _make(changes: list[Change]) -> list[Path]:
     return made
 
 
-def _write(path: Path, raw: bytes | None) -> list[Path]:
+def _write(path: Path, raw: bytes | None, *, private: bool = False) -> list[Path]:
     if raw is not None:
-        return files.write(path, raw)
+        return files.write(path, raw, private=private)
     files.remove(path)
     return []
 

@@ -41,14 +41,15 @@ def read(path: Path) -> Content:
         raise CannotEdit("this is not UTF-8 text", raw.count(b"\n", 0, error.start) + 1) from error
 
 
-def write(path: Path, raw: bytes) -> list[Path]:
+def write(path: Path, raw: bytes, *, private: bool = False) -> list[Path]:
     """Write a file atomically and return the folders that were created for it. A link stays a link.
 
-    A new file is readable by its owner alone, regardless of the umask: clients' settings hold keys sooner or later.
+    A new file is readable by its owner alone, regardless of the umask: clients' settings hold keys sooner or later. A
+    `private` one is made so if it exists.
     """
     path = Path(os.path.realpath(path))
     made = make_folders(path.parent)
-    mode = path.stat().st_mode & 0o7777 if path.exists() else _PRIVATE_FILE
+    mode = path.stat().st_mode & 0o7777 if path.exists() and not private else _PRIVATE_FILE
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from router.connect import files
 from router.connect.change import CannotConnect, plan_connection
 from router.connect.formats import CannotEdit
+from router.connect.key import key_facts
 from router.connect.recipe import Facts, Recipe
 from router.connect.store import Store
 
@@ -31,7 +32,10 @@ class Pointing(StrEnum):
 
 
 def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> Pointing:
-    """Where a client points. `HERE` is as `tandem connect` would write it today."""
+    """Where a client points. `HERE` is as `tandem connect` would write it today, with the key that it was given."""
+    variable = store.load(recipe.client).key_env
+    if variable:
+        facts = {**facts, **key_facts(variable, os.environ.get(variable, ""))}
     try:
         if not any(change.is_needed for change in plan_connection(recipe, facts, store, shell)):
             return Pointing.HERE
@@ -46,9 +50,12 @@ def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> P
 
 def address_pattern(url: str) -> re.Pattern[str]:
     """An address in all its spellings: this machine has three names."""
-    host, _, port = urlsplit(url).netloc.rpartition(":")
+    parts = urlsplit(url)
+    host, colon, port = parts.netloc.rpartition(":")
+    if not colon or "]" in port:  # the scheme's own port
+        host, port = parts.netloc, ""
     names = "|".join(map(re.escape, _LOOPBACK if host in _LOOPBACK else (host,)))
-    return re.compile(rf"//(?:{names}):{port}(?!\d)")
+    return re.compile(rf"//(?:{names}){f':{port}' if port else ''}{re.escape(parts.path)}(?![\w.:-])")
 
 
 def _tellings(recipe: Recipe, shell: str) -> Iterator[str]:

@@ -40,6 +40,11 @@ class RecipeFile:
     needs: str = ""
     """The fact without which the file is left out."""
 
+    @property
+    def holds_key(self) -> bool:
+        """Whether the key itself is written into it, since the client can refer to no variable."""
+        return any("{{key_value}}" in text for text in self.piece.values())
+
     def is_wanted(self, facts: Facts) -> bool:
         """Whether there is something to write into it."""
         return not self.needs or bool(facts.get(self.needs))
@@ -81,6 +86,11 @@ class Recipe:
     def is_installed(self) -> bool:
         """Whether its command is on the path."""
         return bool(self.command) and shutil.which(self.command) is not None
+
+    @property
+    def holds_key(self) -> bool:
+        """Whether one of its files holds the key itself."""
+        return any(file.holds_key for file in self.files)
 
     def files_here(self, shell: str) -> tuple[RecipeFile, ...]:
         """The files that count for a person with this shell."""

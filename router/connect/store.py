@@ -36,6 +36,8 @@ class Record:
 
     entries: dict[str, Entry] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
+    key_env: str = ""
+    """The variable with the person's key; empty where the router asks for none."""
 
 
 class Store:
@@ -48,7 +50,8 @@ class Store:
         """A client's record; empty if it is missing or unreadable."""
         try:
             told = json.loads((self._folder / client / "record.json").read_bytes())
-            return Record({path: Entry(**entry) for path, entry in told["files"].items()}, list(told["folders"]))
+            entries = {path: Entry(**entry) for path, entry in told["files"].items()}
+            return Record(entries, list(told["folders"]), str(told.get("key_env", "")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return Record()
 
@@ -76,7 +79,7 @@ class Store:
             path: {"format": entry.format, "existed": entry.existed, "memo": entry.memo, "backup": entry.backup}
             for path, entry in record.entries.items()
         }
-        told = {"files": entries, "folders": record.folders}
+        told = {"files": entries, "folders": record.folders, **({"key_env": record.key_env} if record.key_env else {})}
         files.write(self._folder / client / "record.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
 
     def forget(self, client: str, kept: list[str]) -> None:

@@ -7,19 +7,17 @@ import shlex
 import shutil
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Mapping, Sequence
-from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from router.cli import Ended
-from router.cli.common import say
 from router.cli.routers import url_of
+from router.cli.setup.reach import ClientKey, ask_router
 from router.config.folders import state_folder
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
-from router.connect import KEY
+from router.connect.key import key_facts
 from router.connect.recipe import Facts
 from router.connect.store import Store
 from router.contract.request import JsonObject
@@ -30,7 +28,6 @@ from router.sense.models import ModelNames
 from router.sessions.clients.client import ListedModel
 from router.sessions.clients.codex import STORED_MODELS, choose_entries, write_models
 
-_ASK_SECONDS = 2.0
 _CODEX_SECONDS = 10.0
 # What ships with the program comes first: without the flag, a catalogue of ours that is configured already is printed.
 _WAYS = (("debug", "models", "--bundled"), ("debug", "models"))
@@ -41,15 +38,23 @@ _WITHOUT_TEMPERATURE = re.compile(r"(?:^|/)(?:gpt-[5-9]|o\d)")
 """Models that refuse a temperature: aider sends them none either."""
 
 
-def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject] = ()) -> Facts:
-    """What a client must know about the router. Raises `Ended` where its address is not known.
+def read_facts(
+    loaded: LoadedConfig,
+    url: str | None,
+    codex: Sequence[JsonObject] = (),
+    key: ClientKey | None = None,
+    *,
+    asks: bool = True,
+) -> Facts:
+    """What a client must know about the router. Raises `Ended` where its address is not known, or it refuses the key.
 
     `codex` is what the installed Codex reports about its models; without it, what it reported when last connected is used.
+    A router at another address, or one that needs a key, is asked, unless `asks` is false.
     """
     address = _find_address(loaded, url)
     own = {plan.target.name: plan for plan in loaded.targets}
     catalogue = _own_catalogue(loaded)
-    listed = _ask(address) if url else None
+    listed = ask_router(address, key) if asks and (url or key is not None) else None
     # A router at another address may have another config: the models behind its names are known only if it has ours.
     is_ours = listed is None or set(own) <= set(listed)
     windows = {name: catalogue.window(name) for name in TITLES if catalogue.lists(name)} if listed is None else listed
@@ -59,7 +64,7 @@ def read_facts(loaded: LoadedConfig, url: str | None, codex: Sequence[JsonObject
     return {
         "url": address,
         "base": f"{address}/v1",
-        "key": KEY,
+        **key_facts(*(key or ())),
         "window": str(windows["auto"]),
         "window_fast": str(windows.get("fast", windows["auto"])),
         "window_deep": str(windows.get("deep", windows["auto"])),
@@ -160,19 +165,6 @@ def _own_catalogue(loaded: LoadedConfig) -> Catalogue:
     targets = {plan.target.name: plan.target for plan in loaded.targets}
     names = ModelNames(loaded.config.models, tuple(targets), SHIPPED_MODELS)
     return Catalogue(names, targets, loaded.config.window_of_auto)
-
-
-def _ask(address: str) -> dict[str, int] | None:
-    """The names and windows of a running router, whose config may not be the one here."""
-    try:
-        is_here = urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")  # then a proxy would only be in the way
-        opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))
-        with opener.open(f"{address}/v1/models", timeout=_ASK_SECONDS) as answer:
-            told = {str(model["id"]): int(model["context_window"]) for model in json.load(answer)["data"]}
-            return told if "auto" in told else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, HTTPException):
-        say(f"no router answers at {address}: windows are taken from the config here")
-        return None
 
 
 def own_command() -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 
 import router.cli.connect
 import router.cli.setup.facts
+import router.cli.setup.reach
 from router.cli import main
 from router.cli.routers import is_listening
 from router.connect.recipe import known_clients
@@ -20,6 +21,7 @@ from router.connect.store import Store
 from router.edge.catalogue import StoredEntries
 from router.sessions.clients.codex import STORED_MODELS
 from tests.conftest import SIMULATED
+from tests.tools.caller_keys import ASKS_FOR_KEYS, write_keys
 
 VARIABLES = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "LLM_USER_PATH", "ZDOTDIR", "OPENAI_API_KEY")
 
@@ -172,7 +174,7 @@ def test_what_follows_the_dashes_is_the_clients_wherever_the_options_are(home, c
         monkeypatch.setattr(
             router.cli.connect, "run_client", lambda recipe, facts, arguments: print(recipe.client, *arguments) or 0
         )
-        monkeypatch.setattr(router.cli.setup.facts, "_ASK_SECONDS", 0.05)
+        monkeypatch.setattr(router.cli.setup.reach, "_ASK_SECONDS", 0.05)
 
         assert main(["connect", "--run", *[url if word == "U" else word for word in order], "--", "exec", "--json", "hi"]) == 0
 
@@ -275,3 +277,65 @@ def test_an_undo_without_its_record_says_so_and_takes_out_what_bears_our_address
     assert (f"a copy of the file as it was before: {folder}/claude-code/0-settings.json" in said) == is_cut
     assert main(["connect", "claude-code", "--undo", "--yes"]) == 0
     assert "nothing to undo" in capsys.readouterr().err
+
+
+@pytest.fixture
+def keyed(home, monkeypatch):
+    """A config that asks for keys, and a variable with one."""
+    key = write_keys(home, ada="")["ada"]
+    (home / "config.yaml").write_text(ASKS_FOR_KEYS + SIMULATED)
+    monkeypatch.setenv("MY_KEY", key.text)
+    return key.text
+
+
+def test_a_config_that_asks_for_keys_needs_the_variable(home, keyed, capsys):
+    assert main(["connect", "codex", "--yes"]) == 2
+
+    assert (
+        "asks callers for a key\n  hint: put your key into an environment variable, then --key-env NAME"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_key_is_written_by_reference_listed_as_connected_and_undone(home, keyed, capsys, monkeypatch):
+    assert main(["connect", "codex", "--key-env", "MY_KEY", "--yes"]) == 0
+
+    said = capsys.readouterr().err
+    assert read_codex(home)["model_providers"]["tandem"]["env_key"] == "MY_KEY"
+    assert "It reads the key from MY_KEY, which must be set where it is started." in said
+    main(["connect"])
+    assert "codex        not installed  connected\n" in capsys.readouterr().out
+    assert main(["connect", "codex", "--undo", "--yes"]) == 0
+    assert not (home / ".codex").exists()
+
+
+def test_a_client_that_can_refer_to_no_variable_gets_the_key_which_is_never_shown(home, keyed, capsys):
+    assert main(["connect", "cline", "--key-env", "MY_KEY", "--yes"]) == 0
+    assert main(["connect", "cline", "--key-env", "MY_KEY", "--print"]) == 0
+
+    told = capsys.readouterr()
+    assert keyed in (home / ".cline" / "data" / "secrets.json").read_text()
+    assert keyed not in told.out + told.err
+    assert '"openAiApiKey": "$MY_KEY"' in told.out
+    assert f"the key itself is in {home}/.cline/data/secrets.json, which only you can read" in told.err
+
+
+def test_what_needs_the_key_itself_says_which_variable_to_set(home, keyed, capsys, monkeypatch):
+    monkeypatch.delenv("MY_KEY")
+
+    assert main(["connect", "cline", "--key-env", "MY_KEY", "--yes"]) == 2
+    assert "hint: export MY_KEY=tdm_…, then run this again" in capsys.readouterr().err
+    assert main(["connect", "--run", "codex", "--key-env", "MY_KEY"]) == 2
+    assert "MY_KEY is not set" in capsys.readouterr().err
+    assert main(["connect", "codex", "--key-env", "MY_KEY", "--yes"]) == 0
+    assert "MY_KEY is not set here, so the key was not checked" in capsys.readouterr().err
+
+
+def test_an_address_without_a_port_and_with_a_path_is_connected_and_found_again(home, capsys):
+    url = "https://router.invalid/tandem"
+
+    assert main(["connect", "claude-code", "--url", url, "--yes"]) == 0
+    (home / ".local" / "state" / "tandem" / "connect" / "claude-code" / "record.json").unlink()
+    assert main(["connect", "claude-code", "--url", url, "--undo", "--yes"]) == 0
+
+    assert not (home / ".claude" / "settings.json").exists()

@@ -10,12 +10,13 @@ import pytest
 
 from router.cli import main
 from tests.conftest import SIMULATED
+from tests.tools.caller_keys import ASKS_FOR_KEYS, write_keys
 
 ASK = """
 import json, os, sys, urllib.request
 body = {"model": "auto", "messages": [{"role": "user", "content": "fix the typo"}]}
 request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(body).encode(),
-                                 {"content-type": "application/json"})
+                                 {"content-type": "application/json", "x-api-key": os.environ["OPENAI_API_KEY"]})
 told = json.load(urllib.request.urlopen(request))
 print(json.dumps([told["choices"][0]["message"]["content"], os.environ["ANTHROPIC_BASE_URL"], os.environ["OPENAI_API_KEY"]]))
 sys.exit(7)
@@ -49,6 +50,18 @@ def test_a_command_is_served_on_a_free_port_and_its_status_is_ours(here):
     assert not url.endswith(":4000")
     assert key == "mine"
     assert done.stderr.splitlines()[-1].startswith("tandem: 1 turn, 1 fast")
+
+
+def test_where_callers_need_a_key_the_command_has_the_routers_own(here):
+    write_keys(here, ada="")
+    (here / "config.yaml").write_text(ASKS_FOR_KEYS + SIMULATED)
+
+    done = run_tandem(here, sys.executable, "-c", ASK, OPENAI_API_KEY="mine")
+
+    said, _, key = json.loads(done.stdout)
+    assert "simulated fast tier" in said
+    assert key.startswith("tdm_00000000_")
+    assert key not in done.stderr
 
 
 def test_a_known_client_is_pointed_by_its_own_recipe(here, tmp_path):

@@ -7,12 +7,13 @@ import pytest
 import yaml
 
 from router.connect.change import FORMATS
+from router.connect.key import key_facts
 from router.connect.recipe import expand, fill, installed_clients, known_clients, load_recipe, read_recipe
 
 FACTS = {
     "url": "http://127.0.0.1:4000",
     "base": "http://127.0.0.1:4000/v1",
-    "key": "tandem",
+    **key_facts(),
     "auto": "gpt-5.5",
     "window": "400000",
     "window_fast": "128000",
@@ -82,7 +83,7 @@ def test_a_shells_own_file_counts_and_else_the_common_one():
 
 
 def test_facts_are_filled_in_plain_or_quoted():
-    assert fill("x = {{statusline|json}} # {{key}}", FACTS) == 'x = "a \\"b\\" \\\\c" # tandem'
+    assert fill("x = {{statusline|json}} # {{local_key}}", FACTS) == 'x = "a \\"b\\" \\\\c" # tandem'
 
 
 def test_a_line_with_a_fact_that_may_be_absent_goes_with_it():
