@@ -42,9 +42,10 @@ def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
         problem = f"{service.path} was not written by tandem service, and was not changed"
         raise Ended(1, f"{problem}\n  hint: remove it, or change it by hand")
     found = find_config(config)
-    command = [*own_command(), "serve", "--log", "json", *(["--config", str(found.absolute())] if found is not None else [])]
+    named = ["--config", str(found.absolute())] if found is not None else []
+    command, check = [*own_command(), "serve", "--log", "json", *named], [*own_command(), "check", *named]
     service.path.parent.mkdir(parents=True, exist_ok=True)
-    service.path.write_text(service.write(command, loaded.folder.absolute()), encoding="utf-8")
+    service.path.write_text(service.write(command, check, loaded.folder.absolute()), encoding="utf-8")
     service.path.chmod(0o644)
     say(f"wrote {service.path}")
     for name in _keys_of_the_shell(loaded):
@@ -66,7 +67,7 @@ def _keys_of_the_shell(loaded: LoadedConfig) -> list[str]:
 def _say_status(service: Service, loaded: LoadedConfig) -> int:
     """0 means that the service is installed and a router answers."""
     server = loaded.config.server
-    url = url_of(server.host, server.port)
+    url = url_of(server.host, server.port, is_tls=server.tls is not None)
     answers = is_tandem(url, _ANSWER_SECONDS)
     if not service.path.exists():
         print(f"not installed ({service.path})")

@@ -69,6 +69,7 @@ class Server(uvicorn.Server):
         drain_seconds: float,
         on_ready: Callable[[], None],
         on_stop: Callable[[], None] = lambda: None,
+        on_hangup: Callable[[], None] | None = None,
     ) -> None:
         for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -87,6 +88,8 @@ class Server(uvicorn.Server):
         self._admission, self._outbox = admission, admission.speedups.new_outbox()
         self._drain_seconds = drain_seconds
         self._on_ready, self._on_stop = on_ready, on_stop
+        self._on_hangup = on_hangup
+        """What SIGHUP does; without it, the signal asks for a stop as the others do."""
 
     def _accept(self, **given: Any) -> asyncio.Protocol:
         """A protocol for a new connection: ours, which hands over to uvicorn's own what is not a create call."""
@@ -113,6 +116,8 @@ class Server(uvicorn.Server):
             numbers.append(signal.SIGHUP)
         for number in numbers:
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        if self._on_hangup is not None and signal.SIGHUP in numbers:
+            loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         try:
             yield
         finally:

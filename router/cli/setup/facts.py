@@ -7,13 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from router.cli import Ended
+from router.cli.asking import ask
 from router.cli.common import say
 from router.cli.routers import url_of
 from router.config.folders import state_folder
@@ -78,7 +78,7 @@ def _find_address(loaded: LoadedConfig, url: str | None) -> str:
     server = loaded.config.server
     if url is None and server.port == 0:
         raise Ended(2, "server.port is 0, so the router's port is not known\n  hint: --url http://127.0.0.1:PORT")
-    address = (url or url_of(server.host, server.port)).rstrip("/").removesuffix("/v1")
+    address = (url or url_of(server.host, server.port, is_tls=server.tls is not None)).rstrip("/").removesuffix("/v1")
     try:
         parts = urlsplit(address)
         is_fit = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not _UNFIT.search(address)
@@ -165,9 +165,7 @@ def _own_catalogue(loaded: LoadedConfig) -> Catalogue:
 def _ask(address: str) -> dict[str, int] | None:
     """The names and windows of a running router, whose config may not be the one here."""
     try:
-        is_here = urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1")  # then a proxy would only be in the way
-        opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))
-        with opener.open(f"{address}/v1/models", timeout=_ASK_SECONDS) as answer:
+        with ask(address, "/v1/models", within_seconds=_ASK_SECONDS) as answer:
             told = {str(model["id"]): int(model["context_window"]) for model in json.load(answer)["data"]}
             return told if "auto" in told else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, HTTPException):

@@ -192,12 +192,12 @@ def _find_write_problem(folder: Path) -> str:
         return f"{folder} cannot be written to ({error.strerror})"
 
 
-def look_at_port(host: str, port: int) -> Finding:
+def look_at_port(host: str, port: int, *, needs_keys: bool = False, is_tls: bool = False) -> Finding:
     """Whether the port is free, or this router's already."""
     try:
-        bind(host, port).close()
+        bind(host, port, needs_keys=needs_keys).close()
     except CannotListen as error:
-        if is_tandem(url_of(host, port), _LOCAL_SECONDS):
+        if is_tandem(url_of(host, port, is_tls=is_tls), _LOCAL_SECONDS):
             return Finding("port", GOOD, f"{host}:{port}: a Tandem router is running there")
         first, _, hint = str(error).partition("\n  hint: ")
         return Finding("port", FIX, first, hint.replace("--port", f"{command_name()} serve --port"))

@@ -152,12 +152,14 @@ def test_without_a_ledger_nothing_is_written(here):
 
     assert server.wait(20) == 0
     server.stderr.close()
-    assert [path.name for path in here.iterdir()] == ["config.yaml"]
+    assert [path.name for path in here.rglob("*") if path.is_file()] == ["config.yaml"]
 
 
 def test_a_start_that_fails_closes_its_listener(here, monkeypatch, capsys):
     listeners = []
-    monkeypatch.setattr("router.cli.serve.bind", lambda *address: listeners.append(bind(*address)) or listeners[-1])
+    monkeypatch.setattr(
+        "router.cli.serve.bind", lambda *address, **more: listeners.append(bind(*address, **more)) or listeners[-1]
+    )
     (here / "config.yaml").write_text(SIMULATED)
     (here / "test.db").write_text("not a database" * 100)
 
