@@ -3,6 +3,7 @@
 The words decide. The previous turn matters only if the words point back at it: an approval, a "go on", a complaint.
 """
 
+import os
 from functools import lru_cache
 from importlib.resources import files
 from typing import ClassVar, NamedTuple
@@ -211,9 +212,22 @@ class LearnedPolicy:
         return f"{looks}: {', '.join(reasons)}" if reasons else looks
 
 
-@lru_cache(maxsize=4)
 def find_weights(path: str = "") -> Weights:
     """The weights of a file, or those that come with Tandem. Raises `ValueError` if they cannot be read."""
+    return read_once(path, _written_at(path))
+
+
+def _written_at(path: str) -> int:
+    """When a file was last written; 0 for the weights that come with Tandem, and for a file that is not there."""
+    try:
+        return os.stat(path).st_mtime_ns if path else 0
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=4)
+def read_once(path: str, _: int) -> Weights:
+    """The same, read again only after the file was written again: a reload takes what `tandem train` wrote."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
 
 

@@ -43,6 +43,8 @@ from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES, RightsPolicy
+from router.reload.key_watch import KeyWatch
+from router.reload.reloader import Reloader
 from router.responses.keep import ResponseKeeper
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser, hold_nothing
@@ -91,6 +93,8 @@ class Built:
     ledger_path: Path | None = None
     own_key: str = ""
     """The key that commands of the router's own user send, where callers need one."""
+    reloader: Reloader | None = None
+    """Takes another config while requests are served; None where there is no file to read again."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
 
@@ -103,6 +107,11 @@ class Built:
     def learn(self) -> None:
         """Take from the ledger how fast targets were, how much work each makes of a turn, and how often fast's is redone."""
         self._apply(*self._read_ledger())
+
+    async def watch_keys(self) -> None:
+        """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
+        if self.reloader is not None and self.house.plan.keys is not None:
+            await KeyWatch(self.reloader).watch()
 
     async def keep_learning(self) -> None:
         """The same now and then, with the file read off the loop."""
@@ -144,11 +153,17 @@ class Built:
 
 
 def build_house(
-    loaded: LoadedConfig, *, with_ledger: bool = True, watchers: tuple[Observer, ...] = (), address: str = ""
+    loaded: LoadedConfig,
+    *,
+    with_ledger: bool = True,
+    watchers: tuple[Observer, ...] = (),
+    address: str = "",
+    load: Callable[[], LoadedConfig] | None = None,
 ) -> Built:
     """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed.
 
-    `address` is where the router will listen: another one that is started on the same ledger is told so, and refused.
+    `address` is where the router will listen: another one that is started on the same ledger is told so, and refused. `load`
+    reads the config again, for a reload.
     """
     closing = AsyncExitStack()
     try:
@@ -164,7 +179,8 @@ def build_house(
         raise
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
-    return Built(house, loaded.ledger_path, own.text, closing)
+    reloader = Reloader(house, loaded, load, partial(build_plan, state=state)) if load is not None else None
+    return Built(house, loaded.ledger_path, own.text, reloader, closing)
 
 
 def build_state(
@@ -343,6 +359,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     from router.edge.control.explain import Explanations
     from router.edge.control.health import Health
     from router.edge.control.models import Models
+    from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
 
@@ -353,6 +370,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
         Explanations(house, state.entries),
         Stats(house),
         Responses(state.responses),
+        Reload(built.reloader.answer if built.reloader is not None else None),
     )
 
 

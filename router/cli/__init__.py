@@ -13,6 +13,7 @@ COMMANDS = {
     "demo": "play a coding afternoon on simulated tiers and show which one serves each turn, and why",
     "init": "write a config.yaml for the keys and local servers found here",
     "run": "run a command with its own router, for CI and scripts",
+    "reload": "have a running router take its config again",
     "service": "start the router at login, as a user service",
     "connect": "connect a coding client to the router, permanently or for one run",
     "check": "check the config and print every problem at once",

@@ -60,7 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
         server = _salvage_server(error)
     if arguments.verbose:  # how fast and how exact it could be: nothing that a newcomer must know
         findings += [look_at_python(), look_at_tokenizer()]
-    findings.append(look_at_port(server.host, server.port, is_tls=server.tls is not None))
+    findings.append(
+        look_at_port(
+            server.host,
+            server.port,
+            needs_keys=loaded is not None and loaded.keys is not None,
+            is_tls=server.tls is not None,
+        )
+    )
     if loaded is not None:
         findings += [
             *look_at_certificate(loaded),

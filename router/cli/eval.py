@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import os
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import orjson
 
 from router.cli import Ended
+from router.cli.asking import ask
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_or_end, number_between, print_json, rounded, say
 from router.cli.progress import Progress
@@ -227,12 +227,8 @@ def _ask_all(url: str, items: list[Item]) -> Verdicts:
 def _ask(url: str, item: Item) -> tuple[float, bool]:
     """What a running router makes of an item. If something else answers there, the error names the URL."""
     try:
-        request = urllib.request.Request(  # noqa: S310  the scheme was checked
-            f"{url.rstrip('/')}/tandem/explain?dialect={DEFAULT_DIALECT}",
-            arrival_of(item).raw,
-            {"content-type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310  the same request
+        path = f"/tandem/explain?dialect={DEFAULT_DIALECT}"
+        with ask(url, path, arrival_of(item).raw, within_seconds=_TIMEOUT_SECONDS) as answer:
             told = orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
         if error.code in _REFUSALS:

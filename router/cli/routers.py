@@ -1,15 +1,17 @@
-"""Where routers are, whether they run, and where their ledgers are: a small file for each ledger in the user's state folder.
+"""Where routers are, whether they run, and where their ledgers are: a small file for each in the user's state folder.
 
-`tandem serve` writes it, so that `tandem log` and its like find the ledger from any folder. Nothing heavy is imported: a status
-line asks all the time.
+`tandem serve` writes it, so that `tandem log` and its like find the ledger from any folder, and `tandem reload` the router.
+Where callers need a key, the file holds one that this router made for commands of its own user. It is useless once the router
+ends.
+Nothing heavy is imported: a status line asks all the time.
 """
 
+import base64
 import contextlib
 import hashlib
 import json
 import os
 import socket
-import time
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -19,42 +21,67 @@ from router.config.folders import NoHome, state_folder
 _FOLDER = "routers"
 _MAX_RECORDS = 20
 _LISTEN_SECONDS = 0.2
+_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  nothing is bound here
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 class Router(NamedTuple):
     """A router that runs, or ran: the newest start for its ledger."""
 
     url: str
-    ledger: Path
+    ledger: Path | None
+    """None for one that keeps no record."""
     started_at: float
+    config: Path | None = None
+    """Its config file; None for the built-in default."""
+    key: str = ""
+    """The key of its own user's commands, where callers need one."""
+    certificate: str = ""
+    """The digest of its certificate, where it serves HTTPS."""
 
     def is_running(self) -> bool:
         """Whether somebody listens at its address."""
         return is_listening(self.url, _LISTEN_SECONDS)
 
+    def __repr__(self) -> str:
+        return f"Router({self.url!r})"
 
-def note_router(url: str, ledger: Path) -> None:
+
+def note_router(router: Router) -> None:
     """Remember a router that has started. One that cannot be remembered serves all the same."""
     with contextlib.suppress(NoHome, OSError):
         folder = state_folder() / _FOLDER
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = hashlib.blake2b(os.fsencode(ledger), digest_size=8).hexdigest()
-        part = folder / f".{name}.{os.getpid()}"
-        content = json.dumps({"url": url, "ledger": str(ledger), "started_at": time.time()})
-        with open(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-            file.write(content)
-        part.replace(folder / f"{name}.json")
+        _write(router, folder)
         _forget_old(folder)
+
+
+def leave_router(router: Router) -> None:
+    """Note that a router has ended: its key is forgotten, and all of it if there is no ledger to look back at.
+
+    Not if another was started on the same ledger, or at the same address, since.
+    """
+    with contextlib.suppress(NoHome, OSError):
+        folder = state_folder() / _FOLDER
+        known = _read(_file_of(router, folder))
+        if known is None or known.started_at != router.started_at:
+            return
+        if router.ledger is None:
+            _file_of(router, folder).unlink(missing_ok=True)
+        else:
+            _write(known._replace(key=""), folder)
 
 
 def known_routers() -> list[Router]:
     """Routers whose ledgers are still there, the newest start first."""
+    return [router for router in all_routers() if router.ledger is not None and router.ledger.is_file()]
+
+
+def all_routers() -> list[Router]:
+    """Every router that is remembered, the newest start first."""
     found = []
     with contextlib.suppress(NoHome, OSError):
-        for file in (state_folder() / _FOLDER).glob("*.json"):
-            router = _read(file)
-            if router is not None and router.ledger.is_file():
-                found.append(router)
+        found = [router for file in (state_folder() / _FOLDER).glob("*.json") if (router := _read(file)) is not None]
     return sorted(found, key=lambda router: router.started_at, reverse=True)
 
 
@@ -66,26 +93,70 @@ def find_router(url: str | None = None) -> Router | None:
     return next((router for router in routers if router.is_running()), routers[0] if routers else None)
 
 
+def find_at(url: str) -> Router | None:
+    """The router that was started last at an address, with a ledger or without."""
+    wanted = _normal(url)
+    return next((router for router in all_routers() if _normal(router.url) == wanted), None)
+
+
+def _normal(url: str) -> str:
+    """An address as two people may write it differently."""
+    return url.rstrip("/").removesuffix("/v1").replace("//localhost:", "//127.0.0.1:", 1)
+
+
+def _file_of(router: Router, folder: Path) -> Path:
+    subject = os.fsencode(router.ledger) if router.ledger is not None else router.url.encode()
+    return folder / f"{hashlib.blake2b(subject, digest_size=8).hexdigest()}.json"
+
+
+def _write(router: Router, folder: Path) -> None:
+    """For its owner's eyes alone, and whole or not at all."""
+    file = _file_of(router, folder)
+    part = folder / f".{file.stem}.{os.getpid()}"
+    paths = {"ledger": router.ledger, "config": router.config}
+    content = router._asdict() | {name: str(path) if path is not None else None for name, path in paths.items()}
+    with open(os.open(part, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w", encoding="utf-8") as opened:
+        json.dump(content, opened)
+    part.replace(file)
+
+
 def _read(file: Path) -> Router | None:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        return Router(str(content["url"]), Path(content["ledger"]), float(content["started_at"]))
-    except (OSError, ValueError, TypeError, KeyError):
+        url, key, certificate = (str(content.get(name, "")) for name in ("url", "key", "certificate"))
+        ledger, config = (Path(content[name]) if content.get(name) else None for name in ("ledger", "config"))
+        return Router(url, ledger, float(content["started_at"]), config, key, certificate)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
 def _forget_old(folder: Path) -> None:
-    """Keep the newest records, and none of a ledger that is gone."""
+    """Keep the newest records, and none of a ledger that is gone or of a router without one that has ended."""
     records = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
     for number, file in enumerate(records):
         router = _read(file)
-        if number >= _MAX_RECORDS or router is None or not router.ledger.exists():
+        if number >= _MAX_RECORDS or router is None or not _is_worth_keeping(router):
             file.unlink(missing_ok=True)
 
 
+def _is_worth_keeping(router: Router) -> bool:
+    return router.ledger.exists() if router.ledger is not None else router.is_running()
+
+
 def url_of(host: str, port: int, *, is_tls: bool = False) -> str:
-    """The address of a router that listens there."""
+    """The address of a router that listens there, from this machine."""
+    host = _ANYWHERE.get(host, host)
     return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def digest_certificate(path: Path) -> str:
+    """The digest of a PEM file's first certificate, by which commands know the router; empty if there is none."""
+    try:
+        _, _, rest = path.read_text(encoding="ascii", errors="replace").partition(_BEGIN)
+        text, end, _ = rest.partition(_END)
+        return hashlib.sha256(base64.b64decode("".join(text.split()), validate=True)).hexdigest() if end else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def is_listening(url: str, within_seconds: float = 2.0) -> bool:
@@ -105,7 +176,7 @@ def is_tandem(url: str, within_seconds: float = 2.0) -> bool:
     import urllib.error
     import urllib.request  # it takes longer than all the rest
 
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:

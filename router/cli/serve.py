@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from router.cli import Ended, installed_version
 from router.cli.common import (
@@ -25,10 +25,11 @@ from router.cli.common import (
     say,
     whole_number_between,
 )
-from router.cli.routers import is_tandem, note_router, url_of
+from router.cli.hangup import Hangup, stop_with_terminal
+from router.cli.routers import Router, digest_certificate, is_tandem, leave_router, note_router, url_of
 from router.config.budgets import check_recorded
 from router.config.certificate import CertificateUnusable, read_certificate
-from router.config.load import ConfigError, LoadedConfig
+from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.targets import TargetPlan
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation
@@ -45,7 +46,7 @@ from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
-from router.wiring import Built, build_edge, build_house
+from router.wiring import Built, build_edge, build_house, known_names
 
 if TYPE_CHECKING:
     import socket
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 _COLLECT_AFTER = 2_000
 _OWN_HANDLES = 200
 _ASK_SECONDS = 5.0
-_LOOK_SECONDS = 2.0
 QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
 LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
@@ -83,6 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop."""
     began = time.perf_counter()
     loaded = load_or_end(arguments.config)
+    path = find_config(arguments.config)
+    reading = Reading(path.absolute() if path is not None else None, arguments.config)
     has_screen = arguments.log is None and sys.stderr.isatty()
     as_json = arguments.log == "json" or (arguments.log is None and not has_screen)
     screen = _open_screen(arguments) if has_screen else None
@@ -92,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     host, port = arguments.host or server.host, server.port if arguments.port is None else arguments.port
     try:
         with bind(host, port, needs_keys=loaded.keys is not None) as listener:
-            return _serve(loaded, listener, began, screen, as_json=as_json, with_ledger=arguments.ledger == "on")
+            return _serve(loaded, reading, listener, began, screen, as_json=as_json, with_ledger=arguments.ledger == "on")
     except CannotListen as error:
         raise Ended(2, _say_taken(str(error), url_of(host, port, is_tls=server.tls is not None))) from error
     except CertificateUnusable as error:  # a file that has changed since it was checked
@@ -137,8 +139,20 @@ def _open_screen(arguments: argparse.Namespace) -> "Screen":
     )
 
 
+class Reading(NamedTuple):
+    """Where the config was found, so that a reload reads the same file."""
+
+    path: Path | None
+    named: str | None
+
+    def load(self) -> LoadedConfig:
+        """Read it again. A file that was deleted is a fault; without one, there may be one by now."""
+        return load_config(self.path if self.path is not None else find_config(self.named), known_names())
+
+
 def _serve(
     loaded: LoadedConfig,
+    reading: Reading,
     listener: "socket.socket",
     began: float,
     screen: "Screen | None",
@@ -150,27 +164,40 @@ def _serve(
     url = url_of(*listener.getsockname()[:2], is_tls=tls is not None)
 
     async def main() -> None:
-        built, warnings, has_ledger = _build(loaded, screen, url, with_ledger=with_ledger)
+        built, warnings, has_ledger = _build(loaded, reading, screen, url, with_ledger=with_ledger)
+        record = _record(built, loaded, reading, url, has_ledger=has_ledger)
         server: Server
 
+        def stop() -> None:
+            if not server.should_exit:  # a terminal is closed once, however often that is noticed
+                server.handle_exit(signal.SIGHUP, None)
+
+        def take(taken: LoadedConfig) -> None:
+            allow_handles(taken.config.limits.max_in_flight, taken.config.limits.max_sockets)
+            if tls is not None:
+                tls.reload(taken.tls_paths)
+            note_router(record._replace(certificate=_certificate_of(taken)))
+
         def announce() -> None:
+            note_router(record)  # before the word that it is ready: whoever waits for that may ask at once
             took_ms = (time.perf_counter() - began) * 1000
             events.server_started(
                 url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
             )
             built.warm()
-            if has_ledger and loaded.ledger_path is not None:
-                note_router(url, loaded.ledger_path.absolute())
             if has_ledger:
                 spawn(built.keep_learning(), name="learn")
+            spawn(built.watch_keys(), name="watch keys")
             for warning in (*warnings, *_warn_of_expiry(loaded)):
                 events.config_warned(warning=warning)
             if screen is not None:
                 _start_screen(screen, loaded, url, with_ledger=has_ledger)
-                _stop_with_terminal(server)
+                stop_with_terminal(stop)
             elif not as_json:
                 say(_welcome(loaded, url))
 
+        if built.reloader is not None:
+            built.reloader.applies.append(take)
         admission, app = build_edge(built, lambda: not server.should_exit)
         server = Server(
             admission,
@@ -178,6 +205,7 @@ def _serve(
             drain_seconds=loaded.config.limits.drain_seconds,
             on_ready=announce,
             on_stop=lambda: _say_stopping(loaded, admission, screen, as_json=as_json),
+            on_hangup=Hangup(built.reloader, stop).hear,
             stop_listening_after_seconds=loaded.config.server.stop_listening_after_seconds,
             tls=tls,
         )
@@ -193,6 +221,7 @@ def _serve(
         except asyncio.CancelledError:
             pass
         finally:
+            leave_router(record)
             await built.close()
             events.server_stopped()
             if screen is not None:
@@ -202,18 +231,30 @@ def _serve(
     return 0
 
 
+def _record(built: Built, loaded: LoadedConfig, reading: Reading, url: str, *, has_ledger: bool) -> Router:
+    """What other commands need to know of this router."""
+    ledger = loaded.ledger_path.absolute() if has_ledger and loaded.ledger_path is not None else None
+    key = built.own_key if loaded.keys is not None else ""
+    return Router(url, ledger, time.time(), reading.path, key, _certificate_of(loaded))
+
+
+def _certificate_of(loaded: LoadedConfig) -> str:
+    return digest_certificate(loaded.tls_paths.cert) if loaded.tls_paths is not None else ""
+
+
 def _build(
-    loaded: LoadedConfig, screen: "Screen | None", url: str, *, with_ledger: bool
+    loaded: LoadedConfig, reading: Reading, screen: "Screen | None", url: str, *, with_ledger: bool
 ) -> tuple[Built, tuple[str, ...], bool]:
     """The house, what to warn about, and whether there is a ledger: not if its folder cannot be written to."""
     watchers = (screen,) if screen else ()
     try:
-        built = build_house(loaded, with_ledger=with_ledger, watchers=watchers, address=url)
+        built = build_house(loaded, with_ledger=with_ledger, watchers=watchers, address=url, load=reading.load)
         return built, loaded.warnings, with_ledger
     except StoreUnwritable as error:
         _check_recorded(loaded, with_ledger=False)
         warning = f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
-        return build_house(loaded, with_ledger=False, watchers=watchers), (*loaded.warnings, warning), False
+        built = build_house(loaded, with_ledger=False, watchers=watchers, load=reading.load)
+        return built, (*loaded.warnings, warning), False
 
 
 def _warn_of_expiry(loaded: LoadedConfig) -> list[str]:
@@ -229,24 +270,6 @@ def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledg
     screen.open(loop, _facts(loaded, url, with_ledger=with_ledger))
     loop.add_signal_handler(signal.SIGWINCH, screen.wake)
     loop.add_signal_handler(signal.SIGCONT, screen.start_over)  # after Ctrl-Z the shell has written below our lines
-
-
-def _stop_with_terminal(server: Server) -> None:
-    """Stop when the terminal is closed, even if no signal says so.
-
-    The signal goes to the terminal's first process. If that is `make`, it waits for us to end, and we would serve for ever
-    without a screen. Under `nohup`, that is what is wanted.
-    """
-    loop = asyncio.get_running_loop()
-
-    def look() -> None:
-        if sys.stderr.isatty():
-            loop.call_later(_LOOK_SECONDS, look)
-        else:
-            server.handle_exit(signal.SIGHUP, None)
-
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        loop.call_later(_LOOK_SECONDS, look)
 
 
 def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":

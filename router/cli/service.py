@@ -42,9 +42,10 @@ def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
         problem = f"{service.path} was not written by tandem service, and was not changed"
         raise Ended(1, f"{problem}\n  hint: remove it, or change it by hand")
     found = find_config(config)
-    command = [*own_command(), "serve", "--log", "json", *(["--config", str(found.absolute())] if found is not None else [])]
+    named = ["--config", str(found.absolute())] if found is not None else []
+    command, check = [*own_command(), "serve", "--log", "json", *named], [*own_command(), "check", *named]
     service.path.parent.mkdir(parents=True, exist_ok=True)
-    service.path.write_text(service.write(command, loaded.folder.absolute()), encoding="utf-8")
+    service.path.write_text(service.write(command, check, loaded.folder.absolute()), encoding="utf-8")
     service.path.chmod(0o644)
     say(f"wrote {service.path}")
     for name in _keys_of_the_shell(loaded):

@@ -48,9 +48,8 @@ def _look_up(config: str | None, ledger: str | None) -> tuple[str, str | None]:
     except ConfigError:
         return "", ledger
     server = loaded.config.server
-    return url_of(server.host, server.port, is_tls=server.tls is not None), ledger or (
-        str(loaded.ledger_path) if loaded.ledger_path else None
-    )
+    url = url_of(server.host, server.port, is_tls=server.tls is not None)
+    return url, ledger or (str(loaded.ledger_path) if loaded.ledger_path else None)
 
 
 def _session_of(text: str) -> str:

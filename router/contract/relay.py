@@ -1,8 +1,8 @@
 """How an answer travels: an adapter pushes its head and then its bytes into a sink; pause and resume come back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -83,6 +83,14 @@ class UpstreamRequest(Struct, frozen=True):
         return f"UpstreamRequest({self.target!r})"
 
 
+class Used(NamedTuple):
+    """A target of the current plan that is called at an address of ours to dial."""
+
+    target: str
+    base_url: str
+    tls: Tls | None
+
+
 class PreparedRequest(Protocol):
     """What is the same for many requests, ready to be sent: the address is looked up, and the head is written."""
 
@@ -107,6 +115,10 @@ class Upstream(Protocol):
 
     def connect_ahead(self, request: UpstreamRequest) -> None:
         """Open a connection in the background for requests like this one, unless one is idle. Nobody hears of a failure."""
+        ...
+
+    def keep_only(self, used: Iterable[Used]) -> None:
+        """Close idle connections to all other addresses, and those at work there once their calls end."""
         ...
 
     async def close(self) -> None:

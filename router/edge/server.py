@@ -76,11 +76,11 @@ class Server(uvicorn.Server):
         drain_seconds: float,
         on_ready: Callable[[], None],
         on_stop: Callable[[], None] = lambda: None,
-        on_hangup: Callable[[], bool] = lambda: False,
+        on_hangup: Callable[[], None] | None = None,
         stop_listening_after_seconds: float = 0.0,
         tls: TlsFiles | None = None,
     ) -> None:
-        """`on_hangup` is asked at a SIGHUP whether it has dealt with it. If not, the server stops."""
+        """`on_hangup` is what a SIGHUP does. Without it, the signal asks for a stop as the others do."""
         for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         super().__init__(
@@ -178,14 +178,14 @@ class Server(uvicorn.Server):
             numbers.append(signal.SIGHUP)
         for number in numbers:
             loop.add_signal_handler(number, self.handle_exit, number, None)
+        if self._on_hangup is not None and signal.SIGHUP in numbers:
+            loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         try:
             yield
         finally:
             _ignore(loop, numbers)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if sig == signal.SIGHUP and self._on_hangup():
-            return
         self.force_exit = self.should_exit
         if not self.should_exit:
             self._on_stop()

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Coroutine, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
+Result = TypeVar("Result")
 _running: set[asyncio.Task[Any]] = set()
 
 
-def spawn(work: Coroutine[Any, Any, None], *, name: str, loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Task[None]:
+def spawn(
+    work: Coroutine[Any, Any, Result], *, name: str, loop: asyncio.AbstractEventLoop | None = None
+) -> asyncio.Task[Result]:
     """Start a task and hold it until it ends. Give the running loop if it is known: to ask for it costs a system call."""
     task = (loop or asyncio.get_running_loop()).create_task(work, name=name)
     _running.add(task)

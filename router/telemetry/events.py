@@ -1,7 +1,7 @@
 """One function for each fact that is logged. Names are `noun.verb_in_past`; no text of a prompt or answer, ever."""
 
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -135,6 +135,56 @@ def server_stopped() -> None:
 def config_warned(*, warning: str) -> None:
     """Something in the config needs attention."""
     _log.warning("config.warned", warning=warning)
+
+
+def config_reloaded(*, changed: Sequence[str], needs_restart: Sequence[str], before: str, fingerprint: str) -> None:
+    """The config was read again and is in use. `changed` says what is different, `needs_restart` what waits for a restart."""
+    if not _is_plain:
+        _log.info(
+            "config.reloaded",
+            changed=list(changed),
+            needs_restart=list(needs_restart),
+            before=before,
+            fingerprint=fingerprint,
+        )
+        return
+    waits = [f"needs a restart: {setting}" for setting in needs_restart]
+    _log.info("config.reloaded", line=_joined("config reloaded", [*(changed or ["nothing changed"]), *waits]))
+
+
+def config_kept(*, source: str, faults: Sequence[str]) -> None:
+    """The config was to be read again and has faults, so nothing was changed. The one before stays in use."""
+    if not _is_plain:
+        _log.error("config.kept", config=source, faults=list(faults))
+    else:
+        _log.error("config.kept", line=_joined(f"error: {source} was not taken, and the config before it stays in use", faults))
+
+
+def keys_reloaded(*, changed: Sequence[str], callers: int, keys: int) -> None:
+    """The key file was changed and is in use. `changed` says what is different; `callers` and `keys` count what it holds."""
+    if not _is_plain:
+        _log.info("keys.reloaded", changed=list(changed), callers=callers, keys=keys)
+    else:
+        _log.info("keys.reloaded", line=_joined("keys reloaded", changed))
+
+
+def keys_kept(*, faults: Sequence[str]) -> None:
+    """The key file was changed and cannot be used. The keys before it stay in use: none was added, and none revoked."""
+    if not _is_plain:
+        _log.error("keys.kept", faults=list(faults))
+    else:
+        _log.error("keys.kept", line=_joined("error: the key file was not taken, and no key was added or revoked", faults))
+
+
+def keys_lost(*, after_seconds: float) -> None:
+    """The key file has been missing for `after_seconds`, so no key of a caller works until it is back."""
+    _log.error("keys.lost", after_seconds=round(after_seconds))
+
+
+def _joined(first: str, parts: Sequence[str]) -> str:
+    """One line for a person."""
+    lines = [" ".join(part.split()) for part in parts]
+    return f"{first}: {'; '.join(lines)}" if lines else first
 
 
 def request_settled(line: Line) -> None:

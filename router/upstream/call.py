@@ -83,6 +83,27 @@ class Origin:
             self._idle.pop().drop()
 
 
+class RetiredOrigin(Origin):
+    """An address that no target has any more. Calls under way end as they began, and leave no connection.
+
+    It is a class of its own, so that no request asks an origin whether it is still in use.
+    """
+
+    __slots__ = ()
+
+    def give_back(self, connection: Connection) -> None:
+        connection.drop()
+
+    def connect_ahead(self, within_seconds: float, target: str) -> None:
+        return
+
+
+def retire(origin: Origin) -> None:
+    """Close the idle connections of an origin, and from now on each of the others when its call is over."""
+    origin.close()
+    origin.__class__ = RetiredOrigin
+
+
 class PreparedCall:
     """What all calls of one kind share: where their connections come from, how long they may take, and their head.
 

@@ -1,9 +1,11 @@
 """The `Upstream` of the router: warm connections by address, and calls over them."""
 
-from router.contract.relay import PreparedRequest, Sink, Tls, UpstreamCall, UpstreamRequest
+from collections.abc import Iterable
+
+from router.contract.relay import PreparedRequest, Sink, Tls, UpstreamCall, UpstreamRequest, Used
 from router.loop.speedups import Speedups
 from router.upstream.address import Address, pool_key, read_address
-from router.upstream.call import Origin, PreparedCall, write_fields
+from router.upstream.call import Origin, PreparedCall, retire, write_fields
 from router.upstream.dial import Dialer
 from router.upstream.websocket.call import PreparedSocketCall
 from router.upstream.websocket.pool import SocketPool
@@ -43,6 +45,14 @@ class Pool:
         if origin is None:
             origin = self._origins[key] = Origin(address, tls, self._dialer, self._speedups.new_outbox())
         return origin
+
+    def keep_only(self, used: Iterable[Used]) -> None:
+        """Close idle connections to all other addresses, and those at work there once their calls end."""
+        ends = list(used)
+        kept = {pool_key(read_address(end.base_url), end.tls) for end in ends}
+        for key in self._origins.keys() - kept:
+            retire(self._origins.pop(key))
+        self._sockets.keep_only((end.target, end.base_url.rstrip("/")) for end in ends)
 
     async def close(self) -> None:
         """Drop every idle connection; those at work end with their calls."""

@@ -10,7 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from policies.learned import LearnedConfig, LearnedPolicy, find_weights
+from policies.learned import LearnedConfig, LearnedPolicy, find_weights, read_once
 from tests.tools.values import ask, make_signals
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ def _start_seconds() -> float:
 
 
 def _weights_seconds() -> float:
-    find_weights.cache_clear()
+    read_once.cache_clear()
     began = time.perf_counter()
     find_weights()
     return time.perf_counter() - began

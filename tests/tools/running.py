@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from router.config.load import LoadedConfig, check_config
+from router.config.load import LoadedConfig, check_config, load_config
 from router.edge.admission import Admission
 from router.edge.server import bind
 from router.edge.tls import TlsFiles
 from router.house import House
-from router.wiring import build_edge, build_house, known_names
+from router.wiring import Built, build_edge, build_house, known_names
 from tests.tools.later import later
 from tests.tools.prompt_server import PromptServer
 
@@ -27,6 +27,7 @@ class Running:
     house: House
     loaded: LoadedConfig
     admission: Admission
+    built: Built
 
     async def entries(self, count: int = 1) -> list[dict]:
         """The ledger's rows, once there are so many."""
@@ -47,7 +48,8 @@ def read_entries(path: Path) -> list[dict]:
 @contextlib.asynccontextmanager
 async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Running]:
     loaded = check_config(config, "test", folder, known_names())
-    built = build_house(loaded, **more)
+    file = folder / "config.yaml"  # what a reload reads, once a test has written it
+    built = build_house(loaded, load=lambda: load_config(file, known_names()), **more)
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server: PromptServer
@@ -59,7 +61,8 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
     await asyncio.wait_for(ready.wait(), 30)
     port = listener.getsockname()[1]
     try:
-        yield Running(f"{'http' if tls is None else 'https'}://127.0.0.1:{port}", port, built.house, loaded, admission)
+        url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
+        yield Running(url, port, built.house, loaded, admission, built)
     finally:
         server.stop()
         await asyncio.wait_for(serving, 30)

@@ -74,6 +74,10 @@ class Upstream:
         self._tasks: set[asyncio.Task] = set()
 
     @property
+    def open_connections(self) -> int:
+        return len(self._tasks)
+
+    @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 

@@ -50,7 +50,7 @@ def find_ledger(arguments: argparse.Namespace) -> Path:
         router = find_router()
         if router is not None and has_file and not router.is_running():
             router = None
-    if router is not None:
+    if router is not None and router.ledger is not None:
         if router.ledger != path:
             say(f"reading {router.ledger}, of the router at {router.url}")
         return router.ledger

@@ -218,10 +218,10 @@ def look_at_certificate(loaded: LoadedConfig) -> list[Finding]:
     return [Finding("tls", state, text, "renew it; a reload of the router reads both files again")]
 
 
-def look_at_port(host: str, port: int, *, is_tls: bool = False) -> Finding:
+def look_at_port(host: str, port: int, *, needs_keys: bool = False, is_tls: bool = False) -> Finding:
     """Whether the port is free, or this router's already."""
     try:
-        bind(host, port).close()
+        bind(host, port, needs_keys=needs_keys).close()
     except CannotListen as error:
         if is_tandem(url_of(host, port, is_tls=is_tls), _LOCAL_SECONDS):
             return Finding("port", GOOD, f"{host}:{port}: a Tandem router is running there")

@@ -17,6 +17,9 @@ After=network.target
 
 [Service]
 ExecStart={command}
+# A config with faults fails here, and changes nothing.
+ExecReload={check}
+ExecReload=/bin/kill -HUP $MAINPID
 WorkingDirectory={folder}
 EnvironmentFile=-%h/.config/tandem/keys.env
 Restart=on-failure
@@ -72,7 +75,8 @@ class Service:
         except (OSError, UnicodeDecodeError):
             return False
 
-    def write(self, command: list[str], folder: Path) -> str:
+    def write(self, command: list[str], check: list[str], folder: Path) -> str:
+        """The file of the service. `check` says whether the config can be used, before a reload."""
         if self.is_launchd:
             log = self.home / "Library" / "Logs" / "tandem.log"
             arguments = "\n".join(f"    <string>{escape(word)}</string>" for word in command)
@@ -80,8 +84,10 @@ class Service:
                 mark=_MARK, label=_LABEL, arguments=arguments, folder=escape(str(folder)), log=escape(str(log))
             )
         # systemd expands % and $ in a command; quotes are a shell's.
-        words = " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in command)
-        return _UNIT.format(mark=_MARK, command=words, folder=str(folder).replace("%", "%%"))
+        words, check_words = (
+            " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in line) for line in (command, check)
+        )
+        return _UNIT.format(mark=_MARK, command=words, check=check_words, folder=str(folder).replace("%", "%%"))
 
 
 def find_manager(platform: str, home: Path) -> Service | None:

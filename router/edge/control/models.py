@@ -6,7 +6,7 @@ from router.dialects.messages.request import VERSION
 from router.edge.catalogue import Catalogue, OwnLists
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
-from router.plan import Plan
+from router.sense.models import ModelNames
 
 _DEFAULT_ENTRIES, _MAX_ENTRIES = 20, 1_000
 
@@ -38,14 +38,15 @@ class CurrentCatalogue:
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._plan: Plan | None = None
+        self._models: ModelNames | None = None
+        """Those of the plan that was listed: each plan has its own, and the plan itself must not be held."""
         self._windows: Mapping[str, int] = {}
         self._catalogue: Catalogue
 
     def __call__(self) -> Catalogue:
         plan, live = self._house.plan, self._house.state.live
-        if plan is not self._plan or live.windows is not self._windows:
+        if plan.models is not self._models or live.windows is not self._windows:
             targets = {name: live.known(target) for name, target in plan.targets.items()}
-            self._plan, self._windows = plan, live.windows
+            self._models, self._windows = plan.models, live.windows
             self._catalogue = Catalogue(plan.models, targets, plan.window_of_auto)
         return self._catalogue

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 
 from router.contract.caller import SessionKey
@@ -47,6 +48,8 @@ class SocketPool:
         self._lost: Counter[tuple[str, str]] = Counter()
         self._too_large: dict[tuple[str, str], int] = {}
         self._is_looking = False
+        self._used: frozenset[tuple[str, str]] | None = None
+        """The targets of the current plan and their addresses; None until another plan than the first is in use."""
 
     def key_of(self, request: UpstreamRequest, headers: Headers, session: SessionKey | None) -> SocketKey:
         steady = filter(_is_steady, (*request.headers, *headers))
@@ -120,7 +123,7 @@ class SocketPool:
         self._claimed.discard(key)
         self._lost.pop(key[:2], None)
         socket.release()
-        if key in self._idle or not socket.is_usable:
+        if key in self._idle or not socket.is_usable or not self._is_used(key):
             socket.close()
             return
         self._idle[key] = socket
@@ -146,6 +149,16 @@ class SocketPool:
         finally:
             self.release(key)
             del self._ahead[key]
+
+    def keep_only(self, used: Iterable[tuple[str, str]]) -> None:
+        """Close the idle sockets to targets that are not among these, and those at work once they are given back."""
+        self._used = frozenset(used)
+        for key in [key for key in self._idle if not self._is_used(key)]:
+            self._idle.pop(key).close()
+
+    def _is_used(self, key: SocketKey) -> bool:
+        target, url = key[:2]
+        return self._used is None or any(name == target and url.startswith(base) for name, base in self._used)
 
     def close(self) -> None:
         """Close what is idle; what is at work ends with its call."""

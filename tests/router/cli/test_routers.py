@@ -6,17 +6,22 @@ import json
 import socket
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from router.cli import main
-from router.cli.routers import find_router, is_listening, is_tandem, known_routers, note_router, url_of
+from router.cli.routers import Router, find_router, is_listening, is_tandem, known_routers, note_router, url_of
 from tests.conftest import SIMULATED
 from tests.router.stores.rows import write_ledger
 
 DEAD = "http://127.0.0.1:1"
+
+
+def note(url: str, ledger: Path | None, **more) -> None:
+    note_router(Router(url, ledger, time.time(), **more))
 
 
 @pytest.fixture
@@ -36,8 +41,8 @@ def elsewhere(folder, monkeypatch):
 
 def test_a_router_that_runs_comes_before_one_that_started_later_and_ended(elsewhere, folder, url):
     later = write_ledger(folder / "later.db", {})
-    note_router(url, elsewhere)
-    note_router(DEAD, later)
+    note(url, elsewhere)
+    note(DEAD, later)
 
     assert find_router().ledger == elsewhere
     assert find_router(DEAD).ledger == later
@@ -46,8 +51,8 @@ def test_a_router_that_runs_comes_before_one_that_started_later_and_ended(elsewh
 
 def test_of_routers_that_ended_the_last_counts_as_long_as_its_ledger_is_there(elsewhere, folder):
     later = write_ledger(folder / "later.db", {})
-    note_router(DEAD, elsewhere)
-    note_router(DEAD, later)
+    note(DEAD, elsewhere)
+    note(DEAD, later)
     assert find_router().ledger == later
 
     later.unlink()
@@ -57,9 +62,9 @@ def test_of_routers_that_ended_the_last_counts_as_long_as_its_ledger_is_there(el
 
 def test_records_are_their_owners_alone_and_those_of_lost_ledgers_are_swept(elsewhere, folder):
     lost = write_ledger(folder / "lost.db", {})
-    note_router(DEAD, lost)
+    note(DEAD, lost)
     lost.unlink()
-    note_router(DEAD, elsewhere)
+    note(DEAD, elsewhere)
 
     (record,) = (folder / "home" / "state" / "tandem" / "routers").iterdir()
     assert (record.stat().st_mode & 0o777, record.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -67,7 +72,7 @@ def test_records_are_their_owners_alone_and_those_of_lost_ledgers_are_swept(else
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"url": 1, "ledger": null, "started_at": "x"}', "\xff"])
 def test_a_record_that_cannot_be_read_counts_for_nothing(elsewhere, folder, content):
-    note_router(DEAD, elsewhere)
+    note(DEAD, elsewhere)
     (folder / "home" / "state" / "tandem" / "routers" / "x.json").write_bytes(content.encode("latin-1"))
 
     assert [router.ledger for router in known_routers()] == [elsewhere]
@@ -76,14 +81,14 @@ def test_a_record_that_cannot_be_read_counts_for_nothing(elsewhere, folder, cont
 def test_a_state_folder_that_cannot_be_written_to_is_no_error(elsewhere, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
 
-    note_router(DEAD, elsewhere)
+    note(DEAD, elsewhere)
 
     assert known_routers() == []
 
 
 @pytest.mark.parametrize("command", [["log"], ["sessions"], ["stats"], ["wrong"], ["log", "--json"]])
 def test_a_command_that_looks_back_finds_the_ledger_from_a_project_and_says_which(elsewhere, capsys, command):
-    note_router(DEAD, elsewhere)
+    note(DEAD, elsewhere)
 
     assert main(command) == 0
 
@@ -92,7 +97,7 @@ def test_a_command_that_looks_back_finds_the_ledger_from_a_project_and_says_whic
 
 def test_a_config_of_the_projects_own_program_does_not_hide_the_ledger(elsewhere, capsys):
     Path("config.yaml").write_text("database: {host: localhost}\n")
-    note_router(DEAD, elsewhere)
+    note(DEAD, elsewhere)
 
     assert main(["log"]) == 0
 
@@ -100,7 +105,7 @@ def test_a_config_of_the_projects_own_program_does_not_hide_the_ledger(elsewhere
 def test_a_ledger_of_the_config_in_this_folder_comes_first(elsewhere, url, capsys):
     Path("config.yaml").write_text(SIMULATED)
     write_ledger(Path("test.db"), {"because": "looks like a long task: here"})
-    note_router(url, elsewhere)
+    note(url, elsewhere)
 
     assert main(["log"]) == 0
 
@@ -111,7 +116,7 @@ def test_a_ledger_of_the_config_in_this_folder_comes_first(elsewhere, url, capsy
 
 def test_a_config_that_is_named_is_believed(elsewhere, capsys):
     Path("other.yaml").write_text(SIMULATED)
-    note_router(DEAD, elsewhere)
+    note(DEAD, elsewhere)
 
     assert main(["log", "--config", "other.yaml"]) == 1
 
@@ -120,7 +125,7 @@ def test_a_config_that_is_named_is_believed(elsewhere, capsys):
 
 @pytest.mark.parametrize("arguments", [[], ["--ledger", "wrong.db"]])
 def test_the_status_line_finds_the_ledger_of_the_router_at_its_address(elsewhere, url, monkeypatch, capsys, arguments):
-    note_router(url, elsewhere)
+    note(url, elsewhere)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
     assert main(["statusline", "--url", url, *arguments]) == 0

@@ -152,7 +152,7 @@ def test_without_a_ledger_nothing_is_written(here):
 
     assert server.wait(20) == 0
     server.stderr.close()
-    assert [path.name for path in here.iterdir()] == ["config.yaml"]
+    assert [path.name for path in here.rglob("*") if path.is_file()] == ["config.yaml"]
 
 
 def test_a_start_that_fails_closes_its_listener(here, monkeypatch, capsys):

@@ -19,7 +19,7 @@ def systemctl(tmp_path, monkeypatch):
 
 
 def test_a_unit_quotes_what_systemd_would_expand(systemctl, tmp_path):
-    unit = find_manager("linux", tmp_path).write(COMMAND, Path("/home/ann/100%"))
+    unit = find_manager("linux", tmp_path).write(COMMAND, ["tandem", "check"], Path("/home/ann/100%"))
 
     (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
     told = [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line.removeprefix("ExecStart="))]
@@ -30,7 +30,7 @@ def test_a_unit_quotes_what_systemd_would_expand(systemctl, tmp_path):
 def test_a_plist_holds_the_command_as_it_is(tmp_path):
     service = find_manager("darwin", tmp_path)
 
-    told = plistlib.loads(service.write(COMMAND, Path("/home/<ann>")).encode())
+    told = plistlib.loads(service.write(COMMAND, [], Path("/home/<ann>")).encode())
 
     assert told["ProgramArguments"] == COMMAND
     assert told["WorkingDirectory"] == "/home/<ann>"
@@ -42,7 +42,7 @@ def test_only_a_file_of_ours_is_ours(systemctl, tmp_path):
     service = find_manager("linux", tmp_path)
     assert not service.is_ours()
     service.path.parent.mkdir(parents=True)
-    service.path.write_text(service.write(["tandem"], tmp_path))
+    service.path.write_text(service.write(["tandem"], [], tmp_path))
     assert service.is_ours()
     service.path.write_bytes(b"\xff")
     assert not service.is_ours()

@@ -1,0 +1,176 @@
+"""What differs between two configs, in words: what a reload applies, and what only a restart does. Secrets are never shown."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+
+from pydantic import BaseModel
+
+from router.config.load import LoadedConfig
+from router.contract.keys import KeyRing
+from router.contract.limits import Limits
+from router.contract.rights import Rights
+from router.contract.secret import Secret
+
+_FIXED = (
+    "server.host",
+    "server.port",
+    "server.tls",
+    "server.stop_listening_after_seconds",
+    "budgets.time_zone",
+    "budgets.warn_at",
+    "ledger.path",
+    "ledger.keep_days",
+    "ledger.keep_places",
+    "store.path",
+    "keys",
+)
+"""What a router reads once, when it starts. A block stands for whether it is there at all."""
+_READ_WITH_A_PLAN = frozenset(
+    {
+        "deadline_seconds",
+        "max_response_bytes",
+        "connect_timeout_seconds",
+        "first_byte_timeout_seconds",
+        "stall_timeout_seconds",
+        *(field.name for field in fields(Limits)),
+    }
+)
+"""The limits that belong to a plan. The others are read when the router starts."""
+_MAX_SHOWN_CHARS = 40
+_SHOWN = (bool, int, float, str, type(None))
+Flat = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a reload changed, a sentence each."""
+
+    applied: tuple[str, ...]
+    needs_restart: tuple[str, ...]
+    """Settings that differ from those the router was started with, and have no effect until it is started again."""
+
+
+def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfig, weights_before: str = "") -> Changes:
+    """What a reload applies: the difference to the config before it. What waits for a restart differs from the first one.
+
+    `weights_before` is the fingerprint of the weights in use: their file may have been written again since.
+    """
+    first, old, new = _flatten(started), _flatten(before), _flatten(after)
+    fixed = [path for path in _differing(first, new) if _is_fixed(path)]
+    applied = [path for path in _differing(old, new) if not _is_fixed(path)]
+    return Changes(
+        applied=(
+            *_compare_targets(before, after),
+            *(_say_setting(path, old, new) for path in applied),
+            *_compare_keys(before.keys, after.keys),
+            *_compare_weights(weights_before or before.weights_fingerprint, after.weights_fingerprint),
+        ),
+        needs_restart=tuple(_say_setting(path, first, new) for path in fixed),
+    )
+
+
+def find_key_changes(before: KeyRing, after: KeyRing) -> tuple[str, ...]:
+    """The difference between two key files: callers, their rights, and how many keys."""
+    return tuple(_compare_keys(before, after))
+
+
+def _flatten(loaded: LoadedConfig) -> Flat:
+    """Every setting but those of targets, by its path. What is fixed at the start is there as what follows from it."""
+    config = loaded.config
+    found = dict(_walk(config.model_copy(update={"tiers": None}), ""))
+    found |= {f"tiers.{tier}.instructions": block.instructions for tier, block in config.tiers}
+    for path in [path for path in found if path.startswith(("server.tls.", "keys."))]:
+        del found[path]
+    found["server.tls"], found["keys"] = config.server.tls is not None, config.keys is not None
+    if config.keys is not None:
+        found["keys.file"] = config.keys.file
+    if config.server.tls is not None:
+        found |= {f"server.tls.{name}": value for name, value in config.server.tls}
+    found["ledger.path"] = str(loaded.ledger_path) if loaded.ledger_path is not None else None
+    found["store.path"] = str(loaded.store_path) if loaded.store_path is not None else None
+    return found
+
+
+def _walk(settings: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
+    for name, value in settings:
+        if isinstance(value, BaseModel):
+            yield from _walk(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _differing(old: Flat, new: Flat) -> list[str]:
+    names = dict.fromkeys((*old, *new))
+    return [name for name in names if old.get(name) != new.get(name)]
+
+
+def _is_fixed(path: str) -> bool:
+    block, _, name = path.rpartition(".")
+    return path in _FIXED or (block == "limits" and name not in _READ_WITH_A_PLAN)
+
+
+def _say_setting(path: str, old: Flat, new: Flat) -> str:
+    before, after = old.get(path), new.get(path)
+    if path in ("server.tls", "keys"):
+        return f"{path}: {'added' if after else 'removed'}"
+    if isinstance(before, _SHOWN) and isinstance(after, _SHOWN):
+        shown = f"{path}: {_show(before)} → {_show(after)}"
+        if len(shown) <= len(path) + 2 * _MAX_SHOWN_CHARS:
+            return shown
+    return f"{path}: changed"
+
+
+def _show(value: object) -> str:
+    if value is None or value == "":
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _compare_targets(before: LoadedConfig, after: LoadedConfig) -> Iterator[str]:
+    old, new = ({plan.target.name: plan for plan in loaded.targets} for loaded in (before, after))
+    yield from (f"target {name}: added to {new[name].target.tier}" for name in new if name not in old)
+    yield from (f"target {name}: removed" for name in old if name not in new)
+    settings_before, settings_after = _target_settings(before), _target_settings(after)
+    for name in (name for name in new if name in old):
+        if old[name].target.tier is not new[name].target.tier:
+            yield f"target {name}: {old[name].target.tier} → {new[name].target.tier}"
+        differing = _differing(settings_before[name], settings_after[name])
+        if differing:
+            yield f"target {name}: changed {', '.join(differing)}"
+        elif _secrets_of(old[name].endpoint.secrets) != _secrets_of(new[name].endpoint.secrets):
+            yield f"target {name}: its key or another secret has a new value"
+    if list(old) != list(new) and set(old) == set(new):
+        yield "targets: their order changed"
+
+
+def _target_settings(loaded: LoadedConfig) -> dict[str, Flat]:
+    tiers = loaded.config.tiers
+    return {target.name: dict(target) for block in (tiers.fast, tiers.deep) for target in block.targets}
+
+
+def _secrets_of(secrets: Iterable[Secret]) -> list[tuple[Secret, str]]:
+    """References and values: `.env` is read with the config, and may have another value for the same name."""
+    return [(secret, secret.kept) for secret in secrets]
+
+
+def _compare_keys(before: KeyRing | None, after: KeyRing | None) -> Iterator[str]:
+    if before is None or after is None:
+        return
+    old, new = before.rights, after.rights
+    yield from (f"caller {name}: added" for name in new if name not in old)
+    yield from (f"caller {name}: removed" for name in old if name not in new)
+    for name in (name for name in new if name in old and old[name] != new[name]):
+        yield f"caller {name}: changed {', '.join(_differing_rights(old[name], new[name]))}"
+    keys_before, keys_after = frozenset(before), frozenset(after)
+    for count, verb in ((len(keys_after - keys_before), "added"), (len(keys_before - keys_after), "removed")):
+        if count:
+            yield f"keys: {count} {verb}"
+
+
+def _differing_rights(old: Rights, new: Rights) -> list[str]:
+    return [name for name in Rights.__struct_fields__ if getattr(old, name) != getattr(new, name)]
+
+
+def _compare_weights(before: str, after: str) -> Iterator[str]:
+    if before != after:
+        yield f"weights: {before or 'none'} → {after or 'none'}"

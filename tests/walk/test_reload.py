@@ -1,0 +1,109 @@
+"""Reloads and revoked keys, as callers meet them in the middle of a stream and on an open socket."""
+
+import asyncio
+import gc
+
+from router.contract.keys import make_key
+from router.plan import Plan
+from router.reload.key_watch import LOOK_SECONDS, KeyWatch
+from tests.tools.http import call, chat, read_reply, request_bytes
+from tests.tools.later import later
+from tests.tools.running import two_targets
+from tests.tools.sockets import open_socket
+from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, answer_json
+from tests.tools.waiting import until
+
+STREAMS = 50
+
+
+class Held:
+    """Streams that stop after their first piece until they are let go."""
+
+    def __init__(self) -> None:
+        self.go, self.held = asyncio.Event(), 0
+
+    async def __call__(self, wire, seen) -> None:
+        if not seen.json.get("stream"):
+            await answer_json(CHAT_ANSWER)(wire, seen)
+            return
+        await wire.send(CHAT_STREAM_HEAD)
+        await wire.chunk(GOOD_CHAT_STREAM[0])
+        self.held += 1
+        await self.go.wait()
+        for piece in GOOD_CHAT_STREAM[1:]:
+            await wire.chunk(piece)
+        await wire.end_chunks()
+
+
+async def test_streams_end_on_the_old_targets_new_requests_go_to_the_new_and_the_old_plan_is_freed(
+    start, upstream, other_upstream, tmp_path
+):
+    held = Held()
+    upstream.scripts, other_upstream.scripts = [held], [answer_json(CHAT_ANSWER)]
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
+    streams = [later(call(tandem.port, "/v1/chat/completions", chat(stream=True))) for _ in range(STREAMS)]
+    await until(lambda: held.held == STREAMS)
+    moved = two_targets(other_upstream.base_url, other_upstream.base_url).replace("name: spark", "name: swift")
+    (tmp_path / "config.yaml").write_text(moved)
+
+    done = await tandem.built.reloader.reload()
+    during = await call(tandem.port, "/v1/chat/completions", chat())
+    held.go.set()
+    replies = await asyncio.gather(*streams)
+
+    assert "target swift: added to fast" in done.changes.applied
+    assert {(reply.status, reply.is_whole, DONE in reply.body) for reply in replies} == {(200, True, True)}
+    assert {reply.headers["x-tandem-target"] for reply in replies} == {"spark"}
+    assert (during.status, during.headers["x-tandem-target"]) == (200, "swift")
+    await until(lambda: upstream.open_connections == 0)  # an idle connection to a target that is gone serves nobody
+    del streams, replies
+    gc.collect()
+    assert [found for found in gc.get_objects() if type(found) is Plan] == [tandem.house.plan]
+
+
+async def test_a_target_that_stays_keeps_its_idle_connections_and_figures(start, upstream, other_upstream, tmp_path):
+    upstream.scripts = other_upstream.scripts = [answer_json(CHAT_ANSWER)]
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url))
+    await call(tandem.port, "/v1/chat/completions", chat())
+    before = upstream.connections
+    (tmp_path / "config.yaml").write_text(two_targets(upstream.base_url, other_upstream.base_url, extra="preference: speed"))
+
+    await tandem.built.reloader.reload()
+    await call(tandem.port, "/v1/chat/completions", chat())
+
+    assert upstream.connections == before
+
+
+async def test_a_revoked_key_lets_its_stream_end_and_is_refused_after_it_on_http_and_on_an_open_socket(
+    start, upstream, other_upstream, tmp_path
+):
+    held, key = Held(), make_key()
+    upstream.scripts = other_upstream.scripts = [held]
+    file = tmp_path / "keys.yaml"
+    file.write_text(
+        f"callers: {{ada: {{keys: [{{id: '{key.id}', sha256: {key.digest.hex()}, created: 2026-01-01T00:00:00Z}}]}}}}\n"
+    )
+    file.chmod(0o600)
+    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, extra="keys: {file: keys.yaml}"))
+    watch, sent = KeyWatch(tandem.built.reloader), {"authorization": f"Bearer {key.text}"}
+    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    async with open_socket(tandem.port, **sent) as socket:
+        writer.write(request_bytes("/v1/chat/completions", chat(stream=True), sent))
+        await socket.say()
+        await until(lambda: held.held == 2)
+
+        file.write_text("callers: {ada: {}}\n")
+        await watch.look()
+        held.go.set()
+        stream, answer = await read_reply(reader), await socket.answer()
+        writer.write(request_bytes("/v1/chat/completions", chat(), sent))
+        after = await read_reply(reader)
+        await socket.say()
+        refused = await socket.answer()
+    writer.close()
+
+    assert (stream.status, stream.is_whole, DONE in stream.body) == (200, True, True)
+    assert answer["type"] == "response.completed"
+    assert (after.status, after.json["error"]["code"]) == (401, "unauthorized")
+    assert (refused["type"], refused["status"]) == ("error", 401)
+    assert 2 * LOOK_SECONDS < 5  # an emptied file waits for a second look
