@@ -1,6 +1,7 @@
 """`tandem doctor`."""
 
 import argparse
+import time
 from dataclasses import asdict
 
 from pydantic import ValidationError
@@ -70,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if loaded is not None:
         findings += [
-            *look_at_certificate(loaded),
+            *look_at_certificate(loaded, time.time()),
             *look_at_clients(loaded),
             *look_at_ledger(loaded.ledger_path),
             *look_at_keys(loaded),

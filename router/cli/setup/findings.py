@@ -7,7 +7,6 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -206,11 +205,11 @@ def _find_write_problem(folder: Path) -> str:
         return f"{folder} cannot be written to ({error.strerror})"
 
 
-def look_at_certificate(loaded: LoadedConfig) -> list[Finding]:
+def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:
     """Until when the router's own certificate is valid, if it has one."""
     if loaded.tls_paths is None:
         return []
-    certificate, now = read_certificate(loaded.tls_paths), time.time()
+    certificate = read_certificate(loaded.tls_paths)
     text = f"{loaded.tls_paths.cert}: {certificate.describe(now)}"
     if not certificate.expires_soon(now):
         return [Finding("tls", GOOD, text)]

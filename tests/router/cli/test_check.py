@@ -3,6 +3,7 @@
 import pytest
 
 from router.cli import main
+from tests.tools.certificates import CERT, OTHER_KEY, TLS, write_pair
 from tests.tools.model_server import ModelServer
 from tests.tools.running import two_targets
 
@@ -166,3 +167,22 @@ def test_a_target_that_was_not_asked_is_never_called_good(here, capsys):
     assert "note target fast spark: has no list of models, so its key and model were not checked" in told
     assert "note target deep sage: has no list of models, not called: callers bring their own key" in told
     assert "ok target" not in told
+
+
+def test_check_says_for_which_names_the_certificate_is_and_when_it_expires(here, capsys):
+    write_pair(here)
+    (here / "config.yaml").write_text(SIMULATED_TIERS + TLS)
+
+    assert main(["check"]) == 0
+    assert "cert.pem: for localhost, 127.0.0.1; expires on 2120-01-01, in " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_a_key_that_does_not_match_its_certificate_is_a_fault(here, capsys, command):
+    write_pair(here, CERT, OTHER_KEY)
+    (here / "config.yaml").write_text(SIMULATED_TIERS + TLS)
+
+    assert main([command]) == 2
+    err = capsys.readouterr().err
+    assert "server.tls.key: is not the key of the certificate in " in err
+    assert "hint: name the key that the certificate was made with" in err

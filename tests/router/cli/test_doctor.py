@@ -7,6 +7,7 @@ import pytest
 from router.cli import main
 from router.cli.setup import findings
 from tests.conftest import SIMULATED
+from tests.tools.certificates import EXPIRED, write_pair
 from tests.tools.model_server import ModelServer
 from tests.tools.running import two_targets
 
@@ -187,3 +188,14 @@ def test_headers_and_query_of_a_target_are_part_of_every_question(here, capsys, 
     assert "env:GATEWAY_TOKEN, from the environment" in told.out
     assert "canary" not in told.out + told.err
     assert "sends x-gateway, api-version" in told.out
+
+
+def test_an_expired_certificate_is_to_be_renewed(here, capsys):
+    write_pair(here, EXPIRED)
+    (here / "config.yaml").write_text(f"{SIMULATED}server: {{port: 0, tls: {{cert: cert.pem, key: key.pem}}}}\n")
+
+    assert main(["doctor", "--no-calls"]) == 1
+
+    told = capsys.readouterr().out
+    assert states_of(told, "tls") == ["fix"]
+    assert "expired on 2021-01-01" in told

@@ -16,6 +16,7 @@ from router.cli import main
 from router.cli.routers import Router, find_router, is_listening, is_tandem, known_routers, note_router, url_of
 from tests.conftest import SIMULATED
 from tests.router.stores.rows import write_ledger
+from tests.tools.certificates import TLS, write_pair
 
 DEAD = "http://127.0.0.1:1"
 
@@ -150,6 +151,7 @@ def test_a_router_that_is_served_notes_its_ledger(here):
 @pytest.mark.parametrize(("host", "url"), [("127.0.0.1", "http://127.0.0.1:4000"), ("::1", "http://[::1]:4000")])
 def test_an_address_is_written_as_a_url_wants_it(host, url):
     assert url_of(host, 4000) == url
+    assert url_of(host, 4000, is_tls=True) == url.replace("http:", "https:")
 
 
 def test_somebody_listens_or_nobody_does():
@@ -167,3 +169,11 @@ async def test_a_router_is_told_from_another_server(simulated):
     async with other:
         assert await asyncio.to_thread(is_tandem, url_of("127.0.0.1", simulated.port))
         assert not await asyncio.to_thread(is_tandem, url_of(*other.sockets[0].getsockname()))
+
+
+async def test_a_router_is_found_over_tls_whoever_signed_its_certificate(start, tmp_path):
+    write_pair(tmp_path)
+    tandem = await start(SIMULATED + TLS)
+
+    assert await asyncio.to_thread(is_tandem, tandem.url)
+    assert not await asyncio.to_thread(is_tandem, tandem.url.replace("https:", "http:"))

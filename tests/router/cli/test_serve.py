@@ -17,6 +17,7 @@ from router.config.load import find_config, load_config
 from router.edge.server import bind
 from router.wiring import known_names
 from tests.conftest import SIMULATED
+from tests.tools.certificates import EXPIRED, client_context, write_pair
 from tests.tools.http import request_bytes
 from tests.tools.running import read_entries
 
@@ -141,6 +142,42 @@ def test_sigterm_lets_a_running_request_finish_and_flushes_the_ledger(here):
     server.stderr.close()
     assert b"data: [DONE]" in answer
     assert [row["outcome"] for row in read_entries(here / "test.db")] == ["SERVED"]
+
+
+def test_with_a_certificate_the_router_serves_https_and_says_so_everywhere(here):
+    write_pair(here)
+    settings = "server: {tls: {cert: cert.pem, key: key.pem}, stop_listening_after_seconds: 600}\n"
+    server = start_server(here, "--log", "text", config=SIMULATED + settings)
+    address = re.search(r"https://127\.0\.0\.1:\d+", read_until(server, "Base URL"))[0]
+    with urllib.request.urlopen(f"{address}/v1/models", timeout=20, context=client_context()) as answer:
+        status = answer.status
+    second = subprocess.run(
+        [sys.executable, "-m", "router.cli", "serve", "--port", address.rsplit(":", 1)[1]],
+        cwd=here,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    server.terminate()
+    said = read_until(server, "Ctrl-C again")
+    server.terminate()
+    assert server.wait(20) == 0
+    server.stderr.close()
+    assert status == 200
+    assert f"a Tandem router is already running at {address}" in second.stderr
+    assert "serving new requests for 600 s more, then finishing what runs within 30 s" in said
+
+
+def test_a_router_whose_certificate_has_expired_starts_with_a_warning(here):
+    write_pair(here, EXPIRED)
+    server = start_server(here, config=f"{SIMULATED}server: {{tls: {{cert: cert.pem, key: key.pem}}}}\n")
+    warned = json.loads(read_until(server, "config.warned"))
+    server.terminate()
+
+    assert server.wait(20) == 0
+    server.stderr.close()
+    assert warned["warning"] == "server.tls.cert: for localhost, 127.0.0.1; expired on 2021-01-01"
 
 
 def test_without_a_ledger_nothing_is_written(here):

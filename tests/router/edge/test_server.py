@@ -5,16 +5,21 @@ import contextlib
 import os
 import signal
 import socket
+from typing import Any
 
 import pytest
 
+from router.config.certificate import TlsPaths
 from router.contract.exchange import CancelReason
 from router.edge.server import CannotListen, Server, bind, run
+from router.edge.tls import TlsFiles
 from router.wiring import Built, build_edge
+from tests.tools.certificates import client_context, write_pair
 from tests.tools.edge import ANSWER, FakeRoad, answer_ok, wait_for_ever
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.later import later
 from tests.tools.raw import Caller
+from tests.tools.waiting import some_turns, until
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com", ""])
@@ -52,13 +57,13 @@ def test_a_coroutine_is_run_to_its_end():
 class Running:
     """A server whose stop a test asks for."""
 
-    def __init__(self, road: FakeRoad, *, drain_seconds: float = 1.0) -> None:
+    def __init__(self, road: FakeRoad, *, drain_seconds: float = 1.0, **more: Any) -> None:
         self.road, (self.admission, app) = road, build_edge(Built(road), lambda: True)
         self.stops, self._ready = 0, asyncio.Event()
         self.listener: socket.socket = bind("127.0.0.1", 0)
         self.port = self.listener.getsockname()[1]
         self.server = Server(
-            self.admission, app, drain_seconds=drain_seconds, on_ready=self._ready.set, on_stop=self._count_stop
+            self.admission, app, drain_seconds=drain_seconds, on_ready=self._ready.set, on_stop=self._count_stop, **more
         )
 
     def _count_stop(self) -> None:
@@ -163,3 +168,106 @@ async def test_under_nohup_a_closed_terminal_stops_nothing():
         signal.signal(signal.SIGHUP, before)
 
     assert stops == 0
+
+
+@pytest.mark.parametrize("by_shim", [False, True], ids=["direct", "handed over"])
+async def test_while_it_still_listens_a_server_that_stops_serves_new_requests_and_announces_the_close(by_shim):
+    async with (
+        Running(FakeRoad(), stop_listening_after_seconds=600) as running,
+        Caller(running.port, by_shim=by_shim) as old,
+        Caller(running.port, by_shim=by_shim) as idle,
+    ):
+        running.server.handle_exit(signal.SIGTERM, None)
+        await until(lambda: running.server._is_stopping)
+
+        await old.send(request_bytes("/v1/chat/completions", chat()))
+        replies = [await old.reply(30), await call(running.port, "/v1/chat/completions", chat())]
+        rest = await old.closed(30)
+        running.server.handle_exit(signal.SIGTERM, None)
+        await running.stopped()
+        end = await idle.closed(30)
+
+    assert [(reply.status, reply.headers["connection"]) for reply in replies] == [(200, "close")] * 2
+    assert (rest, end) == (b"", b"")
+
+
+async def test_an_answer_that_has_not_begun_when_the_stop_comes_announces_the_close_too():
+    may_answer = asyncio.Event()
+
+    async def slow(exchange, sink):
+        await may_answer.wait()
+        await answer_ok(exchange, sink)
+
+    async with Running(road := FakeRoad(slow), stop_listening_after_seconds=600) as running, Caller(running.port) as caller:
+        await caller.send(request_bytes("/v1/chat/completions", chat()))
+        await begun(road)
+        running.server.handle_exit(signal.SIGTERM, None)
+        await until(lambda: running.server._is_stopping)
+        may_answer.set()
+
+        reply = await caller.reply(30)
+
+    assert (reply.status, reply.headers["connection"]) == (200, "close")
+
+
+@pytest.mark.parametrize("by_shim", [False, True], ids=["direct", "handed over"])
+@pytest.mark.parametrize("sent_bytes", [10, -10], ids=["a part of its head", "a part of its body"])
+async def test_a_request_that_has_begun_to_arrive_when_the_stop_comes_is_served(by_shim, sent_bytes):
+    request = request_bytes("/v1/chat/completions", chat())
+    async with Running(FakeRoad(), drain_seconds=600) as running, Caller(running.port, by_shim=by_shim) as caller:
+        await caller.send(request[:sent_bytes])
+        await some_turns()
+        running.server.handle_exit(signal.SIGTERM, None)
+        await until(lambda: not running.server.servers[0].is_serving())
+        await caller.send(request[sent_bytes:])
+
+        reply = await caller.reply(30)
+        await running.stopped()
+
+    assert (reply.status, reply.body, reply.headers["connection"]) == (200, ANSWER, "close")
+
+
+async def test_idle_connections_do_not_hold_a_stop_up_over_tls_where_a_close_waits_for_the_callers(tmp_path):
+    write_pair(tmp_path)
+    tls = TlsFiles(TlsPaths(tmp_path / "cert.pem", tmp_path / "key.pem"))
+    async with (
+        Running(FakeRoad(), drain_seconds=600, tls=tls) as running,
+        Caller(running.port, tls=client_context()) as unused,
+        Caller(running.port, tls=client_context()) as used,
+    ):
+        await used.send(request_bytes("/v1/chat/completions", chat()))
+        reply = await used.reply(30)
+        for caller in (unused, used):
+            caller.writer.transport.pause_reading()  # so that neither notices the close
+        running.server.handle_exit(signal.SIGTERM, None)
+
+        await running.stopped()
+
+    assert reply.status == 200
+
+
+async def test_a_hangup_that_is_dealt_with_does_not_stop_the_server(heard_signals):
+    asked = []
+
+    def reload() -> bool:
+        asked.append("reload")
+        return True
+
+    async with Running(FakeRoad(), on_hangup=reload) as running:
+        with running.server.capture_signals():
+            os.kill(os.getpid(), signal.SIGHUP)
+            await until(lambda: asked)
+            stops, reply = running.stops, await call(running.port, "/v1/chat/completions", chat())
+
+    assert (stops, reply.status) == (0, 200)
+
+
+async def test_signals_after_the_stop_do_not_end_the_process_before_its_ledger_is_written(heard_signals):
+    async with Running(FakeRoad()) as running:
+        with running.server.capture_signals():
+            os.kill(os.getpid(), signal.SIGTERM)
+            await running.stopped()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is signal.SIG_IGN

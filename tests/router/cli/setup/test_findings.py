@@ -14,6 +14,7 @@ from router.cli.setup.findings import (
     Finding,
     all_faults,
     find_host_fault,
+    look_at_certificate,
     look_at_clients,
     look_at_keys,
     look_at_ledger,
@@ -24,6 +25,7 @@ from router.config.faults import Fault
 from router.config.load import ConfigError
 from router.stores.sqlite.migrate import LEDGER
 from tests.conftest import SIMULATED
+from tests.tools.certificates import TLS, write_pair
 from tests.tools.configs import load_text
 from tests.tools.running import two_targets
 
@@ -196,3 +198,18 @@ def test_the_fault_of_a_host_joins_the_others():
         "x",
         "server.host",
     ]
+
+
+@pytest.mark.parametrize(("days_left", "state"), [(100, "ok"), (13, "note"), (-1, "fix")])
+def test_a_certificate_is_to_be_renewed_two_weeks_before_its_end(tmp_path, days_left, state):
+    write_pair(tmp_path)
+    loaded = load_text(SIMULATED + TLS, tmp_path)
+
+    (found,) = look_at_certificate(loaded, 4_733_510_400 - days_left * 86_400)
+
+    assert (found.about, found.state, bool(found.hint)) == ("tls", state, state != "ok")
+    assert "for localhost, 127.0.0.1; expire" in found.text
+
+
+def test_without_a_certificate_nothing_is_said_of_one(tmp_path):
+    assert look_at_certificate(load_text(SIMULATED, tmp_path), 0) == []
