@@ -24,6 +24,7 @@ COMMANDS = {
     "stats": "summarize turns, tokens, cost and time, compared with all-deep and all-fast",
     "why": "explain why the last turn went where it did",
     "wrong": "mark the last turn as misjudged, for tune to learn from",
+    "forget": "delete everything kept about one caller",
     "replay": "decide your past turns again and show what would change",
     "tune": "adjust the decision to your past turns",
     "eval": "measure the decision on labelled turns, locally or on a running router",

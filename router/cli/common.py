@@ -107,6 +107,12 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
+def table_path(loaded: LoadedConfig) -> Path | None:
+    """Where the trained reading looks for the personal table."""
+    named = next((found for _, settings in loaded.policies if (found := getattr(settings, "personal", ""))), "")
+    return Path(named) if named else None
+
+
 def print_json(value: object) -> None:
     """Data for a program, on standard output."""
     import orjson  # only where it is asked for

@@ -15,39 +15,43 @@ from router.screen.text import Style
 from router.screen.turns import Turn, Turns
 
 _TITLES = ("time", "client", "turn", "tier", "calls", "first", "took", "in", "out", "cost", "why")
-_LEFT = ("time", "client", "tier", "why")
+_LEFT = ("time", "caller", "client", "tier", "why")
 
-EXAMPLES = ("log", "log --since 2h -n 50", "log --json")
+EXAMPLES = ("log", "log --since 2h -n 50", "log --caller ada", "log --json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser, counted="turns")
+    parser.add_argument("--caller", metavar="NAME", help="only this caller's turns (stats --by caller lists the callers)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the newest turns, the last one at the end."""
-    turns = look(find_ledger(arguments), lambda ledger: read_turns(ledger, arguments.since, arguments.count))
+    turns = look(find_ledger(arguments), lambda ledger: read_turns(ledger, arguments.since, arguments.count, arguments.caller))
     if not turns:
         raise nothing_found(arguments)
+    names_callers = len({turn.caller for turn in turns}) > 1
     if arguments.json:
         print_json([_as_json(turn) for turn in turns])
         return 0
     if arguments.markdown:
-        print("\n".join(write_markdown(_TITLES, [_row(turn) for turn in turns], left=_LEFT)))
+        titles = ("time", "caller", *_TITLES[1:]) if names_callers else _TITLES
+        rows = [_row(turn, names_callers=names_callers) for turn in turns]
+        print("\n".join(write_markdown(titles, rows, left=_LEFT)))
         return 0
     now = time.time()
     today = datetime.fromtimestamp(now).date()
     is_dated = any(datetime.fromtimestamp(turn.at).date() != today for turn in turns)
-    layout = Layout(columns_here(), style_here(), is_dated=is_dated)
+    layout = Layout(columns_here(), style_here(), is_dated=is_dated, names_callers=names_callers)
     print(layout.head())
     for turn in turns:
         print(layout.line(turn, now))
     return 0
 
 
-def read_turns(ledger: EntryReader, since: float, limit: int) -> list[Turn]:
-    """The newest turns of a ledger, oldest first. Raises `StoreUnusable`."""
-    calls, before = ledger.read_newest(since, limit)
+def read_turns(ledger: EntryReader, since: float, limit: int, caller: str | None = None) -> list[Turn]:
+    """The newest turns of a ledger, or of one caller in it, oldest first. Raises `StoreUnusable`."""
+    calls, before = ledger.read_newest(since, limit, caller)
     turns = Turns()
     for (caller, session), known in before.items():
         turns.count_from(caller, session, known)
@@ -62,6 +66,7 @@ def read_turns(ledger: EntryReader, since: float, limit: int) -> list[Turn]:
 def _as_json(turn: Turn) -> JsonObject:
     return {
         "at": turn.at,
+        "caller": turn.caller,
         "client": turn.client or None,
         "session": turn.session or None,
         "turn": turn.number,
@@ -82,10 +87,11 @@ def _as_json(turn: Turn) -> JsonObject:
     }
 
 
-def _row(turn: Turn) -> list[str]:
+def _row(turn: Turn, *, names_callers: bool) -> list[str]:
     has_tier = turn.tier is not None
     return [
         day_and_clock(turn.at),
+        *([turn.caller] if names_callers else []),
         short_name(turn, Style()),
         str(turn.number or "-"),
         f"{turn.tier}{' ↑' if turn.has_moved_up else ''}" if has_tier else str(turn.status),

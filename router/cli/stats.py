@@ -1,7 +1,7 @@
 """`tandem stats`."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
@@ -15,6 +15,7 @@ from router.screen.against import Side, TierSums, all_deep, all_fast, as_it_was
 from router.screen.figures import UNKNOWN, count, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
+_CALLER_TITLES = ("caller", *_TITLES, "fast", "deep", "errors")
 _NOTE = (
     "All on deep and all on fast are estimates: measured values times the expected ratio between the tiers."
     "\nTo done: including the redos expected on fast. "
@@ -52,13 +53,42 @@ class Group:
 
 
 @dataclass(slots=True)
+class OfCaller:
+    """One caller's calls, where their turns went, and what went wrong."""
+
+    served: Group = field(default_factory=Group)
+    fast_turns: int = 0
+    deep_turns: int = 0
+    failed: int = 0
+    refused: int = 0
+
+    def add(self, sums: CallSums) -> None:
+        self.failed += sums.failed
+        self.refused += sums.refused
+        if sums.tier is not None:
+            self.served.add(sums)
+            self.fast_turns += sums.turns if sums.tier == Tier.FAST else 0
+            self.deep_turns += sums.turns if sums.tier == Tier.DEEP else 0
+
+    def cells(self) -> list[str]:
+        """The figures of a row, as `_CALLER_TITLES` names them."""
+        turns = self.fast_turns + self.deep_turns
+        shares = (f"{100 * part / turns:.0f} %" if turns else UNKNOWN for part in (self.fast_turns, self.deep_turns))
+        return [*self.served.cells(), *shares, f"{self.failed + self.refused:,}"]
+
+    def as_json(self) -> dict[str, object]:
+        own = {name: getattr(self, name) for name in ("fast_turns", "deep_turns", "failed", "refused")}
+        return {**asdict(self.served), **own}
+
+
+@dataclass(slots=True)
 class Stats:
     """Everything that the command prints."""
 
     by_day: dict[str, Group]
     by_client: dict[str, Group]
     by_tier: dict[str, Group]
-    by_caller: dict[str, Group]
+    by_caller: dict[str, OfCaller]
     total: Group
     was: Side
     deep: Side
@@ -76,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("day", "client", "tier", "caller"),
-        help="print only this table; callers are told apart by the keys they bring (`api_key: caller`)",
+        help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`)",
     )
     add_assumption_arguments(parser)
 
@@ -91,7 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(_as_json(stats))
     elif arguments.by is not None:
         rows = _rows(getattr(stats, f"by_{arguments.by}"))
-        print("\n".join(write_lines((arguments.by, *_TITLES), rows, is_markdown=arguments.markdown)))
+        titles = _CALLER_TITLES if arguments.by == "caller" else (arguments.by, *_TITLES)
+        print("\n".join(write_lines(titles, rows, is_markdown=arguments.markdown)))
     else:
         print("\n".join(_readable(stats, is_markdown=arguments.markdown)))
     return 0
@@ -122,7 +153,7 @@ def sum_up(sums: Sums, assumed: Assumptions) -> Stats:
         by_day=_group(served, lambda row: row.day),
         by_client=_group(served, lambda row: row.client or "unknown"),
         by_tier=_group(served, lambda row: row.tier or ""),
-        by_caller=_group(served, lambda row: row.caller),
+        by_caller=_by_caller(sums.calls),
         total=_group(served, lambda _: "total").get("total", Group()),
         was=as_it_was(tiers, assumed),
         deep=all_deep(tiers),
@@ -142,7 +173,15 @@ def _group(rows: Iterable[CallSums], key: Callable[[CallSums], str]) -> dict[str
     return dict(sorted(groups.items()))
 
 
-def _rows(groups: dict[str, Group]) -> list[list[str]]:
+def _by_caller(rows: Iterable[CallSums]) -> dict[str, OfCaller]:
+    """All calls, those that were refused or failed too."""
+    callers: dict[str, OfCaller] = {}
+    for row in rows:
+        callers.setdefault(row.caller, OfCaller()).add(row)
+    return dict(sorted(callers.items()))
+
+
+def _rows(groups: Mapping[str, Group | OfCaller]) -> list[list[str]]:
     return [[name, *group.cells()] for name, group in groups.items()]
 
 
@@ -192,7 +231,7 @@ def _as_json(stats: Stats) -> object:
         "by_tier": groups(stats.by_tier),
         "by_client": groups(stats.by_client),
         "by_day": groups(stats.by_day),
-        "by_caller": groups(stats.by_caller),
+        "by_caller": {name: caller.as_json() for name, caller in stats.by_caller.items()},
         "estimates": {
             "compared_turns": stats.compared,
             "assumed": stats.assumed.as_json(),

@@ -50,8 +50,13 @@ def write_markdown(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left
     """The same as a table of a Markdown page."""
     style = Style()
     marks = ["---:" if _is_right(index, title, left) else "---" for index, title in enumerate(titles)]
-    body = [[clean(cell, style).replace("\\", "\\\\").replace("|", "\\|") for cell in row] for row in rows]
+    body = [[_escape(clean(cell, style)) for cell in row] for row in rows]
     return [f"| {' | '.join(row)} |" for row in (list(titles), marks, *body)]
+
+
+def _escape(text: str) -> str:
+    """The text as a cell: neither the end of one, nor HTML that a page would run."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
 def _is_right(index: int, title: str, left: Collection[str]) -> bool:

@@ -5,10 +5,9 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, load_or_end, print_json, say
+from router.cli.common import add_config_argument, load_or_end, print_json, say, table_path
 from router.cli.config_file import change_config, replace_file
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.past.tuning import as_json, readable, taught_json, write_taught
@@ -153,7 +152,7 @@ def _change(text: str, tuning: Tuning, weights: str, *, has_offset: bool) -> str
 
 def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool:
     """Write the personal table. Whether that was needed."""
-    path = _table_path(loaded)
+    path = table_path(loaded)
     if taught is None or path is None or not taught.table.kinds:
         return False
     content = write_personal(taught.table)
@@ -168,15 +167,9 @@ def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool:
     return True
 
 
-def _table_path(loaded: LoadedConfig) -> Path | None:
-    """Where the trained reading looks for the personal table."""
-    named = next((found for _, settings in loaded.policies if (found := getattr(settings, "personal", ""))), "")
-    return Path(named) if named else None
-
-
 def _forget(loaded: LoadedConfig) -> int:
     """Delete the personal table. The marks stay in the ledger, where the next `--apply` finds them."""
-    path = _table_path(loaded)
+    path = table_path(loaded)
     if path is None or not path.exists():
         say("nothing to forget: no marks were applied")
         return 0

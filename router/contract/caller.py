@@ -1,5 +1,8 @@
 """Who sends a request, and in which session."""
 
+from functools import lru_cache
+from hashlib import blake2b
+
 from msgspec import Struct
 
 
@@ -27,3 +30,19 @@ class SessionKey(Struct, frozen=True, cache_hash=True):
     def __str__(self) -> str:
         text = f"{self.caller.name}\0{self.session}"
         return f"{text}\0{self.number}" if self.number else text
+
+
+@lru_cache(maxsize=1024)
+def record_name(key: SessionKey) -> str:
+    """The name of a session's record in a store. It says nothing of the session; what it begins with belongs to the caller."""
+    return record_prefix(key.caller) + old_record_name(key)
+
+
+def record_prefix(caller: Caller) -> str:
+    """How the names of all records of a caller begin, so that they can be deleted. Those of `LOCAL` have no dot in them."""
+    return "" if caller == LOCAL else f"{blake2b(caller.name.encode('utf-8', 'replace'), digest_size=8).hexdigest()}."
+
+
+def old_record_name(key: SessionKey) -> str:
+    """The name without the caller's prefix, as Tandem 0.3 wrote it for everyone."""
+    return blake2b(str(key).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -80,8 +80,13 @@ class EntryReader(Protocol):
         """How many of the newest rows are left out."""
         ...
 
-    def read_newest(self, since: float, turns: int) -> "tuple[list[RecordedCall], Mapping[tuple[str, str], int]]":
-        """The calls of at least the newest turns, oldest first; and how many turns each caller's session had before them."""
+    def read_newest(
+        self, since: float, turns: int, caller: str | None = None
+    ) -> "tuple[list[RecordedCall], Mapping[tuple[str, str], int]]":
+        """The calls of at least the newest turns, oldest first; and how many turns each caller's session had before them.
+
+        With a caller's name, of that caller alone.
+        """
         ...
 
     def read_sessions(self, since: float, limit: int) -> "list[SessionSums]":

@@ -30,6 +30,9 @@ class Board:
         self._drawn: list[int] = []
         """The widths of the lines that are drawn and may change."""
         self._layout: Layout | None = None
+        self._caller = ""
+        self._has_callers = False
+        """Whether turns of more than one caller were shown: from then on each line names its own."""
         self._titles: tuple[str, ...] = ()
         self._notes: deque[str] = deque()
 
@@ -40,6 +43,8 @@ class Board:
 
     def show(self, turn: Turn) -> None:
         """Put a line on the screen, unless it is already there."""
+        self._has_callers |= bool(turn.caller and self._caller) and turn.caller != self._caller
+        self._caller = self._caller or turn.caller
         if not turn.is_shown:
             turn.is_shown = True
             self._block.append(turn)
@@ -82,9 +87,10 @@ class Board:
         return f"{_HIDE}\r{above}{body}\x1b[J{_SHOW}"
 
     def _lay_out(self, columns: int) -> Layout:
-        if self._layout is None or self._layout.columns != columns:
-            self._layout = Layout(columns, self._style)
-        return self._layout
+        found = self._layout
+        if found is None or found.columns != columns or found.names_callers != self._has_callers:
+            self._layout = found = Layout(columns, self._style, names_callers=self._has_callers)
+        return found
 
     def _climb(self, columns: int) -> str:
         """Up to the first line of the block. A terminal that became narrower has broken long lines into several."""

@@ -20,9 +20,9 @@ _BRIEF = (
     (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
 )
 """Shortened reasons for a narrow terminal, without what the tier column already says."""
-_DROPPED = ("first", "calls", "tokens", "cost", "turn", "took", "time")
+_DROPPED = ("first", "calls", "tokens", "cost", "turn", "took", "time", "caller")
 """The columns that a narrow terminal drops, in this order, until the reason has some room."""
-_OF_REFUSALS = ("time", "client", "turn", "tier")
+_OF_REFUSALS = ("time", "caller", "client", "turn", "tier")
 _SHOWN_WORDS = 40
 
 
@@ -48,18 +48,22 @@ _COLUMNS = (
     Column("cost", "cost", 7, 6, is_right=True),
 )
 _DATED = Column("time", "time", 11, 11)
+_CALLER = Column("caller", "caller", 12, 8)
+"""Only where there is more than one."""
 
 
 class Layout:
     """Which columns a terminal of some width has room for."""
 
-    def __init__(self, columns: int, style: Style, *, is_dated: bool = False) -> None:
-        self.columns, self.style = columns, style
+    def __init__(self, columns: int, style: Style, *, is_dated: bool = False, names_callers: bool = False) -> None:
+        self.columns, self.style, self.names_callers = columns, style, names_callers
         self._is_dated = is_dated
         """Whether the time has its day, where lines are of several."""
         self._is_wide = columns >= _WIDE
         self._gap = "  " if self._is_wide else " "
         shown = [_DATED, *_COLUMNS[1:]] if is_dated else list(_COLUMNS)
+        if names_callers:
+            shown.insert(1, _CALLER)
         for name in _DROPPED:
             if self._room(shown) >= min(_LEAST_WHY, columns // 2):
                 break
@@ -104,6 +108,7 @@ class Layout:
     def _cells(self, turn: Turn, now: float) -> dict[str, str]:
         texts = {
             "time": day_and_clock(turn.at) if self._is_dated else clock(turn.at),
+            "caller": clean(turn.caller, self.style) or "-",
             "client": short_name(turn, self.style),
             "turn": "sub" if turn.kind == TurnKind.SUBAGENT else str(turn.number or "-"),
             "tier": self._tier(turn),

@@ -88,6 +88,8 @@ class Turn:
     """Whether no further call can belong to it."""
     is_shown: bool = False
     """Whether it is among the lines of a screen that may change."""
+    caller: str = ""
+    """Who asked; empty where that is not known."""
 
     @property
     def is_persons(self) -> bool:
@@ -169,7 +171,9 @@ class Turns:
         if turn is None:
             if line.outcome == Outcome.SERVED and line.tier is None:
                 return None
-            turn = Turn(line.at, line.client or "", line.session or "", kind=line.turn_kind or "", is_closed=True)
+            turn = Turn(
+                line.at, line.client or "", line.session or "", kind=line.turn_kind or "", is_closed=True, caller=line.caller
+            )
         turn.running.pop(line.id, None)
         turn.waiting.discard(line.id)
         turn.last_at = line.at + line.duration_ms / 1000
@@ -202,12 +206,12 @@ class Turns:
         if kind == TurnKind.SUBAGENT:
             key = (call.caller, f"{call.session}\0{kind}")
         elif kind not in (*BEGINS, TurnKind.TOOL_LOOP):
-            return Turn(call.at, call.client, call.session, kind=kind, is_closed=True)
+            return Turn(call.at, call.client, call.session, kind=kind, is_closed=True, caller=call.caller)
         last = self._last.get(key)
         goes_on = last is not None and (kind not in BEGINS or _is_tried_again(last))
         if goes_on and last is not None and not self._is_each_call:
             return last
-        turn = Turn(call.at, call.client, call.session, kind=kind, is_closed=self._is_each_call)
+        turn = Turn(call.at, call.client, call.session, kind=kind, is_closed=self._is_each_call, caller=call.caller)
         if kind != TurnKind.SUBAGENT:
             turn.number = self._number(key, call, goes_on=goes_on)
         if self._is_each_call:

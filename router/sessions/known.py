@@ -3,12 +3,9 @@
 In the process, bounded by count and age; what must survive a restart goes to a store.
 """
 
-from functools import lru_cache
-from hashlib import blake2b
-
 import msgspec
 
-from router.contract.caller import SessionKey
+from router.contract.caller import SessionKey, record_name
 from router.contract.request import RequestView
 from router.contract.session import SessionState, read_state, write_state
 from router.contract.signals import Turn
@@ -30,7 +27,9 @@ class KnownSessions:
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
-        self.sessions: Records[SessionKey, SessionState] = Records(store, _NEW, _MAX_SESSIONS, _digest, read_state, write_state)
+        self.sessions: Records[SessionKey, SessionState] = Records(
+            store, _NEW, _MAX_SESSIONS, record_name, read_state, write_state
+        )
         self._held = self.sessions.held
         self._threads: Records[str, tuple[str, ...]] = Records(
             store, (), _MAX_BEGINNINGS, str, _read_names, msgspec.json.encode
@@ -106,7 +105,7 @@ def _begins_thread(view: RequestView, turn: Turn) -> bool:
 
 def _beginning(view: RequestView, turn: Turn) -> str:
     first = mark_at(view, turn, min(1, len(view.conversation.items)))
-    return _digest(SessionKey(view.caller, f"thread\0{first}"))
+    return record_name(SessionKey(view.caller, f"thread\0{first}"))
 
 
 def _read_names(stored: bytes) -> tuple[str, ...] | None:
@@ -114,9 +113,3 @@ def _read_names(stored: bytes) -> tuple[str, ...] | None:
         return msgspec.json.decode(stored, type=tuple[str, ...])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-
-
-@lru_cache(maxsize=1024)
-def _digest(key: SessionKey) -> str:
-    """The name of a record in a store, which says nothing of the session."""
-    return blake2b(str(key).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -1,5 +1,6 @@
 """The line that a person reads for each request: tier, target, reason, first token, speed, overhead."""
 
+from router.contract.caller import LOCAL
 from router.contract.entry import Line
 from router.contract.words import Outcome
 from router.telemetry.colour import DIM, RED, TIER_COLOURS, wrap
@@ -12,10 +13,11 @@ def entry_line(line: Line, *, has_colour: bool) -> str:
         return wrap(text, colour) if has_colour else text
 
     tier = line.tier
+    whose = "" if line.caller == LOCAL.name else f"  {line.caller if line.caller.isprintable() else repr(line.caller)}"
     if tier is None:
-        return f"{paint(f'{line.status} refused', RED)}  {line.error}  {line.dialect}  {line.id}"
+        return f"{paint(f'{line.status} refused', RED)}{whose}  {line.error}  {line.dialect}  {line.id}"
     served_by = f"{tier} → {line.target}" if line.target else str(tier)
-    parts = [paint(f"{served_by:<18}", TIER_COLOURS[tier])]
+    parts = [f"{paint(f'{served_by:<18}', TIER_COLOURS[tier])}{whose}"]
     if line.outcome != Outcome.SERVED:
         parts.append(paint(f"{line.outcome} {line.error or ''}".rstrip(), RED))
     parts.append(line.because or "")

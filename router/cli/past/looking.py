@@ -12,10 +12,12 @@ from typing import TypeVar
 from router.cli import Ended
 from router.cli.common import add_config_argument, known_names, refuse_config, say, whole_number_between
 from router.cli.routers import find_router
+from router.cli.tables import style_here
 from router.config.load import ConfigError, find_config, load_ledger_path
 from router.contract.past import RecordedTurn
 from router.contract.stores import EntryReader, StoreUnusable
 from router.screen.figures import plural
+from router.screen.text import clean
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 
 _AGO = re.compile(r"(\d{1,6})\s*([smhdw])")
@@ -99,7 +101,8 @@ def _say_missing(path: Path, request_id: str | None) -> str:
 
 def nothing_found(arguments: argparse.Namespace) -> Ended:
     """The ledger holds nothing of what was asked for."""
-    return Ended(1, "no turns in that time" if arguments.since else "no turns in the ledger yet")
+    of = f' of "{clean(caller, style_here())}"' if (caller := getattr(arguments, "caller", None)) else ""
+    return Ended(1, f"no turns{of} in that time" if arguments.since else f"no turns{of} in the ledger yet")
 
 
 def add_since_argument(parser: argparse.ArgumentParser) -> None:

@@ -22,6 +22,8 @@ _LEARNING_SECONDS = 1.0
 """How long a router waits for a locked ledger: it can do without."""
 _WRITTEN_SECONDS = 0.3
 """A router writes what it holds every 0.2 s."""
+_HISTORY_SECONDS = 3_600.0
+"""How long `tune` and `replay` may read: they look at every row, and work between two of them."""
 _BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
 _PERSONS = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}', '{TurnKind.TOOL_LOOP}')"
 _IS_TURN = f"turn_kind IN {_BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}')"
@@ -39,7 +41,7 @@ _MAX_ROWS = 20_000
 _NEWEST = (
     f"SELECT {', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END,"  # noqa: S608  fixed names
     " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.tier') END, sequence"
-    " FROM entries WHERE at >= ? ORDER BY sequence DESC LIMIT ?"
+    " FROM entries WHERE at >= ?1 AND (?2 IS NULL OR caller = ?2) ORDER BY sequence DESC LIMIT ?3"
 )
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {_BEGIN} AND session"  # noqa: S608  fixed names
@@ -125,12 +127,14 @@ class SqliteEntryReader:
         with open_ledger(self.path) as database:
             return count_unsound(database)
 
-    def read_newest(self, since: float, turns: int) -> tuple[list[RecordedCall], Mapping[tuple[str, str], int]]:
+    def read_newest(
+        self, since: float, turns: int, caller: str | None = None
+    ) -> tuple[list[RecordedCall], Mapping[tuple[str, str], int]]:
         calls: list[RecordedCall] = []
         oldest: dict[tuple[str, str], int] = {}
         with open_ledger(self.path) as database:
             begun, waiting = 0, set[tuple[str, str]]()
-            for *values, decided, sequence in database.execute(_NEWEST, (since, _MAX_ROWS)):
+            for *values, decided, sequence in database.execute(_NEWEST, (since, caller, _MAX_ROWS)):
                 line = Line(*values)
                 key = (line.caller, line.session or "")
                 if begun >= turns and not waiting:
@@ -197,7 +201,7 @@ class SqliteEntryReader:
             return work.read_past_calls(database)
 
     def read_history(self) -> Iterator[PastEntry]:
-        with open_ledger(self.path, sees_all=True) as database:
+        with open_ledger(self.path, sees_all=True, within_seconds=_HISTORY_SECONDS) as database:
             yield from turns.read_history(database)
 
     def _read_at_once(self, queries: Sequence[str], values: tuple[object, ...]) -> list[list[tuple[Any, ...]]]:

@@ -6,6 +6,7 @@ changed in the file.
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,27 +31,40 @@ _SOUND = " AND ".join(
 _VIEW = "CREATE TEMP VIEW entries AS SELECT *{more} FROM main.entries{where}"
 _NEWER = ("key",)
 """Columns of the entries that a ledger of an older Tandem does not have yet: they are read as null."""
+ANSWER_SECONDS = 60.0
+"""How long a question may take, of however many years: its snapshot keeps the log from being emptied."""
+_STEPS = 10_000
+"""Of SQLite's machine, between two looks at the clock: about a millisecond."""
 _LOOKED_AT = 20_000
 _COUNT = f"SELECT count(*) FROM (SELECT * FROM main.entries ORDER BY sequence DESC LIMIT ?) WHERE NOT ({_SOUND})"  # noqa: S608  ours
 
 
 @contextlib.contextmanager
 def open_ledger(
-    path: Path, lock_seconds: float = WRITE_SECONDS, *, sees_all: bool = False, writes: bool = False
+    path: Path,
+    lock_seconds: float = WRITE_SECONDS,
+    *,
+    sees_all: bool = False,
+    writes: bool = False,
+    within_seconds: float = ANSWER_SECONDS,
 ) -> Iterator[sqlite3.Connection]:
     """A connection for one question. Raises `StoreUnusable` where there is no ledger, and for what goes wrong in the block.
 
-    `sees_all` is for queries that take any row as it is.
+    `sees_all` is for queries that take any row as it is. A question that takes longer than `within_seconds` is given up.
     """
     if not path.is_file():
         raise StoreUnusable(f"{path}: there is no ledger yet")
     try:
         with contextlib.closing((connect if writes else connect_to_read)(path, lock_seconds)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
+            deadline = time.monotonic() + within_seconds
+            database.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
             if not writes:
                 _set_view(database, sees_all=sees_all)
             yield database
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+            raise StoreUnusable(f"{path}: no answer within {within_seconds:g} s\n  hint: ask for less, with --since") from error
         raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error
 
 

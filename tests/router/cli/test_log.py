@@ -7,6 +7,7 @@ import urllib.request
 import pytest
 
 from router.cli import main
+from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
 from tests.router.cli.test_serve import start_server
 from tests.tools.kept import make_entry
@@ -105,3 +106,21 @@ def test_a_turn_is_there_as_soon_as_its_answer_is(here, capsys):
     server.terminate()
     assert server.wait(20) == 0
     server.stderr.close()
+
+
+@pytest.mark.usefixtures("_then")
+def test_callers_are_named_only_where_there_are_several_and_can_be_asked_for(home, capsys):
+    of_ada = make_entry("5", Caller("ada"), at=AT, session="s", because="looks like a quick edit")
+    write_ledger(home / "test.db", QUICK, of_ada)
+
+    assert main(["log"]) == 0
+    title, first, second = capsys.readouterr().out.splitlines()
+    assert title.split()[:3] == ["time", "caller", "client"]
+    assert [line.split()[1] for line in (first, second)] == ["local", "ada"]
+    assert main(["log", "--caller", "ada"]) == 0
+    title, _ = capsys.readouterr().out.splitlines()
+    assert title.split()[:2] == ["time", "client"]
+    assert main(["log", "--caller", "ada", "--json"]) == 0
+    assert [turn["caller"] for turn in json.loads(capsys.readouterr().out)] == ["ada"]
+    assert main(["log", "--caller", "eve"]) == 1
+    assert capsys.readouterr().err == 'no turns of "eve" in the ledger yet\n'

@@ -124,3 +124,45 @@ def test_what_is_assumed_of_fast_can_be_said_otherwise(ledger, capsys):
     estimates = json.loads(capsys.readouterr().out)["estimates"]
     assert estimates["assumed"] == {"fails_quick": 0.0, "fails_long": 1.0, "failure_seconds": 10.0}
     assert estimates["as_it_was"]["redo_seconds"] == pytest.approx(0.5 * (2 * 10 + 40))
+
+
+ODD = ("<script>alert(1)</script>", "=cmd()", "a\x1b[2Jb|c")
+
+
+def test_a_caller_has_figures_shares_and_errors_of_its_own(home, capsys):
+    write_ledger(
+        home / "test.db",
+        *(turn(f"a{number}", Tier.FAST, 1.0, 0.01, caller=Caller("ada")) for number in range(3)),
+        turn("a4", Tier.DEEP, 1.0, 0.01, caller=Caller("ada")),
+        turn("a5", Tier.FAST, 1.0, None, caller=Caller("ada"), outcome=Outcome.FAILED),
+        make_entry("b", Caller("bob"), tier=None, because=None, outcome=Outcome.REFUSED),
+    )
+
+    assert main(["stats", "--by", "caller"]) == 0
+
+    title, ada, bob = (line.split("  ") for line in capsys.readouterr().out.splitlines())
+    assert [cell.strip() for cell in title if cell][-3:] == ["fast", "deep", "errors"]
+    assert [cell.strip() for cell in ada if cell][-3:] == ["75 %", "25 %", "1"]
+    assert [*[cell.strip() for cell in bob if cell][:3], bob[-1].strip()] == ["bob", "0", "0", "1"]
+    assert main(["stats", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["by_caller"]
+    assert {name: (of["fast_turns"], of["deep_turns"], of["failed"], of["refused"]) for name, of in found.items()} == {
+        "ada": (3, 1, 1, 0),
+        "bob": (0, 0, 0, 1),
+    }
+
+
+@pytest.mark.parametrize("command", ["stats --by caller", "stats --by caller --markdown", "log", "log --markdown"])
+def test_an_odd_name_of_a_caller_neither_moves_the_cursor_nor_becomes_html(home, capsys, command):
+    write_ledger(
+        home / "test.db", *(turn(f"{number}", Tier.FAST, 1.0, 0.01, caller=Caller(name)) for number, name in enumerate(ODD))
+    )
+
+    assert main(command.split()) == 0
+
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "cmd()" in out
+    if "--markdown" in command:
+        assert "<" not in out
+        assert len({line.replace("\\|", "").count("|") for line in out.splitlines()}) == 1

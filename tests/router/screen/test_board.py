@@ -196,3 +196,20 @@ def test_under_load_the_newest_lines_are_written_and_the_others_counted():
 
     assert lines[1] == "… 150 earlier turns"
     assert clients(lines) == [f"c{number}" for number in range(150, 250)]
+
+
+def test_callers_are_named_from_the_second_one_on():
+    shown = Shown(140)
+    for caller in ("ada", "ada"):
+        turn = make_turn("codex", is_running=False, is_closed=True)
+        turn.caller = caller
+        shown.board.show(turn)
+    assert not any("ada" in line for line in shown.draw())
+    other = make_turn("codex")
+    other.caller = "bob"
+    shown.board.show(other)
+
+    lines = shown.draw()
+
+    assert lines[-2].split()[:3] == ["time", "caller", "client"]
+    assert lines[-1].split()[1:3] == ["bob", "codex"]

@@ -58,3 +58,9 @@ def test_colour_adds_and_never_carries_meaning(entry):
 
 def test_the_tiers_differ_in_colour():
     assert line_of(SERVED, colour=True)[:5] != line_of(replace(SERVED, tier=Tier.DEEP), colour=True)[:5]
+
+
+def test_a_caller_is_named_unless_it_is_the_local_user():
+    assert line_of(replace(SERVED, caller="ada")).startswith("fast → spark        ada  looks like")
+    assert line_of(replace(REFUSED, caller="a\x1b[2J")).startswith("404 refused  'a\\x1b[2J'  model_not_found")
+    assert "local" not in line_of(SERVED)

@@ -6,7 +6,9 @@ from contextlib import closing
 import pytest
 
 from router.cli import main
+from router.contract.stores import StoreUnusable
 from router.stores.sqlite.past import SqliteEntryReader
+from router.stores.sqlite.sound import open_ledger
 from tests.conftest import SIMULATED
 from tests.router.stores.rows import write_ledger
 
@@ -43,6 +45,28 @@ def test_a_spoilt_row_is_passed_over_and_counted(spoil, change):
     assert sum(row.calls for row in SqliteEntryReader(path).read_sums(0).calls) == 1
     assert SqliteEntryReader(path).find_turn("req_2") is None
     assert SqliteEntryReader(path).count_passed_over() == 1
+
+
+def ask_for_ten_years(path, write):
+    """A question that would take hours, while a router writes."""
+    with open_ledger(path, within_seconds=0.0) as database:
+        database.execute("SELECT id FROM entries").fetchone()
+        write()
+        database.execute("SELECT count(*) FROM entries a, entries b, entries c, entries d").fetchone()
+
+
+def test_a_question_that_takes_too_long_is_given_up_and_keeps_no_writer_waiting(tmp_path):
+    path = write_ledger(tmp_path / "test.db", *({"id": f"req_{number}"} for number in range(300)))
+
+    def write():
+        with closing(sqlite3.connect(path, timeout=0)) as database, database:
+            database.execute("UPDATE entries SET because = 'written meanwhile'")
+
+    with pytest.raises(StoreUnusable, match=r"no answer within 0 s\n  hint: ask for less, with --since"):
+        ask_for_ten_years(path, write)
+
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT DISTINCT because FROM entries").fetchall() == [("written meanwhile",)]
 
 
 NESTED = f'decision = \'{{"tier": "fast", "x": {"[" * 5_000}{"]" * 5_000}}}\''

@@ -1,0 +1,144 @@
+"""`tandem forget`."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from router.cli import Ended
+from router.cli.common import add_config_argument, command_name, load_or_end, print_json, say, table_path
+from router.cli.setup.interview import offer
+from router.cli.tables import style_here
+from router.config.load import LoadedConfig
+from router.contract.caller import Caller
+from router.contract.personal import BadTable, load_personal
+from router.contract.request import JsonObject
+from router.contract.stores import StoreUnusable
+from router.screen.figures import plural
+from router.screen.text import clean
+from router.stores.sqlite.damage import find_copies
+from router.stores.sqlite.forget import Kept, count_kept, forget_caller, forget_in_copies
+from router.stores.sqlite.lock import find_owner
+from router.stores.sqlite.past import wait_for_writer
+
+_WORDS = {
+    "requests": "request",
+    "sessions": "session",
+    "marks": "mark",
+    "places": "hashed ask",
+    "responses": "stored response",
+}
+
+EXAMPLES = ("forget ada", "forget ada --yes", "forget key-1f3a0b2c --json --yes", "forget local --config work.yaml")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_argument(parser)
+    parser.add_argument("caller", metavar="CALLER", help="whose records to delete, by the name that stats --by caller shows")
+    parser.add_argument("-y", "--yes", action="store_true", help="delete without asking")
+    parser.add_argument("--json", action="store_true", help="print what was deleted as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Delete a caller's requests, sessions, marks and stored responses, from the ledger, the store and their copies."""
+    loaded, caller = load_or_end(arguments.config), Caller(arguments.caller)
+    name = clean(caller.name, style_here())
+    files = [path for path in (loaded.ledger_path, loaded.store_path) if path is not None and path.is_file()]
+    if not files:
+        raise Ended(1, "there is no ledger yet: nothing is kept")
+    table = _find_table(loaded, caller)
+    try:
+        for path in files:
+            wait_for_writer(path)
+        found = [kept for kept in _count(files, caller) if kept.total]
+        if not found and table is None:
+            hint = f"{command_name()} stats --by caller lists the callers"
+            raise Ended(1, f'nothing is kept of "{name}" in {", ".join(map(str, files))}\n  hint: {hint}')
+        _say_found(name, found, table)
+        if not arguments.yes and not offer("Delete all of it for good?"):
+            raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
+        done = [kept for path in files for kept in _forget(path, caller)]
+    except StoreUnusable as error:
+        raise Ended(1, str(error)) from error
+    if table is not None:
+        table.unlink(missing_ok=True)
+    if arguments.json:
+        print_json(_as_json(caller, done, table))
+    else:
+        _say_done(done, table)
+    _say_rest(name, loaded, files)
+    return 1 if any(kept.problem for kept in done) else 0
+
+
+def _count(files: list[Path], caller: Caller) -> Iterator[Kept]:
+    """What the files keep, and their copies. What is wrong with a copy is said when it is changed."""
+    for path in files:
+        yield count_kept(path, caller)
+        for copy in find_copies(path):
+            try:
+                yield count_kept(copy, caller)
+            except StoreUnusable:
+                yield Kept(copy, {})
+
+
+def _forget(path: Path, caller: Caller) -> Iterator[Kept]:
+    yield forget_caller(path, caller)
+    yield from forget_in_copies(path, caller)
+
+
+def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:
+    """The personal table, if the caller's marks taught it something. It is deleted whole: its weights are of all marks."""
+    path = table_path(loaded)
+    try:
+        table = load_personal(str(path)) if path is not None else None
+    except BadTable:
+        return None
+    return path if table is not None and any(caller.name in kind.callers for kind in table.kinds) else None
+
+
+def _say_found(name: str, found: list[Kept], table: Path | None) -> None:
+    say(f'kept of "{name}":')
+    for kept in found:
+        say(f"  {kept.file}: {_say_rows(kept)}")
+    if table is not None:
+        say(f"  {table}: what their marks taught, with that of others; {command_name()} tune --apply learns the rest again")
+
+
+def _say_rows(kept: Kept) -> str:
+    counts = (plural(kept.rows.get(kind, 0), word) for kind, word in _WORDS.items() if kept.rows.get(kind))
+    return ", ".join(counts) or "nothing"
+
+
+def _say_done(done: list[Kept], table: Path | None) -> None:
+    for kept in done:
+        if kept.is_deleted:
+            print(f"deleted {kept.file}: a damaged copy, in which nothing could be looked for")
+        elif kept.total:
+            print(f"deleted from {kept.file}: {_say_rows(kept)}")
+    if table is not None:
+        print(f"deleted {table}")
+    for kept in done:
+        if kept.problem:
+            say(f"{kept.file}: {kept.problem}")
+
+
+def _say_rest(name: str, loaded: LoadedConfig, files: list[Path]) -> None:
+    """What this command cannot delete."""
+    owner = next((owner for path in files if (owner := find_owner(path)) is not None), None)
+    if owner is not None:
+        say(f"the router that runs ({owner}) keeps recent texts in memory for up to an hour, and sessions until it stops")
+    if loaded.keys is not None and name in loaded.keys.rights:
+        say(f"{name} still has a key, and new requests are recorded: {command_name()} keys revoke {name}")
+    aside = [str(file) for path in files for file in sorted(path.parent.glob(f"{path.name}.damaged*"))]
+    if aside:
+        say(f"not looked into: {', '.join(aside)}")
+
+
+def _as_json(caller: Caller, done: list[Kept], table: Path | None) -> JsonObject:
+    return {
+        "caller": caller.name,
+        "files": [
+            {"file": str(kept.file), "rows": dict(kept.rows), "file_deleted": kept.is_deleted, "problem": kept.problem or None}
+            for kept in done
+        ],
+        "personal_table_deleted": str(table) if table is not None else None,
+    }

@@ -1,0 +1,143 @@
+"""Deleting all that is kept of one caller, from a ledger or a store of responses and from their copies.
+
+It works next to a running router, by SQLite's own locks. Deleted rows stay in free pages of a file, and in its log, until those
+are used again; so the file is rebuilt and the log is emptied, and no byte of the rows is left.
+"""
+
+import contextlib
+import glob
+import os
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from router.contract.caller import Caller, SessionKey, old_record_name, record_prefix
+from router.contract.stores import StoreUnusable
+from router.stores.sqlite.damage import find_copies, is_damage
+from router.stores.sqlite.files import connect, connect_to_read, is_full
+from router.stores.sqlite.lock import find_owner
+from router.stores.sqlite.rows import transaction
+
+_LOCK_SECONDS = 30.0
+_SLOTS = range(8)
+"""Sessions that begin with the same words are told apart by a number (`sessions.known`)."""
+_OF_CALLER = {
+    "marks": (
+        "misjudged",
+        "request_id IN (SELECT id FROM entries WHERE caller = :caller)"
+        " OR request_id IN (SELECT request_id FROM places WHERE caller = :caller)",
+    ),
+    "places": ("places", "caller = :caller"),
+    "requests": ("entries", "caller = :caller"),
+    "items": ("items", "caller = :caller"),
+    "responses": ("transcripts", "caller = :caller"),
+}
+"""What is kept, its table, and which rows are a caller's. Marks come first: they name requests."""
+_OF_SESSIONS = "(:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix) OR (:prefix = '' AND instr(key, '.') = 0)"
+_SESSIONS = "SELECT DISTINCT session FROM entries WHERE caller = :caller AND session IS NOT NULL"
+
+
+class Kept(NamedTuple):
+    """What a file keeps of a caller, or kept until now."""
+
+    file: Path
+    rows: dict[str, int]
+    """How many of each kind: requests, sessions, marks, places, responses, items."""
+    is_deleted: bool = False
+    """Whether the whole file was deleted: a copy that could not be changed."""
+    problem: str = ""
+    """What could not be done."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.rows.values())
+
+
+def count_kept(path: Path, caller: Caller) -> Kept:
+    """What a file keeps of a caller. Raises `StoreUnusable`."""
+    try:
+        with contextlib.closing(connect_to_read(path, _LOCK_SECONDS)) as database:
+            return Kept(path, _work_through(database, caller, deletes=False))
+    except (sqlite3.Error, OSError) as error:
+        raise StoreUnusable(f"{path}: not a usable database: {error}") from error
+
+
+def forget_caller(path: Path, caller: Caller) -> Kept:
+    """Delete all that a file keeps of a caller. Raises `StoreUnusable` where it cannot be done: then nothing is deleted."""
+    try:
+        with contextlib.closing(connect(path, _LOCK_SECONDS)) as database:
+            database.execute("PRAGMA secure_delete = ON")
+            with transaction(database):
+                rows = _work_through(database, caller, deletes=True)
+            return Kept(path, rows, problem=_wipe(database))
+    except (sqlite3.Error, OSError) as error:
+        raise StoreUnusable(f"{path}: nothing was deleted: {error}") from error
+
+
+def forget_in_copies(path: Path, caller: Caller) -> list[Kept]:
+    """The same in the copies that migrations kept. One that is damaged is deleted. Answers those that had something."""
+    if find_owner(path) is None:
+        for part in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
+            part.unlink(missing_ok=True)  # of a migration that was killed
+    found = (_forget_in_copy(copy, caller) for copy in find_copies(path))
+    return [kept for kept in found if kept.total or kept.is_deleted or kept.problem]
+
+
+def _forget_in_copy(copy: Path, caller: Caller) -> Kept:
+    try:
+        kept = count_kept(copy, caller)
+        if not kept.total:
+            return kept
+        times = copy.stat()
+        kept = forget_caller(copy, caller)
+        os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))  # its age says when it is deleted
+    except StoreUnusable as error:
+        if error.__cause__ is None or not is_damage(error.__cause__):
+            return Kept(copy, {}, problem=str(error))
+        copy.unlink()
+        return Kept(copy, {}, is_deleted=True)
+    return kept
+
+
+def _work_through(database: sqlite3.Connection, caller: Caller, *, deletes: bool) -> dict[str, int]:
+    """Count a caller's rows, or delete them. Files of an older Tandem lack some tables."""
+    there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    values, rows = {"caller": caller.name, "prefix": record_prefix(caller)}, {}
+    if "sessions" in there:
+        old = _old_names(database, caller) if values["prefix"] else ()
+        rows["sessions"] = _of_table(database, "sessions", _OF_SESSIONS, values, deletes=deletes)
+        rows["sessions"] += sum(_of_table(database, "sessions", "key = :key", {"key": key}, deletes=deletes) for key in old)
+    for kind, (table, condition) in _OF_CALLER.items():
+        if table in there:
+            known = condition if "places" in there else condition.partition(" OR ")[0]
+            rows[kind] = _of_table(database, table, known, values, deletes=deletes)
+    return rows
+
+
+def _of_table(database: sqlite3.Connection, table: str, condition: str, values: dict[str, str], *, deletes: bool) -> int:
+    where = f"FROM {table} WHERE {condition}"
+    count = int(database.execute(f"SELECT count(*) {where}", values).fetchone()[0])
+    if deletes and count:
+        database.execute(f"DELETE {where}", values)
+    return count
+
+
+def _old_names(database: sqlite3.Connection, caller: Caller) -> Iterable[str]:
+    """The records of sessions that an older Tandem kept: their names do not say whose they are, so each is worked out."""
+    for (session,) in database.execute(_SESSIONS, {"caller": caller.name}).fetchall():
+        for number in _SLOTS:
+            yield old_record_name(SessionKey(caller, str(session), number))
+
+
+def _wipe(database: sqlite3.Connection) -> str:
+    """Rebuild the file without its free pages, and empty the log. Answers what could not be done."""
+    try:
+        database.execute("VACUUM")
+        is_busy = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        why = "the disk is full" if is_full(error) else str(error)
+        return f"the rows are deleted, but their bytes may still be in free pages of the file ({why})"
+    if is_busy:
+        return "the rows are deleted, but their bytes may still be in the log until the router stops: another program reads it"
+    return ""

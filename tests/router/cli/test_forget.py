@@ -1,0 +1,148 @@
+"""`tandem forget`: nothing of a caller is left on disk, and everything of the others is."""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from router.cli import main
+from router.contract.caller import Caller, SessionKey, old_record_name, record_name
+from router.contract.keys import make_key
+from router.contract.personal import Kind, PersonalTable, write_personal
+from tests.conftest import SIMULATED
+from tests.router.stores.rows import write_ledger
+from tests.router.stores.two_callers import CANARY, ask, found_in, write_two
+from tests.tools.http import call
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "config.yaml").write_text(SIMULATED)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_all_that_is_kept_of_a_caller_is_deleted_to_the_last_byte_and_nothing_of_others(folder, capsys):
+    path = write_two(folder / "test.db")
+    assert found_in(folder) == ["test.db"]
+
+    assert main(["forget", "ada", "--yes"]) == 0
+
+    assert found_in(folder) == []
+    assert ask(path, "SELECT DISTINCT caller FROM entries") == [("bob",)]
+    assert ask(path, "SELECT count(*) FROM entries") == [(20,)]
+    assert {key for (key,) in ask(path, "SELECT key FROM sessions")} == {
+        record_name(SessionKey(Caller("bob"), "s")), old_record_name(SessionKey(Caller("bob"), "s"))
+    }  # fmt: skip
+    assert ask(path, "SELECT request_id FROM misjudged") == ask(path, "SELECT request_id FROM places") == [("req_bob_1",)]
+    assert capsys.readouterr().out == f"deleted from {path}: 20 requests, 2 sessions, 1 mark, 1 hashed ask\n"
+
+
+def test_a_copy_that_is_damaged_is_deleted_and_named(folder, capsys):
+    path = write_two(folder / "test.db")
+    (folder / "test.db.before-5").write_bytes(f"{CANARY}, and long enough for SQLite to look at it ".encode() * 200)
+
+    assert main(["forget", "ada", "--yes"]) == 0
+
+    assert found_in(folder) == []
+    assert "deleted " + str(folder / "test.db.before-5") + ": a damaged copy" in capsys.readouterr().out
+    assert path.exists()
+
+
+def test_without_a_yes_nothing_is_deleted(folder, capsys):
+    write_two(folder / "test.db")
+
+    assert main(["forget", "ada"]) == 1
+
+    told = capsys.readouterr().err
+    assert "20 requests" in told
+    assert "hint: --yes" in told
+    assert found_in(folder) == ["test.db"]
+
+
+def test_a_caller_of_whom_nothing_is_kept_is_said(folder, capsys):
+    write_two(folder / "test.db")
+
+    assert main(["forget", "eve\x1b[31m", "--yes"]) == 1
+
+    told = capsys.readouterr().err
+    assert 'nothing is kept of "eve?[31m"' in told
+    assert "stats --by caller" in told
+
+
+def test_where_there_is_no_ledger_none_is_made(folder, capsys):
+    assert main(["forget", "ada", "--yes"]) == 1
+
+    assert "no ledger yet" in capsys.readouterr().err
+    assert not (folder / "test.db").exists()
+
+
+def test_what_the_marks_of_a_caller_taught_is_deleted(folder, capsys):
+    write_two(folder / "test.db")
+    (folder / "personal.json").write_bytes(write_personal(PersonalTable("w", (Kind(1.0, {1: 1.0}, 1, ("ada", "bob")),))))
+
+    assert main(["forget", "ada", "--yes", "--json"]) == 0
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["personal_table_deleted"] == str(folder / "personal.json")
+    assert told["files"][0]["rows"]["requests"] == 20
+    assert not (folder / "personal.json").exists()
+
+
+async def test_next_to_a_running_router_rows_and_stored_responses_go_and_the_next_request_is_recorded(start, folder, capsys):
+    keys = {name: make_key() for name in ("ada", "bob")}
+    callers = ", ".join(
+        f'{name}: {{keys: [{{id: "{key.id}", sha256: {key.digest.hex()}, created: 2026-11-01T10:00:00Z}}]}}'
+        for name, key in keys.items()
+    )
+    (folder / "keys.yaml").write_text(f"callers: {{{callers}}}")
+    (folder / "keys.yaml").chmod(0o600)
+    config = SIMULATED.replace("{path: test.db}", "{path: test.db, keep_text: true}")
+    config += "keys: {file: keys.yaml}\nstore: {path: responses.db}\n"
+    (folder / "config.yaml").write_text(config)
+    tandem = await start(config, folder)
+
+    async def say(name: str, words: str) -> None:
+        body = {"model": "fast", "input": words, "store": True}
+        reply = await call(tandem.port, "/v1/responses", body, {"authorization": f"Bearer {keys[name].text}"})
+        assert reply.status == 200
+
+    for name in ("ada", "bob"):
+        await say(name, f"{CANARY} rename it" if name == "ada" else "rename it")
+    await tandem.entries(2)
+    await tandem.house.state.responses.is_denied("resp_none", Caller("bob"))  # after all that was queued before
+    assert "test.db-wal" in found_in(folder)
+
+    assert await asyncio.to_thread(main, ["forget", "ada", "--yes"]) == 0
+
+    assert found_in(folder) == []
+    assert ask(folder / "responses.db", "SELECT DISTINCT caller FROM transcripts") == [("bob",)]
+    assert ask(folder / "responses.db", "SELECT DISTINCT caller FROM items") in ([("bob",)], [])
+    await say("bob", "rename that")
+    assert [row["caller"] for row in await tandem.entries(2)] == ["bob", "bob"]
+    told = capsys.readouterr().err
+    assert "ada still has a key" in told
+    assert "keeps recent texts in memory for up to an hour" in told
+
+
+def test_forgetting_local_leaves_the_sessions_of_others(folder):
+    path = write_ledger(folder / "test.db", {"caller": "local"})
+    with closing(sqlite3.connect(path)) as database, database:
+        for who in ("local", "bob"):
+            database.execute("INSERT INTO sessions VALUES (?, 1.0, x'00')", (record_name(SessionKey(Caller(who), "s")),))
+
+    assert main(["forget", "local", "--yes"]) == 0
+
+    assert ask(path, "SELECT key FROM sessions") == [(record_name(SessionKey(Caller("bob"), "s")),)]
+
+
+def test_the_copy_of_another_file_is_left_alone(folder):
+    write_two(folder / "test.db")
+    shutil.copy(folder / "test.db", folder / "test.db.mine")
+
+    assert main(["forget", "ada", "--yes"]) == 0
+
+    assert found_in(folder) == ["test.db.mine"]
