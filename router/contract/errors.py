@@ -53,6 +53,7 @@ TandemError
 
 from typing import Self
 
+from router.contract.secret import mask_keys
 from router.contract.words import AccountFault
 
 
@@ -70,13 +71,14 @@ class TandemError(Exception):
             cls.code = code  # only classes with a code of their own are listed in the reference
 
     def __init__(self, message: str, *, param: str | None = None, retry_after_seconds: float | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.param = param
+        self.message = mask_keys(message)  # some repeat what the request said
+        super().__init__(self.message)
+        self.param = param if param is None else mask_keys(param)
         self.retry_after_seconds = retry_after_seconds
 
     def reworded(self, message: str, **changes: object) -> Self:
         """The same error in other words, with these attributes changed."""
+        message = mask_keys(message)
         other = self.__class__.__new__(self.__class__)
         other.__dict__.update(self.__dict__, message=message, **changes)
         other.args = (message,)

@@ -14,13 +14,14 @@ from msgspec import Struct
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Unauthorized
 from router.contract.rights import EVERYTHING, USUAL, Rights
+from router.contract.secret import OWN_PREFIX, UPSTREAM_KEY, mask_keys
 
 OWN_ID = "00000000"
 """The id of the key that a running router makes for commands of its own user."""
 CREDENTIALS = ("authorization", "x-api-key")
 """The headers that hold a caller's key. Where keys are needed, they belong to the router, and go no further."""
-_PREFIX, _ID_BYTES, _SECRET_BYTES = "tdm_", 4, 32
-_is_key = re.compile(rf"{_PREFIX}([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})").fullmatch
+_ID_BYTES, _SECRET_BYTES = 4, 32
+_is_key = re.compile(rf"{OWN_PREFIX}([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})").fullmatch
 _NOBODY = sha256(b"nobody").digest()
 
 
@@ -46,7 +47,7 @@ def make_key(key_id: str = "") -> NewKey:
     """A new random key."""
     key_id = key_id or secrets.token_hex(_ID_BYTES)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
-    return NewKey(key_id, f"{_PREFIX}{key_id}_{secret}", digest_of(secret))
+    return NewKey(key_id, f"{OWN_PREFIX}{key_id}_{secret}", digest_of(secret))
 
 
 def digest_of(secret: str) -> bytes:
@@ -63,7 +64,7 @@ def read_token(headers: Mapping[str, str]) -> str:
     """The key that a request presents: as `Authorization: Bearer`, or as `x-api-key`. Empty for none."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
-    return bearer if bearer.startswith(_PREFIX) else headers.get("x-api-key", "").strip() or bearer
+    return bearer if bearer.startswith(OWN_PREFIX) else headers.get("x-api-key", "").strip() or bearer
 
 
 class KeyRing:
@@ -84,6 +85,16 @@ class KeyRing:
     def with_own(self, own: Key) -> "KeyRing":
         """The same and the router's own key, whose caller may do everything."""
         return KeyRing([*self._keys.values(), own], {**self.rights, LOCAL.name: EVERYTHING})
+
+    def clean(self, headers: dict[str, str]) -> dict[str, str]:
+        """Headers without keys where they do not belong. A target's key may be one of another router, and goes on as it is."""
+        if OWN_PREFIX not in "\n".join(headers.values()).lower():
+            return headers
+        cleaned = {name: mask_keys(value) for name, value in headers.items()}
+        given = split_key(headers.get(UPSTREAM_KEY, "").strip())
+        if given is not None and given[0] not in self._keys:
+            cleaned[UPSTREAM_KEY] = headers[UPSTREAM_KEY]
+        return cleaned
 
     def find(self, token: str, now: float) -> Key:
         """The key that a token is. Raises `Unauthorized`, in the same words and after the same work whatever is wrong."""

@@ -239,7 +239,8 @@ class Endpoint:
         if not key:
             raise CallerKey(
                 f'target "{target.name}" needs your own API key, and the request has none. '
-                f"Send authorization: Bearer KEY, x-api-key: KEY or {UPSTREAM_KEY}: KEY"
+                f"Send {UPSTREAM_KEY}: KEY or, if this router itself asks for no key, "
+                "authorization: Bearer KEY or x-api-key: KEY"
             )
         return key
 

@@ -12,6 +12,9 @@ CALLER = "caller"
 UPSTREAM_KEY = "x-tandem-upstream-key"
 _withheld: dict[str, str] = {}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+OWN_PREFIX = "tdm_"
+"""How the keys begin that this router gives to callers."""
+_OWN_KEY = re.compile(rf"({OWN_PREFIX}[0-9a-f]{{8}}_)[a-z0-9_-]+", re.IGNORECASE)
 _MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
 """As keys look, and names of variables do not."""
 
@@ -83,6 +86,11 @@ class Secret:
 def looks_like_key(text: str) -> bool:
     """Whether a value that nobody called a key looks like one, alone or after the name of a scheme."""
     return any(_MIXED.fullmatch(word) for word in text.split())
+
+
+def mask_keys(text: str) -> str:
+    """A text without the secrets of callers' keys, which people put where they do not belong. A key's id may be seen."""
+    return _OWN_KEY.sub(r"\1***", text) if OWN_PREFIX in text.lower() else text
 
 
 def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:

@@ -1,5 +1,6 @@
 """Taking fields out of foreign JSON, with refusals that name the field. Shared by the dialects."""
 
+import re
 from hashlib import blake2b
 from itertools import repeat
 
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, Json, JsonObject
+from router.contract.secret import OWN_PREFIX, mask_keys
 from router.contract.words import Feature
 
 _OBJECT = frozenset({dict})
@@ -15,6 +17,9 @@ _OBJECT = frozenset({dict})
 TEXT_ONLY = frozenset({Feature.TEXT})
 _NO_TOOLS: frozenset[Feature] = frozenset()
 _TOOLS, _CUSTOM_TOOLS = frozenset({Feature.TOOLS}), frozenset({Feature.CUSTOM_TOOLS})
+
+_is_usual_name = re.compile(rf"(?!(?i:.*{OWN_PREFIX}))[!-~]{{1,200}}").fullmatch
+"""As models are named. All other names are looked at closely."""
 
 _UNCOUNTABLE = 1_000_000_000_000
 """No answer has this many tokens, nor any prompt."""
@@ -69,12 +74,16 @@ class Reading(Struct, frozen=True):
 def read_model(body: JsonObject) -> str:
     """The model's name, which must be a plain word."""
     model = body.get("model")
+    if isinstance(model, str) and _is_usual_name(model):
+        return model
     if not isinstance(model, str) or not model.strip():
         if model is None:
             raise BadRequest('model: missing. Send "auto", "fast" or "deep"', param="model")
         raise BadRequest('model: must be a non-empty string such as "auto"', param="model")
     if len(model) > 200 or not model.isprintable():
         raise BadRequest("model: must have at most 200 characters, and no control characters", param="model")
+    if mask_keys(model) != model:  # the ledger keeps the name
+        raise BadRequest("model: this is a key of the router, not the name of a model", param="model")
     return model
 
 

@@ -36,7 +36,7 @@ def _find_caller(keys: KeyRing, head: Head) -> Caller:
     token = head.token
     if token is None:
         token = head.token = read_token(head.headers)
-        head.headers = {name: value for name, value in head.headers.items() if name not in CREDENTIALS}
+        head.headers = keys.clean({name: value for name, value in head.headers.items() if name not in CREDENTIALS})
     if head.route is None and head.path in OPEN_PATHS:
         return ANYONE
     key = keys.find(token, time.time())

@@ -4,6 +4,7 @@ import hashlib
 from functools import lru_cache
 
 from router.contract.request import Conversation, Message, RequestView
+from router.contract.secret import mask_keys
 from router.contract.signals import SessionHistory, Trajectory, Turn
 from router.contract.words import PERSONS_KINDS, Feature, Operation, TurnKind
 from router.dialects.fields import as_text
@@ -139,7 +140,7 @@ def _read_stated(view: RequestView, client: Client) -> Stated:
     session = next(filter(None, names), "") or as_text(body.get("prompt_cache_key"))
     return Stated(
         _stated_kind(view, said),
-        f"{client.name}:{session[:200]}" if session else "",  # an empty id does not count
+        f"{client.name}:{mask_keys(session[:200])}" if session else "",  # an empty id does not count
         next((stated.turn_id for stated in said if stated.turn_id), ""),
         any(stated.is_planning for stated in said),
     )

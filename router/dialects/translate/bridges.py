@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from router.contract.digits import as_written, with_digits
 from router.contract.errors import TooDeep
 from router.contract.request import JsonObject, RequestView
+from router.contract.secret import mask_keys
 from router.contract.words import Dialect
 from router.dialects.composer import Answer
 from router.dialects.fields import as_object
@@ -80,7 +81,7 @@ class Bridge(NamedTuple):
             raw = orjson.dumps(written, default=as_written)
         except orjson.JSONEncodeError as error:
             raise TooDeep(_TOO_DEEP) from error
-        return Translated(raw, tuple(draft.dropped), AnswerTranslator(self.caller, view.id, composer, parser))
+        return Translated(raw, tuple(map(mask_keys, draft.dropped)), AnswerTranslator(self.caller, view.id, composer, parser))
 
 
 def _translation(dialect: Dialect) -> Translation:

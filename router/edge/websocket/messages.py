@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from router.contract.errors import BadRequest, InvalidStreamId, TandemError, TooDeep
 from router.contract.relay import Headers
 from router.contract.request import Json, JsonObject
+from router.contract.secret import mask_keys
 from router.contract.sinks import Waiting
 from router.dialects.fields import as_object, as_text
 from router.dialects.headers import describe_wait, name_decision
@@ -142,7 +143,7 @@ def headers_of(handshake: Mapping[str, str], metadata: JsonObject) -> dict[str, 
     }
     for name, value in metadata.items():
         if name.lower().startswith(_CARRIED) and name.lower() != BUSY and isinstance(value, str) and value.isprintable():
-            headers[name.lower()] = value
+            headers[name.lower()] = mask_keys(value)
     headers["content-type"] = "application/json"
     return headers
 

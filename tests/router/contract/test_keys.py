@@ -73,3 +73,15 @@ def test_the_routers_own_key_may_do_everything():
 )
 def test_a_key_comes_in_either_header(headers, token):
     assert read_token(headers) == token
+
+
+def test_headers_lose_keys_that_do_not_belong_there_but_not_a_targets_key_of_another_router():
+    ours, theirs = make_key(), make_key()
+    ring = KeyRing([Key(ours.id, Caller("ada"), ours.digest)], {})
+
+    plain, masked = {"a": "b"}, f"tdm_{ours.id}_***"
+
+    assert ring.clean(plain) is plain
+    assert ring.clean({"cookie": f"x={ours.text}"}) == {"cookie": f"x={masked}"}
+    assert ring.clean({"x-tandem-upstream-key": ours.text}) == {"x-tandem-upstream-key": masked}
+    assert ring.clean({"x-tandem-upstream-key": theirs.text}) == {"x-tandem-upstream-key": theirs.text}

@@ -5,7 +5,8 @@ import os
 
 import pytest
 
-from router.contract.secret import Secret, read_callers_key, withhold_variables
+from router.contract.keys import make_key
+from router.contract.secret import Secret, mask_keys, read_callers_key, withhold_variables
 from router.contract.words import Dialect
 
 
@@ -65,3 +66,14 @@ def test_what_can_be_no_variable_after_env_is_not_shown(pasted):
 
 def test_a_variables_name_is_shown():
     assert str(Secret("env:MY_VERY_LONG_PROVIDER_2_API_KEY")) == "env:MY_VERY_LONG_PROVIDER_2_API_KEY"
+
+
+@pytest.mark.parametrize("text", ["", "auto", "tdm_", "tdm_1a2b3c4d", "no tdm_xyz_key"])
+def test_a_text_without_a_key_stays_as_it_is(text):
+    assert mask_keys(text) == text
+
+
+def test_of_a_key_in_a_text_only_the_id_is_left_also_of_one_cut_short_or_in_small_letters():
+    key = make_key("1a2b3c4d").text
+
+    assert mask_keys(f"/v1/{key}?k={key[:20]} {key.lower()}") == "/v1/tdm_1a2b3c4d_***?k=tdm_1a2b3c4d_*** tdm_1a2b3c4d_***"

@@ -3,6 +3,7 @@
 import pytest
 
 from router.contract.errors import BadRequest
+from router.contract.keys import make_key
 from router.dialects.fields import as_count, as_whole, fingerprint, objects, read_list, read_model, texts_of
 
 
@@ -45,3 +46,8 @@ def test_a_fingerprint_tells_long_states_apart_by_their_ends_and_length():
 
     assert len({fingerprint(state) for state in states}) == len(states)
     assert fingerprint("short") == fingerprint("short")
+
+
+def test_a_key_of_the_router_is_no_models_name():
+    with pytest.raises(BadRequest, match="a key of the router"):
+        read_model({"model": f"openai/{make_key().text}"})
