@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from router.callers.guard import GuardedDispatcher
+from router.callers.rates import CallerRates
 from router.config.faults import Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
@@ -23,7 +24,7 @@ from router.contract.keys import OWN_ID, Key, make_key, rights_of
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.relay import Warmable
-from router.contract.rights import Rights
+from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.stores import EntryReader, EntryStore, ResponseStore, StoreUnusable
 from router.contract.target import Target
 from router.decide.opinions import Rules
@@ -199,6 +200,8 @@ def build_state(
         observers=Observers(observers, report_defect),
         running=running,
         repeats=repeats,
+        rates=(rates := CallerRates()),
+        caller_limits=(rates,),
     )
 
 
@@ -224,7 +227,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     }
     rights = keys.rights if keys is not None else None
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
-    if rights is not None:
+    if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
     rules = Rules(
         policies=tuple(chosen),
@@ -247,6 +250,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         takes_callers_keys=(takes_callers_keys := any(target.takes_callers_key for target in targets.values())),
         keys=keys,
         tells_callers_apart=takes_callers_keys or keys is not None,
+        turn_away=_turn_away_by(rights, state),
         pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules),
     )
@@ -264,6 +268,13 @@ def _build_dispatcher(
     if not any(own.is_limited for own in limited.values()):
         return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
     return GuardedDispatcher(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
+
+
+def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
+    """Who refuses a caller by its head alone. Where no caller has such a limit, no request pays for the question."""
+    if rights is None or all(own.requests_per_minute is None for own in rights.values()):
+        return None
+    return partial(state.rates.turn_away, rights)
 
 
 def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:

@@ -89,3 +89,24 @@ def test_a_key_that_is_no_longer_on_the_ring_ends_with_it(plan, key):
 
     with pytest.raises(Unauthorized):
         callers.identify(FakePlan(keys=KeyRing([], {})), asked, asked.headers)
+
+
+def test_a_key_that_expires_between_two_requests_of_a_connection_is_refused_at_the_second(key, monkeypatch):
+    soon = FakePlan(keys=KeyRing([Key(key.id, Caller("ada"), key.digest, expires_at=100.0)], {}))
+    asked = head({"x-api-key": key.text}, RESPONSES)
+    monkeypatch.setattr(callers.time, "time", lambda: 99.0)
+    assert callers.identify(soon, asked, asked.headers) == callers.identify(soon, asked, asked.headers) == Caller("ada")
+
+    monkeypatch.setattr(callers.time, "time", lambda: 100.0)
+
+    with pytest.raises(Unauthorized):
+        callers.identify(soon, asked, asked.headers)
+
+
+def test_a_key_that_was_given_to_someone_else_is_theirs_at_the_next_request(plan, key):
+    asked = head({"x-api-key": key.text}, RESPONSES)
+    callers.identify(plan, asked, asked.headers)
+
+    renamed = FakePlan(keys=KeyRing([Key(key.id, Caller("bob"), key.digest)], {}))
+
+    assert callers.identify(renamed, asked, asked.headers) == Caller("bob")

@@ -1,0 +1,16 @@
+"""Whether a caller may use a route that is not decided, where one target is named for it."""
+
+from router.contract.errors import NotPermitted
+from router.contract.rights import Rights
+from router.contract.target import Target
+from router.contract.words import PassedRoute
+
+
+def check_passed(rights: Rights, route: PassedRoute, target: Target) -> None:
+    """Refuse a caller whose key is not for the target's tier, or who has a budget. Raises `NotPermitted`."""
+    if target.tier not in rights.tiers:
+        own = " and ".join(sorted(rights.tiers))
+        raise NotPermitted(f"{route} goes to a {target.tier} target here, and this key is for {own} only (tiers)")
+    if rights.has_budget:
+        budget = "daily_usd" if rights.daily_usd is not None else "monthly_usd"
+        raise NotPermitted(f"what a request to {route} costs is not known, and this key has a budget ({budget})")
