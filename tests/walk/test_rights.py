@@ -13,7 +13,7 @@ from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
-RULES = 'rules: [{when: {words: "purple"}, tier: deep}]\npass_through: {embeddings: spark, files: sage}\n'
+RULES = 'rules: [{when: {words: "purple"}, tier: deep}]\npass_through: {embeddings: spark, files: spark, audio: sage}\n'
 SESSION = {"x-tandem-session": "mine"}
 ALONE, FIRST_LINE = "tier: deep", "tier: deep\nfix the typo in this line"
 PIXEL = base64.b64encode(bytes(40)).decode()
@@ -234,9 +234,14 @@ async def test_a_key_for_fast_only_waits_for_fasts_quota_or_is_refused_and_never
 
 @pytest.mark.parametrize(
     ("name", "path", "right"),
-    [("fast_only", "/v1/files", "tiers"), ("spender", "/v1/files", "daily_usd"), ("spender", "/v1/embeddings", "daily_usd")],
+    [
+        ("fast_only", "/v1/audio/speech", "tiers"),
+        ("spender", "/v1/audio/speech", "daily_usd"),
+        ("spender", "/v1/embeddings", "daily_usd"),
+        ("usual", "/v1/files/file-1", "admin"),
+    ],
 )
-async def test_a_route_that_is_passed_on_is_refused_outside_a_callers_tiers_or_with_a_budget(
+async def test_a_route_that_is_passed_on_is_refused_outside_a_callers_rights(
     tandem, callers, upstream, other_upstream, name, path, right
 ):
     reply = await call(tandem.port, path, {"input": "x"}, callers[name])
@@ -249,7 +254,7 @@ async def test_a_route_that_is_passed_on_is_refused_outside_a_callers_tiers_or_w
 
 
 @pytest.mark.parametrize(
-    ("name", "path"), [("fast_only", "/v1/embeddings"), ("usual", "/v1/embeddings"), ("usual", "/v1/files")]
+    ("name", "path"), [("fast_only", "/v1/embeddings"), ("usual", "/v1/embeddings"), ("usual", "/v1/audio/speech")]
 )
 async def test_a_route_that_is_passed_on_is_open_to_a_key_for_its_tier(tandem, callers, upstream, other_upstream, name, path):
     reply = await call(tandem.port, path, {"input": "x"}, callers[name])
