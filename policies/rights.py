@@ -24,6 +24,5 @@ class RightsPolicy:
         if tiers is None:
             return ()
         because = f"this key is for {' and '.join(sorted(tiers))} only"
-        return tuple(
-            RuleOut(name, because, lasting=True) for name, status in signals.statuses.items() if status.target.tier not in tiers
-        )
+        others = (name for name, status in signals.statuses.items() if status.target.tier not in tiers)
+        return tuple(RuleOut(name, because, lasting=True, is_right=True) for name in others)

@@ -78,7 +78,7 @@ class House:
         exchange.note(Read(given))
         view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines else given
         await exchange.gather()
-        if (local := answer_locally(exchange, given, view, plan.models, self.state, caller)) is not None:
+        if (local := answer_locally(exchange, given, view, plan, self.state, caller)) is not None:
             return await local
         exchange.note(decided := await self._decide(plan, view, exchange))
         await exchange.catch_up()

@@ -1,14 +1,17 @@
 """What one config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from router.callers.budgets import Budgets
 from router.callers.guard import CallerLimit
+from router.callers.passed import check_passed
+from router.callers.rates import CallerRates
+from router.contract.caller import Caller
 from router.contract.exchange import Exchange, Observers, Passed
 from router.contract.facts import Ending
-from router.contract.keys import Key, KeyRing
+from router.contract.keys import Key, KeyRing, rights_of
 from router.contract.limits import Limits
 from router.contract.relay import Sink, Upstream
 from router.contract.signals import TokenCounter
@@ -47,14 +50,21 @@ class Plan:
     """The keys of this router, one of which every caller needs. None: nobody needs one."""
     tells_callers_apart: bool = False
     """Whether there is more than one caller, by either kind of key."""
+    turn_away: Callable[[Caller], None] | None = None
+    """Refuses a caller that has sent all the requests it may, before its request is read; None where nobody has that limit."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
     """Which target gets the requests of each route that is not decided."""
     adviser: Adviser | None = None
     """Who gives a second opinion, where the config names one."""
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
-        """Relay a request for a route that is not decided: there is nothing to read, and one target alone to ask."""
-        return self.dispatcher.pass_on(exchange, passed, self.pass_through[passed.route], caller)
+        """Relay a request for a route that is not decided: there is nothing to read, and one target alone to ask.
+
+        Raises `NotPermitted` where its caller may not use that target, or not in this way.
+        """
+        target = self.pass_through[passed.route]
+        check_passed(rights_of(self.keys, exchange.caller), passed.route, self.targets[target])
+        return self.dispatcher.pass_on(exchange, passed, target, caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +85,10 @@ class State:
     speedups: Speedups = field(default_factory=Speedups)
     histories: Histories = field(default_factory=Histories)
     """What is known of conversations that go on."""
+    rates: CallerRates = field(default_factory=CallerRates)
+    """What callers with a key used in the last minute."""
     caller_limits: tuple[CallerLimit, ...] = ()
-    """What is counted for callers with a key."""
+    """What is counted for callers with a key: their rates first."""
     budgets: Budgets | None = None
     """Those of callers with a key, one of the limits above."""
     own_key: Key | None = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
+from router.callers.rates import CallerRates
 from router.config.budgets import check_recorded
 from router.config.faults import Known
 from router.config.load import LoadedConfig
@@ -26,7 +27,7 @@ from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.periods import find_zone
 from router.contract.relay import Warmable
-from router.contract.rights import Rights
+from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.stores import EntryReader, EntryStore, ResponseStore, StoreUnusable
 from router.contract.target import Target
 from router.decide.opinions import Rules
@@ -231,7 +232,8 @@ def build_state(
         observers=Observers(observers, report_defect),
         running=running,
         repeats=repeats,
-        caller_limits=(budgets,) if budgets is not None else (),
+        rates=(rates := CallerRates()),
+        caller_limits=(rates, budgets) if budgets is not None else (rates,),
         budgets=budgets,
     )
 
@@ -279,10 +281,10 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     }
     rights = keys.rights if keys is not None else None
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
-    if rights is not None:
+    if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
-        if state.budgets is not None:
-            _follow_budgets(loaded, state.budgets, rights)
+    if rights is not None and state.budgets is not None:
+        _follow_budgets(loaded, state.budgets, rights)
     rules = Rules(
         policies=tuple(chosen),
         economics=_economics(loaded),
@@ -304,6 +306,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         takes_callers_keys=(takes_callers_keys := any(target.takes_callers_key for target in targets.values())),
         keys=keys,
         tells_callers_apart=takes_callers_keys or keys is not None,
+        turn_away=_turn_away_by(rights, state),
         pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules, state),
     )
@@ -321,6 +324,13 @@ def _build_dispatcher(
     if not any(own.is_limited for own in limited.values()):
         return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
     return GuardedDispatcher(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
+
+
+def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
+    """Who refuses a caller by its head alone. Where no caller has such a limit, no request pays for the question."""
+    if rights is None or all(own.requests_per_minute is None for own in rights.values()):
+        return None
+    return partial(state.rates.turn_away, rights)
 
 
 def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:

@@ -174,8 +174,11 @@ def _serve(
 
         def take(taken: LoadedConfig) -> None:
             allow_handles(taken.config.limits.max_in_flight, taken.config.limits.max_sockets)
-            if tls is not None:
-                tls.reload(taken.tls_paths)
+            if tls is not None and taken.tls_paths is not None:
+                try:
+                    tls.reload(taken.tls_paths)
+                except CertificateUnusable as error:  # files that have changed again since they were checked
+                    events.config_warned(warning=str(error))
             note_router(record._replace(certificate=_certificate_of(taken)))
 
         def announce() -> None:

@@ -51,6 +51,8 @@ class RuleOut(Struct, frozen=True):
     """Whether it counts only while another target can serve: a wait that we expect is no reason to refuse a request."""
     reserved_tokens: int = 0
     """How many of the tokens needed are not the prompt's own, but kept free for the answer."""
+    is_right: bool = False
+    """Whether the target could serve the request, and the caller's key is not for its tier."""
 
 
 class Lean(Struct, frozen=True, omit_defaults=True):

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from router.contract.errors import NotPermitted
 from router.contract.words import Tier
 
 BOTH_TIERS = frozenset(Tier)
@@ -37,3 +38,9 @@ EVERYTHING = Rights(may_force=BOTH_TIERS, is_admin=True)
 """The rights of those who use a router without keys, and of its own user."""
 USUAL = Rights()
 """The rights of a key for which none are named."""
+
+
+def check_tier(tier: Tier | None, because: str, rights: Rights, way_out: str) -> None:
+    """Refuse a wish for a tier that its caller may not force. `way_out` is what the caller can do. Raises `NotPermitted`."""
+    if tier is not None and tier not in rights.may_force:
+        raise NotPermitted(f"{because}, and this key does not have the right to force {tier} (may_force). {way_out}")

@@ -220,6 +220,8 @@ def _main_reason(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:
 
 
 def _say_cannot(reason: RuleOut) -> str:
+    if reason.is_right:
+        return reason.because
     return f"{reason.target} cannot: {reason.because}" if reason.lasting else say_rule_out(reason)
 
 
@@ -237,7 +239,10 @@ def _refusal(
             first = loading[0]
             return UpstreamLoading(first.target.name, first.loading).reworded(words)
         return TiersBusy(words, retry_after_seconds=wait)
-    if reasons and all(reason.tokens is not None for reason in reasons):
+    too_long = [reason for reason in reasons if reason.tokens is not None]
+    if too_long and all(reason.is_right for reason in reasons if reason.tokens is None):
         return TooLong(say_too_long(reasons, insist))
     hint = f". Ask for {way_out} or auto, or send x-tandem-on-misfit: other" if way_out else ""
+    if rights := [reason.because for reason in ruled_out.values() if reason.is_right and reason not in reasons]:
+        hint = f"; {rights[0]}"
     return Misfit(no_target_error(insist, reasons) + hint, param="model" if insist is None else None)

@@ -59,6 +59,8 @@ def say_too_long(reasons: Sequence[RuleOut], insist: Insist | None) -> str:
     max_tokens = window if prompt > window else window - reserve
     room = f" {reserve} of the window's {window} tokens are kept free for the answer." if reserve else ""
     asked = f"{insist.because}, and no target there has a larger window" if insist else "no target has a larger window"
+    if not insist and (rights := [reason for reason in reasons if reason.is_right]):
+        asked = f"{rights[0].because}, and no target there has a larger window"
     return f"prompt is too long: {prompt} tokens > {max_tokens} maximum.{room} {asked[:1].upper()}{asked[1:]}"
 
 

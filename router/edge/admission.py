@@ -70,7 +70,11 @@ class Admission:
         if not head.is_checked:
             check_head(head, takes, any_host=plan.keys is not None)
         # Where no keys are taken there is one caller, and no request pays for the question.
-        caller = identify(plan, head, head.headers) if plan.tells_callers_apart else LOCAL
+        caller = LOCAL
+        if plan.tells_callers_apart:
+            caller = identify(plan, head, head.headers)
+            if plan.turn_away is not None and takes is REQUEST and head.route is not None:
+                plan.turn_away(caller)
         if takes is REQUEST:
             if head.length > limits.max_body_bytes:
                 raise too_large(limits)

@@ -1,5 +1,6 @@
 """Who sends a request, by its head."""
 
+import math
 import time
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -20,8 +21,10 @@ def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
     each of those is a caller, known by a digest: what one of them stored is not another's. A caller who brings none is the
     local one.
     """
-    if plan.keys is not None:
-        return _find_caller(plan.keys, head)
+    keys = plan.keys
+    if keys is not None:
+        is_known = head.ring is keys and time.time() < head.expires_at
+        return head.caller if is_known else _find_caller(keys, head)
     if not plan.takes_callers_keys:
         return LOCAL
     key = read_callers_key(headers, dialect_of_path(head.path))
@@ -41,4 +44,6 @@ def _find_caller(keys: KeyRing, head: Head) -> Caller:
         return ANYONE
     key = keys.find(token, time.time())
     head.key = key.id
+    head.ring, head.caller = keys, key.caller
+    head.expires_at = math.inf if key.expires_at is None else key.expires_at
     return key.caller

@@ -1,5 +1,6 @@
 """The routes: which paths are create calls, in which dialect, and what the headers of a request must be like."""
 
+import math
 import os
 import re
 import time
@@ -10,7 +11,9 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from router.contract.caller import LOCAL, Caller
 from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
+from router.contract.keys import KeyRing
 from router.contract.limits import Limits
 from router.contract.relay import RouteRequest
 from router.contract.words import DEFAULT_DIALECT, Dialect, Operation, PassedRoute
@@ -52,6 +55,11 @@ class Head(Struct, eq=False):
     """The key that came with it, where callers need one: it is then no longer among the headers. None until it was read."""
     key: str | None = None
     """The id of that key, once it was found valid."""
+    ring: KeyRing | None = None
+    """The keys among which it was found: while they are the same, and until it expires, it is not looked up again."""
+    caller: Caller = LOCAL
+    """Whose key it is, where `ring` is set."""
+    expires_at: float = math.inf
 
 
 ROUTES: Mapping[str, Route] = {

@@ -1,7 +1,7 @@
 """Answers of the router itself, to requests that need no target."""
 
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Protocol
 
 import orjson
@@ -11,6 +11,7 @@ from router.contract.exchange import Exchange
 from router.contract.facts import AnsweredHere, Ending
 from router.contract.relay import Headers
 from router.contract.request import JsonObject, RequestView
+from router.contract.rights import USUAL, Rights, check_tier
 from router.contract.signals import Alias, TokenCounter, Turn
 from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import ResponseStore
@@ -26,6 +27,7 @@ _SERVED = Ending(Outcome.SERVED, 200)
 _NOTHING_USED = Usage(0, 0)
 _BECAUSE = ("x-tandem-because", "the message is only a tier line, so the router answers it")
 _PREWARMED = ("x-tandem-because", "`generate` is false, so no model was called")
+_LEAVE_IT_OUT = "Nothing was changed. Go on without the line, or send `tier: auto` if the message stays in the conversation"
 _STREAM = (("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-cache"))
 _JSON = (("content-type", "application/json"),)
 
@@ -61,16 +63,38 @@ class Models(Protocol):
         ...
 
 
+class Rules(Protocol):
+    """What decisions are made by, as far as it is needed here."""
+
+    @property
+    def rights(self) -> Mapping[str, Rights] | None:
+        """What each caller may do, by name; None where everyone may do everything."""
+        ...
+
+
+class Plan(Protocol):
+    """What a config says, as far as it is needed here."""
+
+    @property
+    def models(self) -> Models: ...
+    @property
+    def rules(self) -> Rules: ...
+
+
 def answer_locally(
-    exchange: Exchange, given: RequestView, view: RequestView, models: Models, kept: Kept, caller: AnswerSink
+    exchange: Exchange, given: RequestView, view: RequestView, plan: Plan, kept: Kept, caller: AnswerSink
 ) -> Awaitable[Ending] | None:
     """Answer a message that is only a tier line, a prewarm on a socket, or a count that is the same for all targets.
 
-    None: a target must answer. `given` is the request as it came, `view` the same without its tier lines.
+    None: a target must answer. `given` is the request as it came, `view` the same without its tier lines. Raises `NotPermitted`
+    for a line that asks for a tier which its caller may not force: it is neither confirmed nor remembered.
     """
     line = view.overrides.line
     if line is not None and line.is_alone:
-        return _say(exchange, given, kept.memory.set_tier(view, models.resolve(view.model)), kept, caller)
+        rights = plan.rules.rights
+        if rights is not None:
+            check_tier(line.tier, f"the message asks for {line.tier}", rights.get(view.caller.name, USUAL), _LEAVE_IT_OUT)
+        return _say(exchange, given, kept.memory.set_tier(view, plan.models.resolve(view.model)), kept, caller)
     if exchange.arrival.responses is not None and is_prewarm(given):
         return _say(exchange, given, None, kept, caller)
     if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:

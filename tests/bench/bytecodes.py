@@ -19,6 +19,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from router.contract.keys import NewKey, make_key
 from router.dispatch.live import statistics
 from router.edge.server import run
 from router.settle import record
@@ -41,6 +42,11 @@ tiers:
     targets:
       - {{name: thorough, adapter: openai_http, dialect: chat, base_url: "{url}", model: large, window_tokens: 400000,
          price: {{input: 2, output: 8}}}}
+"""
+WITH_A_KEY = "with a key"
+KEYS = """
+callers:
+  ada: {{keys: [{{id: "{id}", sha256: {digest}, created: 2026-01-01}}]}}
 """
 
 
@@ -109,9 +115,9 @@ class _Quiet:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator["Bench"]:
+def serving(folder: Path, config: str = CONFIG) -> Iterator["Bench"]:
     """A Tandem and a target, each in a thread. Figures of targets are looked at for every request, as for a lone caller."""
-    bench = Bench(folder)
+    bench = Bench(folder, config)
     fresh, statistics._FRESH_SECONDS = statistics._FRESH_SECONDS, 0.0
     log, events._writer = events._writer, _Quiet()  # type: ignore[assignment]
     events.set_up_logging(as_json=True)
@@ -127,8 +133,8 @@ def serving(folder: Path) -> Iterator["Bench"]:
 class Bench:
     """Sends requests over one connection, and counts what the server does for the last of them."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, config: str) -> None:
+        self._folder, self._config = folder, config
         self._target, self._tandem = _LoopThread(self._be_target), _LoopThread(self._be_tandem)
 
     def start(self) -> None:
@@ -148,7 +154,7 @@ class Bench:
         await asyncio.sleep(0.05)  # the connections of the server that has stopped are closed meanwhile
 
     async def _be_tandem(self, thread: "_LoopThread") -> None:
-        async with running(CONFIG.format(url=f"http://127.0.0.1:{self._target.port}/v1"), self._folder) as tandem:
+        async with running(self._config.format(url=f"http://127.0.0.1:{self._target.port}/v1"), self._folder) as tandem:
             await thread.serve_on(tandem.port)
 
     def send(self, request: bytes) -> None:
@@ -249,16 +255,35 @@ def agent_calls() -> Iterator[bytes]:
     return itertools.islice(agent_requests(), len(templates()) // 2, None)
 
 
+def with_key(request: bytes, key: NewKey) -> bytes:
+    """The same from a caller who is known by a key."""
+    line, _, rest = request.partition(b"\r\n")
+    return b"%b\r\nauthorization: Bearer %b\r\n%b" % (line, key.text.encode(), rest)
+
+
+def write_keys(folder: Path, key: NewKey) -> str:
+    """A config in which callers need keys. One has this key, and no limits."""
+    path = folder / "keys.yaml"
+    path.touch(0o600)
+    path.write_text(KEYS.format(id=key.id, digest=key.digest.hex()))
+    return f"{CONFIG}keys: {{{{file: keys.yaml}}}}\n"
+
+
 CASES: dict[str, Callable[[], Iterator[bytes]]] = {
     "600 B": small_requests,
     "stream": lambda: small_requests(is_streaming=True),
     "new words": new_words,
     "agent": agent_calls,
+    WITH_A_KEY: small_requests,
 }
 
 
 def count_case(name: str, folder: Path) -> Counts:
     """What one request of a kind costs a server of its own."""
+    if name == WITH_A_KEY:
+        key = make_key()
+        with serving(folder, write_keys(folder, key)) as bench:
+            return bench.count(with_key(request, key) for request in CASES[name]())
     with serving(folder) as bench:
         return bench.count(CASES[name]())
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as some
 
+from router.callers.rates import CallerRates
 from router.contract.caller import Caller
 from router.contract.exchange import Arrival, Deadline, Exchange, Observers
 from router.contract.keys import KeyRing
@@ -119,6 +120,7 @@ class FakePlan:
     takes_callers_keys: bool = False
     tells_callers_apart: bool = False
     keys: KeyRing | None = None
+    turn_away: Any = None
 
 
 class FakeEntries:
@@ -148,6 +150,7 @@ class FakeState:
     def __init__(self) -> None:
         self.entries, self.responses, self.live = FakeEntries(), FakeResponses(), LiveStatistics()
         self.speedups = Speedups()
+        self.rates, self.caller_limits, self.running = CallerRates(), (), set()
 
 
 class FakeRoad:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.bytecodes import CASES, Counts, count_case
+from tests.bench.bytecodes import CASES, WITH_A_KEY, Counts, count_case
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-it-works" / "budget.md").read_text()
 MARGIN = 1.02
+MOST_FOR_A_KEY = 60
 KINDS = {kind: (int(whole.replace(",", "")), int(before.replace(",", "")))
          for kind, whole, before in re.findall(r"^\| ([\w ]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)}  # fmt: skip
 ROOMS = {
@@ -49,6 +50,10 @@ def test_a_budget_is_no_more_than_what_is_needed(counted):
 
     assert {room: most for room, most in ROOMS.items() if most > by_room[room] * 1.15 + 25} == {}
     assert sum(ROOMS.values()) <= KINDS["600 B"][0] * MARGIN
+
+
+def test_a_key_without_limits_adds_little(counted):
+    assert 0 < counted[WITH_A_KEY].total - counted["600 B"].total <= MOST_FOR_A_KEY, counted[WITH_A_KEY].by_function()
 
 
 def test_the_counter_counts():

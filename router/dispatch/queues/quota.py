@@ -1,4 +1,6 @@
-"""The meter of one target's quota: what was sent in the last minute and what is under way. No clock, no loop: times are given.
+"""The meter of one quota: what was sent in the last minute and what is under way. No clock, no loop: times are given.
+
+Targets have quotas, and so may callers.
 
 Every call of the last minute is known by itself, so no more than the quota is sent in any minute, wherever the provider's own
 minute begins. While there is room a burst passes at once.
@@ -61,10 +63,21 @@ class Wait(NamedTuple):
 class Meter:
     """Counts calls and tokens of the last minute, and the calls that are under way."""
 
-    __slots__ = ("_blocked_until", "_ended", "_log", "_open", "_output_tokens", "_seconds", "quota", "requests", "tokens")
+    __slots__ = (
+        "_blocked_until",
+        "_ended",
+        "_log",
+        "_open",
+        "_output_tokens",
+        "_seconds",
+        "quota",
+        "requests",
+        "tokens",
+        "window_seconds",
+    )
 
-    def __init__(self, quota: Quota) -> None:
-        self.quota = quota
+    def __init__(self, quota: Quota, window_seconds: float = WINDOW_SECONDS) -> None:
+        self.quota, self.window_seconds = quota, window_seconds
         self.requests = self.tokens = self._ended = 0
         """Of the last minute. Tokens of calls under way are expected, those of the others are known."""
         self._log: deque[Grant] = deque()
@@ -88,7 +101,7 @@ class Meter:
     def expire(self, now: float) -> list[Grant]:
         """Forget what is older than a minute, and say what that was."""
         old, log = [], self._log
-        while log and now >= log[0].at + WINDOW_SECONDS:
+        while log and now >= log[0].at + self.window_seconds:
             grant = log.popleft()
             self.requests -= grant.requests
             self.tokens -= grant.tokens
@@ -139,19 +152,27 @@ class Meter:
         self._seconds += (now - grant.at - self._seconds) * max(_WEIGHT, 1 / self._ended)
         if output_tokens is not None:
             self._output_tokens += (output_tokens - self._output_tokens) * _WEIGHT
-            self._charge(grant, grant.requests, prompt_tokens + output_tokens)
+            self.charge(grant, grant.requests, prompt_tokens + output_tokens)
 
     def take_back(self, grant: Grant) -> None:
         """It was never sent: nothing of it counts."""
         grant.is_open = False
         self._open.discard(grant)
-        self._charge(grant, 0, 0)
+        self.charge(grant, 0, 0)
+
+    def forget(self, grant: Grant) -> None:
+        """The same, where nobody waits for it to expire: it does not stay in the log either."""
+        self.take_back(grant)
+        log = self._log
+        while log and not log[-1].requests:
+            log.pop()
 
     def block(self, until: float) -> None:
         """The provider says that its minute is full: somebody else uses it, or used it before we counted."""
         self._blocked_until = max(self._blocked_until, until)
 
-    def _charge(self, grant: Grant, requests: int, tokens: int) -> None:
+    def charge(self, grant: Grant, requests: int, tokens: int) -> None:
+        """Count a call as this much."""
         if grant.is_counted:
             self.requests += requests - grant.requests
             self.tokens += tokens - grant.tokens
@@ -161,7 +182,7 @@ class Meter:
         """When there will be more room without any call ending; None where that cannot be."""
         times = [self._blocked_until] if self._blocked_until > now else []
         if self._log:
-            times.append(self._log[0].at + WINDOW_SECONDS)
+            times.append(self._log[0].at + self.window_seconds)
         return min(times, default=None)
 
     def wait(self, tokens: int, now: float, ahead: int = 0, tokens_ahead: int = 0) -> Wait:
@@ -188,17 +209,17 @@ class Meter:
             return 0.0
         minutes, index = divmod(missing - 1, per_minute)
         counted = (grant.at for grant in self._log if grant.requests)
-        opens_at = next(islice(counted, index, None), now) + WINDOW_SECONDS
-        return opens_at - now + minutes * WINDOW_SECONDS
+        opens_at = next(islice(counted, index, None), now) + self.window_seconds
+        return opens_at - now + minutes * self.window_seconds
 
     def _wait_for_tokens(self, tokens: int, per_minute: int, now: float) -> float:
         missing, opens_at = tokens - (per_minute - self.tokens), now
         for grant in self._log:
             if missing <= 0:
                 break
-            opens_at = grant.at + WINDOW_SECONDS
+            opens_at = grant.at + self.window_seconds
             missing -= grant.tokens
-        return opens_at - now + max(0, missing) // per_minute * WINDOW_SECONDS
+        return opens_at - now + max(0, missing) // per_minute * self.window_seconds
 
 
 def _count(count: int, noun: str) -> str:

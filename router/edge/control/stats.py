@@ -1,18 +1,59 @@
-"""The live picture: how each target does now, and what is used of its quota."""
+"""The live picture: how each target does now, and what is used of its quota; and for a caller, what it has used itself."""
 
+from router.contract.caller import LOCAL, Caller
+from router.contract.request import JsonObject
+from router.contract.rights import Rights
 from router.dispatch.live.picture import draw
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
 
+_FOR_EVERYONE = (
+    "tier",
+    "loading",
+    "window_tokens",
+    "wait_seconds",
+    "wait_because",
+    "left_alone_seconds",
+    "ttft_seconds",
+    "tokens_per_second",
+    "prefill_tokens_per_second",
+)
+"""What a caller may know of a target. The rest is what all callers together use of it."""
+
 
 class Stats:
-    """Shows the live figures of the current plan's targets."""
+    """Shows an admin the live figures of all targets and callers, and a caller its own."""
 
     def __init__(self, house: House) -> None:
         self._house = house
         self.pages = (Page("/tandem/stats", self._show),)
 
-    async def _show(self, _: Asked) -> Answer:
+    async def _show(self, asked: Asked) -> Answer:
         house, live = self._house, self._house.state.live
-        targets, now = house.plan.targets, house.clock()
-        return as_json({"targets": draw(live, targets, now), "quotas": live.queues.picture(targets, now)})
+        plan, now = house.plan, house.clock()
+        targets = draw(live, plan.targets, now)
+        if not asked.rights.is_admin:
+            return as_json({**self._show_own(asked.caller, asked.rights), "targets": _show_some(targets)})
+        shown: JsonObject = {"targets": targets, "quotas": live.queues.picture(plan.targets, now)}
+        if plan.keys is not None:
+            names = (name for name in plan.keys.rights if name != LOCAL.name)
+            shown["callers"] = {name: self._show_use(Caller(name), plan.keys.rights[name]) for name in names}
+        return as_json(shown)
+
+    def _show_own(self, caller: Caller, rights: Rights) -> JsonObject:
+        """Who a caller is here, what it may do, and what it has used."""
+        tiers, may_force = ([*map(str, sorted(own))] for own in (rights.tiers, rights.may_force))
+        may: JsonObject = {"tiers": [*tiers], "may_force": [*may_force], "admin": rights.is_admin}
+        return {"caller": caller.name, "rights": may, **self._show_use(caller, rights)}
+
+    def _show_use(self, caller: Caller, rights: Rights) -> JsonObject:
+        state = self._house.state
+        budget = state.budgets.picture(caller.name) if state.budgets is not None else {}
+        in_flight = sum(exchange.caller == caller for exchange in state.running)
+        return {"in_flight": in_flight, "limits": state.rates.show(caller, rights), "budget": budget}
+
+
+def _show_some(targets: JsonObject) -> JsonObject:
+    """The state of each target, without what others use of it."""
+    pictures = ((name, picture) for name, picture in targets.items() if isinstance(picture, dict))
+    return {name: {field: picture[field] for field in _FOR_EVERYONE} for name, picture in pictures}

@@ -503,3 +503,32 @@ def test_a_loading_target_is_passed_over_and_a_503_in_its_own_words_for_who_asks
     assert 'spark is loading its model ("Loading model")' in moved.because
     assert (caught.value.status, caught.value.retry_after_seconds) == (503, 2.0)
     assert caught.value.message.startswith("the name asks for spark, but no target there can serve this request: spark is load")
+
+
+FAST_ONLY = RuleOut("sage", "this key is for fast only", lasting=True, is_right=True)
+
+
+@pytest.mark.parametrize(
+    "insist", [(), (Says("override", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),)),)]
+)
+def test_what_a_key_is_for_is_named_where_only_the_other_tier_could_serve(insist):
+    cannot = RuleOut("spark", "no images", lasting=True)
+
+    with pytest.raises(Misfit, match="spark: no images; .*this key is for fast only$") as refused:
+        run(Says("rights", (FAST_ONLY,)), Says("features", (cannot,)), *insist)
+
+    assert not isinstance(refused.value, TooLong)
+
+
+def test_a_prompt_too_long_for_the_tier_that_a_key_is_for_is_too_long_and_not_only_a_misfit():
+    cannot = RuleOut("spark", "too long", lasting=True, tokens=(300_000, 200_000))
+
+    with pytest.raises(TooLong, match="tokens > 200000 maximum. This key is for fast only, and no target there has a larger"):
+        run(Says("rights", (FAST_ONLY,)), Says("window", (cannot,)))
+
+
+def test_a_key_for_one_tier_is_why_that_tier_serves():
+    decision = run(Says("rights", (FAST_ONLY,)))
+
+    assert (decision.targets, decision.spill) == (("spark",), ())
+    assert decision.because == "only fast can serve this: this key is for fast only"

@@ -12,6 +12,7 @@ from router.contract.errors import (
     BodyTooLarge,
     Forbidden,
     HeadersTooLarge,
+    RateLimited,
     Unavailable,
     UpgradeRequired,
     WrongMediaType,
@@ -198,6 +199,25 @@ def test_who_sends_a_request_is_known_by_the_keys_of_the_plan_that_admits_it():
 
     assert before is LOCAL
     assert admission.admit(asked) == admission.identify(asked, {"x-api-key": "k"}) != LOCAL
+
+
+def test_a_caller_that_may_send_no_more_is_turned_away_before_it_takes_a_slot_and_on_create_calls_alone():
+    road, asked = FakeRoad(), []
+
+    def turn_away(caller):
+        asked.append(caller)
+        raise RateLimited("too many", retry_after_seconds=9)
+
+    road.plan.tells_callers_apart, road.plan.turn_away = True, turn_away
+    admission = Admission(road)
+
+    with pytest.raises(RateLimited):
+        admission.admit(parse_head(GOOD))
+    for path, takes in (("/tandem/explain", Slot.REQUEST), ("/v1/models", None), ("/v1/responses", Slot.SOCKET)):
+        admission.admit(parse_head(request_bytes(path, BODY)), takes)
+
+    assert asked == [LOCAL]
+    assert (admission.in_flight, admission.sockets) == (1, 1)
 
 
 def test_a_control_route_takes_no_slot():

@@ -119,3 +119,12 @@ def test_refusing_takes_the_same_work_whatever_is_wrong_with_a_key(key):
     work = {kind: count_calls(lambda token=token: refuse(token)) for kind, token in wrong.items()}
 
     assert len(set(work.values())) == 1, work
+
+
+def test_a_key_that_was_given_to_someone_else_is_theirs_at_the_next_request(plan, key):
+    asked = head({"x-api-key": key.text}, RESPONSES)
+    callers.identify(plan, asked, asked.headers)
+
+    renamed = FakePlan(keys=KeyRing([Key(key.id, Caller("bob"), key.digest)], {}))
+
+    assert callers.identify(renamed, asked, asked.headers) == Caller("bob")

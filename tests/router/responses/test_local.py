@@ -5,10 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from router.contract.errors import UnknownModel
+from router.contract.caller import LOCAL
+from router.contract.errors import NotPermitted, UnknownModel
 from router.contract.facts import AnsweredHere, Ending
+from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.signals import TokenCount
-from router.contract.words import Dialect, Operation, Outcome
+from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.answers import read_whole_answer
 from router.responses.local import answer_locally
 from router.sense.models import ModelNames
@@ -44,14 +46,15 @@ class Counter:
 class Local:
     """A request that came, and what is answered without a target."""
 
-    def __init__(self, given, socket_store=None) -> None:
+    def __init__(self, given, socket_store=None, rights=None) -> None:
         self.given, self.sink = given, RecordingSink()
+        self.plan = SimpleNamespace(models=ModelNames({}, ("spark",)), rules=SimpleNamespace(rights=rights))
         self.exchange = make_exchange(dialect=given.dialect, operation=given.operation, responses=socket_store)
         self.kept = SimpleNamespace(memory=SessionMemory(NoSessions()), counter=Counter(), responses=MemoryResponses())
 
     async def answer(self) -> Ending | None:
-        models, view = ModelNames({}, ("spark",)), apply_tier_lines(self.given)
-        local = answer_locally(self.exchange, self.given, view, models, self.kept, self.sink)
+        view = apply_tier_lines(self.given)
+        local = answer_locally(self.exchange, self.given, view, self.plan, self.kept, self.sink)
         return await local if local is not None else None
 
     @property
@@ -85,6 +88,27 @@ async def test_a_tier_line_under_a_name_that_is_not_known_is_refused_and_not_ans
         await local.answer()
 
     assert (local.exchange.journal, local.sink.told) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("may_force", "is_served"), [(BOTH_TIERS, True), ({Tier.FAST}, True), ({Tier.DEEP}, False), ((), False)]
+)
+async def test_a_tier_line_alone_needs_the_right_to_force_its_tier(may_force, is_served):
+    local = Local(make_view(BODIES[Dialect.CHAT]), rights={LOCAL.name: Rights(may_force=frozenset(may_force))})
+
+    if is_served:
+        assert await local.answer() == SERVED
+    else:
+        with pytest.raises(NotPermitted, match=r"asks for fast, and this key .* force fast .may_force.. .* `tier: auto`"):
+            await local.answer()
+        assert (local.exchange.journal, local.sink.told) == ([], [])
+
+
+async def test_a_tier_line_for_auto_needs_no_right():
+    body = {"messages": [{"role": "user", "content": "tier: auto"}]}
+    local = Local(make_view(body), rights={LOCAL.name: Rights(may_force=frozenset())})
+
+    assert await local.answer() == SERVED
 
 
 @pytest.mark.parametrize("store", [None, True, False])

@@ -210,3 +210,25 @@ def test_a_call_that_takes_longer_than_a_minute_still_counts_as_under_way():
 
     assert not meter.has_room(0, 100.0)
     assert meter.wait(0, 100.0).seconds == 50.0
+
+
+def test_a_call_that_is_forgotten_is_no_longer_in_the_log_and_those_before_it_are():
+    meter = Meter(Quota(requests_per_minute=5))
+    kept, *forgotten = [meter.take(10, float(at)) for at in range(4)]
+
+    for grant in forgotten:  # the first of them goes with the last: until then a call after it is counted
+        meter.forget(grant)
+
+    assert (meter.requests, meter.tokens, meter.in_flight) == (1, 10, 1)
+    meter.take_back(kept)
+    meter.forget(meter.take(10, 9.0))
+    assert meter.next_change(9.0) is None
+
+
+def test_a_meter_may_have_another_minute():
+    meter = Meter(Quota(requests_per_minute=1), 60.0)
+    meter.take(0, 5.0)
+
+    assert meter.wait(0, 5.0).seconds == 60.0
+    meter.expire(65.0)
+    assert meter.has_room(0, 65.0)

@@ -2,6 +2,10 @@
 
 import pytest
 
+from router.contract.caller import LOCAL
+from router.contract.rights import EVERYTHING, USUAL
+from router.edge.control.app import build_control
+from router.edge.control.panel import Page, as_json
 from router.telemetry import events
 from tests.tools.http import call, chat
 
@@ -95,3 +99,29 @@ async def test_what_a_browser_asks_for_by_itself_is_refused_and_not_logged(port,
     reply = await call(port, path)
 
     assert (reply.status, reply.json["error"]["code"], bool(logged)) == (404, "not_found", is_logged)
+
+
+class Secrets:
+    """A panel with a page for admins."""
+
+    def __init__(self) -> None:
+        self.pages = (Page("/tandem/secrets", self._show, needs_admin=True),)
+
+    async def _show(self, asked):
+        return as_json({"rights": asked.rights.is_admin})
+
+
+@pytest.mark.parametrize(("rights", "status"), [(EVERYTHING, 200), (USUAL, 403)])
+async def test_a_page_for_admins_is_refused_to_others_with_the_name_of_the_right(rights, status):
+    app, sent = build_control([Secrets()], lambda caller: rights), []
+    state = {"request_id": "req_1", "caller": LOCAL, "headers": {}}
+    scope = {"type": "http", "method": "GET", "path": "/tandem/secrets", "headers": [], "query_string": b"", "state": state}
+
+    await app(scope, lambda: None, lambda message: _keep(sent, message))
+
+    assert sent[0]["status"] == status
+    assert (b"the right admin" in sent[1]["body"]) is (status == 403)
+
+
+async def _keep(sent, message):
+    sent.append(message)

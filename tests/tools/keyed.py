@@ -1,0 +1,43 @@
+"""Routers whose callers need keys: `keys.yaml` written for a test, and the header that each caller sends."""
+
+from pathlib import Path
+
+import yaml
+
+from router.config.load import check_config
+from router.contract.keys import NewKey, make_key
+from router.wiring import build_plan, known_names
+from tests.tools.running import Running
+
+KEYS = "\nkeys: {file: keys.yaml}\n"
+"""The part of a config that makes a router ask for keys."""
+
+
+class Callers:
+    """The callers of a router, each with one key."""
+
+    def __init__(self, folder: Path, **rights: dict) -> None:
+        self._folder, self._keys = folder, dict[str, NewKey]()
+        self.write(**rights)
+
+    def write(self, **rights: dict) -> None:
+        """Write the file for these callers, each with its rights. Who was there before keeps its key."""
+        self._keys |= {name: make_key() for name in rights if name not in self._keys}
+        callers = {name: {**own, "keys": [self._describe(self._keys[name])]} for name, own in rights.items()}
+        path = self._folder / "keys.yaml"
+        path.touch(0o600)
+        path.write_text(yaml.safe_dump({"callers": callers}))
+
+    def __getitem__(self, name: str) -> dict[str, str]:
+        """The header that a caller sends."""
+        return {"authorization": f"Bearer {self._keys[name].text}"}
+
+    @staticmethod
+    def _describe(key: NewKey) -> dict:
+        return {"id": key.id, "sha256": key.digest.hex(), "created": "2026-01-01"}
+
+
+def swap(tandem: Running, config: str) -> None:
+    """Serve by this config from now on, with the keys that are in the file now."""
+    loaded = check_config(config, "test", tandem.loaded.folder, known_names())
+    tandem.house.swap(build_plan(loaded, tandem.house.state))

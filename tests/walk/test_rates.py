@@ -1,0 +1,134 @@
+"""The limits of a caller, over loopback: what is refused, when to come again, and who is not concerned."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.tools.http import call, chat, read_reply, request_bytes
+from tests.tools.keyed import KEYS, Callers, swap
+from tests.tools.running import two_targets
+from tests.tools.sockets import open_socket
+from tests.tools.speech import Speech, speak
+from tests.tools.upstream import CHAT_ANSWER, answer_json, silent
+from tests.tools.waiting import until
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture
+def callers(tmp_path):
+    return Callers(
+        tmp_path, slow={"requests_per_minute": 2}, small={"tokens_per_minute": 600}, single={"in_flight": 1}, free={}
+    )
+
+
+@pytest.fixture
+def config(upstream):
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+    return KEYS + two_targets(upstream.base_url, upstream.base_url, extra="pass_through: {embeddings: spark}\n")
+
+
+@pytest.fixture
+async def tandem(start, callers, config):
+    return await start(config)
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/v1/embeddings"])
+async def test_over_its_requests_a_caller_gets_429_with_the_wait_and_others_are_served(tandem, callers, upstream, path):
+    body = {**chat(), "max_tokens": 9} if "responses" not in path else {"model": "auto", "input": "hi"}
+    for _ in range(2):
+        assert (await call(tandem.port, CHAT, chat(), callers["slow"])).status == 200
+    called = len(upstream.seen)
+
+    refused = await call(tandem.port, path, body, callers["slow"])
+
+    error = refused.json["error"]
+    assert refused.status == 429
+    assert error.get("code", error["type"]) in ("rate_limited", "rate_limit_error")
+    assert "quota of 2 requests a minute. Try again in" in error["message"]
+    assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert len(upstream.seen) == called
+    assert (await call(tandem.port, CHAT, chat(), callers["free"])).status == 200
+
+
+async def test_over_its_requests_a_caller_is_refused_before_its_body_is_read(tandem, callers, upstream):
+    for _ in range(2):
+        await call(tandem.port, CHAT, chat(), callers["slow"])
+    head = request_bytes(CHAT, b"", {**callers["slow"], "content-length": "10000000"})
+
+    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    writer.write(head)
+    refused = await asyncio.wait_for(read_reply(reader), 20)
+    writer.close()
+
+    assert (refused.status, refused.json["error"]["code"]) == (429, "rate_limited")
+    assert tandem.admission.in_flight == 0
+
+
+async def test_tokens_are_counted_as_the_answer_says(tandem, callers, upstream):
+    large = {**CHAT_ANSWER, "usage": {"prompt_tokens": 400, "completion_tokens": 300, "total_tokens": 700}}
+    upstream.scripts = [answer_json(large)]
+
+    first = await call(tandem.port, CHAT, chat(), callers["small"])
+    refused = await call(tandem.port, CHAT, chat(), callers["small"])
+    shown = await call(tandem.port, "/tandem/stats", headers=callers["small"])
+
+    (_, row) = await tandem.entries(2)
+    assert first.status == 200
+    assert (refused.status, refused.json["error"]["code"]) == (429, "rate_limited")
+    assert "quota of 600 tokens a minute" in refused.json["error"]["message"]
+    assert shown.json["limits"] == {"tokens_per_minute": {"used": 700, "limit": 600, "left": 0}}
+    assert (row["outcome"], row["status"], row["caller"]) == ("REFUSED", 429, "small")
+
+
+async def test_one_at_once_is_one_at_once_and_those_that_follow_each_other_are_never_refused(tandem, callers, upstream):
+    upstream.scripts = [silent]
+    waiting = asyncio.get_running_loop().create_task(call(tandem.port, CHAT, chat(), callers["single"]))
+    await until(lambda: upstream.seen)
+    upstream.scripts = [answer_json(CHAT_ANSWER)]
+
+    second = await call(tandem.port, CHAT, chat(), callers["single"])
+    waiting.cancel()
+    await until(lambda: not tandem.house.state.running)
+    replies = [await call(tandem.port, CHAT, chat(stream=False), callers["single"]) for _ in range(25)]
+
+    assert (second.status, second.json["error"]["code"]) == (429, "rate_limited")
+    assert "quota of 1 at once" in second.json["error"]["message"]
+    assert {reply.status for reply in replies} == {200}
+
+
+async def test_the_limits_hold_on_a_socket_too(tandem, callers, upstream):
+    upstream.scripts = [speak("chat", Speech("done"))]
+    async with open_socket(tandem.port, **callers["slow"]) as socket:
+        for _ in range(2):
+            await socket.ask("fix the typo")
+        await socket.say("fix the typo")
+        refused = await socket.answer()
+
+    assert (refused["type"], refused["status"], refused["error"]["code"]) == ("error", 429, "rate_limited")
+    assert len(upstream.seen) == 2
+
+
+async def test_a_new_plan_changes_the_limit_and_keeps_what_was_used(tandem, callers, config):
+    for _ in range(2):
+        await call(tandem.port, CHAT, chat(), callers["slow"])
+    callers.write(slow={"requests_per_minute": 3})
+    swap(tandem, config)
+
+    statuses = [(await call(tandem.port, CHAT, chat(), callers["slow"])).status for _ in range(2)]
+    callers.write(slow={})
+    swap(tandem, config)
+    freed = await call(tandem.port, CHAT, chat(), callers["slow"])
+
+    assert statuses == [200, 429]
+    assert freed.status == 200
+
+
+async def test_what_a_refused_caller_is_told_names_no_one_else(tandem, callers):
+    for _ in range(3):
+        refused = await call(tandem.port, CHAT, chat(), callers["slow"])
+
+    shown = await call(tandem.port, "/tandem/stats", headers=callers["free"])
+    told = json.dumps([refused.json, shown.json])
+    assert not {name for name in ("slow", "small", "single") if name in told}
