@@ -6,7 +6,7 @@ Only a digest of the secret part is kept. It is 256 random bits, which nobody ca
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 
 from msgspec import Struct
@@ -77,6 +77,9 @@ class KeyRing:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys.values())
 
     def with_own(self, own: Key) -> "KeyRing":
         """The same and the router's own key, whose caller may do everything."""

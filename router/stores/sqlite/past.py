@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
-from router.contract.past import CallSums, ExpectedSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
+from router.contract.past import CallerSums, CallSums, ExpectedSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
 from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite import turns, work
 from router.stores.sqlite.sound import count_unsound, open_ledger
@@ -69,6 +69,12 @@ _SUMS = f"""
         sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}'), caller
     FROM entries WHERE at >= ? AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3, caller
 """  # noqa: S608  fixed names
+
+_SPENT = """
+    SELECT caller, {key}, sum(cost_usd) FILTER (WHERE at >= ?), sum(cost_usd) FILTER (WHERE at >= ?), max(at)
+    FROM entries GROUP BY 1, 2
+"""
+_COLUMNS = "SELECT name FROM pragma_table_info('entries')"
 
 
 def _projected(tier: Tier, index: int, old: str) -> str:
@@ -162,6 +168,11 @@ class SqliteEntryReader:
             marked = turns.count_misjudged(database, since)
         moved = sum(_count_moved(way) for _, way in ways)
         return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked, asked_for)
+
+    def read_spent(self, day: float, month: float) -> list[CallerSums]:
+        with open_ledger(self.path) as database:
+            key = "key" if ("key",) in database.execute(_COLUMNS).fetchall() else "NULL"  # older ledgers know no keys
+            return [CallerSums(*row) for row in database.execute(_SPENT.format(key=key), (day, month))]
 
     def find_turn(self, request_id: str | None) -> RecordedTurn | None:
         with open_ledger(self.path) as database:
