@@ -16,6 +16,7 @@ COMMANDS = {
     "reload": "have a running router take its config again",
     "service": "start the router at login, as a user service",
     "connect": "connect a coding client to the router, permanently or for one run",
+    "keys": "give callers keys, and list, rotate or revoke them",
     "check": "check the config and print every problem at once",
     "doctor": "check everything the router needs and suggest how to fix problems",
     "explain": "show where a request would go, and why, without sending it",

@@ -3,17 +3,22 @@
 import argparse
 import sys
 import time
+from datetime import UTC, datetime
 
 from router.cli.common import add_config_argument, add_timeout_argument, readable, refuse_config, say
+from router.cli.key_words import write_moment
 from router.cli.setup.findings import FIX, all_faults, find_host_fault, look_at_targets, look_at_windows, say_findings
 from router.config.certificate import read_certificate
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
+from router.contract.keys import Key, KeyRing
+from router.screen.figures import plural
 from router.sense.models import ModelNames
 from router.stores.sqlite.lock import find_owner
 from router.telemetry.colour import GREEN, YELLOW, paint, paint_tier
 from router.wiring import known_names
 
+_SOON_SECONDS = 14 * 86_400.0
 EXAMPLES = ("check", "check --live", "check --config work.yaml")
 
 
@@ -29,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         loaded = load_config(find_config(arguments.config), known_names())
     except ConfigError as error:
         raise refuse_config(error.source, all_faults(error)) from error
-    if fault := find_host_fault(loaded.config.server.host):
+    if fault := find_host_fault(loaded.config.server.host, needs_keys=loaded.keys is not None):
         raise refuse_config(loaded.source, [fault])
     for warning in (*loaded.warnings, *(f"{found.text}\n  hint: {found.hint}" for found in look_at_windows(loaded))):
         say(f"{paint('warning', YELLOW, sys.stderr)}: {warning}")
@@ -63,7 +68,27 @@ def _print_summary(loaded: LoadedConfig) -> None:
         print(f"  second opinion: {loaded.second_opinion}")
     if loaded.ledger_path is not None and (owner := find_owner(loaded.ledger_path)) is not None:
         print(f"  ledger {loaded.ledger_path}: in use by the router {owner}")
+    if loaded.keys is not None:
+        _print_keys(loaded.keys, time.time())
     _print_models(ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS))
+
+
+def _print_keys(keys: KeyRing, now: float) -> None:
+    """How many keys there are, and those that have expired or will within two weeks."""
+    print(f"  keys: {plural(len(keys.rights), 'caller')}, {plural(len(keys), 'key')}")
+    for key in keys:
+        if key.expires_at is None or key.expires_at > now + _SOON_SECONDS:
+            continue
+        is_over = key.expires_at <= now
+        has_another = any(other.caller == key.caller and _outlasts(other, key) for other in keys)
+        then = f"remove it with tandem keys revoke {key.id}" if is_over else f"tandem keys rotate {key.caller.name}"
+        hint = f"; {then}" if is_over or not has_another else f"; {key.caller.name} has a newer key"
+        moment = write_moment(datetime.fromtimestamp(key.expires_at, UTC))
+        print(f"    {key.id} of {key.caller.name} {'expired' if is_over else 'expires'} {moment}{hint}")
+
+
+def _outlasts(other: Key, key: Key) -> bool:
+    return other.expires_at is None or (key.expires_at is not None and other.expires_at > key.expires_at)
 
 
 def _print_models(names: ModelNames) -> None:

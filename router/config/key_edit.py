@@ -189,7 +189,7 @@ def _write_settings(caller: CallerSettings) -> list[str]:
     """The rights that are not the usual ones."""
     lines = []
     for name, value in caller.model_dump(mode="json", exclude_defaults=True, exclude={"keys"}).items():
-        written = f"[{', '.join(value)}]" if isinstance(value, list) else json.dumps(value)
+        written = f"[{', '.join(value)}]" if isinstance(value, list) else json.dumps(value).removesuffix(".0")
         lines.append(f"{name}: {written}")
     return [*lines, "keys:"]
 

@@ -56,6 +56,17 @@ class CallSums(NamedTuple):
     caller: str
 
 
+class CallerSums(NamedTuple):
+    """What one caller spent, and when it last asked for something; in newer ledgers, with each of its keys."""
+
+    caller: str
+    key: str | None
+    """The id of the key; None where there was none, or the ledger is older."""
+    today_usd: float | None
+    month_usd: float | None
+    last_at: float
+
+
 class ExpectedSums(NamedTuple):
     """What the decisions for one tier expected of both; only those where both could have served, and the newest of them."""
 

@@ -16,7 +16,7 @@ from router.contract.request import Json, JsonObject, Transcript
 
 if TYPE_CHECKING:
     from router.contract.entry import FinishedWork, PastCall
-    from router.contract.past import PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
+    from router.contract.past import CallerSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
 
 
 class StoreUnusable(Exception):
@@ -99,6 +99,10 @@ class EntryReader(Protocol):
 
     def read_spending(self, since: float) -> Mapping[str, int]:
         """What each caller's requests cost since then, in units of money (`contract.money`). An unknown cost is left out."""
+        ...
+
+    def read_spent(self, day: float, month: float) -> "list[CallerSums]":
+        """What each caller spent since these moments, and when it was last here, by key where the ledger knows it."""
         ...
 
     def find_turn(self, request_id: str | None) -> "RecordedTurn | None":

@@ -36,6 +36,7 @@ QUESTIONS: dict[str, Callable[[EntryReader], object]] = {
     "newest": lambda ledger: ledger.read_newest(0, 5),
     "sessions": lambda ledger: ledger.read_sessions(0, 5),
     "sums": lambda ledger: ledger.read_sums(0),
+    "spent": lambda ledger: ledger.read_spent(0, 0),
     "turn": lambda ledger: ledger.find_turn(None),
     "beginning": lambda ledger: ledger.find_beginning("req_1"),
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
@@ -185,6 +186,19 @@ def test_turns_whose_tier_was_asked_for_are_counted_where_nothing_was_expected_o
     ledger = write(*(call(str(number), decision=asked) for number in range(3)), call("4", decision="{}"))
 
     assert ledger.read_sums(0).asked_for == 3
+
+
+def test_what_callers_spent_is_summed_since_the_day_and_the_month_began(write):
+    ledger = write(
+        call("1", at=NOW - 100, cost_usd=1.0),
+        call("2", at=NOW - 50, cost_usd=2.0),
+        call("3", at=NOW - 10, cost_usd=None),
+        call("4", caller=ANN, at=NOW - 200, cost_usd=8.0),
+    )
+
+    found = {sums.caller: (sums.today_usd, sums.month_usd, sums.last_at) for sums in ledger.read_spent(NOW - 60, NOW - 150)}
+
+    assert found == {"local": (2.0, 3.0, NOW - 10), ANN.name: (None, None, NOW - 200)}
 
 
 def test_the_last_turn_is_the_last_that_a_person_began(write):

@@ -271,10 +271,10 @@ def all_faults(error: ConfigError) -> list[Fault]:
     return [*error.faults, *([fault] if fault else [])]
 
 
-def find_host_fault(host: str) -> Fault | None:
-    """Why the router would not listen there."""
+def find_host_fault(host: str, *, needs_keys: bool = False) -> Fault | None:
+    """Why the router would not listen there. Where callers need keys, it may listen anywhere."""
     try:
-        check_host(host)
+        check_host(host, needs_keys=needs_keys)
     except CannotListen as refusal:
         problem, _, hint = str(refusal).partition("\n  hint: ")
         return Fault("server.host", problem.removeprefix("server.host: "), hint)

@@ -13,7 +13,7 @@ from typing import Any
 
 from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
 from router.contract.money import UNITS_PER_USD
-from router.contract.past import CallSums, ExpectedSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
+from router.contract.past import CallerSums, CallSums, ExpectedSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
 from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite import turns, work
 from router.stores.sqlite.sound import count_unsound, open_ledger
@@ -80,6 +80,12 @@ _SPENDING = f"""
     GROUP BY caller
 """  # noqa: S608  fixed names
 """Each cost is made a whole number before it is added up: a sum of floats depends on the order of the rows."""
+
+_SPENT = """
+    SELECT caller, {key}, sum(cost_usd) FILTER (WHERE at >= ?), sum(cost_usd) FILTER (WHERE at >= ?), max(at)
+    FROM entries GROUP BY 1, 2
+"""
+_COLUMNS = "SELECT name FROM pragma_table_info('entries')"
 
 
 def _projected(tier: Tier, index: int, old: str) -> str:
@@ -179,6 +185,11 @@ class SqliteEntryReader:
     def read_spending(self, since: float) -> dict[str, int]:
         with open_ledger(self.path, sees_all=True) as database:
             return dict(database.execute(_SPENDING, (since,)).fetchall())
+
+    def read_spent(self, day: float, month: float) -> list[CallerSums]:
+        with open_ledger(self.path) as database:
+            key = "key" if ("key",) in database.execute(_COLUMNS).fetchall() else "NULL"  # older ledgers know no keys
+            return [CallerSums(*row) for row in database.execute(_SPENT.format(key=key), (day, month))]
 
     def find_turn(self, request_id: str | None) -> RecordedTurn | None:
         with open_ledger(self.path) as database:

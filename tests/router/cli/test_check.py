@@ -1,5 +1,7 @@
 """`tandem check`."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from router.cli import main
@@ -186,3 +188,35 @@ def test_a_key_that_does_not_match_its_certificate_is_a_fault(here, capsys, comm
     err = capsys.readouterr().err
     assert "server.tls.key: is not the key of the certificate in " in err
     assert "hint: name the key that the certificate was made with" in err
+
+
+def test_check_counts_callers_and_keys_and_names_those_that_expire(here, capsys):
+    def key(key_id, expires):
+        until = f", expires: {datetime.now(UTC) + timedelta(days=expires):%Y-%m-%dT%H:%M:%SZ}" if expires is not None else ""
+        return f'      - {{id: "{key_id * 8}", sha256: "{"0" * 64}", created: 2026-01-01{until}}}\n'
+
+    ada = key("a", 3) + key("b", 60)
+    bob = key("c", 13) + key("d", -1)
+    path = here / "keys.yaml"
+    path.touch(0o600)
+    path.write_text(f"callers:\n  ada:\n    keys:\n{ada}  bob:\n    keys:\n{bob}  eve:\n    keys:\n{key('e', None)}")
+    (here / "config.yaml").write_text(SIMULATED_TIERS + "keys:\nserver: {host: 0.0.0.0}\n")
+
+    assert main(["check"]) == 0
+
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    begin = lines.index("keys: 3 callers, 5 keys")
+    expiring, last, over, after = lines[begin + 1 : begin + 5]
+    assert expiring.startswith("aaaaaaaa of ada expires 20")
+    assert expiring.endswith("ada has a newer key")
+    assert last.startswith("cccccccc of bob expires 20")
+    assert last.endswith("tandem keys rotate bob")
+    assert over.startswith("dddddddd of bob expired 20")
+    assert after.startswith("models")
+
+
+def test_check_names_a_file_of_keys_that_does_not_exist(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED_TIERS + "keys:\n")
+
+    assert main(["check"]) == 2
+    assert "tandem keys add NAME" in capsys.readouterr().err

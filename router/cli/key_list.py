@@ -1,0 +1,140 @@
+"""`tandem keys list`: every key, what its caller may do and has spent, and when it was last used."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from router.cli.common import print_json, say
+from router.cli.key_words import describe_limits
+from router.cli.tables import write_lines
+from router.config.key_file import KeyFile, KeySettings
+from router.config.key_place import KeyPlace
+from router.contract.past import CallerSums
+from router.contract.rights import Rights
+from router.contract.stores import StoreUnusable
+from router.contract.words import Tier
+from router.screen.figures import UNKNOWN, money
+from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
+
+_TITLES = ("id", "name", "tiers", "may force", "admin", "limits", "expires", "today", "month", "last used")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKey:
+    """One key of a caller; a caller without keys has one line without."""
+
+    name: str
+    key: KeySettings | None
+    rights: Rights
+    today_usd: float
+    month_usd: float
+    """What its caller spent, by all of its keys."""
+    last_used: datetime | None
+    is_first: bool
+    """Whether it is its caller's first: what belongs to the caller is shown once."""
+
+
+def print_keys(place: KeyPlace, file: KeyFile, now: datetime, *, as_json: bool) -> None:
+    """Print the keys as a table, or as JSON."""
+    listed = list(list_keys(file, read_spent(place, now)))
+    if as_json:
+        print_json([_as_json(entry, now) for entry in listed])
+    elif listed:
+        print("\n".join(write_lines(_TITLES, [_row(entry, now) for entry in listed], is_markdown=False, left=_TITLES)))
+
+
+def list_keys(file: KeyFile, spent: list[CallerSums]) -> Iterator[ListedKey]:
+    """Every key. When each was last used is known where the ledger names keys; else when its caller was last here is."""
+    names_keys = any(sums.key for sums in spent)
+    for name, caller in sorted(file.callers.items()):
+        own = [sums for sums in spent if sums.caller == name]
+        today, month = (sum(filter(None, column)) for column in ([s.today_usd for s in own], [s.month_usd for s in own]))
+        for index, key in enumerate(caller.keys or (None,)):
+            used = [sums.last_at for sums in own if not names_keys or key is None or sums.key == key.id]
+            last = datetime.fromtimestamp(max(used), UTC) if used else None
+            yield ListedKey(name, key, caller.rights, today, month, last, index == 0)
+
+
+def read_spent(place: KeyPlace, now: datetime) -> list[CallerSums]:
+    """What the ledger knows of callers. Nothing where there is none yet."""
+    path = place.ledger_path
+    if path is None or not path.exists():
+        return []
+    day, month = beginnings(now, place.config.budgets.time_zone)
+    try:
+        wait_for_writer(path)
+        return SqliteEntryReader(path).read_spent(day, month)
+    except StoreUnusable as error:
+        say(f"warning: {error}; what was spent is not known")
+        return []
+
+
+def beginnings(now: datetime, time_zone: str) -> tuple[float, float]:
+    """When this day and this month began there, in seconds since 1970."""
+    try:
+        there = now.astimezone(ZoneInfo(time_zone))
+    except (ZoneInfoNotFoundError, ValueError):
+        there = now.astimezone(UTC)
+    day = there.replace(hour=0, minute=0, second=0, microsecond=0)
+    return day.timestamp(), day.replace(day=1).timestamp()
+
+
+def _as_json(entry: ListedKey, now: datetime) -> dict[str, object]:
+    key, rights = entry.key, entry.rights
+    return {
+        "id": key.id if key is not None else None,
+        "name": entry.name,
+        "created": key.created if key is not None else None,
+        "expires": key.expires if key is not None else None,
+        "is_expired": key is not None and is_expired(key, now),
+        "rights": {
+            "tiers": [tier for tier in Tier if tier in rights.tiers],
+            "may_force": [tier for tier in Tier if tier in rights.may_force],
+            "admin": rights.is_admin,
+            "requests_per_minute": rights.requests_per_minute,
+            "tokens_per_minute": rights.tokens_per_minute,
+            "in_flight": rights.in_flight,
+            "daily_usd": rights.daily_usd,
+            "monthly_usd": rights.monthly_usd,
+        },
+        "spent_today_usd": round(entry.today_usd, 6),
+        "spent_this_month_usd": round(entry.month_usd, 6),
+        "last_used": entry.last_used,
+    }
+
+
+def _row(entry: ListedKey, now: datetime) -> list[str]:
+    key, rights = entry.key, entry.rights
+    last = f"{entry.last_used.astimezone():%Y-%m-%d %H:%M}" if entry.last_used is not None else UNKNOWN
+    own = [key.id if key is not None else "no key", entry.name]
+    expires = _write_expiry(key, now)
+    if not entry.is_first:
+        return [*own, "", "", "", "", expires, "", "", last]
+    return [
+        *own,
+        "+".join(tier for tier in Tier if tier in rights.tiers),
+        "+".join(tier for tier in Tier if tier in rights.may_force) or "none",
+        "yes" if rights.is_admin else UNKNOWN,
+        ", ".join(describe_limits(rights)) or UNKNOWN,
+        expires,
+        money(entry.today_usd),
+        money(entry.month_usd),
+        last,
+    ]
+
+
+def _write_expiry(key: KeySettings | None, now: datetime) -> str:
+    if key is None or key.expires is None:
+        return UNKNOWN if key is None else "never"
+    return f"{'expired ' if is_expired(key, now) else ''}{key.expires.astimezone(UTC):%Y-%m-%d}"
+
+
+def is_expired(key: KeySettings, now: datetime) -> bool:
+    return key.expires is not None and key.expires <= now
+
+
+def now_in_utc() -> datetime:
+    """The time now, in whole seconds as the file has them."""
+    return datetime.fromtimestamp(int(time.time()), UTC)

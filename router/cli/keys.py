@@ -1,0 +1,299 @@
+"""`tandem keys`: make, list, revoke, rotate and test the keys of callers."""
+
+import argparse
+import ipaddress
+import sys
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+
+from router.cli import Ended
+from router.cli.common import add_config_argument, command_name, known_names, number_between, refuse_config, say
+from router.cli.common import whole_number_between as whole
+from router.cli.key_list import is_expired, now_in_utc, print_keys
+from router.cli.key_words import describe_expiry, describe_rights, read_lifetime, read_span, read_tiers, write_moment
+from router.config.edit import CannotEdit
+from router.config.faults import ConfigError
+from router.config.key_edit import change_key_file
+from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
+from router.config.key_place import KeyPlace, find_keys
+from router.config.load import find_config
+from router.contract.errors import Unauthorized
+from router.contract.keys import NewKey, make_key, split_key
+from router.contract.words import Tier
+from router.screen.figures import plural
+
+EXAMPLES = (
+    "keys add ada --daily-usd 5 --expires 90d",
+    "keys add build-server --tier fast --rpm 60",
+    "keys list",
+    "keys rotate ada --grace 24h",
+    "keys revoke ada",
+    "keys test -",
+)
+_GRACE = timedelta(hours=24)
+_MOST = 10**9
+_ADD = "tier may_force admin rpm tpm in_flight daily_usd monthly_usd expires".split()
+_OPTIONS: Mapping[str, list[str]] = {"add": _ADD, "list": ["json"], "revoke": [], "rotate": ["grace", "expires"], "test": []}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = "add a caller with a key, list all, revoke or rotate a caller's keys, or test a key"
+    parser.add_argument("action", choices=tuple(_OPTIONS), help=actions)
+    named = "the caller's name; for revoke also a key or its id; for test the key, or - to read it from standard input"
+    parser.add_argument("what", nargs="?", default="", metavar="NAME", help=named)
+    add_config_argument(parser)
+    rights = parser.add_argument_group("add: what the caller may do")
+    rights.add_argument("--tier", choices=tuple(Tier), help="the one tier that may serve it (default: both)")
+    rights.add_argument(
+        "--may-force",
+        type=read_tiers,
+        metavar="TIERS",
+        help='what it may ask for by name: fast, deep, "fast,deep" or none (default: fast)',
+    )
+    rights.add_argument("--admin", action="store_true", help="may see the figures of all callers, and reload the config")
+    limits = parser.add_argument_group("add: limits (default: none)")
+    limits.add_argument("--rpm", type=whole(1, _MOST), metavar="N", help="requests a minute")
+    limits.add_argument("--tpm", type=whole(1, _MOST), metavar="N", help="tokens a minute, prompts and answers together")
+    limits.add_argument("--in-flight", type=whole(1, _MOST), metavar="N", help="requests at once")
+    limits.add_argument("--daily-usd", type=number_between(0.0001, _MOST), metavar="USD", help="what it may spend in a day")
+    limits.add_argument("--monthly-usd", type=number_between(0.0001, _MOST), metavar="USD", help="what it may spend in a month")
+    times = parser.add_argument_group("add and rotate")
+    times.add_argument(
+        "--expires", type=read_lifetime, metavar="TIME", help="how long the key works: 12h, 90d, 8w (default: forever)"
+    )
+    times.add_argument(
+        "--grace", type=read_span, metavar="TIME", help="rotate: how long the old key still works (default: 24h)"
+    )
+    parser.add_argument_group("list").add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked. Only a new key goes to standard output, once; what is said about it goes to standard error."""
+    _check_usage(arguments)
+    try:
+        path = find_config(arguments.config)
+        if path is None:
+            raise Ended(2, f"keys belong to a config file, and there is none\n  hint: {command_name()} init writes one")
+        place = find_keys(path, known_names)
+        actions: Mapping[str, Callable[[KeyPlace, argparse.Namespace], int]] = {
+            "add": _add,
+            "list": _list,
+            "revoke": _revoke,
+            "rotate": _rotate,
+            "test": _test,
+        }
+        return actions[arguments.action](place, arguments)
+    except ConfigError as error:
+        raise refuse_config(error.source, error.faults) from error
+    except CannotEdit as error:
+        raise Ended(1, f"{place.path}: {error}") from error
+
+
+def _check_usage(arguments: argparse.Namespace) -> None:
+    action = arguments.action
+    for option in (*_ADD, "grace", "json"):
+        if getattr(arguments, option) not in (None, False) and option not in _OPTIONS[action]:
+            takes = next(name for name, options in _OPTIONS.items() if option in options)
+            raise Ended(2, f"--{option.replace('_', '-')} is an option of {command_name()} keys {takes}, not of {action}")
+    if action == "list" and arguments.what:
+        raise Ended(2, f"{command_name()} keys list takes no name")
+    if action != "list" and not arguments.what:
+        needed = {"test": "a key, or - to read it from standard input", "revoke": "a caller's name or a key's id"}
+        raise Ended(2, f"{command_name()} keys {action} needs {needed.get(action, 'the name of a caller')}")
+
+
+def _add(place: KeyPlace, arguments: argparse.Namespace) -> int:
+    name, now, new = arguments.what, now_in_utc(), make_key()
+    if split_key(name) is not None:
+        raise Ended(2, "this is a key, not the name of a caller")
+    key = _settings_of(new, now, arguments.expires)
+    chosen = {
+        "tiers": (Tier(arguments.tier),) if arguments.tier else None,
+        "may_force": arguments.may_force,
+        "admin": arguments.admin or None,
+        "requests_per_minute": arguments.rpm,
+        "tokens_per_minute": arguments.tpm,
+        "in_flight": arguments.in_flight,
+        "daily_usd": arguments.daily_usd,
+        "monthly_usd": arguments.monthly_usd,
+    }
+    caller = CallerSettings(**{right: value for right, value in chosen.items() if value is not None}, keys=(key,))
+
+    def add(file: KeyFile) -> KeyFile:
+        if name in file.callers:
+            rotate = f"{command_name()} keys rotate {name} makes another key. To change its rights, edit {place.path}"
+            raise Ended(1, f"{name} is in {place.path} already\n  hint: {rotate}")
+        return _check({**file.callers, name: caller})
+
+    change_key_file(place.path, add)
+    say(f"added {name} to {place.path}")
+    _say_rights(caller, key, now)
+    _hand_out(place, name, new)
+    if caller.rights.has_budget:
+        say(f"A budget needs a price for every target that may serve it: {command_name()} check reports those without one.")
+    return 0
+
+
+def _rotate(place: KeyPlace, arguments: argparse.Namespace) -> int:
+    """Make another key for a caller, and let those it has end. Its name, rights, budgets and history stay."""
+    name, now, new = arguments.what, now_in_utc(), make_key()
+    grace = _GRACE if arguments.grace is None else arguments.grace
+
+    def rotate(file: KeyFile) -> KeyFile:
+        caller = file.callers.get(name) or _not_found(name, file, place)
+        lifetime = arguments.expires or _lifetime_of(caller)
+        ending = [_end_by(key, now + grace) for key in caller.keys if not is_expired(key, now)] if grace else []
+        keys = (*ending, _settings_of(new, now, lifetime))
+        return _check({**file.callers, name: caller.model_copy(update={"keys": keys})})
+
+    caller = change_key_file(place.path, rotate).callers[name]
+    *old, key = caller.keys
+    say(f"made another key for {name}: the same caller, with the same rights, budgets and history")
+    _say_rights(caller, key, now)
+    for ending in old:
+        say(f"  key {ending.id} still works until {write_moment(ending.expires or now)}")
+    _hand_out(place, name, new)
+    return 0
+
+
+def _revoke(place: KeyPlace, arguments: argparse.Namespace) -> int:
+    """Remove a key, or a caller with all keys. A caller without a key left is removed too."""
+    key, gone = split_key(arguments.what), list[str]()
+    what = key[0] if key is not None else arguments.what
+
+    def revoke(file: KeyFile) -> KeyFile:
+        name = (
+            what
+            if what in file.callers
+            else next((name for name, caller in file.callers.items() if any(key.id == what for key in caller.keys)), None)
+        )
+        caller = file.callers[name] if name is not None else _not_found(what, file, place)
+        assert name is not None
+        left = tuple(key for key in caller.keys if name != what and key.id != what)
+        gone.extend([name, *(key.id for key in caller.keys if key not in left)])
+        others = {other: settings for other, settings in file.callers.items() if other != name}
+        return _check({**others, name: caller.model_copy(update={"keys": left})} if left else others)
+
+    left = change_key_file(place.path, revoke).callers
+    name, *ids = gone
+    say(f"revoked {plural(len(ids), 'key')} of {name}: {', '.join(ids)}" if ids else f"removed {name}")
+    if name not in left:
+        say(f"  {name} has no key left, and is no longer in {place.path}. The ledger keeps its rows")
+    _say_when(place, "refuses it")
+    return 0
+
+
+def _list(place: KeyPlace, arguments: argparse.Namespace) -> int:
+    file = _read(place)
+    print_keys(place, file, now_in_utc(), as_json=arguments.json)
+    if not file.callers and not arguments.json:
+        say(f"no callers in {place.path} yet\n  hint: {command_name()} keys add NAME")
+    elif not place.is_asked_for and not arguments.json:
+        _say_missing_line(place)
+    return 0
+
+
+def _test(place: KeyPlace, arguments: argparse.Namespace) -> int:
+    """0 means that a router with this file accepts the key."""
+    text = sys.stdin.readline().strip() if arguments.what == "-" else arguments.what
+    file, now = _read(place), now_in_utc()
+    try:
+        found = file.ring.find(text, now.timestamp())
+    except Unauthorized:
+        say(f"refused: {_why_refused(text, file, now)}")
+        return 1
+    caller = file.callers[found.caller.name]
+    print(f"{found.caller.name} (key {found.id})")
+    key = next(key for key in caller.keys if key.id == found.id)
+    print("\n".join(f"  {line}" for line in (*describe_rights(caller.rights), describe_expiry(key.expires, now))))
+    if not place.is_asked_for:
+        _say_missing_line(place)
+    return 0
+
+
+def _why_refused(text: str, file: KeyFile, now: datetime) -> str:
+    """What is wrong with a key. The operator may know, and a caller is never told."""
+    parts = split_key(text)
+    if parts is None:
+        return "this is not a key of Tandem: tdm_, 8 hex digits, _, and 43 letters, digits, - or _"
+    key = next((key for caller in file.callers.values() for key in caller.keys if key.id == parts[0]), None)
+    if key is None:
+        return f"no key has the id {parts[0]}. It was revoked, or belongs to another router"
+    if is_expired(key, now) and key.expires is not None:
+        return f"key {key.id} expired {write_moment(key.expires)}"
+    return f"there is a key with the id {key.id}, and this is not it: its last part differs"
+
+
+def _read(place: KeyPlace) -> KeyFile:
+    return read_key_file(place.path) if place.path.exists() else KeyFile()
+
+
+def _check(callers: Mapping[str, CallerSettings]) -> KeyFile:
+    """The file with these callers. Raises `Ended` for a name that may not be used."""
+    try:
+        return KeyFile(callers=dict(callers))
+    except ValueError as error:
+        problem = str(error).partition("Value error, ")[2].partition(" [type=")[0] or str(error)
+        raise Ended(2, problem) from None
+
+
+def _not_found(what: str, file: KeyFile, place: KeyPlace) -> CallerSettings:
+    hint = f"{command_name()} keys list shows them" if file.callers else f"{command_name()} keys add NAME makes the first"
+    raise Ended(1, f'no caller and no key is named "{what[:64]}" in {place.path}\n  hint: {hint}')
+
+
+def _settings_of(new: NewKey, now: datetime, lifetime: timedelta | None) -> KeySettings:
+    expires = now + lifetime if lifetime is not None else None
+    return KeySettings(id=new.id, sha256=new.digest.hex(), created=now, expires=expires)
+
+
+def _lifetime_of(caller: CallerSettings) -> timedelta | None:
+    """How long the newest key of a caller was made for."""
+    newest = max(caller.keys, key=lambda key: key.created, default=None)
+    return newest.expires - newest.created if newest is not None and newest.expires is not None else None
+
+
+def _end_by(key: KeySettings, end: datetime) -> KeySettings:
+    return key if key.expires is not None and key.expires <= end else key.model_copy(update={"expires": end})
+
+
+def _say_rights(caller: CallerSettings, key: KeySettings, now: datetime) -> None:
+    for line in (*describe_rights(caller.rights), describe_expiry(key.expires, now)):
+        say(f"  {line}")
+
+
+def _hand_out(place: KeyPlace, name: str, new: NewKey) -> None:
+    """Show a key, once, and how to use it."""
+    say("The key is shown only now:")
+    print(new.text, flush=True)
+    say(f"{name} puts it into the environment variable TANDEM_KEY, and connects a client such as codex or claude-code:")
+    say(f"  tandem connect codex --url {_url_of(place)} --key-env TANDEM_KEY")
+    _say_when(place, "accepts it")
+
+
+def _say_when(place: KeyPlace, what: str) -> None:
+    if place.is_asked_for:
+        say(f"A running router {what} within seconds.")
+    else:
+        _say_missing_line(place)
+
+
+def _say_missing_line(place: KeyPlace) -> None:
+    """Keys that nobody is asked for protect nothing."""
+    name = place.path.name if place.path.parent == place.folder else place.path
+    say(f"{place.config_path} does not ask for keys yet. Add this line to it, and restart the router:")
+    say(f"  keys: {{file: {name}}}")
+
+
+def _url_of(place: KeyPlace) -> str:
+    """Where colleagues find the router, as far as the config says it."""
+    server = place.config.server
+    host = server.host
+    try:
+        if ipaddress.ip_address(host).is_unspecified:
+            host = "HOST"
+        elif ":" in host:
+            host = f"[{host}]"
+    except ValueError:
+        pass
+    return f"{'https' if server.tls is not None else 'http'}://{host}:{server.port}"

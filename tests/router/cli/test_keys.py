@@ -1,0 +1,324 @@
+"""`tandem keys`."""
+
+import io
+import json
+import stat
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from router.cli import main
+from router.config.key_file import read_key_file
+from router.contract.caller import Caller
+from router.contract.keys import make_key, split_key
+from router.contract.rights import Rights
+from router.contract.words import Tier
+from tests.conftest import SIMULATED
+from tests.tools.kept import make_entry
+from tests.tools.key_files import KEYS, write_keys
+from tests.tools.ledgers import write_ledger
+
+
+@pytest.fixture
+def config(home):
+    (home / "config.yaml").write_text(SIMULATED + KEYS)
+    return home
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command: its status, what it printed, and what it said."""
+
+    def run(*words):
+        try:
+            status = main(["keys", *words])
+        except SystemExit as end:  # argparse
+            status = end.code
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def add(run):
+    """Add a caller: its key."""
+
+    def add(name, *options):
+        status, out, _ = run("add", name, *options)
+        assert status == 0
+        return out.strip()
+
+    return add
+
+
+def read(folder):
+    return read_key_file(folder / "keys.yaml")
+
+
+def test_add_prints_the_key_alone_and_once_and_keeps_only_its_digest(config, run):
+    status, out, err = run("add", "ada")
+
+    text = out.strip()
+    assert (status, split_key(text) is not None) == (0, True)
+    assert text not in err
+    assert text[13:] not in (config / "keys.yaml").read_text()
+    assert stat.S_IMODE((config / "keys.yaml").stat().st_mode) == 0o600
+    assert read(config).ring.find(text, 0).caller == Caller("ada")
+
+
+def test_add_gives_the_rights_and_limits_that_were_named(config, add):
+    add(
+        "ada",
+        *("--tier", "fast", "--may-force", "fast,deep", "--admin", "--rpm", "60", "--tpm", "1000", "--in-flight", "4"),
+        *("--daily-usd", "2.5", "--monthly-usd", "40", "--expires", "90d"),
+    )
+
+    ada = read(config).callers["ada"]
+    assert ada.rights == Rights(frozenset({Tier.FAST}), frozenset(Tier), True, 60, 1_000, 4, 2.5, 40)
+    assert ada.keys[0].expires - ada.keys[0].created == timedelta(days=90)
+
+
+def test_add_says_what_the_caller_may_do_and_how_to_use_the_key(config, run):
+    _, _, err = run("add", "ada", "--daily-usd", "5", "--expires", "90d")
+
+    assert "  served by fast and deep\n  may ask for fast by name, not for deep\n  limits: $5.00 a day\n  expires 20" in err
+    assert "  tandem connect codex --url http://127.0.0.1:4000 --key-env TANDEM_KEY\n" in err
+    assert "accepts it within seconds" in err
+    assert "tandem check" in err
+
+
+@pytest.mark.parametrize(
+    ("server", "url"),
+    [
+        ("server: {host: 0.0.0.0, port: 4100}", "http://HOST:4100"),
+        ("server: {host: '::1'}", "http://[::1]:4000"),
+        ("server: {host: llm.example.com, tls: {cert: c.pem, key: k.pem}}", "https://llm.example.com:4000"),
+    ],
+)
+def test_the_url_for_colleagues_is_that_of_the_config(home, run, server, url):
+    (home / "config.yaml").write_text(f"{SIMULATED}{server}\n{KEYS}")
+
+    assert f"--url {url} --key-env" in run("add", "ada")[2]
+
+
+def test_without_keys_in_the_config_the_line_that_asks_for_them_is_named(home, run, add):
+    status, _, err = run("add", "ada")
+
+    assert (status, (home / "keys.yaml").exists()) == (0, True)
+    assert (
+        "config.yaml does not ask for keys yet. Add this line to it, and restart the router:\n  keys: {file: keys.yaml}" in err
+    )
+
+
+def test_the_file_is_the_one_that_the_named_config_names(home, run):
+    (home / "inner").mkdir()
+    (home / "inner" / "work.yaml").write_text(SIMULATED + "keys: {file: team.yaml}\n")
+
+    assert run("add", "ada", "--config", "inner/work.yaml")[0] == 0
+
+    assert list(read_key_file(home / "inner" / "team.yaml").callers) == ["ada"]
+
+
+def test_a_key_of_a_provider_need_not_be_set(home, run, monkeypatch):
+    target = "{name: a, base_url: 'http://h/v1', api_key: 'env:NOT_SET_1', model: m}"
+    tiers = f"tiers: {{fast: {{targets: [{target}]}}, deep: {{targets: [{target.replace('name: a', 'name: b')}]}}}}\n"
+    (home / "config.yaml").write_text(tiers + KEYS)
+
+    assert run("add", "ada")[0] == 0
+
+
+def test_without_a_config_there_is_nothing_to_add_to(here, run):
+    status, _, err = run("add", "ada")
+
+    assert (status, "tandem init" in err) == (2, True)
+
+
+def test_a_faulty_config_is_refused_with_every_fault(here, run):
+    (here / "config.yaml").write_text("tiers: {fast: {targets: []}}\nwhat: 1\n")
+
+    status, _, err = run("list")
+
+    assert (status, "what: no such setting" in err, "tiers.deep" in err) == (2, True, True)
+
+
+def test_a_caller_is_not_added_twice(config, add, run):
+    add("ada")
+    before = (config / "keys.yaml").read_text()
+
+    status, out, err = run("add", "ada", "--admin")
+
+    assert (status, out) == (1, "")
+    assert "hint: tandem keys rotate ada" in err
+    assert (config / "keys.yaml").read_text() == before
+
+
+@pytest.mark.parametrize("name", ["local", "a b", "a/b", "-x", "x" * 65, f"tdm_0123abcd_{'A' * 43}"])
+def test_a_name_that_may_not_be_used_is_refused(config, run, name):
+    assert run("add", "--", name)[0] == 2 or run("add", name)[0] == 2
+
+    assert not (config / "keys.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["add"], "needs the name of a caller"),
+        (["test"], "needs a key, or - to read it"),
+        (["list", "ada"], "takes no name"),
+        (["revoke", "ada", "--rpm", "3"], "--rpm is an option of tandem keys add, not of revoke"),
+        (["add", "ada", "--grace", "1h"], "--grace is an option of tandem keys rotate"),
+        (["add", "ada", "--json"], "--json is an option of tandem keys list"),
+        (["add", "ada", "--expires", "soon"], '"soon" is not a time such as'),
+        (["add", "ada", "--expires", "0"], "expires at once"),
+        (["add", "ada", "--may-force", "slow"], "must be fast, deep"),
+        (["add", "ada", "--daily-usd", "0"], "not a number from"),
+    ],
+    ids=range(10),
+)
+def test_wrong_usage_is_explained(config, run, words, said):
+    status, _, err = run(*words)
+
+    assert status == 2
+    assert said in " ".join(err.split())
+
+
+def test_rotate_makes_another_key_of_the_same_caller_and_lets_the_old_one_work_on(config, add, run):
+    old = add("ada", "--daily-usd", "5", "--expires", "90d")
+
+    status, out, err = run("rotate", "ada", "--grace", "2h")
+
+    file, now = read(config), datetime.now(UTC).timestamp()
+    new = out.strip()
+    assert status == 0
+    assert file.ring.find(old, now).caller == file.ring.find(new, now).caller == Caller("ada")
+    assert file.callers["ada"].rights == Rights(daily_usd=5)
+    first, second = file.callers["ada"].keys
+    assert (first.expires - second.created, second.expires - second.created) == (timedelta(hours=2), timedelta(days=90))
+    assert f"key {first.id} still works until" in err
+
+
+def test_rotate_without_grace_ends_the_old_key_at_once(config, add, run):
+    old = add("ada")
+
+    run("rotate", "ada", "--grace", "0")
+
+    assert [key.id for key in read(config).callers["ada"].keys if key.id == split_key(old)[0]] == []
+
+
+def test_rotate_leaves_a_key_that_ends_sooner_and_removes_one_that_has_ended(config, run):
+    write_keys(config, expired="daily_usd: 1")
+
+    run("rotate", "expired", "--expires", "1h")
+    soon = read(config).callers["expired"].keys
+    run("rotate", "expired")
+
+    both = read(config).callers["expired"].keys
+    assert len(soon) == 1
+    assert both[0] == soon[0]
+    assert both[1].expires - both[1].created == timedelta(hours=1)
+
+
+def test_revoke_takes_a_caller_with_all_keys_or_one_key_by_its_id_or_itself(config, add, run):
+    ada, bob, eve = add("ada"), add("bob"), add("eve")
+    bob_2 = run("rotate", "bob")[1].strip()
+
+    statuses = [run("revoke", "ada")[0], run("revoke", split_key(bob)[0])[0], run("revoke", eve)[0]]
+
+    assert statuses == [0, 0, 0]
+    (caller, settings), *rest = read(config).callers.items()
+    assert (caller, [key.id for key in settings.keys], rest) == ("bob", [split_key(bob_2)[0]], [])
+    assert ada
+
+
+@pytest.mark.parametrize("action", ["revoke", "rotate"])
+def test_a_name_that_is_not_there_is_reported(config, add, run, action):
+    add("ada")
+
+    status, out, err = run(action, "adda")
+
+    assert (status, out) == (1, "")
+    assert 'named "adda"' in err
+
+
+def test_test_says_whose_key_it_is_and_what_it_may_do(config, add, run, monkeypatch):
+    key = add("ada", "--tier", "fast", "--may-force", "none")
+
+    given = run("test", key)
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{key}\n"))
+    read_in = run("test", "-")
+
+    said = f"ada (key {split_key(key)[0]})\n  served by fast only\n  may not ask for a tier by name: Tandem chooses\n"
+    assert given == read_in == (0, f"{said}  no limits\n  never expires\n", "")
+
+
+def test_test_exits_1_for_a_key_that_is_refused_and_says_why(config, run):
+    keys = write_keys(config, ada="", expired="")
+    wrong = {
+        make_key().text: "no key has the id",
+        make_key(keys["ada"].id).text: "its last part differs",
+        keys["expired"].text: f"key {keys['expired'].id} expired 20",
+        "sk-proj-1": "this is not a key of Tandem",
+    }
+
+    for text, why in wrong.items():
+        status, out, err = run("test", text)
+        assert (status, out, why in err) == (1, "", True), err
+        assert text[13:] not in err or not text[13:]
+
+
+def test_list_is_a_table_of_keys_with_what_their_callers_spent(config, add, run):
+    first = add("ada", "--daily-usd", "5")
+    add("bob", "--tier", "fast", "--admin")
+    second = run("rotate", "ada")[1]
+    write_ledger(config / "test.db", make_entry("1", Caller("ada"), cost_usd=0.25), make_entry("2", Caller("eve"), cost_usd=9))
+
+    status, out, _ = run("list")
+
+    title, ada, ada_2, bob = (line.split() for line in out.splitlines())
+    assert status == 0
+    assert title[:2] == ["id", "name"]
+    assert (ada[0], ada[1], ada[2], ada[-4:-2]) == (split_key(first)[0], "ada", "fast+deep", ["$0.25", "$0.25"])
+    assert (ada_2[0], len(ada_2)) == (split_key(second.strip())[0], 5)
+    assert bob[1:5] == ["bob", "fast", "fast", "yes"]
+
+
+def test_list_as_json_has_ids_rights_spending_and_last_use(config, add, run):
+    key = add("ada", "--monthly-usd", "40")
+    write_ledger(config / "test.db", make_entry("1", Caller("ada"), at=1_000.0, cost_usd=3))
+
+    status, out, err = run("list", "--json")
+
+    (listed,) = json.loads(out)
+    assert (status, err) == (0, "")
+    assert (listed["id"], listed["name"], listed["is_expired"]) == (split_key(key)[0], "ada", False)
+    assert listed["rights"] | {"tiers": ["fast", "deep"], "may_force": ["fast"], "monthly_usd": 40} == listed["rights"]
+    assert (listed["spent_today_usd"], listed["spent_this_month_usd"]) == (0, 0)
+    assert listed["last_used"] == "1970-01-01T00:16:40+00:00"
+
+
+def test_list_without_callers_says_how_to_add_one(config, run):
+    assert run("list")[0] == 0
+    assert run("list", "--json")[1].strip() == "[]"
+    assert "tandem keys add NAME" in run("list")[2]
+
+
+def test_a_file_that_others_can_read_is_refused(config, add, run):
+    add("ada")
+    (config / "keys.yaml").chmod(0o644)
+
+    for words in (["list"], ["add", "bob"], ["test", "x"]):
+        status, _, err = run(*words)
+        assert (status, "chmod 600" in err) == (2, True)
+
+
+def test_a_file_that_cannot_be_edited_by_its_lines_is_left_alone(config, run):
+    path = config / "keys.yaml"
+    path.touch(0o600)
+    path.write_text("callers: {ada: {daily_usd: 1}}\n")
+
+    status, out, err = run("rotate", "ada")
+
+    assert (status, out) == (1, "")
+    assert "on a line of its own" in err
+    assert path.read_text() == "callers: {ada: {daily_usd: 1}}\n"
