@@ -153,18 +153,19 @@ class Server(uvicorn.Server):
             listener.close()
         for connection in list(self._connections):
             connection.shutdown()
-        await self._wait(self._is_drained, self._drain_seconds)
-        await self._wait(lambda: not self._connections, min(_CLOSING_SECONDS, self._drain_seconds))
+        if await self._wait(self._is_drained, self._drain_seconds):
+            await self._wait(lambda: not self._connections, _CLOSING_SECONDS)
 
     def _is_drained(self) -> bool:
         return not self.server_state.tasks and all(connection.is_done for connection in self._connections)
 
-    async def _wait(self, is_over: Callable[[], bool], seconds: float) -> None:
-        """Until something is so, the time has passed, or a second signal has come."""
+    async def _wait(self, is_over: Callable[[], bool], seconds: float) -> bool:
+        """Wait until something is so, and return whether it is: the time may pass before, or a second signal come."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while not self.force_exit and not is_over() and (left := deadline - loop.time()) > 0:  # noqa: ASYNC110  plain attributes
             await asyncio.sleep(min(left, _LOOK_SECONDS))
+        return is_over()
 
     @property
     def _connections(self) -> "set[CreateConnection | ControlConnection | SocketConnection]":

@@ -103,7 +103,7 @@ class CreateConnection(asyncio.Protocol):
         self.say_close()
         self._is_stopping = True
         if self._sink is None and self._reader.head is None and not self._reader.buffered_bytes:
-            self._close_silent()
+            self._close()
 
     @property
     def is_done(self) -> bool:

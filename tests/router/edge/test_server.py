@@ -227,6 +227,29 @@ async def test_a_request_that_has_begun_to_arrive_when_the_stop_comes_is_served(
     assert (reply.status, reply.body, reply.headers["connection"]) == (200, ANSWER, "close")
 
 
+async def test_an_answer_that_its_caller_has_not_read_when_the_stop_comes_still_arrives_whole():
+    size = 30_000_000
+
+    async def answer_much(exchange, sink):
+        sink.start(200, (("content-type", "text/plain"), ("content-length", str(size))))
+        sink.write(b"x" * size)
+        sink.end()
+
+    async with (
+        Running(FakeRoad(answer_much), drain_seconds=600) as running,
+        Caller(running.port, holds_bytes=1 << 16) as caller,
+    ):
+        await caller.send(request_bytes("/v1/chat/completions", chat()))
+        await asyncio.wait_for(caller.reader.readuntil(b"\r\n\r\n"), 30)
+        running.server.handle_exit(signal.SIGTERM, None)
+        await until(lambda: not running.server.servers[0].is_serving())
+
+        rest = await caller.closed(30)
+        await running.stopped()
+
+    assert len(rest) == size
+
+
 async def test_idle_connections_do_not_hold_a_stop_up_over_tls_where_a_close_waits_for_the_callers(tmp_path):
     write_pair(tmp_path)
     tls = TlsFiles(TlsPaths(tmp_path / "cert.pem", tmp_path / "key.pem"))
