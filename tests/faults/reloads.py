@@ -39,8 +39,8 @@ class Seen:
     failures: list[str] = field(default_factory=list)
     plans: int = 0
     """Plans that were still there at the end."""
-    gone_connections: int = 0
-    """Connections that targets of an old plan still had at the end."""
+    gone_addresses: int = 0
+    """Addresses of old plans that still had connections at the end."""
     rss_mb: list[float] = field(default_factory=list)
 
 
@@ -97,7 +97,8 @@ async def run(seconds: float, folder: Path, every_seconds: float = EVERY_SECONDS
             await tandem.built.reloader.reload()
             gc.collect()
             seen.plans = sum(type(found) is Plan for found in gc.get_objects())
-            seen.gone_connections = len(tandem.house.state.upstream._origins) - 2
+            gone = first.base_url.removesuffix("/v1")
+            seen.gone_addresses = sum(key.startswith(f"{gone} ") for key in tandem.house.state.upstream._origins)
             seen.rss_mb.append(round(resident_mb(), 1))
     return seen
 
@@ -151,7 +152,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         seen = asyncio.run(run(given.seconds, Path(folder), given.every))
     print(f"{seen.reloads} reloads, {seen.refused} of them refused; {seen.served} requests, {len(seen.failures)} failed")
-    print(f"{seen.plans} plan at the end, {seen.gone_connections} addresses of old plans; MB over time: {seen.rss_mb}")
+    print(f"{seen.plans} plan at the end, {seen.gone_addresses} addresses of old plans; MB over time: {seen.rss_mb}")
     for failure in seen.failures[:10]:
         print(f"  {failure}")
     return 1 if seen.failures or seen.plans != 1 else 0
