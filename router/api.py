@@ -5,7 +5,7 @@ These names keep their meaning between versions, as settings and commands do; no
 
 import asyncio
 import os
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -62,25 +62,27 @@ def decide(
 
 def build_app(config: ConfigSource = None) -> "TandemApp":
     """The router of `tandem serve` as an ASGI app. Raises `ConfigError` for a config that cannot be used."""
-    return TandemApp(_load(config))
+    found = find_config(None) if config is None else config
+    return TandemApp(_load(found), lambda: _load(found))
 
 
 class TandemApp:
     """An ASGI app. It opens its ledger when it starts (lifespan, or `async with`), and closes it when it stops."""
 
-    def __init__(self, loaded: LoadedConfig) -> None:
-        self._loaded = loaded
+    def __init__(self, loaded: LoadedConfig, load: Callable[[], LoadedConfig] | None = None) -> None:
+        self._loaded, self._load = loaded, load
         self._built: Built | None = None
         self._app: App | None = None
 
     async def __aenter__(self) -> "TandemApp":
         if not structlog.is_configured():  # by a program that logs with it too
             events.set_up_logging(as_json=True)
-        self._built = built = build_house(self._loaded)
+        self._built = built = build_house(self._loaded, load=self._load)
         _, self._app = build_edge(built, lambda: self._app is not None)
         built.warm()
         if built.ledger_path is not None:
             spawn(built.keep_learning(), name="learn")
+        spawn(built.watch_keys(), name="watch keys")
         for warning in self._loaded.warnings:
             events.config_warned(warning=warning)
         return self

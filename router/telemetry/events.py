@@ -182,8 +182,8 @@ def keys_lost(*, after_seconds: float) -> None:
 
 
 def _joined(first: str, parts: Sequence[str]) -> str:
-    """One line for a person."""
-    lines = [" ".join(part.split()) for part in parts]
+    """One line for a person, without the hints: `tandem check` and `tandem reload` print them."""
+    lines = [part.partition("\n")[0] for part in parts]
     return f"{first}: {'; '.join(lines)}" if lines else first
 
 

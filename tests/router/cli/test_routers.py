@@ -13,7 +13,18 @@ from pathlib import Path
 import pytest
 
 from router.cli import main
-from router.cli.routers import Router, find_router, is_listening, is_tandem, known_routers, note_router, url_of
+from router.cli.routers import (
+    Router,
+    all_routers,
+    find_at,
+    find_router,
+    is_listening,
+    is_tandem,
+    known_routers,
+    leave_router,
+    note_router,
+    url_of,
+)
 from tests.conftest import SIMULATED
 from tests.router.stores.rows import write_ledger
 from tests.tools.certificates import TLS, write_pair
@@ -148,7 +159,39 @@ def test_a_router_that_is_served_notes_its_ledger(here):
     assert (router.url, router.ledger) == (address, here / "test.db")
 
 
-@pytest.mark.parametrize(("host", "url"), [("127.0.0.1", "http://127.0.0.1:4000"), ("::1", "http://[::1]:4000")])
+def test_a_router_without_a_ledger_is_found_at_its_address_alone(elsewhere, url):
+    note(url, None, key="tdm_00000000_x")
+
+    assert find_at(f"{url}/v1").key == "tdm_00000000_x"
+    assert known_routers() == []
+
+
+def test_of_two_routers_at_one_address_the_one_that_started_last_is_meant(elsewhere, url):
+    note(url, elsewhere, key="old")
+    note(url, None, key="new")
+
+    assert find_at(url).key == "new"
+
+
+def test_a_router_that_ends_leaves_the_record_of_a_later_one_alone(elsewhere):
+    first, second = Router(DEAD, elsewhere, 1.0, key="old"), Router(DEAD, elsewhere, 2.0, key="new")
+    note_router(first)
+    note_router(second)
+
+    leave_router(first)
+
+    assert [router.key for router in all_routers()] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:4000"),
+        ("::1", "http://[::1]:4000"),
+        ("0.0.0.0", "http://127.0.0.1:4000"),
+        ("::", "http://[::1]:4000"),
+    ],
+)
 def test_an_address_is_written_as_a_url_wants_it(host, url):
     assert url_of(host, 4000) == url
     assert url_of(host, 4000, is_tls=True) == url.replace("http:", "https:")

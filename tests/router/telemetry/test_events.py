@@ -89,6 +89,24 @@ def test_for_a_person_an_event_is_a_sentence_and_a_warning_is_marked(logged):
     assert skipped == "warning: policy skipped  policy=mine  reason=ValueError"
 
 
+def test_for_a_person_a_reload_is_one_line_without_hints(logged):
+    lines = logged(as_json=False)
+
+    events.config_reloaded(changed=("target a: removed",), needs_restart=("server.port: 1 → 2",), before="x", fingerprint="y")
+    events.config_reloaded(changed=(), needs_restart=(), before="x", fingerprint="x")
+    events.config_kept(source="config.yaml", faults=("tiers: missing\n  hint: write them", "server.prot: no such setting"))
+    events.keys_reloaded(changed=("caller ada: added", "keys: 1 added"), callers=1, keys=1)
+    events.keys_kept(faults=("keys.yaml file: other users may read it\n  hint: chmod",))
+
+    assert [line.split("  ", 1)[1] for line in lines()] == [
+        "config reloaded: target a: removed; needs a restart: server.port: 1 → 2",
+        "config reloaded: nothing changed",
+        "error: config.yaml was not taken, and the config before it stays in use: tiers: missing; server.prot: no such setting",
+        "keys reloaded: caller ada: added; keys: 1 added",
+        "error: the key file was not taken, and no key was added or revoked: keys.yaml file: other users may read it",
+    ]
+
+
 def test_for_a_person_a_settled_request_is_its_line_and_the_start_is_told_by_the_welcome(logged):
     lines = logged(as_json=False)
 

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from router.contract.relay import Tls
+from router.contract.relay import Tls, Used
 from router.loop.together import Outbox
 from router.upstream.address import read_address
-from router.upstream.call import Origin, PreparedCall
+from router.upstream.call import Origin, PreparedCall, retire
 from router.upstream.connection import CannotConnect
 from router.upstream.pool import Pool
 from tests.router.upstream.fakes import make_request, open_connection
@@ -227,3 +227,29 @@ async def test_of_the_calls_of_one_turn_the_first_is_sent_at_once_and_the_others
 
     assert before == [b"0", b"", b""]
     assert [transport.written[-1:] for transport in transports] == [b"0", b"1", b"2"]
+
+
+@jumping_clock
+async def test_a_retired_origin_keeps_no_connection_and_still_serves_calls_under_way(origin):
+    idle, working = open_connection()[0], open_connection()[0]
+    origin.give_back(idle)
+
+    retire(origin)
+    origin.give_back(working)
+
+    assert not idle.is_usable
+    assert not working.is_usable
+    assert origin.take() is None
+    assert await origin.connect(1.0)
+
+
+async def test_addresses_that_are_still_used_are_kept_and_others_are_forgotten():
+    pool = Pool()
+    kept, gone = (replace(make_request(), url=f"http://{host}.example/v1/x") for host in ("kept", "gone"))
+    before = [pool.prepare(request).origin for request in (kept, gone)]
+
+    pool.keep_only([Used("a", "http://kept.example/v1", None)])
+
+    after = [pool.prepare(request).origin for request in (kept, gone)]
+    assert after[0] is before[0]
+    assert after[1] is not before[1]

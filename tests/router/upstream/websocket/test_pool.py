@@ -211,3 +211,17 @@ async def test_a_failure_to_connect_ahead_is_quiet_and_heeded(target):
         await pool.connect(key, (), 2.0)
 
     assert not pool.claim(key)
+
+
+@jumping_clock
+async def test_sockets_to_a_target_that_is_gone_are_closed_idle_or_once_they_are_given_back(pool):
+    idle, key, working = keep(pool, "s-1"), pool.key_of(REQUEST, (), "s-2"), FakeSocket()
+    assert pool.claim(key)
+
+    pool.keep_only([("another", "http://models.example/v1")])
+    assert (idle.is_usable, working.is_usable) == (False, True)
+    pool.give_back(key, working)
+    assert not working.is_usable
+
+    pool.keep_only([(REQUEST.target, "http://models.example/v1")])
+    assert keep(pool, "s-3").is_usable
