@@ -88,7 +88,7 @@ class KeyRing:
 
     def clean(self, headers: dict[str, str]) -> dict[str, str]:
         """Headers without keys where they do not belong. A target's key may be one of another router, and goes on as it is."""
-        if OWN_PREFIX not in "\n".join(headers.values()).lower():
+        if OWN_PREFIX not in "\n".join(headers.values()):
             return headers
         cleaned = {name: mask_keys(value) for name, value in headers.items()}
         given = split_key(headers.get(UPSTREAM_KEY, "").strip())

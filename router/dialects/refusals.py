@@ -1,11 +1,13 @@
 """Errors in the caller's dialect: whole bodies, and the last event of a stream that failed."""
 
 import math
+import time
 from typing import NamedTuple
 
 import orjson
 
 from router.contract.errors import (
+    BudgetSpent,
     RequestError,
     TandemError,
     TooLong,
@@ -21,6 +23,7 @@ from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject
 from router.contract.words import Dialect
 from router.dialects.error_bodies import find_told
+from router.dialects.fields import as_object
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
 from router.dialects.translate.parser import read_failure
@@ -35,7 +38,21 @@ _PLAIN_HTTP = (("upgrade", "HTTP/1.1"), ("connection", "upgrade"))
 def refusal_body(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
     """The body of an error answer."""
     words = failure_words(error, request_id)
-    return orjson.dumps(SPECS[dialect].write_refusal(error.status, words, error.code, error.param, request_id))
+    told = SPECS[dialect].write_refusal(error.status, words, error.code, error.param, request_id)
+    if isinstance(error, BudgetSpent) and dialect is Dialect.RESPONSES:
+        told = {**told, "error": {**as_object(told["error"]), **usage_limit(error)}}
+    return orjson.dumps(told)
+
+
+def usage_limit(error: TandemError) -> JsonObject:
+    """How Codex learns that a budget is spent, to say at once when to come again.
+
+    For any other 429 it would wait for the end of `retry-after`, which may be hours away, and say nothing.
+    """
+    seconds = error.retry_after_seconds
+    if not isinstance(error, BudgetSpent) or (seconds is not None and seconds < MAX_RETRY_AFTER_SECONDS):
+        return {}
+    return {"type": "usage_limit_reached", **({} if seconds is None else {"resets_at": math.ceil(time.time() + seconds)})}
 
 
 def foreign_refusal(dialect: Dialect, status: int, message: str, code: str, param: str | None, request_id: str) -> bytes:

@@ -16,7 +16,7 @@ from router.contract.sinks import Waiting
 from router.dialects.fields import as_object, as_text
 from router.dialects.headers import describe_wait, name_decision
 from router.dialects.json_body import refuse_crowded
-from router.dialects.refusals import failure_words, refusal_headers
+from router.dialects.refusals import failure_words, refusal_headers, usage_limit
 
 BUSY = "x-tandem-busy"
 """What to do with a request on a lane that is busy: `interrupt`, or wait."""
@@ -161,7 +161,7 @@ def refusal_frame(error: TandemError, request_id: str, lane: str = "") -> bytes:
     """A refusal of our own."""
     kind = "invalid_request_error" if error.status < 500 else "server_error"
     words: JsonObject = {"type": kind, "code": error.code, "message": failure_words(error, request_id), "param": error.param}
-    return error_frame(error.status, words, dict(refusal_headers(error)), lane)
+    return error_frame(error.status, words | usage_limit(error), dict(refusal_headers(error)), lane)
 
 
 def with_metadata(event: bytes, facts: Mapping[str, str]) -> bytes:

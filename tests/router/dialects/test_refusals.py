@@ -1,9 +1,11 @@
 import json
+import time
 
 import pytest
 
 from router.contract.errors import (
     BadRequest,
+    BudgetSpent,
     TiersBusy,
     TooLong,
     Unavailable,
@@ -13,7 +15,7 @@ from router.contract.errors import (
     UpstreamRefused,
 )
 from router.contract.words import Dialect
-from router.dialects.refusals import failure_event, refusal_body, refusal_headers
+from router.dialects.refusals import failure_event, refusal_body, refusal_headers, usage_limit
 
 LONG = TooLong("prompt is too long: 212400 tokens > 200000 maximum. No deep target is larger")
 
@@ -87,3 +89,19 @@ def test_in_a_stream_a_refusal_for_length_has_the_words_on_which_clients_compact
 
     assert b"prompt is too long" in failure_event(error, Dialect.MESSAGES, "r")
     assert b"context_length_exceeded" in failure_event(error, Dialect.RESPONSES, "r")
+
+
+@pytest.mark.parametrize("seconds", [7200, None])
+def test_a_spent_budget_is_a_usage_limit_to_clients_of_responses_which_else_wait_for_hours(seconds):
+    error = BudgetSpent("the budget of the day is spent", retry_after_seconds=seconds)
+
+    told = json.loads(refusal_body(error, Dialect.RESPONSES, "req_1"))["error"]
+
+    assert (told["type"], told["code"]) == ("usage_limit_reached", "budget_spent")
+    assert ("resets_at" in told) == (seconds is not None)
+    assert told.get("resets_at", time.time() + 7200) >= time.time() + 7100
+    assert json.loads(refusal_body(error, Dialect.CHAT, "req_1"))["error"]["type"] != "usage_limit_reached"
+
+
+def test_a_budget_that_is_free_again_in_a_moment_is_no_usage_limit():
+    assert usage_limit(BudgetSpent("held by requests under way", retry_after_seconds=2)) == {}

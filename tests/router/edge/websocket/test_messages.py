@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from router.contract.errors import BadRequest, InvalidStreamId, Unavailable
+from router.contract.errors import BadRequest, BudgetSpent, InvalidStreamId, Unavailable
+from router.contract.keys import make_key
 from router.edge.websocket.messages import (
     Create,
     Steer,
@@ -127,3 +128,16 @@ def test_a_decision_is_told_in_plain_fields():
         "tier": "fast",
         "overhead_ms": "0.50",
     }
+
+
+def test_a_spent_budget_is_told_as_a_usage_limit():
+    frame = json.loads(refusal_frame(BudgetSpent("spent", retry_after_seconds=7200), "req_1"))
+
+    assert (frame["status"], frame["error"]["type"], frame["error"]["code"]) == (429, "usage_limit_reached", "budget_spent")
+    assert frame["error"]["resets_at"] > 7200
+
+
+def test_a_key_in_the_metadata_of_a_request_is_masked():
+    key = make_key()
+
+    assert headers_of({}, {"x-tandem-session": key.text})["x-tandem-session"] == f"tdm_{key.id}_***"
