@@ -41,6 +41,8 @@ ANSWERS = {
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
     "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
     "was lost ([bridges](../how-to/bridge-dialects.md)).",
+    "x-tandem-budget": "How much of the caller's budget is spent, 0 to 1: of the day or the month, whichever is larger. Absent "
+    "without a budget, and below `budgets.warn_at`.",
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
     "allow": "On a 405: the methods that the route takes.",
     "www-authenticate": "On a 401 for a missing or wrong key of the router: `Bearer`.",

@@ -1,21 +1,30 @@
 """`tandem statusline`: one line for Claude Code's status line.
 
 It reads the ledger by session id: one read, no request to a router that may be busy, and it works after a restart. Opening and
-closing a connection shows whether the router is running. Nothing heavy is imported: Claude Code calls it all the time.
+closing a connection shows whether the router is running. With a key it asks the router what is left of its owner's budget, also
+on a machine without a ledger. Nothing heavy is imported: Claude Code calls it all the time.
 """
 
 import argparse
 import json
 import os
 import sys
+from contextlib import closing
+from urllib.parse import urlsplit
 
 from router.cli.routers import find_router, is_listening, url_of
 from router.stores.sqlite.one_session import read_session
 
-EXAMPLES = ("statusline", "statusline --url http://127.0.0.1:4000")
+EXAMPLES = (
+    "statusline",
+    "statusline --url http://127.0.0.1:4000",
+    "statusline --url https://tandem.example.com --key-env TANDEM_KEY",
+)
 _CLIENT = "claude-code"
 _CONNECT_SECONDS = 0.2
+_ASK_SECONDS = 0.5
 _MAX_CHARS = 60
+_MAX_BYTES = 1 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", help="where the router is")
     parser.add_argument(
         "--ledger", metavar="FILE", help="where its ledger is (default: where the router at that address keeps it)"
+    )
+    parser.add_argument(
+        "--key-env",
+        metavar="NAME",
+        help="the environment variable with your key: shows what is left of the day's budget, and needs no ledger",
     )
 
 
@@ -34,7 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
     if ledger is None or not os.path.isfile(ledger):
         router = find_router(url)
         ledger = str(router.ledger) if router is not None else ledger
-    print(f"tandem: {_say(url, ledger, _session_of(sys.stdin.read() if not sys.stdin.isatty() else ''))}")
+    session = _session_of(sys.stdin.read() if not sys.stdin.isatty() else "")
+    key = os.environ.get(arguments.key_env, "") if arguments.key_env else ""
+    print(f"tandem: {_say(url, ledger, session, key)}")
     return 0
 
 
@@ -61,13 +77,41 @@ def _session_of(text: str) -> str:
     return session if isinstance(session, str) else ""
 
 
-def _say(url: str, ledger: str | None, session: str) -> str:
+def _say(url: str, ledger: str | None, session: str, key: str = "") -> str:
     if not is_listening(url, _CONNECT_SECONDS):
         return "not running"
+    left = say_left(ask_budget(url, key)) if key else ""
     if ledger is None or not os.path.isfile(ledger):
-        return "running, without a ledger"
+        return left or "running, without a ledger"
     rows = read_session(ledger, f"{_CLIENT}:{session}") if session else []
-    return describe(rows) if rows else "running, no turn yet"
+    told = describe(rows) if rows else "running, no turn yet"
+    return f"{told} · {left}" if left else told
+
+
+def ask_budget(url: str, key: str) -> object:
+    """What the router says of the budget of this key's owner; None where it says nothing in time."""
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection  # only callers with a key need it
+
+    parts = urlsplit(url)
+    # No redirect is followed and no proxy is asked: the key goes to this address alone.
+    connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    try:
+        with closing(connect(parts.hostname or "", parts.port, timeout=_ASK_SECONDS)) as connection:
+            connection.request("GET", f"{parts.path.rstrip('/')}/tandem/stats", headers={"authorization": f"Bearer {key}"})
+            told = json.loads(connection.getresponse().read(_MAX_BYTES))
+    except (OSError, ValueError, HTTPException):
+        return None
+    return told.get("budget") if isinstance(told, dict) else None
+
+
+def say_left(budget: object) -> str:
+    """What is left of the day, or else of the month; empty without a budget."""
+    for period, words in (("day", "left today"), ("month", "left this month")):
+        own = budget.get(period) if isinstance(budget, dict) else None
+        left = own.get("left_usd") if isinstance(own, dict) else None
+        if isinstance(left, int | float):
+            return f"{left:.2f} USD {words}"
+    return ""
 
 
 def describe(rows: list[tuple[str, str, str]]) -> str:

@@ -77,7 +77,11 @@ def in_callers_words(dialect: Dialect, message: str, code: str) -> str:
 def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
     """The headers that tell a client whether, when, by which method and in which protocol to come again."""
     headers: list[tuple[str, str]] = []
-    if error.status in (429, 503) or isinstance(error, Unavailable):
+    if isinstance(error, BudgetSpent) and (error.retry_after_seconds or MAX_RETRY_AFTER_SECONDS) >= MAX_RETRY_AFTER_SECONDS:
+        # The true time, however long: the caller is to come again on another day, or never with this request.
+        headers += [("retry-after", str(math.ceil(error.retry_after_seconds)))] if error.retry_after_seconds else []
+        headers.append(("x-should-retry", "false"))
+    elif error.status in (429, 503) or isinstance(error, Unavailable):
         seconds = 1.0 if error.retry_after_seconds is None else error.retry_after_seconds
         seconds = min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
         headers.append(("retry-after", str(max(1, math.ceil(seconds)))))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from router.contract.caller import Caller
 from router.contract.entry import Attempt, FinishedWork, Pace
 from router.contract.stores import EntryReader, StoreUnusable
 from router.contract.words import Outcome, Tier, TurnKind
@@ -37,6 +38,7 @@ QUESTIONS: dict[str, Callable[[EntryReader], object]] = {
     "sessions": lambda ledger: ledger.read_sessions(0, 5),
     "sums": lambda ledger: ledger.read_sums(0),
     "spent": lambda ledger: ledger.read_spent(0, 0),
+    "spending": lambda ledger: ledger.read_spending(0),
     "turn": lambda ledger: ledger.find_turn(None),
     "beginning": lambda ledger: ledger.find_beginning("req_1"),
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
@@ -252,3 +254,11 @@ def test_history_is_every_call_of_a_persons_turns_in_which_a_model_worked(write)
         ("2", None, None, b""),
     ]
     assert [json.loads(entry.row[-2])["decided_by"] for entry in found] == ["estimate", "estimate"]
+
+
+def test_spending_is_summed_by_caller_since_a_time_to_the_last_unit(write):
+    rows = [call(f"a{number}", caller=Caller("ada"), cost_usd=0.1) for number in range(10)]
+    rows += [call("b", caller=Caller("bob"), cost_usd=0.00000001), call("c", caller=Caller("bob"), cost_usd=None)]
+    rows += [call("old", caller=Caller("ada"), cost_usd=5.0, at=NOW - 100)]
+
+    assert write(*rows).read_spending(NOW - 50) == {"ada": 100_000_000, "bob": 1}

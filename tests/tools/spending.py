@@ -22,6 +22,8 @@ from tests.tools.exchanges import Told, make_decided, make_decision
 from tests.tools.values import ask, make_signals, stand
 
 ADA = Caller("ada")
+SOON_SECONDS = 60.0
+"""Who is told to come again later than this does not."""
 
 
 def make_budgets(rights: Rights, *, read=lambda since: {}, now=lambda: 1_000_000.0, caller: str = ADA.name, **terms) -> Budgets:
@@ -98,18 +100,20 @@ class Crowd:
             self.random.shuffle(waiting)
             waiting = [each for each in waiting if not self._begin(*each)]
             self.most_at_once = max(self.most_at_once, len(self.running))
+            assert self.running or not waiting, "nobody holds anything, and somebody is told to wait"
             if not self.running:
-                self.refused += len(waiting)
                 return
             for _ in range(self.random.randint(1, len(self.running))):
                 self._end(*self.running.pop(self.random.randrange(len(self.running))))
 
     def _begin(self, wish: Wish, decided: Decided) -> bool:
+        """False for a caller who comes again: others hold what it needs."""
         exchange, stack = exchange_of(), ExitStack()
         try:
             stack.enter_context(self.budgets.hold(exchange, decided, self.rights))
-        except BudgetSpent:
-            return False
+        except BudgetSpent as refusal:
+            self.refused += (is_spent := (refusal.retry_after_seconds or 0) > SOON_SECONDS)
+            return is_spent
         self.running.append((wish, exchange, stack))
         return True
 

@@ -423,10 +423,13 @@ def learn_lengths(budgets, targets, tokens: int) -> None:
 
 
 @pytest.mark.parametrize("kind", PRICES.values(), ids=PRICES)
-@pytest.mark.parametrize("has_limit", [True, False], ids=["with max_tokens", "without"])
-def test_fifty_at_once_never_spend_more_than_one_dollar_and_at_least_80_cents_of_it(kind, has_limit):
+@pytest.mark.parametrize(
+    ("has_limit", "seeds", "floor"), [(True, 200, 0.8), (False, 50, 0.6)], ids=["with max_tokens", "without"]
+)
+def test_fifty_at_once_spend_most_of_a_dollar_and_never_more(kind, has_limit, seeds, floor):
+    """Without a limit three times the usual answer is held, so more of the dollar is left over."""
     least, most = UNITS_PER_USD, 0
-    for seed in range(200):
+    for seed in range(seeds):
         chance = random.Random(seed)
         budgets = make_budgets(ONE)
         targets = (
@@ -445,4 +448,4 @@ def test_fifty_at_once_never_spend_more_than_one_dollar_and_at_least_80_cents_of
         least, most = min(least, crowd.spent), max(most, crowd.spent)
 
     assert most <= UNITS_PER_USD
-    assert least >= (0.8 if has_limit else 0.6) * UNITS_PER_USD
+    assert least >= floor * UNITS_PER_USD

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from router.callers.guard import GuardedDispatcher
 from router.contract.caller import Caller
-from router.contract.errors import RateLimited
+from router.contract.errors import BudgetSpent, RateLimited, UpstreamCut
 from router.contract.rights import Rights
 from router.contract.words import Outcome
 from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.exchanges import make_decided, make_exchange
-from tests.tools.scripted import HandClock, fails, reach
+from tests.tools.scripted import HandClock, answers, fails, reach
 from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target
 
@@ -68,3 +68,20 @@ async def test_a_caller_without_limits_is_not_counted():
     await send(reach(make_target()), limit, caller="bob")
 
     assert limit.most == 0
+
+
+class OfAttempts(Counting):
+    """Allows no further attempt."""
+
+    def allow_another(self, exchange, target):
+        raise BudgetSpent(f"nothing is left for {target.name}")
+
+
+async def test_a_limit_of_attempts_is_asked_before_each_further_one():
+    limit, spark = OfAttempts(), reach(make_target(), fails(UpstreamCut("spark", "cut")), answers())
+
+    with pytest.raises(BudgetSpent, match="nothing is left for spark"):
+        await send(spark, limit)
+
+    assert len(spark.adapter.opened) == 1
+    assert limit.held == 0

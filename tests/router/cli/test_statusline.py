@@ -5,6 +5,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 from contextlib import closing
 
 import pytest
@@ -85,3 +86,59 @@ def test_it_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
 
     assert done.stdout.splitlines() == ["tandem: not running", "[]"]
+
+
+class Router:
+    """Answers one request with this, and remembers it."""
+
+    def __init__(self, body: bytes) -> None:
+        self.server, self.body, self.heard = socket.create_server(("127.0.0.1", 0)), body, b""
+        self.url = f"http://127.0.0.1:{self.server.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while not self.heard:  # the first connection only looks whether anybody is there
+            with self.server.accept()[0] as connection:
+                self.heard = connection.recv(65_536)
+                if self.heard:
+                    head = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(self.body)
+                    connection.sendall(head + self.body)
+
+    def close(self) -> None:
+        self._thread.join(10)
+        self.server.close()
+
+
+def test_with_a_key_it_says_what_is_left_of_the_days_budget_without_a_ledger(folder, monkeypatch, capsys):
+    monkeypatch.setenv("OUR_KEY", "tdm_0_secret")
+    budget = {"day": {"left_usd": 3.456}, "month": {"left_usd": 40}}
+    with closing(Router(json.dumps({"budget": budget}).encode())) as router:
+        told = line(monkeypatch, capsys, "--url", router.url, "--key-env", "OUR_KEY")
+
+    assert told == "tandem: 3.46 USD left today\n"
+    assert b"GET /tandem/stats" in router.heard
+    assert b"tdm_0_secret" in router.heard
+    assert "secret" not in told
+
+
+def test_the_budget_comes_after_the_turn_where_both_are_known(folder, monkeypatch, capsys):
+    monkeypatch.setenv("OUR_KEY", "tdm_0_secret")
+    ledger = write_ledger(folder / "t.db", {"session": SESSION, "because": QUICK})
+    with closing(Router(b'{"budget": {"month": {"left_usd": 40}}}')) as router:
+        told = line(monkeypatch, capsys, "--url", router.url, "--ledger", str(ledger), "--key-env", "OUR_KEY")
+
+    assert told == "tandem: fast · quick edit: fix, typo · turn 1 · 40.00 USD left this month\n"
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"budget": {}}', b'{"budget": {"day": {"left_usd": "x"}}}', b"<html>"])
+def test_a_router_that_says_nothing_of_a_budget_is_no_error(folder, monkeypatch, capsys, body):
+    monkeypatch.setenv("OUR_KEY", "tdm_0_secret")
+    with closing(Router(body)) as router:
+        assert line(monkeypatch, capsys, "--url", router.url, "--key-env", "OUR_KEY") == "tandem: running, without a ledger\n"
+
+
+def test_without_the_variable_nobody_is_asked(url, folder, monkeypatch, capsys):
+    monkeypatch.delenv("OUR_KEY", raising=False)
+
+    assert line(monkeypatch, capsys, "--url", url, "--key-env", "OUR_KEY") == "tandem: running, without a ledger\n"

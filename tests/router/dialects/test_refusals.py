@@ -41,6 +41,21 @@ def test_every_429_says_when_to_come_again_and_never_later_than_a_minute():
     assert long["retry-after-ms"] == "60000"
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(7_200.5, "7201"), (None, None)])
+def test_a_spent_budget_names_the_true_time_and_is_not_to_be_retried(seconds, told):
+    headers = dict(refusal_headers(BudgetSpent("x", retry_after_seconds=seconds)))
+
+    assert headers.get("retry-after") == told
+    assert headers["x-should-retry"] == "false"
+
+
+def test_a_budget_that_others_hold_may_be_asked_again_soon():
+    headers = dict(refusal_headers(BudgetSpent("x", retry_after_seconds=5.0)))
+
+    assert headers["retry-after"] == "5"
+    assert "x-should-retry" not in headers
+
+
 def test_sdks_are_told_not_to_retry_what_was_tried_again_here_or_cannot_get_better():
     once, twice = UpstreamMalformed("t", "x"), UpstreamMalformed("t", "x")
     twice.was_tried_again = True

@@ -1,0 +1,264 @@
+"""What callers may spend: whole requests, many at once, over a restart, and with everything that can go wrong with one."""
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from router.config.load import check_config
+from router.contract.keys import make_key
+from router.contract.money import as_units
+from router.wiring import build_plan, known_names
+from tests.tools.http import LONG, call, chat, request_bytes
+from tests.tools.running import read_entries, running, two_targets
+from tests.tools.sockets import open_socket
+from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, stream
+from tests.tools.waiting import until
+
+PATH = "/v1/chat/completions"
+PRICES = {"fast_extra": "price: {input: 1, output: 10},", "deep_extra": "price: {input: 1, output: 10},"}
+DIME = {"max_tokens": 10_000}
+"""The limit of an answer that costs ten cents."""
+
+
+def answer_of(tokens: int) -> dict:
+    return {**CHAT_ANSWER, "usage": {"prompt_tokens": 20, "completion_tokens": tokens, "total_tokens": tokens + 20}}
+
+
+class Keys:
+    """Ada's key, and the file that knows it."""
+
+    def __init__(self, folder) -> None:
+        self._path, self._key = folder / "keys.yaml", make_key()
+        self.headers = {"authorization": f"Bearer {self._key.text}"}
+
+    def write(self, rights: str) -> None:
+        key = f"{{id: '{self._key.id}', sha256: {self._key.digest.hex()}, created: 2026-11-16}}"
+        self._path.write_text(f"callers:\n  ada: {{{rights}, may_force: [fast, deep], keys: [{key}]}}\n")
+        self._path.chmod(0o600)
+
+
+@pytest.fixture
+def keys(tmp_path):
+    return Keys(tmp_path)
+
+
+@pytest.fixture
+def config(upstream, other_upstream):
+    zone = f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"  # where it is about noon: no day ends during a test
+    extra = f"keys: {{file: keys.yaml}}\nbudgets: {{time_zone: {zone}}}"
+    return two_targets(upstream.base_url, other_upstream.base_url, **PRICES, extra=extra)
+
+
+@pytest.fixture
+async def tandem(start, keys, config, upstream, other_upstream):
+    """A Tandem whose caller has a dollar a day, and whose targets answer for eight cents."""
+    keys.write("daily_usd: 1.0")
+    upstream.scripts = other_upstream.scripts = [answer_json(answer_of(8_000))]
+    return await start(config)
+
+
+async def ask(tandem, keys, **body):
+    return await call(tandem.port, PATH, chat(**{**DIME, **body}), headers=keys.headers)
+
+
+def budget(tandem) -> dict:
+    return tandem.house.state.budgets.picture("ada")["day"]
+
+
+def recorded(tandem) -> int:
+    with contextlib.closing(sqlite3.connect(tandem.loaded.ledger_path)) as database:
+        return sum(as_units(cost) for (cost,) in database.execute("SELECT cost_usd FROM entries WHERE cost_usd IS NOT NULL"))
+
+
+async def test_fifty_at_once_do_not_spend_more_than_a_dollar_and_what_is_spent_is_what_the_ledger_says(tandem, keys, upstream):
+    ends = asyncio.Condition()
+
+    async def caller() -> int:
+        """Comes again whenever others have ended, until it is served or told to come another day."""
+        while True:
+            reply = await ask(tandem, keys)
+            async with ends:
+                if reply.status == 200 or reply.headers.get("x-should-retry") == "false":
+                    ends.notify_all()
+                    return reply.status
+                if budget(tandem)["held_usd"]:
+                    await ends.wait()
+
+    statuses = await asyncio.gather(*(caller() for _ in range(50)))
+    await until(lambda: recorded(tandem) == as_units(budget(tandem)["spent_usd"]))
+
+    assert statuses.count(200) == len(upstream.seen) == 12
+    assert statuses.count(429) == 38
+    assert 0.8 <= budget(tandem)["spent_usd"] <= 1.0
+    assert budget(tandem)["held_usd"] == 0
+
+
+async def test_a_spent_budget_is_a_429_that_says_which_and_when_and_nobody_is_called(tandem, keys, upstream):
+    for _ in range(12):
+        assert (await ask(tandem, keys)).status == 200
+
+    refused = await ask(tandem, keys)
+
+    assert (refused.status, refused.json["error"]["code"]) == (429, "budget_spent")
+    assert "your daily budget of 1.00 USD is used up: 0.96 USD is spent" in refused.json["error"]["message"]
+    resets_at = datetime.fromisoformat(budget(tandem)["resets_at"]).timestamp()
+    assert int(refused.headers["retry-after"]) == pytest.approx(resets_at - time.time(), abs=30)
+    assert refused.headers["x-should-retry"] == "false"
+    assert len(upstream.seen) == 12
+
+
+async def test_from_80_percent_on_every_answer_says_how_much_is_spent_streamed_or_not(tandem, keys, upstream):
+    for _ in range(10):
+        assert "x-tandem-budget" not in (await ask(tandem, keys)).headers
+    whole = await ask(tandem, keys)
+    upstream.scripts = [stream(*GOOD_CHAT_STREAM)]
+    streamed = await ask(tandem, keys, stream=True, max_tokens=100)
+    async with open_socket(tandem.port, **keys.headers) as socket:
+        await socket.say("fix the typo", max_output_tokens=100)
+        created = (await socket.until("response.created"))[-1]["response"]
+        await socket.answer()
+
+    assert whole.headers["x-tandem-budget"] == "0.80"
+    assert streamed.headers["x-tandem-budget"] == "0.88"
+    assert created["metadata"]["x-tandem-budget"] == "0.88"
+
+
+async def test_what_was_recorded_counts_again_after_a_restart(keys, config, upstream, tmp_path):
+    keys.write("daily_usd: 0.2")
+    upstream.scripts = [answer_json(answer_of(8_000))]
+    async with running(config, tmp_path) as tandem:
+        await ask(tandem, keys)
+        await ask(tandem, keys)
+
+    async with running(config, tmp_path) as again:
+        assert budget(again)["spent_usd"] == pytest.approx(0.16004)
+        refused = await ask(again, keys)
+
+    assert (refused.status, len(upstream.seen)) == (429, 2)
+
+
+async def test_a_caller_who_leaves_pays_for_what_it_got_and_the_rest_is_free_again(tandem, keys, upstream):
+    async def endless(wire, seen):
+        await wire.send(CHAT_STREAM_HEAD)
+        await wire.chunk(GOOD_CHAT_STREAM[0])
+        await asyncio.Event().wait()
+
+    upstream.scripts = [endless]
+    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    writer.write(request_bytes(PATH, chat(stream=True, **DIME), keys.headers))
+    await reader.readuntil(b"data: ")
+    assert budget(tandem)["held_usd"] > 0.1
+    writer.close()
+    (row,) = await tandem.entries(1)
+
+    assert row["outcome"] == "ABANDONED"
+    assert budget(tandem)["held_usd"] == 0
+    assert as_units(budget(tandem)["spent_usd"]) == as_units(row["cost_usd"]) > 0
+
+
+async def test_every_attempt_that_was_billed_is_paid(tandem, keys, upstream, other_upstream):
+    upstream.scripts = [answer_json(b"<html>")]  # with a good status: its host bills the prompt
+
+    reply = await ask(tandem, keys)
+    (row,) = await tandem.entries(1)
+
+    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "sage")
+    assert len(json.loads(row["attempts"])) == 2
+    assert as_units(budget(tandem)["spent_usd"]) == as_units(row["cost_usd"]) > as_units(0.08)
+
+
+async def test_a_further_attempt_that_cannot_be_paid_is_not_made(start, keys, config, upstream, other_upstream):
+    keys.write("daily_usd: 0.11")
+    tandem = await start(config)
+    upstream.scripts = [answer_json(b"x" * 40_000)]  # not an answer, and as long as one of ten cents
+
+    reply = await ask(tandem, keys)
+    await tandem.entries(1)
+
+    assert (reply.status, reply.json["error"]["code"]) == (429, "budget_spent")
+    assert other_upstream.seen == []
+    assert budget(tandem)["held_usd"] == 0
+    assert as_units(budget(tandem)["spent_usd"]) == recorded(tandem) <= as_units(0.11)
+
+
+async def test_counting_tokens_is_free_when_all_is_spent(start, keys, config, upstream):
+    keys.write("daily_usd: 0.000001")
+    tandem = await start(config)
+    body = {"model": "auto", "messages": [{"role": "user", "content": "hello"}]}
+
+    counted = await call(tandem.port, "/v1/messages/count_tokens", body, headers=keys.headers)
+
+    assert counted.status == 200
+    assert counted.json["input_tokens"] > 0
+    assert (await ask(tandem, keys)).status == 429
+    assert upstream.seen == []
+
+
+async def test_a_reload_changes_a_budget_and_forgets_nothing(tandem, keys, config, upstream, tmp_path):
+    await ask(tandem, keys)
+
+    keys.write("daily_usd: 0.1")
+    loaded = check_config(config, "test", tmp_path, known_names())
+    tandem.house.swap(build_plan(loaded, tandem.house.state))
+    refused = await ask(tandem, keys)
+    keys.write("daily_usd: 0.2")
+    loaded = check_config(config, "test", tmp_path, known_names())
+    tandem.house.swap(build_plan(loaded, tandem.house.state))
+    served = await ask(tandem, keys)
+
+    assert (refused.status, served.status) == (429, 200)
+    assert budget(tandem)["spent_usd"] == pytest.approx(0.16004)
+
+
+async def test_a_second_opinion_is_paid_from_the_callers_budget_and_not_asked_for_without_room(
+    start, keys, config, upstream, other_upstream
+):
+    keys.write("daily_usd: 0.25")
+    tandem = await start(f"{config}second_opinion: {{target: spark}}\n")
+
+    async def script(wire, seen):
+        is_question = b"QUICK or LONG" in seen.body
+        await answer_json(CHAT_ANSWER if is_question else answer_of(8_000))(wire, seen)
+
+    upstream.scripts = other_upstream.scripts = [script]
+    first = await ask(tandem, keys, text="make the tests faster")
+    (row,) = await tandem.entries(1)
+    assert first.status == 200
+    assert [attempt.get("is_question", False) for attempt in json.loads(row["attempts"])] == [True, False]
+    assert as_units(budget(tandem)["spent_usd"]) == as_units(row["cost_usd"])
+
+    await ask(tandem, keys, text="make the tests faster, all of them")
+    refused = await ask(tandem, keys, text="make the tests faster, and soon")
+
+    await tandem.entries(3)
+
+    assert refused.status == 429
+    assert as_units(budget(tandem)["spent_usd"]) == recorded(tandem) <= as_units(0.25)
+    assert sum(b"QUICK or LONG" in seen.body for seen in upstream.seen) <= 3
+    assert read_entries(tandem.loaded.ledger_path)[-1]["error"] == "budget_spent"
+
+
+async def test_an_answer_of_the_router_itself_is_free(start, keys, config, upstream):
+    keys.write("daily_usd: 0.000001")
+    tandem = await start(config)
+
+    reply = await ask(tandem, keys, text="tier: deep")
+
+    assert reply.status == 200
+    assert upstream.seen == []
+
+
+async def test_deep_is_held_and_paid_at_its_own_price(start, keys, config, other_upstream):
+    keys.write("daily_usd: 1.0")
+    other_upstream.scripts = [answer_json(answer_of(8_000))]
+    tandem = await start(config.replace("price: {input: 1, output: 10}", "price: {input: 1, output: 100}"))
+
+    reply = await ask(tandem, keys, text=LONG, max_tokens=9_000)
+
+    assert reply.headers["x-tandem-target"] == "sage"
+    assert budget(tandem)["spent_usd"] == pytest.approx(0.80002)
