@@ -23,6 +23,7 @@ from router.telemetry import events
 _MINUTE_SECONDS = 60.0
 _FEW_METERS = 256
 _TOLD_NOTHING: Headers = ()
+_NO_QUOTA = Quota()
 
 
 class CallerRates:
@@ -120,9 +121,6 @@ def quota_of(rights: Rights) -> Quota | None:
     """The limits that a meter counts by; None for a caller without any."""
     quota = Quota(rights.requests_per_minute, rights.tokens_per_minute, rights.in_flight)
     return None if quota == _NO_QUOTA else quota
-
-
-_NO_QUOTA = Quota()
 
 
 def _expect(meter: Meter, decided: Decided | None) -> int:
