@@ -51,7 +51,7 @@ class Plan:
     tells_callers_apart: bool = False
     """Whether there is more than one caller, by either kind of key."""
     turn_away: Callable[[Caller], None] | None = None
-    """Refuses a caller that has sent all the requests it may, before its request is read; None where nobody has that limit."""
+    """Refuses a caller that has used up its minute, before its request is read; None where nobody has such a limit."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
     """Which target gets the requests of each route that is not decided."""
     adviser: Adviser | None = None

@@ -328,9 +328,9 @@ def _build_dispatcher(
 
 def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
     """Who refuses a caller by its head alone. Where no caller has such a limit, no request pays for the question."""
-    if rights is None or all(own.requests_per_minute is None for own in rights.values()):
+    if not any(own.requests_per_minute or own.tokens_per_minute for own in (rights or {}).values()):
         return None
-    return partial(state.rates.turn_away, rights)
+    return partial(state.rates.turn_away, rights or {})
 
 
 def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:

@@ -18,10 +18,12 @@ from router.contract.rights import USUAL, Rights
 from router.contract.target import Quota
 from router.contract.words import Operation
 from router.dispatch.queues.quota import Grant, Meter, Wait
+from router.telemetry import events
 
 _MINUTE_SECONDS = 60.0
 _FEW_METERS = 256
 _TOLD_NOTHING: Headers = ()
+_NO_QUOTA = Quota()
 
 
 class CallerRates:
@@ -30,6 +32,8 @@ class CallerRates:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._meters: dict[str, Meter] = {}
+        self._told_at: dict[str, float] = {}
+        """When it was last logged that a caller reached a limit."""
         self._most = _FEW_METERS
 
     def __len__(self) -> int:
@@ -43,10 +47,11 @@ class CallerRates:
         if quota is None:
             yield _TOLD_NOTHING
             return
-        meter, now = self._find(exchange.caller.name, quota), self._clock()
+        name, now = exchange.caller.name, self._clock()
+        meter = self._find(name, quota)
         tokens = _expect(meter, decided)
         if not meter.has_room(tokens, now):
-            raise _refuse(meter.wait(tokens, now))
+            raise self._refuse(name, meter.wait(tokens, now), now)
         grant = meter.take(tokens, now)
         try:
             yield _TOLD_NOTHING
@@ -54,16 +59,16 @@ class CallerRates:
             _settle(meter, grant, exchange, self._clock())
 
     def turn_away(self, rights: Mapping[str, Rights], caller: Caller) -> None:
-        """Refuse a caller that has sent all the requests it may send in a minute, before more than a head is read.
+        """Refuse a caller that has used up its minute, before more than a head is read, or another target is asked about it.
 
         Counts nothing: `hold` does. Raises `RateLimited`.
         """
-        quota, meter = quota_of(rights.get(caller.name, USUAL)), self._meters.get(caller.name)
-        if meter is None or quota is None or quota.requests_per_minute is None:
+        quota = quota_of(rights.get(caller.name, USUAL))
+        if quota is None or caller.name not in self._meters:
             return
-        self._find(caller.name, quota)
-        if meter.requests >= quota.requests_per_minute:
-            raise _refuse(meter.wait(0, self._clock()))
+        meter, now = self._find(caller.name, quota), self._clock()
+        if not meter.free_part():
+            raise self._refuse(caller.name, meter.wait(meter.expect_tokens(0), now), now)
 
     def show(self, caller: Caller, rights: Rights) -> JsonObject:
         """What is used and left of each limit that a caller has, by its name."""
@@ -93,6 +98,13 @@ class CallerRates:
         meter.expire(self._clock() if meter.counts_minutes else math.inf)
         return meter
 
+    def _refuse(self, name: str, wait: Wait, now: float) -> RateLimited:
+        if now >= self._told_at.get(name, -math.inf) + _MINUTE_SECONDS:
+            self._told_at[name] = now
+            events.caller_limited(caller=name, limit=wait.limit, seconds=round(wait.seconds, 1))
+        words = f"this key has used up its {wait.limit}. Try again in {max(1, math.ceil(wait.seconds))} s"
+        return RateLimited(words, retry_after_seconds=wait.seconds)
+
     def _forget_idle(self) -> None:
         """Drop the meters with nothing on them, now and then: callers come and go with their keys."""
         if len(self._meters) < self._most:
@@ -101,6 +113,7 @@ class CallerRates:
         for meter in self._meters.values():
             meter.expire(now)
         self._meters = {name: meter for name, meter in self._meters.items() if meter.requests or meter.in_flight}
+        self._told_at = {name: at for name, at in self._told_at.items() if name in self._meters}
         self._most = max(_FEW_METERS, 2 * len(self._meters))
 
 
@@ -108,9 +121,6 @@ def quota_of(rights: Rights) -> Quota | None:
     """The limits that a meter counts by; None for a caller without any."""
     quota = Quota(rights.requests_per_minute, rights.tokens_per_minute, rights.in_flight)
     return None if quota == _NO_QUOTA else quota
-
-
-_NO_QUOTA = Quota()
 
 
 def _expect(meter: Meter, decided: Decided | None) -> int:
@@ -132,8 +142,3 @@ def _settle(meter: Meter, grant: Grant, exchange: Exchange, now: float) -> None:
     else:
         meter.end(grant, now)
         meter.charge(grant, grant.requests, 0)
-
-
-def _refuse(wait: Wait) -> RateLimited:
-    seconds = max(1, math.ceil(wait.seconds))
-    return RateLimited(f"this key has used up its {wait.limit}. Try again in {seconds} s", retry_after_seconds=wait.seconds)

@@ -247,6 +247,11 @@ def queue_formed(*, target: str, seconds: float) -> None:
     _log.info("queue.formed", target=target, seconds=seconds)
 
 
+def caller_limited(*, caller: str, limit: str, seconds: float) -> None:
+    """A caller has reached a limit of its own, and may come again in `seconds`. Logged once a minute for each caller."""
+    _log.info("caller.limited", caller=caller, limit=limit, seconds=seconds)
+
+
 def socket_refused(*, target: str, reason: str, seconds: float) -> None:
     """A target refused a WebSocket or closed it without answering. HTTP is used for `seconds`."""
     _log.warning("socket.refused", target=target, reason=reason, seconds=seconds)

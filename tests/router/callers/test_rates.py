@@ -172,19 +172,51 @@ def test_meters_outlive_the_rights_and_count_by_the_newest():
     bench.send()
 
 
-def test_a_caller_is_turned_away_by_its_requests_alone_and_by_the_newest_rights():
-    bench = Bench(requests_per_minute=1, in_flight=9)
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"requests_per_minute": 1, "in_flight": 9}, "quota of 1 request a minute"),
+        ({"tokens_per_minute": 300}, "quota of 300 tokens a minute"),
+    ],
+)
+def test_a_caller_that_has_used_up_its_minute_is_turned_away_by_the_newest_rights(limits, words):
+    bench = Bench(**limits)
     bench.rates.turn_away({LOCAL.name: bench.rights}, LOCAL)
-    bench.send()
+    bench.send(100, Usage(200, 100))
     bench.clock.now += 20
 
-    with pytest.raises(RateLimited, match="quota of 1 request a minute. Try again in 40 s"):
+    with pytest.raises(RateLimited, match=f"{words}. Try again in 40 s"):
         bench.rates.turn_away({LOCAL.name: bench.rights}, LOCAL)
 
-    bench.rates.turn_away({LOCAL.name: Rights(requests_per_minute=2)}, LOCAL)
+    bench.rates.turn_away({LOCAL.name: Rights(requests_per_minute=2, tokens_per_minute=301)}, LOCAL)
     bench.rates.turn_away({LOCAL.name: Rights(in_flight=1)}, LOCAL)
     bench.rates.turn_away({}, LOCAL)
     bench.rates.turn_away({LOCAL.name: bench.rights}, Caller("another"))
+
+
+def test_requests_at_once_turn_nobody_away_by_the_head():
+    bench = Bench(in_flight=1, requests_per_minute=9)
+
+    with bench.request():
+        bench.rates.turn_away({LOCAL.name: bench.rights}, LOCAL)
+        with pytest.raises(RateLimited):
+            bench.send()
+
+
+def test_that_a_caller_reached_a_limit_is_logged_once_a_minute_with_its_name(monkeypatch):
+    told = []
+    monkeypatch.setattr("router.telemetry.events.caller_limited", lambda **what: told.append(what))
+    bench = Bench(requests_per_minute=1)
+    bench.send()
+
+    for _ in range(30):  # within a minute and a half
+        with contextlib.suppress(RateLimited):
+            bench.send()
+        bench.clock.now += 3
+
+    first, second = told
+    assert first == {"caller": LOCAL.name, "limit": "quota of 1 request a minute", "seconds": 60.0}
+    assert second["seconds"] == 57.0
 
 
 def test_callers_do_not_share_a_meter():
