@@ -20,8 +20,12 @@ def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
     each of those is a caller, known by a digest: what one of them stored is not another's. A caller who brings none is the
     local one.
     """
-    if plan.keys is not None:
-        return _find_caller(plan.keys, head)
+    keys = plan.keys
+    if keys is not None:
+        # A connection sends the same head again and again: a key that was found is only looked up again among other keys.
+        if head.ring is keys and ((end := head.expires_at) is None or time.time() < end):
+            return head.caller
+        return _find_caller(keys, head)
     if not plan.takes_callers_keys:
         return LOCAL
     key = read_callers_key(headers, dialect_of_path(head.path))
@@ -40,5 +44,5 @@ def _find_caller(keys: KeyRing, head: Head) -> Caller:
     if head.route is None and head.path in OPEN_PATHS:
         return ANYONE
     key = keys.find(token, time.time())
-    head.key = key.id
+    head.key, head.caller, head.expires_at, head.ring = key.id, key.caller, key.expires_at, keys
     return key.caller

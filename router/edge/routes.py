@@ -10,7 +10,9 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from router.contract.caller import LOCAL, Caller
 from router.contract.errors import BadRequest, BodyTooLarge, Forbidden, HeadersTooLarge, WrongMediaType
+from router.contract.keys import KeyRing
 from router.contract.limits import Limits
 from router.contract.relay import RouteRequest
 from router.contract.words import DEFAULT_DIALECT, Dialect, Operation, PassedRoute
@@ -51,7 +53,10 @@ class Head(Struct, eq=False):
     token: str | None = None
     """The key that came with it, where callers need one: it is then no longer among the headers. None until it was read."""
     key: str | None = None
-    """The id of that key, once it was found valid."""
+    """The id of that key, once it was found valid; below, whose it is, when it expires, and among which keys it was found."""
+    caller: Caller = LOCAL
+    expires_at: float | None = None
+    ring: KeyRing | None = None
 
 
 ROUTES: Mapping[str, Route] = {

@@ -119,3 +119,13 @@ def test_refusing_takes_the_same_work_whatever_is_wrong_with_a_key(key):
     work = {kind: count_calls(lambda token=token: refuse(token)) for kind, token in wrong.items()}
 
     assert len(set(work.values())) == 1, work
+
+
+def test_a_head_that_comes_again_is_not_looked_up_again_until_the_keys_change(key):
+    keys = [Key(key.id, Caller("ada"), key.digest)]
+    first, second = FakePlan(keys=KeyRing(keys, {})), FakePlan(keys=KeyRing(keys, {}))
+    asked = head({"x-api-key": key.text}, RESPONSES)
+
+    work = [count_calls(lambda plan=plan: callers.identify(plan, asked, asked.headers)) for plan in (first, first, second)]
+
+    assert work[1] < work[2] < work[0]
