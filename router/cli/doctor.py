@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         server = _salvage_server(error)
     if arguments.verbose:  # how fast and how exact it could be: nothing that a newcomer must know
         findings += [look_at_python(), look_at_tokenizer()]
-    findings.append(look_at_port(server.host, server.port))
+    findings.append(look_at_port(server.host, server.port, needs_keys=loaded is not None and loaded.keys is not None))
     if loaded is not None:
         findings += [
             *look_at_clients(loaded),

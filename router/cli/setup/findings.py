@@ -192,10 +192,10 @@ def _find_write_problem(folder: Path) -> str:
         return f"{folder} cannot be written to ({error.strerror})"
 
 
-def look_at_port(host: str, port: int) -> Finding:
+def look_at_port(host: str, port: int, *, needs_keys: bool = False) -> Finding:
     """Whether the port is free, or this router's already."""
     try:
-        bind(host, port).close()
+        bind(host, port, needs_keys=needs_keys).close()
     except CannotListen as error:
         if is_tandem(url_of(host, port), _LOCAL_SECONDS):
             return Finding("port", GOOD, f"{host}:{port}: a Tandem router is running there")
@@ -242,7 +242,7 @@ def all_faults(error: ConfigError) -> list[Fault]:
     """The faults of a config, and that of its address."""
     server = error.content.get("server")
     host = server.get("host") if isinstance(server, dict) else None
-    fault = find_host_fault(host) if isinstance(host, str) else None
+    fault = find_host_fault(host, needs_keys="keys" in error.content) if isinstance(host, str) else None
     return [*error.faults, *([fault] if fault else [])]
 
 
