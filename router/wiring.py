@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
 from router.callers.rates import CallerRates
-from router.config.budgets import check_recorded
-from router.config.faults import Known
+from router.config.budgets import check_budgets, check_recorded
+from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
 from router.contract.caller import LOCAL, Caller
@@ -180,7 +180,7 @@ def build_house(
         raise
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
-    reloader = Reloader(house, loaded, load, partial(build_plan, state=state)) if load is not None else None
+    reloader = Reloader(house, loaded, load, partial(build_plan, state=state), [_check_prices]) if load is not None else None
     return Built(house, loaded.ledger_path, own.text, reloader, closing)
 
 
@@ -236,6 +236,15 @@ def build_state(
         caller_limits=(rates, budgets) if budgets is not None else (rates,),
         budgets=budgets,
     )
+
+
+def _check_prices(loaded: LoadedConfig) -> None:
+    """Check what budgets need once more: other keys may bring the first, without the config being read again."""
+    faults: list[Fault] = []
+    paths = {plan.target.name: f"tiers.{plan.target.tier}" for plan in loaded.targets}
+    check_budgets(loaded.keys, loaded.targets, paths, loaded.config.ledger, faults)
+    if faults:
+        raise ConfigError(loaded.source, faults)
 
 
 def _read_spending(path: Path, since: float) -> Mapping[str, int]:

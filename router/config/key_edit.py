@@ -30,7 +30,7 @@ def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile
     Raises `ConfigError` for a file that is not valid, `CannotEdit` for one in an unusual form, and `OSError`.
     """
     path = path.resolve()
-    with _locked(path.parent):
+    with _locked(path.parent) as folder:
         seen = _identity_of(path)
         before = read_key_file(path) if seen is not None else KeyFile()
         text = read_config(path)[0] if seen is not None else _HEADER
@@ -41,17 +41,19 @@ def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile
         if _identity_of(path) != seen:
             raise CannotEdit("another program changed the file at the same moment: try again")
         _replace(path, new)
+        with contextlib.suppress(OSError):
+            os.fsync(folder)  # a key that was handed out must outlast a power cut
     return after
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time. The lock is on the folder, since the file itself is replaced."""
+def _locked(folder: Path) -> Iterator[int]:
+    """One process at a time; gives a handle of the folder. The lock is on that, since the file itself is replaced."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)
 

@@ -267,7 +267,7 @@ def all_faults(error: ConfigError) -> list[Fault]:
     """The faults of a config, and that of its address."""
     server = error.content.get("server")
     host = server.get("host") if isinstance(server, dict) else None
-    fault = find_host_fault(host) if isinstance(host, str) else None
+    fault = find_host_fault(host, needs_keys="keys" in error.content) if isinstance(host, str) else None
     return [*error.faults, *([fault] if fault else [])]
 
 

@@ -220,3 +220,12 @@ def test_check_names_a_file_of_keys_that_does_not_exist(here, capsys):
 
     assert main(["check"]) == 2
     assert "tandem keys add NAME" in capsys.readouterr().err
+
+
+def test_check_does_not_blame_the_host_of_a_faulty_config_that_asks_for_keys(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED_TIERS + "keys:\nserver: {host: 0.0.0.0}\nwhat: 1\n")
+
+    assert main(["check"]) == 2
+    err = capsys.readouterr().err
+    assert "what: no such setting" in err
+    assert "server.host" not in err

@@ -128,3 +128,13 @@ def test_a_key_that_was_given_to_someone_else_is_theirs_at_the_next_request(plan
     renamed = FakePlan(keys=KeyRing([Key(key.id, Caller("bob"), key.digest)], {}))
 
     assert callers.identify(renamed, asked, asked.headers) == Caller("bob")
+
+
+def test_a_head_that_comes_again_is_not_looked_up_again_until_the_keys_change(key):
+    keys = [Key(key.id, Caller("ada"), key.digest)]
+    first, second = FakePlan(keys=KeyRing(keys, {})), FakePlan(keys=KeyRing(keys, {}))
+    asked = head({"x-api-key": key.text}, RESPONSES)
+
+    work = [count_calls(lambda plan=plan: callers.identify(plan, asked, asked.headers)) for plan in (first, first, second)]
+
+    assert work[1] < work[2] < work[0]

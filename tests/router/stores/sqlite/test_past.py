@@ -93,3 +93,15 @@ def test_only_a_router_at_work_is_waited_for(tmp_path, monkeypatch):
     (tmp_path / "l.db-wal").write_bytes(b"")
     wait_for_writer(tmp_path / "l.db")
     assert slept == [0.3]
+
+
+def test_in_a_ledger_that_names_keys_what_was_spent_is_told_by_key(tmp_path):
+    path = write_ledger(tmp_path / "l.db", call("1", cost_usd=1.0), call("2", cost_usd=2.0), call("3", cost_usd=4.0))
+    with contextlib.closing(connect(path)) as database:
+        with contextlib.suppress(sqlite3.OperationalError):  # it is there already
+            database.execute("ALTER TABLE entries ADD COLUMN key TEXT")
+        database.execute("UPDATE entries SET key = 'aaaaaaaa' WHERE id < '3'")
+
+    spent = {sums.key: sums.today_usd for sums in SqliteEntryReader(path).read_spent(0, 0)}
+
+    assert spent == {"aaaaaaaa": 3.0, None: 4.0}
