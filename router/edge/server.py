@@ -16,6 +16,11 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App
 from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
+from router.edge.listener import Listener
+from router.edge.shedding import MemoryWatch
+
+_TICKS_OF_A_LOOK = 5
+"""uvicorn ticks ten times a second; memory is looked at twice."""
 
 
 class CannotListen(Exception):
@@ -85,6 +90,7 @@ class Server(uvicorn.Server):
             )
         )
         self._admission, self._outbox = admission, admission.speedups.new_outbox()
+        self._memory = MemoryWatch(admission)
         self._drain_seconds = drain_seconds
         self._on_ready, self._on_stop = on_ready, on_stop
 
@@ -99,6 +105,11 @@ class Server(uvicorn.Server):
             return ControlConnection(admission, head_seconds, make_first, **given)
 
         return make_first()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_OF_A_LOOK == 0:
+            await self._memory.look()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Let what is under way finish within its time. What runs on after that is the house's to stop, with a reason."""
@@ -126,7 +137,23 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """Listen, by a listener of our own instead of the event loop's: it knows limits."""
+        config, admission = self.config, self._admission
+
+        def make_protocol() -> asyncio.Protocol:
+            return self._accept(config=config, server_state=self.server_state, app_state=self.lifespan.state)
+
+        self.servers = [
+            Listener(  # type: ignore[misc]  # uvicorn closes them, and asks nothing else of them
+                listening,
+                make_protocol,
+                lambda: admission.limits.max_connections_per_address,
+                tls=config.ssl,
+                handshake_seconds=lambda: admission.limits.header_timeout_seconds,
+            )
+            for listening in sockets or ()
+        ]
+        self.started = True
         self._on_ready()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from router.config.load import LoadedConfig, check_config
 from router.edge.admission import Admission
+from router.edge.listener import Listener
 from router.edge.server import bind
 from router.house import House
 from router.wiring import build_edge, build_house, known_names
@@ -26,6 +27,7 @@ class Running:
     house: House
     loaded: LoadedConfig
     admission: Admission
+    listener: Listener
 
     async def entries(self, count: int = 1) -> list[dict]:
         """The ledger's rows, once there are so many."""
@@ -57,7 +59,7 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
     await asyncio.wait_for(ready.wait(), 30)
     port = listener.getsockname()[1]
     try:
-        yield Running(f"http://127.0.0.1:{port}", port, built.house, loaded, admission)
+        yield Running(f"http://127.0.0.1:{port}", port, built.house, loaded, admission, server.servers[0])
     finally:
         server.stop()
         await asyncio.wait_for(serving, 30)
