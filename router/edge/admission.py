@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from router.contract.caller import LOCAL, Caller
@@ -22,6 +22,8 @@ from router.house import House
 from router.loop.tasks import spawn
 from router.telemetry import events
 
+_SHEDDING_SECONDS = 5
+"""When to come back while memory is short: it is looked at twice a second, and given back every five."""
 _PASSED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -40,9 +42,13 @@ REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_gathers_from", "_house", "_start", "_wrong_keys", "in_flight", "sockets", "speedups")
+    __slots__ = ("_gathers_from", "_house", "_start", "_wrong_keys", "in_flight", "sockets", "speedups", "take_slot")
+
+    take_slot: Callable[[Limits], None]
+    """Hold one of the slots, until it is released. Raises `Unavailable` when there is none."""
 
     def __init__(self, house: House) -> None:
+        self.take_slot = self._take_slot
         self._house, self.speedups = house, house.state.speedups
         self._gathers_from, self._start = self.speedups.gathers_from, self.speedups.start
         self._wrong_keys = WrongKeys()
@@ -111,8 +117,7 @@ class Admission:
             _report_wrong_key(head.token)
         return refusal
 
-    def take_slot(self, limits: Limits) -> None:
-        """Hold one of the slots, until it is released. Raises `Unavailable` when all are held."""
+    def _take_slot(self, limits: Limits) -> None:
         if self.in_flight >= limits.max_in_flight:
             raise Unavailable(f"{self.in_flight} requests are running, which is the limit", retry_after_seconds=1)
         self.in_flight += 1
@@ -120,8 +125,25 @@ class Admission:
     def release(self) -> None:
         self.in_flight -= 1
 
+    @property
+    def is_shedding(self) -> bool:
+        """Whether new requests are refused for want of memory."""
+        return self.take_slot == self._refuse_slot
+
+    def shed(self) -> None:
+        """Refuse new requests until they are readmitted. The function is swapped so that no request pays for the question."""
+        self.take_slot = self._refuse_slot
+
+    def readmit(self) -> None:
+        self.take_slot = self._take_slot
+
+    def _refuse_slot(self, limits: Limits) -> None:
+        raise Unavailable("the router is short of memory. Try again later", retry_after_seconds=_SHEDDING_SECONDS)
+
     def _take_socket(self, limits: Limits) -> None:
         """Count a WebSocket as open. Its first request will come soon, for either tier: connections are opened meanwhile."""
+        if self.is_shedding:
+            self._refuse_slot(limits)
         if self.sockets >= limits.max_sockets:
             raise UpgradeRequired(f"{self.sockets} WebSockets are open, which is the limit. Send the request over HTTP")
         self.sockets += 1

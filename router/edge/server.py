@@ -16,13 +16,17 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App
 from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
+from router.edge.listener import Listener
+from router.edge.shedding import MemoryWatch
 from router.edge.tls import TlsFiles
 from router.edge.websocket.connection import SocketConnection
 
-BACKLOG = 2048
+_BACKLOG = 2048
 _LOOK_SECONDS = 0.05
 _CLOSING_SECONDS = 1.0
 """For callers to notice that their connection was closed: over TLS they confirm it, and some only when they use it again."""
+_TICKS_OF_A_LOOK = 5
+"""uvicorn ticks ten times a second; memory is looked at twice."""
 
 
 class CannotListen(Exception):
@@ -60,7 +64,7 @@ def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
             else "try --port 4001, or set server.port"
         )
         raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}\n  hint: {hint}") from error
-    listener.listen(BACKLOG)
+    listener.listen(_BACKLOG)
     listener.setblocking(False)
     return listener
 
@@ -97,6 +101,7 @@ class Server(uvicorn.Server):
             )
         )
         self._admission, self._outbox = admission, admission.speedups.new_outbox()
+        self._memory = MemoryWatch(admission)
         self._drain_seconds, self._listens_seconds = drain_seconds, stop_listening_after_seconds
         self._on_ready, self._on_stop, self._on_hangup = on_ready, on_stop, on_hangup
         self._tls = tls
@@ -118,24 +123,30 @@ class Server(uvicorn.Server):
         return make_first()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen. uvicorn's own would give a TLS handshake a minute."""
-        loop, limits = asyncio.get_running_loop(), self._admission.limits
-        timeouts: dict[str, Any] = {}
-        if self._tls is not None:
-            timeouts["ssl_handshake_timeout"] = limits.header_timeout_seconds
-            # A TLS connection is closed once the caller has read everything and confirmed it, or after this.
-            timeouts["ssl_shutdown_timeout"] = limits.write_idle_timeout_seconds
+        """Listen, by a listener of our own instead of the event loop's: it knows limits."""
+        admission = self._admission
 
-        def accept() -> asyncio.Protocol:
+        def make_protocol() -> asyncio.Protocol:
             return self._accept(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
-        context = self._tls.context if self._tls is not None else None
         self.servers = [
-            await loop.create_server(accept, sock=listener, ssl=context, backlog=BACKLOG, **timeouts)
-            for listener in sockets or ()
+            Listener(  # type: ignore[misc]  # they are closed here, and uvicorn asks nothing of them
+                listening,
+                make_protocol,
+                lambda: admission.limits.max_connections_per_address,
+                tls=self._tls.context if self._tls is not None else None,
+                handshake_seconds=lambda: admission.limits.header_timeout_seconds,
+                closing_seconds=lambda: admission.limits.write_idle_timeout_seconds,
+            )
+            for listening in sockets or ()
         ]
         self.started = True
         self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _TICKS_OF_A_LOOK == 0:
+            await self._memory.look()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen for a while longer, then let what is under way finish within its time.

@@ -227,6 +227,32 @@ def _printable(text: str) -> str:
     return "".join([letter if letter.isprintable() else "?" for letter in text])
 
 
+def connections_refused(*, address: str, limit: int, refused: int) -> None:
+    """An address has `limits.max_connections_per_address` connections open, and more were closed at once.
+
+    Logged at most once a minute; `refused` counts those since the last time.
+    """
+    _log.warning("connections.refused", address=address, limit=limit, refused=refused)
+
+
+def accept_paused(*, connections: int, handles: int) -> None:
+    """The process is short of file handles, so new connections wait until some are closed. Logged at most once a minute.
+
+    `handles` is the limit: raise it with `ulimit -n`, or `LimitNOFILE=` in a systemd unit.
+    """
+    _log.warning("accept.paused", connections=connections, handles=handles)
+
+
+def memory_exceeded(*, used_mb: int, limit_mb: int) -> None:
+    """Memory is over `limits.max_memory_mb`, and giving free memory back did not help. New requests are refused with 503."""
+    _log.warning("memory.exceeded", used_mb=used_mb, limit_mb=limit_mb)
+
+
+def memory_recovered(*, used_mb: int, limit_mb: int) -> None:
+    """Memory is below `limits.max_memory_mb` again, and requests are accepted."""
+    _log.info("memory.recovered", used_mb=used_mb, limit_mb=limit_mb)
+
+
 def policy_skipped(*, policy: str, reason: str) -> None:
     """A policy raised an error or returned an invalid opinion, and was skipped."""
     _log.warning("policy.skipped", policy=policy, reason=reason)

@@ -67,13 +67,15 @@ class Process:
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, config: str) -> AsyncIterator[Process]:
+async def serving(folder: Path, config: str, *, on_uvloop: bool = True) -> AsyncIterator[Process]:
     (folder / "config.yaml").write_text(config)
+    if not on_uvloop:
+        (folder / "uvloop.py").write_text("raise ImportError")
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json"),
             cwd=folder,
-            env={**os.environ, "SOAK_KEY": KEY, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={**os.environ, "SOAK_KEY": KEY, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])},
             stderr=log,
         )
     try:
@@ -188,28 +190,33 @@ async def test_whatever_breaks_every_request_has_its_one_true_end_and_nothing_is
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are counted by /proc")
-async def test_a_process_without_a_free_file_handle_does_not_spin_and_serves_again_when_callers_leave(upstream, tmp_path):
+@pytest.mark.parametrize("on_uvloop", [True, False], ids=["uvloop", "asyncio"])
+async def test_without_free_file_handles_callers_wait_without_a_busy_loop_and_are_served_later(upstream, tmp_path, on_uvloop):
     """O3."""
     upstream.scripts = [break_as_asked]
-    async with serving(tmp_path, one_target_each(upstream.base_url, "env:SOAK_KEY", 3)) as tandem:
+    config = one_target_each(upstream.base_url, "env:SOAK_KEY", 3)
+    async with serving(tmp_path, config, on_uvloop=on_uvloop) as tandem, contextlib.AsyncExitStack() as stack:
         await call(tandem.port, PATHS["chat"], ask_for("chat", "chat-0", "none", is_streaming=False))
         pid, files = tandem.process.pid, tandem.open_files()
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (files + 10, files + 10))
-        callers = [Caller(tandem.port) for _ in range(40)]
-        for caller in callers:
-            await caller.__aenter__()
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (files + 20, files + 20))
+        callers = [await stack.enter_async_context(Caller(tandem.port)) for _ in range(40)]
+        await until(lambda: b"accept.paused" in (tmp_path / "log").read_bytes())
+        await callers[0].send(request_bytes(PATHS["chat"], ask_for("chat", "chat-1", "none", is_streaming=False)))
+        while_short = await callers[0].reply(30)  # a handle is kept for its target
         before = _cpu_seconds(pid)
         await asyncio.sleep(1)
         spent = _cpu_seconds(pid) - before
-        for caller in callers:
+        for caller in callers[:30]:
             caller.writer.transport.abort()
-        await until(lambda: tandem.open_files() <= files)
 
-        reply = await call(tandem.port, PATHS["chat"], ask_for("chat", "chat-1", "none", is_streaming=False))
+        await callers[39].send(request_bytes(PATHS["chat"], ask_for("chat", "chat-2", "none", is_streaming=False)))
+        waited = await callers[39].reply(30)
 
-    assert reply.status == 200
+    log = (tmp_path / "log").read_text()
+    assert (while_short.status, waited.status) == (200, 200)
     assert spent < 0.5
-    assert "Traceback" not in (tmp_path / "log").read_text()
+    assert log.count("accept.paused") == 1
+    assert "Traceback" not in log
 
 
 def _cpu_seconds(pid: int) -> float:

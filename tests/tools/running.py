@@ -10,6 +10,7 @@ from typing import Any
 
 from router.config.load import LoadedConfig, check_config, load_config
 from router.edge.admission import Admission
+from router.edge.listener import Listener
 from router.edge.server import bind
 from router.edge.tls import TlsFiles
 from router.house import House
@@ -28,6 +29,7 @@ class Running:
     loaded: LoadedConfig
     admission: Admission
     built: Built
+    listener: Listener
 
     async def entries(self, count: int = 1) -> list[dict]:
         """The ledger's rows, once there are so many."""
@@ -62,7 +64,7 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
     port = listener.getsockname()[1]
     try:
         url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
-        yield Running(url, port, built.house, loaded, admission, built)
+        yield Running(url, port, built.house, loaded, admission, built, server.servers[0])
     finally:
         server.stop()
         await asyncio.wait_for(serving, 30)

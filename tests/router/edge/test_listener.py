@@ -1,0 +1,152 @@
+"""Accepting connections: how many from one address, and what becomes of those who wait while there are no handles."""
+
+import asyncio
+import contextlib
+import resource
+
+import pytest
+
+from router.edge.listener import Listener, origin_of, write_origin
+from router.edge.server import bind
+from tests.tools.waiting import until
+
+
+class Echo(asyncio.Protocol):
+    """Says back what it hears, and hangs up when it is told to."""
+
+    def connection_made(self, transport):
+        self._transport = transport
+
+    def data_received(self, data):
+        if data == b"close":
+            self._transport.close()
+        elif data == b"abort":
+            self._transport.abort()
+        else:
+            self._transport.write(data)
+
+
+class Rig:
+    """A listener with three connections for each address, and its callers."""
+
+    def __init__(self, clock):
+        self._listening = bind("127.0.0.1", 0)
+        self.listener = Listener(self._listening, Echo, lambda: self.limit, clock=clock)
+        self.limit = 3
+        self._writers = []
+
+    async def connect(self):
+        reader, writer = await asyncio.open_connection(*self._listening.getsockname())
+        self._writers.append(writer)
+        return reader, writer
+
+    async def is_served(self, caller):
+        reader, writer = caller
+        with contextlib.suppress(ConnectionError):
+            writer.write(b"x")
+            return await asyncio.wait_for(reader.read(1), 30) == b"x"
+        return False
+
+    def close(self):
+        for writer in self._writers:
+            writer.close()
+        self.listener.close()
+        self._listening.close()
+
+
+@pytest.fixture
+async def rig():
+    now = [0.0]
+    made = Rig(lambda: now[0])
+    made.now = now
+    yield made
+    made.close()
+
+
+async def test_connections_over_the_limit_are_closed_and_the_others_are_served(rig):
+    callers = [await rig.connect() for _ in range(5)]
+
+    assert [await rig.is_served(caller) for caller in callers] == [True, True, True, False, False]
+    assert rig.listener.connections == 3
+
+
+@pytest.mark.parametrize("ending", [b"close", b"abort", b""], ids=["closed here", "aborted here", "closed by the caller"])
+async def test_a_connection_counts_until_it_is_closed(rig, ending):
+    callers = [await rig.connect() for _ in range(3)]
+    assert await rig.is_served(callers[2])
+
+    for _, writer in callers:
+        writer.write(ending) if ending else writer.close()
+    await until(lambda: rig.listener.connections == 0)
+
+    assert await rig.is_served(await rig.connect())
+
+
+async def test_the_limit_is_that_of_the_moment(rig):
+    rig.limit = 1
+    await rig.is_served(await rig.connect())
+    refused = await rig.is_served(await rig.connect())
+    rig.limit = 2
+
+    assert (refused, await rig.is_served(await rig.connect())) == (False, True)
+
+
+async def test_a_flood_is_one_line_a_minute_with_the_number_of_refusals(rig, listen):
+    read_log = listen()
+    rig.limit = 1
+    assert await rig.is_served(await rig.connect())
+    for _ in range(20):
+        assert not await rig.is_served(await rig.connect())
+    rig.now[0] += 61
+    assert not await rig.is_served(await rig.connect())
+
+    logged = [line for line in read_log() if line["event"] == "connections.refused"]
+
+    assert [(line["address"], line["limit"], line["refused"]) for line in logged] == [("127.0.0.1", 1, 1), ("127.0.0.1", 1, 20)]
+
+
+async def test_callers_wait_while_handles_are_short_and_are_served_once_there_are_some(rig, listen, monkeypatch):
+    read_log = listen()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))
+    waiting = [asyncio.ensure_future(rig.is_served(await rig.connect())) for _ in range(3)]  # noqa: TID251  awaited below
+    await until(lambda: rig.listener.is_paused)
+    before = rig.listener.connections
+
+    monkeypatch.undo()
+
+    assert await asyncio.gather(*waiting) == [True, True, True]
+    assert (before, rig.listener.is_paused) == (0, False)
+    assert [line["event"] for line in read_log()] == ["accept.paused"]
+
+
+async def test_a_closed_listener_accepts_nobody_and_keeps_its_connections(rig):
+    caller = await rig.connect()
+    assert await rig.is_served(caller)
+
+    rig.listener.close()
+
+    late = await rig.connect()
+    assert await rig.is_served(caller)
+    assert rig.listener.connections == 1
+    late[1].close()
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("::1", "::/64"),
+        ("fe80::1%eth0", "fe80::1"),
+        ("fe80::2", "fe80::2"),
+    ],
+)
+def test_an_address_counts_by_itself_or_by_its_network(address, origin):
+    assert write_origin(origin_of(address)) == origin
+
+
+def test_addresses_of_one_ipv6_network_are_one():
+    assert origin_of("2001:db8::1") == origin_of("2001:db8::ffff")
+    assert origin_of("2001:db8::1") != origin_of("2001:db8:0:1::1")
