@@ -64,7 +64,7 @@ class Listener:
         closing_seconds: Callable[[], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A TLS handshake may take `handshake_seconds`. At the end a caller has `closing_seconds` to read on and to confirm it."""
+        """A TLS handshake may take `handshake_seconds`. Then a caller has `closing_seconds` to read the rest and confirm its end."""
         self._listening, self._make_protocol, self._max_per_address = listening, make_protocol, max_per_address
         self._tls, self._clock = tls, clock
         self._handshake_seconds, self._closing_seconds = handshake_seconds, closing_seconds
