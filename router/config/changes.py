@@ -16,8 +16,6 @@ _FIXED = (
     "server.port",
     "server.tls",
     "server.stop_listening_after_seconds",
-    "budgets.time_zone",
-    "budgets.warn_at",
     "ledger.path",
     "ledger.keep_days",
     "ledger.keep_places",

@@ -64,7 +64,7 @@ class Listener:
         closing_seconds: Callable[[], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A TLS handshake may take `handshake_seconds`. Then a caller has `closing_seconds` to read the rest and confirm its end."""
+        """A TLS handshake may take `handshake_seconds`. A caller has `closing_seconds` to read the rest and confirm the end."""
         self._listening, self._make_protocol, self._max_per_address = listening, make_protocol, max_per_address
         self._tls, self._clock = tls, clock
         self._handshake_seconds, self._closing_seconds = handshake_seconds, closing_seconds
@@ -72,6 +72,7 @@ class Listener:
         self._open: dict[str | bytes, int] = {}
         """Connections by origin. One without any is not listed, so the table is as small as the limit of handles."""
         self._paused: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._refused, self._refusal_at, self._pause_at = 0, -_QUIET_SECONDS, -_QUIET_SECONDS
         self._loop.add_reader(listening.fileno(), self._accept_some)
 
@@ -85,8 +86,13 @@ class Listener:
         """Whether callers wait until there are file handles."""
         return self._paused is not None
 
+    def is_serving(self) -> bool:
+        """Whether connections are accepted, as of a loop's own server."""
+        return not self._is_closed
+
     def close(self) -> None:
         """Accept no more. The listening socket stays open, and so do the connections."""
+        self._is_closed = True
         if self._listening.fileno() >= 0:
             self._loop.remove_reader(self._listening.fileno())
         if self._paused is not None:
