@@ -29,7 +29,8 @@ HEADERS = {
     "not begun by then moves on to another target.",
     "x-tandem-on-misfit": "`error` (default) or `other`: what happens when the requested tier cannot serve the request, or "
     "fails.",
-    UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept.",
+    UPSTREAM_KEY: "Your own key, for targets with `api_key: caller` and no others. It is never logged or kept. Where the "
+    "router itself asks for keys, this is the only header for it.",
     "x-tandem-explain": "`full`: the whole decision comes back in a header of the same name.",
     FRAMES: "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
     "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",

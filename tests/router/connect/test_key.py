@@ -48,7 +48,7 @@ def test_each_client_refers_in_its_own_words():
 
     assert tomllib.loads(files["codex"][1][1]["end"])["model_providers"]["tandem"]["env_key"] == "MY_KEY"
     claude = json.loads(files["claude-code"][0][1]["values"])
-    assert (claude["apiKeyHelper"], "ANTHROPIC_AUTH_TOKEN" in claude["env"]) == ("printenv MY_KEY", False)
+    assert (claude["apiKeyHelper"], claude["env"]["ANTHROPIC_AUTH_TOKEN"]) == ("printenv MY_KEY", "")
     opencode = json.loads(files["opencode"][0][1]["values"])
     assert opencode["provider"]["tandem"]["options"]["apiKey"] == "{env:MY_KEY}"
     assert {model["apiKey"] for model in yaml.safe_load(files["continue"][1][1]["items"])} == {"${{ secrets.MY_KEY }}"}
