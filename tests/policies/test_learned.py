@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import os
 from importlib.resources import files
 
 import pytest
@@ -262,6 +263,17 @@ def test_the_weights_are_one_small_file_that_is_read_once():
 
     assert TABLE_SIZE < len(content) < 2 << 20
     assert find_weights() is find_weights()
+
+
+def test_weights_are_read_again_once_their_file_was_written_again(tmp_path):
+    path = tmp_path / "my.weights"
+    path.write_bytes(files("policies").joinpath("learned.weights").read_bytes())
+    first = find_weights(str(path))
+    assert find_weights(str(path)) is first
+
+    os.utime(path, (1, 1))
+
+    assert find_weights(str(path)) is not first
 
 
 def test_a_reading_of_a_long_text_is_no_more_work_than_one_of_four_thousand_characters():
