@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import sqlite3
+import sys
 import time
 from datetime import UTC, datetime
 
@@ -16,7 +17,7 @@ from router.wiring import build_plan, known_names
 from tests.tools.http import LONG, call, chat, request_bytes
 from tests.tools.running import read_entries, running, two_targets
 from tests.tools.sockets import open_socket
-from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, stream
+from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, silent, stream
 from tests.tools.waiting import until
 
 PATH = "/v1/chat/completions"
@@ -140,6 +141,30 @@ async def test_what_was_recorded_counts_again_after_a_restart(keys, config, upst
         refused = await ask(again, keys)
 
     assert (refused.status, len(upstream.seen)) == (429, 2)
+
+
+async def test_what_was_recorded_counts_again_after_a_kill_in_the_middle(keys, config, upstream, tmp_path):
+    keys.write("daily_usd: 0.25")
+    (tmp_path / "config.yaml").write_text(config)
+    upstream.scripts = [answer_json(answer_of(8_000)), answer_json(answer_of(8_000)), silent]
+    command = (sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json")
+    router = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, stderr=asyncio.subprocess.PIPE)
+    port = int(json.loads(await router.stderr.readline())["url"].rsplit(":", 1)[1])
+    for _ in range(2):
+        assert (await call(port, PATH, chat(**DIME), headers=keys.headers)).status == 200
+    await until(lambda: len(read_entries(tmp_path / "test.db")) == 2)
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request_bytes(PATH, chat(max_tokens=100), keys.headers))
+    await until(lambda: len(upstream.seen) == 3)
+
+    router.kill()
+    await router.communicate()
+    writer.close()
+
+    async with running(config, tmp_path) as again:
+        assert as_units(budget(again)["spent_usd"]) == recorded(again) == as_units(0.16004)
+        assert budget(again)["held_usd"] == 0
+        assert (await ask(again, keys)).status == 429
 
 
 async def test_a_caller_who_leaves_pays_for_what_it_got_and_the_rest_is_free_again(tandem, keys, upstream):
