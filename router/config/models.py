@@ -346,10 +346,11 @@ class LimitsSettings(Settings):
     max_sockets: int = Field(default=1_000, ge=0)
     """Concurrent WebSockets; more are refused with 426, and clients fall back to HTTP. 0 allows none."""
     max_connections_per_address: int = Field(default=256, ge=1)
-    """Concurrent connections from one address; more are closed at once. Raise it behind a proxy, from whose one address all
-    callers come."""
+    """Concurrent connections from one IPv4 address or IPv6 /64 network, WebSockets included; more are closed at once, before
+    anything is read. Raise it behind a proxy, from whose one address all callers come."""
     max_memory_mb: int | None = Field(default=None, ge=100)
-    """While the router uses more memory than this, new requests are refused with 503. Off by default."""
+    """While the router uses more memory than this, after giving back what is free, new requests are refused with 503 and
+    `retry-after`, until it is below 90 % of it. Running requests go on. Off by default; the router alone takes 60 to 100 MB."""
     max_response_bytes: int = Field(default=67_108_864, ge=1_024)
     """The largest answer that is not streamed; a larger one fails."""
 

@@ -24,6 +24,7 @@ HANDSHAKE = (
     b"GET /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
     b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
 )
+LIMITS = "limits: {{max_connections_per_address: 1000}}\n"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -110,7 +111,7 @@ async def measure(tandem: Process, port: int) -> dict[str, float]:
 def main(json_file: str | None = None) -> int:
     upstream = Process([sys.executable, "-m", "tests.bench.talk", "0"], CORES[0], stdout=subprocess.PIPE)
     with tempfile.TemporaryDirectory() as folder:
-        tandem, port, _ = start_tandem(int(upstream.child.stdout.readline()), Path(folder), config=CONFIG)
+        tandem, port, _ = start_tandem(int(upstream.child.stdout.readline()), Path(folder), config=CONFIG + LIMITS)
         try:
             found = asyncio.run(measure(tandem, port))
         finally:
