@@ -263,7 +263,6 @@ def _follow_budgets(loaded: LoadedConfig, budgets: Budgets, rights: Mapping[str,
         zone=find_zone(settings.time_zone),
         warn_at=settings.warn_at,
         added_tokens={name: len(plan.fit.instructions.encode()) for name, plan in targets.items()},
-        passed={route: targets[name].target for route, name in loaded.config.pass_through.items()},
     )
     budgets.follow(terms)
 

@@ -6,16 +6,14 @@ without a limit may be answered at any length: three times what is usual for the
 than that costs more than was held. It is counted in full, so the next request finds that much less.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from router.contract.errors import NotPermitted
-from router.contract.exchange import Passed
 from router.contract.facts import Decided
 from router.contract.money import as_units_above
 from router.contract.request import JsonObject, RequestView
 from router.contract.target import Price, Target
-from router.contract.words import Feature, PassedRoute
+from router.contract.words import Feature
 from router.dialects.table import SPECS
 
 _MILLION = 1_000_000.0
@@ -24,10 +22,6 @@ _LEAST_ANSWER_TOKENS = 16
 """Some hosts take no smaller limit, and are sent this one."""
 _MORE_FOR_AN_IMAGE = 2_000
 """Of the tokens of an image; the estimate takes the middle."""
-_READ_ONLY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
-_BY_INPUT = frozenset({PassedRoute.EMBEDDINGS, PassedRoute.MODERATIONS, PassedRoute.RERANK})
-"""Routes that charge for the tokens of the request alone."""
-_FREE = frozenset({PassedRoute.FILES, PassedRoute.UPLOADS})
 
 
 class RequestSize(NamedTuple):
@@ -76,21 +70,6 @@ def bound_of_question(target: Target, words: str, most_tokens: int) -> int:
     prompt = len(words.encode("utf-8", "replace"))
     input_price, output_price = _dearest(_price_of(target), prompt)
     return as_units_above((prompt * input_price + most_tokens * output_price) / _MILLION)
-
-
-def bound_of_passed(passed: Passed, targets: Mapping[PassedRoute, Target]) -> int:
-    """The same for a request that is passed on. Raises `NotPermitted` where nobody can say what it may cost.
-
-    A batch, a picture or a fine-tuning is not paid by the tokens of its request, and could cost many times the budget.
-    """
-    route, method = passed.route, passed.request.method
-    if method.upper() in _READ_ONLY or route in _FREE:
-        return 0
-    target = targets.get(route)
-    if route not in _BY_INPUT or target is None:
-        raise NotPermitted(f"your key has a budget, and what a request to /v1/{route} costs is not known before it is sent")
-    tokens = len(passed.request.body)
-    return as_units_above(tokens * _dearest(_price_of(target), tokens)[0] / _MILLION)
 
 
 def _price_of(target: Target) -> Price:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, tzinfo
 from msgspec import Struct
 
 from router.callers.accounts import Account, Limited, Purse, Reservation, limits_of
-from router.callers.bounds import RequestSize, bound_of, bound_of_passed, bound_of_question, measure
+from router.callers.bounds import RequestSize, bound_of, bound_of_question, measure
 from router.contract.errors import BudgetSpent, TandemError, Unavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, QuestionEnded
@@ -31,7 +31,7 @@ from router.contract.request import Json
 from router.contract.rights import USUAL, Rights
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
-from router.contract.words import Operation, PassedRoute
+from router.contract.words import Operation
 from router.telemetry import events
 
 HEADER = "x-tandem-budget"
@@ -54,8 +54,6 @@ class Terms(Struct, frozen=True):
     warn_at: float = 0.8
     added_tokens: Mapping[str, int] = {}
     """What the config adds to each target's prompts, at most."""
-    passed: Mapping[PassedRoute, Target] = {}
-    """Who gets the requests of routes that are not decided."""
 
     @property
     def owners(self) -> list[str]:
@@ -219,10 +217,7 @@ class Budgets:
 
     def _bound(self, exchange: Exchange, decided: Decided | None) -> tuple[Callable[[Target], int], int]:
         """The most that an attempt at a target may cost, and the most at any that the request may begin with."""
-        if decided is None:
-            assert exchange.arrival.passed is not None
-            most = bound_of_passed(exchange.arrival.passed, self._terms.passed)
-            return lambda _: most, most
+        assert decided is not None, "a caller with a budget may not use what is passed on: see `passed`"
         decision, size = decided.decision, measure(decided)
         # As dispatch tries them: two of the tier, of those that are alike whichever is the least busy, and one of the other.
         names = (*decision.targets[: max(2, decision.alike)], *decision.spill[:1])

@@ -4,14 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.callers.bounds import RequestSize, bound_of, bound_of_passed, bound_of_question, measure
+from router.callers.bounds import RequestSize, bound_of, bound_of_question, measure
 from router.contract.errors import NotPermitted
-from router.contract.exchange import Passed
 from router.contract.money import as_units
-from router.contract.relay import RouteRequest
 from router.contract.target import Price, PriceStep
 from router.contract.usage import Usage
-from router.contract.words import Dialect, PassedRoute
+from router.contract.words import Dialect
 from tests.tools.exchanges import make_decided, make_decision
 from tests.tools.values import ask, make_signals, make_target, make_view
 
@@ -104,25 +102,6 @@ def ask_parts(*parts):
 
 def test_a_question_is_bounded_by_its_bytes_and_the_length_of_its_answer():
     assert bound_of_question(priced(), "four", 64) == as_units((4 * 2 + 64 * 10) / 1e6)
-
-
-def passed(route: PassedRoute, method: str = "POST", body: bytes = b"x" * 1_000) -> Passed:
-    return Passed(route, RouteRequest(method, f"/{route}", (), body))
-
-
-def test_an_embedding_is_bounded_by_its_bytes():
-    assert bound_of_passed(passed(PassedRoute.EMBEDDINGS), {PassedRoute.EMBEDDINGS: priced()}) == as_units(1_000 * 2 / 1e6)
-
-
-@pytest.mark.parametrize("route", [PassedRoute.BATCHES, PassedRoute.IMAGES, PassedRoute.FINE_TUNING, PassedRoute.VIDEOS])
-def test_what_is_not_paid_by_its_tokens_is_refused(route):
-    with pytest.raises(NotPermitted, match=f"/v1/{route} costs is not known"):
-        bound_of_passed(passed(route), {route: priced()})
-
-
-def test_looking_at_a_batch_costs_nothing():
-    assert bound_of_passed(passed(PassedRoute.BATCHES, "GET", b""), {}) == 0
-    assert bound_of_passed(passed(PassedRoute.FILES), {}) == 0
 
 
 def test_a_target_without_a_price_cannot_be_paid():

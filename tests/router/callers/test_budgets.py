@@ -10,15 +10,13 @@ from msgspec.structs import replace
 
 from router.callers.budgets import Terms
 from router.contract.caller import Caller
-from router.contract.errors import BudgetSpent, NotPermitted, Unavailable
-from router.contract.exchange import Passed
+from router.contract.errors import BudgetSpent, Unavailable
 from router.contract.facts import QuestionEnded
 from router.contract.money import UNITS_PER_USD, as_units
-from router.contract.relay import RouteRequest
 from router.contract.rights import Rights
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
-from router.contract.words import Operation, PassedRoute, Tier
+from router.contract.words import Operation, Tier
 from tests.tools.scripted import HandClock
 from tests.tools.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
 from tests.tools.values import make_target
@@ -354,28 +352,6 @@ def test_the_picture_says_what_is_left_and_when_it_is_full_again():
         }
     }
     assert budgets.picture("bob") == {}
-
-
-def test_what_is_passed_on_is_paid_at_its_bound_since_nobody_says_what_it_cost():
-    budgets = make_budgets(ONE, passed={PassedRoute.EMBEDDINGS: SPARK})
-    passed = Passed(PassedRoute.EMBEDDINGS, RouteRequest("POST", "/embeddings", (), b"x" * 50_000))
-    exchange = exchange_of(passed=passed)
-
-    with budgets.hold(exchange, None, ONE):
-        exchange.note(opened(SPARK))
-        exchange.note(ended(SPARK, None))
-
-    assert spent(budgets) == (0.05, 0.0)
-
-
-def test_a_batch_is_refused_to_a_caller_with_a_budget_and_nothing_is_held():
-    budgets = make_budgets(ONE, passed={PassedRoute.BATCHES: SPARK})
-    exchange = exchange_of(passed=Passed(PassedRoute.BATCHES, RouteRequest("POST", "/batches", (), b"{}")))
-
-    with pytest.raises(NotPermitted):
-        budgets.hold(exchange, None, ONE).__enter__()
-
-    assert spent(budgets) == (0.0, 0.0)
 
 
 def test_what_is_usual_is_learned_from_whole_answers_alone():
