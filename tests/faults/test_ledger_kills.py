@@ -90,7 +90,10 @@ async def kill_under_load(folder: Path, kills: int, load_seconds: float = 0.0) -
             faults.append(f"kill {number}: a request has two records")
         if damage := find_damage(folder / "test.db", in_full=True):
             faults.append(f"kill {number}: {damage}")
-        ages += [killed_at - answered.at.pop(name) for name in set(answered.at) - set(rows)]
+        lost_now = [killed_at - answered.at.pop(name) for name in set(answered.at) - set(rows)]
+        ages += lost_now
+        oldest_now = max(lost_now, default=0.0) * 1000
+        print(f"kill {number + 1}: {len(rows)} records, {len(lost_now)} lost, the oldest {oldest_now:.0f} ms old", flush=True)
     return ages, faults
 
 
