@@ -3,7 +3,6 @@
 The words decide. The previous turn matters only if the words point back at it: an approval, a "go on", a complaint.
 """
 
-import os
 from functools import lru_cache
 from importlib.resources import files
 from typing import ClassVar, NamedTuple
@@ -14,7 +13,7 @@ from pydantic import Field
 from router.contract.features import MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, load_personal
-from router.contract.reading import Weights, load_weights, read_weights
+from router.contract.reading import Weights, load_weights, read_weights, written_at
 from router.contract.request import RequestView
 from router.contract.signals import Signals, Turn
 from router.contract.words import SAID_WRONG, Tier, TurnKind
@@ -214,15 +213,7 @@ class LearnedPolicy:
 
 def find_weights(path: str = "") -> Weights:
     """The weights of a file, or those that come with Tandem. Raises `ValueError` if they cannot be read."""
-    return read_once(path, _written_at(path))
-
-
-def _written_at(path: str) -> int:
-    """When a file was last written; 0 for the weights that come with Tandem, and for a file that is not there."""
-    try:
-        return os.stat(path).st_mtime_ns if path else 0
-    except OSError:
-        return 0
+    return read_once(path, written_at(path))
 
 
 @lru_cache(maxsize=4)

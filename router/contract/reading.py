@@ -93,6 +93,14 @@ def load_weights(path: str) -> Weights:
         raise BadWeights(f"{path}: {error}") from error
 
 
+def written_at(path: str) -> int:
+    """When a file of weights was last written; 0 for the weights that come with Tandem, and for a file that is not there."""
+    try:
+        return Path(path).stat().st_mtime_ns if path else 0
+    except OSError:
+        return 0
+
+
 def read_weights(content: bytes) -> Weights:
     """Weights from the bytes of their file: one line of JSON, then the tables. Raises `BadWeights`."""
     line, newline, body = content.partition(b"\n")

@@ -24,7 +24,7 @@ async def test_ten_times_the_limit_at_once_serves_the_limit_and_refuses_the_rest
     limits = f"limits: {{max_in_flight: {MAX_IN_FLIGHT}}}"
     tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra=limits))
     calls = [later(call(tandem.port, PATH, chat())) for _ in range(10 * MAX_IN_FLIGHT)]
-    await until(lambda: sum(one.done() for one in calls) == 9 * MAX_IN_FLIGHT)
+    await until(lambda: sum(one.done() for one in calls) == 9 * MAX_IN_FLIGHT and len(upstream.seen) >= MAX_IN_FLIGHT)
 
     refused = [one.result() for one in calls if one.done()]
     assert {(reply.status, reply.headers["retry-after"], reply.json["error"]["code"]) for reply in refused} == {

@@ -150,7 +150,7 @@ class FakeState:
     def __init__(self) -> None:
         self.entries, self.responses, self.live = FakeEntries(), FakeResponses(), LiveStatistics()
         self.speedups = Speedups()
-        self.rates, self.caller_limits, self.running = CallerRates(), (), set()
+        self.rates, self.budgets, self.running = CallerRates(), None, set()
 
 
 class FakeRoad:

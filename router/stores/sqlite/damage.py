@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.files import connect_to_read
+from router.stores.sqlite.files import connect, connect_to_read
 
 _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_COPIES = ("-wal", "-shm", "-journal", ".part")
@@ -120,7 +120,7 @@ class Checkup:
     def _run(self) -> None:
         damage = ""
         with contextlib.suppress(sqlite3.Error, OSError):  # interrupted, or it cannot be read now: the writer says why
-            database = connect_to_read(self._path, _WAIT_SECONDS, one_thread=False)
+            database = connect(self._path, _WAIT_SECONDS)  # one that may not write would leave its log behind
             with contextlib.closing(database):
                 with self._lock:
                     if self._is_stopped:

@@ -36,12 +36,12 @@ def callers(road):
     rights = {"ada": Rights(requests_per_minute=9), "boss": Rights(is_admin=True)}
     ring = KeyRing([Key(key.id, Caller(name), key.digest) for name, key in keys.items()], rights)
     road.plan = FakePlan(keys=ring, tells_callers_apart=True)
-    road.state.caller_limits = (Purse(),)
+    road.state.budgets = Purses()
     return {name: {"x-api-key": key.text} for name, key in keys.items()}
 
 
-class Purse:
-    """A limit that says what is left of it."""
+class Purses:
+    """Budgets that say what is left of them."""
 
     def picture(self, caller):
         return {"day": {"spent_usd": 1.5, "of": caller}}
