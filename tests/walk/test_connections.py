@@ -2,7 +2,7 @@
 
 import asyncio
 
-from router.edge.shedding import MemoryWatch
+from router.edge import shedding
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
 from tests.tools.raw import Caller
@@ -52,8 +52,10 @@ async def test_a_websocket_on_a_connection_that_was_handed_over_before_counts_on
     await until(lambda: tandem.listener.connections == 0)
 
 
-async def test_short_of_memory_new_requests_of_every_kind_are_refused_and_those_under_way_go_on(start, upstream):
+async def test_short_of_memory_new_requests_of_every_kind_are_refused_and_those_under_way_go_on(start, upstream, monkeypatch):
     """O2."""
+    used = [100 << 20]
+    monkeypatch.setattr(shedding, "read_resident_bytes", lambda: used[0])
     released = asyncio.Event()
 
     async def answer_late(wire, seen):
@@ -67,14 +69,13 @@ limits: {max_memory_mb: 200}
 """
     other = f'      - {{name: other, adapter: openai_http, dialect: chat, base_url: "{upstream.base_url}", model: m}}\n  deep:'
     tandem = await start(SIMULATED.replace("  deep:", other) + passed)
-    used = [300 << 20]
-    watch = MemoryWatch(tandem.admission, measure=lambda: used[0], give_back=lambda: None)
     async with open_socket(tandem.port) as socket:
         await socket.ask()
         running = asyncio.ensure_future(call(tandem.port, "/v1/embeddings", {"input": "x"}))  # noqa: TID251  awaited below
         await until(lambda: upstream.seen)
 
-        await watch.look()
+        used[0] = 300 << 20
+        await until(lambda: tandem.admission.is_shedding)
 
         refused = [await call(tandem.port, path, chat()) for path in (PATH, "/v1/embeddings")]
         await socket.say()
@@ -85,6 +86,6 @@ limits: {max_memory_mb: 200}
         released.set()
         assert (await running).status == 200
         used[0] = 100 << 20
-        await watch.look()
+        await until(lambda: not tandem.admission.is_shedding)
         assert (await call(tandem.port, PATH, chat())).status == 200
         await socket.ask()

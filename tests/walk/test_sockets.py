@@ -457,7 +457,9 @@ async def test_a_close_is_answered_whatever_its_code_and_what_follows_is_not_rea
 
 async def test_many_sockets_that_come_and_go_at_once_leave_nothing_behind(upstream, tmp_path):
     upstream.scripts = [speak("chat", Speech("ok"))]
-    async with running(config_for(upstream, extra="limits: {max_sockets: 200}"), tmp_path) as tandem:
+    async with running(
+        config_for(upstream, extra="limits: {max_sockets: 200, max_connections_per_address: 1000}"), tmp_path
+    ) as tandem:
         for _ in range(2):
             sockets = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", tandem.port) for _ in range(200)))
             for number, (_, writer) in enumerate(sockets):
