@@ -69,13 +69,14 @@ limits: {max_memory_mb: 200}
 """
     other = f'      - {{name: other, adapter: openai_http, dialect: chat, base_url: "{upstream.base_url}", model: m}}\n  deep:'
     tandem = await start(SIMULATED.replace("  deep:", other) + passed)
+    watch = shedding.MemoryWatch(tandem.admission, give_back=lambda: None)
     async with open_socket(tandem.port) as socket:
         await socket.ask()
         running = asyncio.ensure_future(call(tandem.port, "/v1/embeddings", {"input": "x"}))  # noqa: TID251  awaited below
         await until(lambda: upstream.seen)
 
         used[0] = 300 << 20
-        await until(lambda: tandem.admission.is_shedding)
+        await watch.look()
 
         refused = [await call(tandem.port, path, chat()) for path in (PATH, "/v1/embeddings")]
         await socket.say()
@@ -86,6 +87,6 @@ limits: {max_memory_mb: 200}
         released.set()
         assert (await running).status == 200
         used[0] = 100 << 20
-        await until(lambda: not tandem.admission.is_shedding)
+        await watch.look()
         assert (await call(tandem.port, PATH, chat())).status == 200
         await socket.ask()
