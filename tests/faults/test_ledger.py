@@ -108,6 +108,7 @@ async def test_while_another_program_locks_the_file_requests_are_served_and_reco
         asked |= await ask(tandem.port, 20)
         other.execute("ROLLBACK")
 
+    assert len(asked) == 21
     await until(lambda: ids_in(path) == asked)
 
 
@@ -121,6 +122,7 @@ async def test_a_file_that_is_deleted_is_made_again_though_nobody_asks(router, t
     await until(lambda: [event for event in router.named("ledger.failed") if event["reason"] == "FileNotFoundError"])
     asked = await ask(port)
     await until(lambda: ids_in(path) == asked)
+    assert await router.stop() == 0
 
 
 @pytest.mark.parametrize("with_copy", [True, False])

@@ -69,6 +69,7 @@ async def test_a_terminal_that_closes_after_the_signal_stops_the_router():
     stops = hang_up(True, True, False, reloader=Reloads())
 
     await until(lambda: stops)
+    assert stops == ["stop"]
 
 
 async def test_without_a_config_to_read_again_it_stops():

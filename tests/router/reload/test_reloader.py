@@ -101,6 +101,7 @@ async def test_a_caller_who_leaves_does_not_stop_a_reload(tandem, write):
     gate.set()
 
     await until(lambda: tandem.house.plan.targets["simulated-deep"].window_tokens == 200_000)
+    assert asking.cancelled()
 
 
 async def test_old_plans_are_freed_while_connections_and_pages_live_on(tandem, write):
