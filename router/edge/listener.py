@@ -1,53 +1,53 @@
 """Accepting connections: only so many from one address, and none while the process is short of file handles.
 
-Both event loops can accept by themselves, but without handles asyncio's logs an error for each place in its backlog, and uvloop
-drops callers who could have waited. Neither has a place to count connections before a TLS handshake.
+The event loop accepts them, in C where it is uvloop. It knows neither limit: without handles asyncio's logs an error for each
+place in its backlog, and uvloop drops callers who could have waited. Over TLS a connection counts before its handshake.
 """
 
 import asyncio
-import errno
 import os
 import resource
 import socket
 import ssl
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
+from typing import cast
 
 from router.loop.tasks import spawn
+from router.loop.tls import tls_protocol_of
 from router.telemetry import events
 
-_AT_ONCE = 64
-"""Connections that are accepted before the loop does something else."""
+_AT_ONCE = 1
+"""Connections that are accepted before the loop does something else, such as to count them."""
+BACKLOG = 2048
+"""Connections that wait to be accepted."""
 _PAUSE_SECONDS = 0.1
 _QUIET_SECONDS = 60.0
 """What happens again within this time is not logged again."""
 _MAX_SPARE_HANDLES = 64
 """Handles that callers may not have: a request that is accepted needs one for its target, and the ledger needs some too."""
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _LINK_LOCAL = b"\xfe\x80"
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 
 
-class _Counted(socket.socket):
-    """A caller's socket. The event loop lets go of it when the connection is over, whichever protocol has it by then."""
+class Place:
+    """One of the connections that an address may have. Whichever protocol has the connection by its end gives it back."""
 
-    __slots__ = ("on_close",)
+    __slots__ = ("_is_taken", "_open", "_origin")
 
-    on_close: Callable[[], None]
+    def __init__(self, open_connections: dict[str | bytes, int], origin: str | bytes) -> None:
+        self._open, self._origin, self._is_taken = open_connections, origin, True
+        open_connections[origin] = open_connections.get(origin, 0) + 1
 
-    def close(self) -> None:
-        """Close it, as asyncio does."""
-        if self.fileno() >= 0:
-            self.on_close()
-        super().close()
-
-    def detach(self) -> int:
-        """Give its handle away, as uvloop does, which closes that."""
-        if self.fileno() >= 0:
-            self.on_close()
-        return super().detach()
+    def free(self) -> None:
+        """Let another connection have it. A second call does nothing."""
+        if not self._is_taken:
+            return
+        self._is_taken = False
+        if left := self._open[self._origin] - 1:
+            self._open[self._origin] = left
+        else:
+            del self._open[self._origin]
 
 
 class Listener:
@@ -56,7 +56,7 @@ class Listener:
     def __init__(
         self,
         listening: socket.socket,
-        make_protocol: Callable[[], asyncio.Protocol],
+        make_protocol: Callable[[Place], asyncio.Protocol],
         max_per_address: Callable[[], int],
         *,
         tls: ssl.SSLContext | None = None,
@@ -66,15 +66,15 @@ class Listener:
     ) -> None:
         """A TLS handshake may take `handshake_seconds`. A caller has `closing_seconds` to read the rest and confirm the end."""
         self._listening, self._make_protocol, self._max_per_address = listening, make_protocol, max_per_address
-        self._tls, self._clock = tls, clock
         self._handshake_seconds, self._closing_seconds = handshake_seconds, closing_seconds
+        self._tls, self._clock = tls, clock
         self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
         self._open: dict[str | bytes, int] = {}
         """Connections by origin. One without any is not listed, so the table is as small as the limit of handles."""
         self._paused: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._refused, self._refusal_at, self._pause_at = 0, -_QUIET_SECONDS, -_QUIET_SECONDS
-        self._loop.add_reader(listening.fileno(), self._accept_some)
 
     @property
     def connections(self) -> int:
@@ -90,29 +90,62 @@ class Listener:
         """Whether connections are accepted, as of a loop's own server."""
         return not self._is_closed
 
+    async def start(self) -> None:
+        """Accept connections. The loop has a handle of its own, so that the socket goes on to listen while it accepts none."""
+        server = await self._loop.create_server(lambda: _Door(self), sock=self._listening.dup(), backlog=_AT_ONCE)
+        self._listening.listen(BACKLOG)
+        if self._is_closed:
+            server.close()
+        else:
+            self._server = server
+
     def close(self) -> None:
         """Accept no more. The listening socket stays open, and so do the connections."""
         self._is_closed = True
-        if self._listening.fileno() >= 0:
-            self._loop.remove_reader(self._listening.fileno())
+        self._stop_accepting()
         if self._paused is not None:
             self._paused.cancel()
 
     async def wait_closed(self) -> None:
         """As of a loop's own server, which uvicorn waits for."""
 
-    def _accept_some(self) -> None:
-        for _ in range(_AT_ONCE):
-            if not self._has_handles():
-                self._pause()
-                return
-            try:
-                accepted, address = self._listening.accept()
-            except OSError as error:  # nobody is waiting, or somebody who was has left
-                if error.errno in _EXHAUSTED:
-                    self._pause()
-                return
-            self._take(accepted, origin_of(address[0]))
+    def take(self, transport: asyncio.BaseTransport) -> Place | None:
+        """A place for a connection that was just accepted, if its address may have one more."""
+        if not self._has_handles() and self._paused is None:
+            self._pause()
+        peer = transport.get_extra_info("peername")
+        if peer is None:  # it has left already
+            return None
+        origin = origin_of(peer[0])
+        if self._open.get(origin, 0) < (limit := self._max_per_address()):
+            return Place(self._open, origin)
+        self._refuse(origin, limit)
+        return None
+
+    def make_protocol(self, transport: asyncio.Transport, place: Place) -> asyncio.BaseProtocol:
+        """The protocol of a connection that may come in. Over TLS, the event loop's own, with ours behind its handshake."""
+        first = self._make_protocol(place)
+        return first if self._tls is None else self._behind_tls(self._tls, first, transport, place)
+
+    def _behind_tls(
+        self, tls: ssl.SSLContext, first: asyncio.Protocol, transport: asyncio.Transport, place: Place
+    ) -> asyncio.BaseProtocol:
+        def settle(done: asyncio.Future[None]) -> None:
+            if done.exception() is not None or transport.is_closing():  # then nobody tells `first` of the end
+                place.free()
+
+        shaken = self._loop.create_future()
+        shaken.add_done_callback(settle)
+        made: asyncio.BaseProtocol = tls_protocol_of(self._loop)(
+            self._loop,
+            first,
+            tls,
+            shaken,
+            server_side=True,
+            ssl_handshake_timeout=self._handshake_seconds() if self._handshake_seconds is not None else None,
+            ssl_shutdown_timeout=self._closing_seconds() if self._closing_seconds is not None else None,
+        )
+        return made
 
     def _has_handles(self) -> bool:
         """Whether there are more handles than the spare ones. A new handle gets the lowest number that is free."""
@@ -123,50 +156,26 @@ class Listener:
             return False
         return limit == resource.RLIM_INFINITY or lowest < limit - min(_MAX_SPARE_HANDLES, limit // 8)
 
+    def _stop_accepting(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
     def _pause(self) -> None:
         """Let callers wait in the backlog until there are handles again."""
-        self._loop.remove_reader(self._listening.fileno())
-        self._paused = self._loop.call_later(_PAUSE_SECONDS, self._resume)
+        self._stop_accepting()
+        self._paused = self._loop.call_later(_PAUSE_SECONDS, self._look_again)
         if self._clock() - self._pause_at >= _QUIET_SECONDS:
             events.accept_paused(connections=self.connections, handles=resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         self._pause_at = self._clock()
 
-    def _resume(self) -> None:
+    def _look_again(self) -> None:
         if self._has_handles():
             self._paused = None
-            self._loop.add_reader(self._listening.fileno(), self._accept_some)
+            spawn(self.start(), name="accept again", loop=self._loop)
         else:
             self._pause_at = self._clock()
-            self._paused = self._loop.call_later(_PAUSE_SECONDS, self._resume)
-
-    def _take(self, accepted: socket.socket, origin: str | bytes) -> None:
-        limit = self._max_per_address()
-        if (already := self._open.get(origin, 0)) >= limit:
-            accepted.close()
-            self._refuse(origin, limit)
-            return
-        self._open[origin] = already + 1
-        counted = _Counted(accepted.family, accepted.type, socket.IPPROTO_TCP, accepted.detach())
-        counted.on_close = partial(self._forget, origin)
-        spawn(self._connect(counted), name="accept", loop=self._loop)
-
-    async def _connect(self, accepted: socket.socket) -> None:
-        seconds = self._handshake_seconds() if self._tls is not None and self._handshake_seconds is not None else None
-        closing = self._closing_seconds() if self._tls is not None and self._closing_seconds is not None else None
-        with suppress(OSError):  # its handshake failed or took too long, and the event loop closes it
-            await self._loop.connect_accepted_socket(
-                self._make_protocol,
-                accepted,
-                ssl=self._tls,
-                ssl_handshake_timeout=seconds,
-                ssl_shutdown_timeout=closing,
-            )
-
-    def _forget(self, origin: str | bytes) -> None:
-        if left := self._open[origin] - 1:
-            self._open[origin] = left
-        else:
-            del self._open[origin]
+            self._paused = self._loop.call_later(_PAUSE_SECONDS, self._look_again)
 
     def _refuse(self, origin: str | bytes, limit: int) -> None:
         """Count a refusal, and log it at most once a minute: whoever floods us must not flood the log."""
@@ -174,6 +183,25 @@ class Listener:
         if self._clock() - self._refusal_at >= _QUIET_SECONDS:
             events.connections_refused(address=write_origin(origin), limit=limit, refused=self._refused)
             self._refusal_at, self._refused = self._clock(), 0
+
+
+class _Door(asyncio.Protocol):
+    """What a connection meets first: it is counted, and let in or closed."""
+
+    __slots__ = ("_listener",)
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        accepted = cast("asyncio.Transport", transport)
+        place = self._listener.take(accepted)
+        if place is None:
+            accepted.abort()
+            return
+        first = self._listener.make_protocol(accepted, place)
+        accepted.set_protocol(first)
+        first.connection_made(accepted)
 
 
 def origin_of(address: str) -> str | bytes:

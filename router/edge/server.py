@@ -16,12 +16,11 @@ from router.edge.admission import Admission
 from router.edge.http.asgi import App
 from router.edge.http.control_connection import ControlConnection
 from router.edge.http.create_connection import CreateConnection
-from router.edge.listener import Listener
+from router.edge.listener import BACKLOG, Listener, Place
 from router.edge.shedding import MemoryWatch
 from router.edge.tls import TlsFiles
 from router.edge.websocket.connection import SocketConnection
 
-_BACKLOG = 2048
 _LOOK_SECONDS = 0.05
 _CLOSING_SECONDS = 1.0
 """For callers to notice that their connection was closed: over TLS they confirm it, and some only when they use it again."""
@@ -64,7 +63,7 @@ def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
             else "try --port 4001, or set server.port"
         )
         raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}\n  hint: {hint}") from error
-    listener.listen(_BACKLOG)
+    listener.listen(BACKLOG)
     listener.setblocking(False)
     return listener
 
@@ -90,7 +89,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=self._accept,  # type: ignore[arg-type]  # so that none of uvicorn's own is loaded
+                http=ControlConnection,  # so that none of uvicorn's own is loaded
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -107,32 +106,24 @@ class Server(uvicorn.Server):
         self._tls = tls
         self._is_stopping = False
 
-    def _accept(self, **given: Any) -> asyncio.Protocol:
+    def _make_first(self, place: Place) -> asyncio.Protocol:
         """A protocol for a new connection: ours, which hands over to uvicorn's own what is not a create call."""
-        admission = self._admission
+        first = CreateConnection(self._admission, cast("Any", self._connections), place, self._make_successor, self._outbox)
+        if self._is_stopping:
+            first.say_close()
+        return first
 
-        def make_first() -> asyncio.Protocol:
-            first = CreateConnection(admission, given["server_state"].connections, make_successor, self._outbox)
-            if self._is_stopping:
-                first.say_close()
-            return first
-
-        def make_successor(head_seconds: float) -> asyncio.Protocol:
-            return ControlConnection(admission, head_seconds, make_first, **given)
-
-        return make_first()
+    def _make_successor(self, place: Place, head_seconds: float) -> asyncio.Protocol:
+        given = {"config": self.config, "server_state": self.server_state, "app_state": self.lifespan.state}
+        return ControlConnection(self._admission, place, head_seconds, self._make_first, **given)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, by a listener of our own instead of the event loop's: it knows limits."""
         admission = self._admission
-
-        def make_protocol() -> asyncio.Protocol:
-            return self._accept(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-
-        self.servers = [
-            Listener(  # type: ignore[misc]  # they are closed here, and uvicorn asks nothing of them
+        listeners = [
+            Listener(
                 listening,
-                make_protocol,
+                self._make_first,
                 lambda: admission.limits.max_connections_per_address,
                 tls=self._tls.context if self._tls is not None else None,
                 handshake_seconds=lambda: admission.limits.header_timeout_seconds,
@@ -140,6 +131,9 @@ class Server(uvicorn.Server):
             )
             for listening in sockets or ()
         ]
+        for listener in listeners:
+            await listener.start()
+        self.servers = cast("Any", listeners)  # they are closed here, and uvicorn asks nothing of them
         self.started = True
         self._on_ready()
 

@@ -12,6 +12,7 @@ from router.edge.deadline import DeadlineTimer
 from router.edge.http.head import INVALID
 from router.edge.http.refuse import refusal_bytes
 from router.edge.http.request_reader import may_become_socket
+from router.edge.listener import Place
 from router.edge.routes import dialect_of_path, new_request_id
 
 _LINGER_SECONDS = 1.0
@@ -28,10 +29,15 @@ class ControlConnection(HttpToolsProtocol):
     url = b""
 
     def __init__(
-        self, admission: Admission, first_head_seconds: float, make_first: Callable[[], asyncio.Protocol], **given: Any
+        self,
+        admission: Admission,
+        place: Place,
+        first_head_seconds: float,
+        make_first: Callable[[Place], asyncio.Protocol],
+        **given: Any,
     ) -> None:
         super().__init__(**given)
-        self._admission, self._make_first = admission, make_first
+        self._admission, self._place, self._make_first = admission, place, make_first
         self.timeout_keep_alive = round(admission.limits.keep_alive_seconds)
         self._head_seconds = first_head_seconds
         self._waiting, self._unread = DeadlineTimer(self.loop), DeadlineTimer(self.loop)
@@ -65,7 +71,7 @@ class ControlConnection(HttpToolsProtocol):
         self._waiting.cancel()
         self._unset_keepalive_if_required()
         self.connections.discard(self)
-        first = self._make_first()
+        first = self._make_first(self._place)
         self.transport.set_protocol(first)
         first.connection_made(self.transport)
         first.data_received(data)
@@ -161,6 +167,7 @@ class ControlConnection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._place.free()
         self._waiting.cancel()
         self._unread.cancel()
         for cycle in self._unanswered:

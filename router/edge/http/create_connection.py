@@ -17,6 +17,7 @@ from router.edge.http.head import RequestHead
 from router.edge.http.refuse import refusal_bytes
 from router.edge.http.request_reader import HAND_OVER, UPGRADE, RequestReader
 from router.edge.http.sink import CallerSink
+from router.edge.listener import Place
 from router.edge.routes import new_request_id
 from router.edge.websocket.connection import SocketConnection
 from router.loop.together import Outbox
@@ -43,6 +44,7 @@ class CreateConnection(asyncio.Protocol):
         "_loop",
         "_make_successor",
         "_outbox",
+        "_place",
         "_reader",
         "_says_close",
         "_sink",
@@ -54,10 +56,11 @@ class CreateConnection(asyncio.Protocol):
         self,
         admission: Admission,
         connections: set[asyncio.Protocol],
-        make_successor: Callable[[float], asyncio.Protocol],
+        place: Place,
+        make_successor: Callable[[Place, float], asyncio.Protocol],
         outbox: Outbox,
     ) -> None:
-        self._admission, self._connections, self._make_successor = admission, connections, make_successor
+        self._admission, self._connections, self._place, self._make_successor = admission, connections, place, make_successor
         self._outbox = outbox
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -80,6 +83,7 @@ class CreateConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
+        self._place.free()
         self._deadline.cancel()
         if self._exchange is None:
             self._release_slot()
@@ -279,7 +283,7 @@ class CreateConnection(asyncio.Protocol):
         if self._waits_to(self._reject_late_head):
             seconds = self._deadline.seconds_left
         self._deadline.cancel()
-        successor = self._make_successor(seconds)
+        successor = self._make_successor(self._place, seconds)
         self._transport.set_protocol(successor)
         successor.connection_made(self._transport)
         successor.data_received(self._reader.take_buffer())
@@ -294,7 +298,7 @@ class CreateConnection(asyncio.Protocol):
             return
         self._connections.discard(self)
         self._deadline.cancel()
-        socket = SocketConnection(admission, self._connections, head)
+        socket = SocketConnection(admission, self._connections, self._place, head)
         self._transport.set_protocol(socket)
         socket.connection_made(self._transport)
         socket.data_received(self._reader.take_buffer())

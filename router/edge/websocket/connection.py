@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from router.contract.errors import SocketTooOld
 from router.edge.admission import Admission
 from router.edge.deadline import DeadlineTimer
+from router.edge.listener import Place
 from router.edge.routes import Head, new_request_id
 from router.edge.websocket.incoming import Incoming
 from router.edge.websocket.lanes import Lanes
@@ -34,8 +35,8 @@ _NORMAL, _GOING_AWAY = 1000, 1001
 class SocketConnection(asyncio.Protocol):
     """A caller's connection from its handshake on."""
 
-    def __init__(self, admission: Admission, connections: set[asyncio.Protocol], handshake: Head) -> None:
-        self._admission, self._connections = admission, connections
+    def __init__(self, admission: Admission, connections: set[asyncio.Protocol], place: Place, handshake: Head) -> None:
+        self._admission, self._connections, self._place = admission, connections, place
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._protocol: ServerProtocol | None = None
@@ -73,6 +74,7 @@ class SocketConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.discard(self)
+        self._place.free()
         self._timer.cancel()
         self._reading.cancel()
         self._incoming.close()

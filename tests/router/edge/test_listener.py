@@ -3,16 +3,25 @@
 import asyncio
 import contextlib
 import resource
+import ssl
+import time
 
 import pytest
 
 from router.edge.listener import Listener, origin_of, write_origin
 from router.edge.server import bind
+from tests.tools.certificates import client_context, write_pair
 from tests.tools.waiting import until
 
 
 class Echo(asyncio.Protocol):
     """Says back what it hears, and hangs up when it is told to."""
+
+    def __init__(self, place):
+        self._place = place
+
+    def connection_lost(self, error):
+        self._place.free()
 
     def connection_made(self, transport):
         self._transport = transport
@@ -29,14 +38,14 @@ class Echo(asyncio.Protocol):
 class Rig:
     """A listener with three connections for each address, and its callers."""
 
-    def __init__(self, clock):
+    def __init__(self, clock, **tls):
         self._listening = bind("127.0.0.1", 0)
-        self.listener = Listener(self._listening, Echo, lambda: self.limit, clock=clock)
+        self.listener = Listener(self._listening, Echo, lambda: self.limit, clock=clock, **tls)
         self.limit = 3
         self._writers = []
 
-    async def connect(self):
-        reader, writer = await asyncio.open_connection(*self._listening.getsockname())
+    async def connect(self, tls=None):
+        reader, writer = await asyncio.open_connection(*self._listening.getsockname(), ssl=tls)
         self._writers.append(writer)
         return reader, writer
 
@@ -58,6 +67,7 @@ class Rig:
 async def rig():
     now = [0.0]
     made = Rig(lambda: now[0])
+    await made.listener.start()
     made.now = now
     yield made
     made.close()
@@ -115,8 +125,50 @@ async def test_callers_wait_while_handles_are_short_and_are_served_once_there_ar
     monkeypatch.undo()
 
     assert await asyncio.gather(*waiting) == [True, True, True]
-    assert (before, rig.listener.is_paused) == (0, False)
+    assert (before < 3, rig.listener.is_paused) == (True, False)
     assert [line["event"] for line in read_log()] == ["accept.paused"]
+
+
+@pytest.fixture
+async def tls_rig(tmp_path):
+    write_pair(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    made = Rig(time.monotonic, tls=context, handshake_seconds=lambda: made.seconds, closing_seconds=lambda: 5.0)
+    made.seconds = 60.0
+    await made.listener.start()
+    yield made
+    made.close()
+
+
+async def test_over_tls_a_connection_counts_before_its_handshake_and_until_it_closes(tls_rig):
+    silent = [await tls_rig.connect() for _ in range(2)]
+    served = await tls_rig.connect(client_context())
+    assert await tls_rig.is_served(served)
+    with pytest.raises(ConnectionError):
+        await tls_rig.connect(client_context())
+    assert tls_rig.listener.connections == 3
+
+    silent[0][1].close()
+    silent[1][1].write(b"this is no handshake")
+    served[1].write(b"close")
+    await until(lambda: tls_rig.listener.connections == 0)
+
+    assert await tls_rig.is_served(await tls_rig.connect(client_context()))
+
+
+async def test_over_tls_a_handshake_that_takes_too_long_gives_its_place_back(tls_rig):
+    tls_rig.seconds = 0.05
+    reader, _ = await tls_rig.connect()
+    assert await asyncio.wait_for(reader.read(), 30) == b""
+
+    await until(lambda: tls_rig.listener.connections == 0)
+
+
+async def test_over_tls_what_comes_with_the_last_of_the_handshake_is_heard(tls_rig):
+    tls_rig.limit = 20
+    for _ in range(20):
+        assert await tls_rig.is_served(await tls_rig.connect(client_context()))
 
 
 async def test_a_closed_listener_accepts_nobody_and_keeps_its_connections(rig):

@@ -9,6 +9,7 @@ from uvicorn.server import ServerState
 
 from router.edge.admission import Admission
 from router.edge.http.control_connection import ControlConnection
+from router.edge.listener import Place
 from tests.tools.edge import FakeRoad, FakeTransport
 from tests.tools.http import request_bytes
 
@@ -24,7 +25,13 @@ class Call:
         config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False, date_header=False, ws="none")
         config.load()
         self.connection = ControlConnection(
-            Admission(road), 4.0, asyncio.Protocol, config=config, server_state=ServerState(), app_state={}
+            Admission(road),
+            Place({}, "an address"),
+            4.0,
+            asyncio.Protocol,
+            config=config,
+            server_state=ServerState(),
+            app_state={},
         )
         self.connection.connection_made(self.transport)
 

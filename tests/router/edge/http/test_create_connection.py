@@ -11,6 +11,7 @@ from router.contract.exchange import CancelReason
 from router.contract.words import Dialect, Operation
 from router.edge.admission import Admission
 from router.edge.http.create_connection import CreateConnection
+from router.edge.listener import Place
 from router.loop.together import Outbox
 from tests.tools.edge import ANSWER, FakeRoad, FakeTransport, Flow, answer_ok, wait_for_ever
 from tests.tools.http import chat, request_bytes
@@ -22,8 +23,8 @@ HEAD_END = CREATE.index(b"\r\n\r\n") + 4
 class Successor(asyncio.Protocol):
     """Takes what is handed over."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.received = seconds, b""
+    def __init__(self, place: Place, seconds: float) -> None:
+        self.place, self.seconds, self.received = place, seconds, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -39,7 +40,8 @@ class Call:
         self.road, self.admission, self.transport = road, Admission(road), FakeTransport()
         self.connections: set = set()
         self.loop = asyncio.get_running_loop()
-        self.connection = CreateConnection(self.admission, self.connections, Successor, Outbox())
+        place = Place({}, "an address")
+        self.connection = CreateConnection(self.admission, self.connections, place, Successor, Outbox())
         self.connection.connection_made(self.transport)
 
     async def send(self, *pieces: bytes) -> bytes:

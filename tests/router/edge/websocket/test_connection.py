@@ -9,6 +9,7 @@ from websockets.exceptions import ConnectionClosed
 
 from router.edge.admission import Admission
 from router.edge.http.head import parse_head
+from router.edge.listener import Place
 from router.edge.websocket import connection
 from tests.conftest import SIMULATED
 from tests.tools.edge import FakeRoad, wait_for_ever
@@ -108,7 +109,7 @@ class Transport(asyncio.Transport):
 
 async def test_a_caller_that_asks_and_reads_nothing_is_not_read_until_it_does():
     transport, admission = Transport(), Admission(FakeRoad(wait_for_ever))
-    socket = connection.SocketConnection(admission, set(), parse_head(HANDSHAKE))
+    socket = connection.SocketConnection(admission, set(), Place({}, "an address"), parse_head(HANDSHAKE))
     socket.connection_made(transport)
     socket.data_received(HANDSHAKE)
     await asyncio.wait_for(wait_until(lambda: transport.unread > 0), 30)
