@@ -5,12 +5,13 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, fields, replace
+from contextlib import AsyncExitStack
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from router.built import Built
 from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
 from router.callers.rates import CallerRates
@@ -20,21 +21,17 @@ from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
-from router.contract.entry import FinishedWork
 from router.contract.exchange import Exchange, Observer, Observers
 from router.contract.keys import OWN_ID, Key, make_key, rights_of
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.periods import find_zone
-from router.contract.relay import Warmable
 from router.contract.rights import BOTH_TIERS, Rights
-from router.contract.stores import EntryReader, EntryStore, ResponseStore, StoreUnusable
+from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
 from router.decide.opinions import Rules
-from router.decide.ratios import learn_failures, learn_ratios
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
-from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.admission import Admission
@@ -44,7 +41,6 @@ from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES, RightsPolicy
-from router.reload.key_watch import KeyWatch
 from router.reload.reloader import Reloader
 from router.responses.keep import ResponseKeeper
 from router.responses.repeats import Repeats
@@ -75,7 +71,6 @@ if TYPE_CHECKING:
     from router.edge.control.panel import Panel
 
 _SETTLE_SECONDS = 1.0
-_LEARN_SECONDS = 600.0
 
 
 def known_names() -> Known:
@@ -84,73 +79,6 @@ def known_names() -> Known:
         adapters=ADAPTERS,
         clients=tuple(BY_NAME),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A house, and what must be done for it around its requests."""
-
-    house: House
-    ledger_path: Path | None = None
-    own_key: str = ""
-    """The key that commands of the router's own user send, where callers need one."""
-    reloader: Reloader | None = None
-    """Takes another config while requests are served; None where there is no file to read again."""
-    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
-    """Closes what was opened, the last part first."""
-
-    def warm(self) -> None:
-        """Let adapters load what is costly to load, now that requests are served."""
-        for adapter in self.house.plan.dispatcher.adapters:
-            if isinstance(adapter, Warmable):
-                adapter.warm()
-
-    def learn(self) -> None:
-        """Take from the ledger how fast targets were, how much work each makes of a turn, and how often fast's is redone."""
-        self._apply(*self._read_ledger())
-
-    async def watch_keys(self) -> None:
-        """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
-        if self.reloader is not None and self.house.plan.keys is not None:
-            await KeyWatch(self.reloader).watch()
-
-    async def keep_learning(self) -> None:
-        """The same now and then, with the file read off the loop."""
-        while True:
-            self._apply(*await asyncio.to_thread(self._read_ledger))
-            with suppress(StoreUnusable, OSError):
-                await self.recall_budgets()
-            await asyncio.sleep(_LEARN_SECONDS)
-
-    async def recall_budgets(self) -> None:
-        """Count what the ledger says that callers have spent, where that is more than is known here: after another plan.
-
-        Raises `StoreUnusable`.
-        """
-        if (budgets := self.house.state.budgets) is not None and budgets.is_needed:
-            budgets.recall(await asyncio.to_thread(budgets.read_spending))
-
-    @property
-    def ledger(self) -> EntryReader | None:
-        """Answers questions about the ledger, if one is kept. It is loaded late: no request needs it."""
-        from router.stores.sqlite.past import SqliteEntryReader
-
-        return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
-
-    def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
-        """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
-        with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
-            if (ledger := self.ledger) is not None:
-                return ledger.read_finished_work(time.time()), sum_up(ledger.read_past_calls())
-        return [], {}
-
-    def _apply(self, work: list[FinishedWork], paces: Paces) -> None:
-        ratios, live = learn_ratios(work, self.house.plan.rules.economics), self.house.state.live
-        live.learn(ratios, learn_failures(work))
-        live.recall(paces, time.perf_counter(), time.time())
-
-    async def close(self) -> None:
-        await self.closing.aclose()
 
 
 def build_house(

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from router.built import Built
 from router.cli import main
 from router.cli.serve import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
 from router.contract.words import PassedRoute
 from router.edge.routes import ROUTES, SOCKET_PATHS
-from router.wiring import Built, known_names, list_panels
+from router.wiring import known_names, list_panels
 from tests.tools.edge import FakeRoad
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -32,6 +32,7 @@ LEVELS = {
     "lab": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan", "house"),
     "registry": ("contract",),
     "connect": (),
+    "built": ("contract", "loop", *MIDDLE, "plan", "house", "reload"),
     "wiring": (
         "contract",
         "dialects",
@@ -44,6 +45,7 @@ LEVELS = {
         "plan",
         "house",
         "reload",
+        "built",
         "edge",
         "lab",
         "registry",
@@ -59,6 +61,7 @@ LEVELS = {
         "plan",
         "house",
         "reload",
+        "built",
         "edge",
         "lab",
         "registry",
@@ -66,7 +69,7 @@ LEVELS = {
         "screen",
         "connect",
     ),
-    "api": ("contract", "config", "telemetry", "loop", "edge", "wiring"),
+    "api": ("contract", "config", "telemetry", "loop", "edge", "built", "wiring"),
 }
 
 

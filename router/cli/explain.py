@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 from msgspec.structs import replace
 
+from router.built import Built
 from router.cli import Ended
 from router.cli.common import add_config_argument, common_dialect, load_or_end, print_json, whole_number_between
 from router.cli.past.explanation import print_explanation
@@ -21,7 +22,7 @@ from router.dialects.requests import guess_dialect
 from router.dialects.table import SPECS
 from router.lab.rehearsal import AssumedTurn, rehearse
 from router.sessions.clients import BY_NAME, NICKNAMES, UNKNOWN_CLIENT
-from router.wiring import Built, build_house
+from router.wiring import build_house
 
 _MAX_CALLS = 200
 

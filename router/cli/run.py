@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from router.built import Built
 from router.cli import Ended
 from router.cli.common import add_config_argument, load_or_end, say
 from router.cli.routers import url_of
@@ -29,7 +30,7 @@ from router.screen.text import Style
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
-from router.wiring import Built, build_edge, build_house
+from router.wiring import build_edge, build_house
 
 TAKES_REST = True
 EXAMPLES = (

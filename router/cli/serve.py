@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from router.built import Built
 from router.cli import Ended, installed_version
 from router.cli.common import (
     add_config_argument,
@@ -46,7 +47,7 @@ from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
-from router.wiring import Built, build_edge, build_house, known_names
+from router.wiring import build_edge, build_house, known_names
 
 if TYPE_CHECKING:
     import socket

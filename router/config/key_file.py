@@ -10,9 +10,9 @@ from typing import Annotated
 from pydantic import Field, ValidationError, field_validator
 
 from router.config.faults import ConfigError, Fault, as_fault
-from router.config.models import Settings
 from router.config.parsing import parse
 from router.config.reading import read_config
+from router.config.settings import Settings
 from router.contract.caller import LOCAL, Caller
 from router.contract.keys import OWN_ID, Key, KeyRing
 from router.contract.rights import Rights

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from router.config.faults import Fault, Known, close_to
-from router.config.models import SecondOpinionSettings, TargetSettings
+from router.config.models import SecondOpinionSettings
+from router.config.target_settings import TargetSettings
 from router.config.targets import TargetPlan
 from router.contract.secret import Secret
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from router.config.models import TargetSettings
+from router.config.target_settings import TargetSettings
 from router.config.targets import TargetBlock
 from router.contract.words import Tier
 

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
 from router.config.model_facts import ModelFacts, provider_of, read_facts
-from router.config.models import OPTIONS, OPTIONS_ALIAS, Config, LimitsSettings, PriceSettings, TargetSettings
+from router.config.models import Config, LimitsSettings
 from router.config.secrets import SecretChecker
+from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, PriceSettings, TargetSettings
 from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls
 from router.contract.secret import Secret
 from router.contract.target import Price, PriceStep, Quota, Speed, Target, Timeouts

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from router.config.models import TargetSettings
+from router.config.target_settings import TargetSettings
 from router.contract.errors import BadRequest, TooLong, UpstreamMalformed
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Operation

@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from router.config.faults import Fault, Known
-from router.config.models import TargetSettings
+from router.config.target_settings import TargetSettings
 from router.config.targets import TYPICAL_SPEED, TargetBlock, TargetChecker
 from router.contract.relay import Adapter, AdapterSettings
 from router.contract.target import Speed

@@ -1,0 +1,85 @@
+"""A house as it stands, with what is done for it around its requests: learning, watching, closing."""
+
+import asyncio
+import time
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from router.contract.entry import FinishedWork
+from router.contract.relay import Warmable
+from router.contract.stores import EntryReader, StoreUnusable
+from router.decide.ratios import learn_failures, learn_ratios
+from router.dispatch.live.past import Paces, sum_up
+from router.house import House
+from router.reload.key_watch import KeyWatch
+from router.reload.reloader import Reloader
+
+_LEARN_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A house, and what must be done for it around its requests."""
+
+    house: House
+    ledger_path: Path | None = None
+    own_key: str = ""
+    """The key that commands of the router's own user send, where callers need one."""
+    reloader: Reloader | None = None
+    """Takes another config while requests are served; None where there is no file to read again."""
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Closes what was opened, the last part first."""
+
+    def warm(self) -> None:
+        """Let adapters load what is costly to load, now that requests are served."""
+        for adapter in self.house.plan.dispatcher.adapters:
+            if isinstance(adapter, Warmable):
+                adapter.warm()
+
+    def learn(self) -> None:
+        """Take from the ledger how fast targets were, how much work each makes of a turn, and how often fast's is redone."""
+        self._apply(*self._read_ledger())
+
+    async def watch_keys(self) -> None:
+        """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
+        if self.reloader is not None and self.house.plan.keys is not None:
+            await KeyWatch(self.reloader).watch()
+
+    async def keep_learning(self) -> None:
+        """The same now and then, with the file read off the loop."""
+        while True:
+            self._apply(*await asyncio.to_thread(self._read_ledger))
+            with suppress(StoreUnusable, OSError):
+                await self.recall_budgets()
+            await asyncio.sleep(_LEARN_SECONDS)
+
+    async def recall_budgets(self) -> None:
+        """Count what the ledger says that callers have spent, where that is more than is known here: after another plan.
+
+        Raises `StoreUnusable`.
+        """
+        if (budgets := self.house.state.budgets) is not None and budgets.is_needed:
+            budgets.recall(await asyncio.to_thread(budgets.read_spending))
+
+    @property
+    def ledger(self) -> EntryReader | None:
+        """Answers questions about the ledger, if one is kept. It is loaded late: no request needs it."""
+        from router.stores.sqlite.past import SqliteEntryReader
+
+        return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
+
+    def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
+        """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
+        with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
+            if (ledger := self.ledger) is not None:
+                return ledger.read_finished_work(time.time()), sum_up(ledger.read_past_calls())
+        return [], {}
+
+    def _apply(self, work: list[FinishedWork], paces: Paces) -> None:
+        ratios, live = learn_ratios(work, self.house.plan.rules.economics), self.house.state.live
+        live.learn(ratios, learn_failures(work))
+        live.recall(paces, time.perf_counter(), time.time())
+
+    async def close(self) -> None:
+        await self.closing.aclose()

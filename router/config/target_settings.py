@@ -1,0 +1,194 @@
+"""The settings of the tiers and their targets."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from router.config.settings import Seconds, Settings
+from router.config.values import ExtraValue, find_address_fault, fits_header
+from router.contract.target import LEAST_STEP_TOKENS
+from router.contract.words import Feature
+
+OPTIONS = "options"
+OPTIONS_ALIAS = "simulated"
+"""An older name for `options`, in the blocks of the adapter of that name."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class TypicalSettings(Settings):
+    """What is expected of a target before it has been measured, and again after a long time without use."""
+
+    ttft_seconds: Annotated[float, Field(ge=0, le=600)] | None = None
+    """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""
+    tokens_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    """How fast it writes. By default 600 on fast, 70 on deep."""
+    prefill_tokens_per_second: Annotated[float, Field(gt=0)] | None = None
+    """How fast it reads a prompt that is not cached. By default 20000 on fast, 10000 on deep."""
+
+
+class PriceStepSettings(Settings):
+    """USD per million tokens for requests with a long prompt, applied to all of a request's tokens."""
+
+    above_tokens: int = Field(ge=LEAST_STEP_TOKENS)
+    """It applies to prompts longer than this."""
+    input: float = Field(ge=0)
+    """For prompt tokens."""
+    output: float = Field(ge=0)
+    """For tokens of the answer."""
+    cached_input: float | None = Field(default=None, ge=0)
+    """For prompt tokens read from the target's cache. When absent, it rises in proportion to `input`."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """For prompt tokens written to the cache. When absent, it rises in proportion to `input`."""
+
+
+class PriceSettings(Settings):
+    """USD per million tokens. Without a price, cost is unknown, not 0."""
+
+    input: float = Field(ge=0)
+    """For prompt tokens."""
+    output: float = Field(ge=0)
+    """For tokens of the answer."""
+    cached_input: float | None = Field(default=None, ge=0)
+    """For prompt tokens read from the target's cache; `input` when absent."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """For prompt tokens written to the cache; `input` when absent."""
+    cache_minutes: float = Field(default=5.0, ge=0, le=10_080)
+    """How long a cached prompt stays warm."""
+    steps: tuple[PriceStepSettings, ...] = ()
+    """Higher prices for longer prompts: [{above_tokens: 200000, input: 4.0, output: 18.0}]."""
+
+
+class QuotaSettings(Settings):
+    """Limits of the provider. Requests beyond them wait in a fair queue, or go to another target."""
+
+    requests_per_minute: int | None = Field(default=None, gt=0)
+    """Requests that the provider allows in any minute."""
+    tokens_per_minute: int | None = Field(default=None, gt=0)
+    """Tokens that the provider allows in any minute, of prompts and answers together. An answer counts by its usual length
+    until it is known."""
+    in_flight: int | None = Field(default=None, gt=0)
+    """Requests that the provider allows at once."""
+    max_wait_seconds: float | None = Field(default=None, ge=0)
+    """How long a request may wait for its turn. One that would wait longer goes to another target or, if it asked for this
+    one, gets a 429 at once. By default until its deadline. On fast, a target whose own queue is longer is passed over too, and
+    a stream that has not begun by then moves on to another target."""
+
+
+class TimeoutSettings(Settings):
+    """How long a call to this target may wait. What is absent comes from `limits`."""
+
+    connect_seconds: Seconds | None = None
+    """To open a connection."""
+    first_byte_seconds: Seconds | None = None
+    """From the request to the first byte of an answer. Unlike the one in `limits`, it also applies to answers that are not
+    streamed."""
+    stall_seconds: Seconds | None = None
+    """Between two events of a streamed answer. Comments do not count."""
+
+
+class TlsSettings(Settings):
+    """How this target's TLS differs from the machine's default."""
+
+    ca_file: str | None = None
+    """A PEM file of certificate authorities to trust. Relative to the config file."""
+    client_cert: str | None = None
+    """A client certificate and its key in one PEM file, for a target that requires one."""
+
+
+class TargetSettings(Settings):
+    """One model at one address."""
+
+    name: str
+    """Its name in Tandem, shown in headers and logs. Callers may ask for it as a model."""
+    adapter: str = "openai_http"
+    """How it is reached. The adapters are listed below, each with its options."""
+    dialect: Literal["chat", "responses", "messages"] | None = None
+    """The dialect it speaks: chat, responses or messages. By default the first dialect of its adapter."""
+    base_url: str = ""
+    """Its address, including the version: https://host/v1. Not needed for litellm, which knows its providers' addresses."""
+    upstream_transport: Literal["http", "websocket"] = "http"
+    """`http`: one POST per request. `websocket`: one open socket per session, over which a request sends only what is new. Only
+    with dialect: responses and adapter: openai_http. A target that refuses the socket is served over HTTP."""
+    model: str = Field(default="", max_length=200)
+    """The provider's name for it. By default the target's name. For litellm, with the provider: gemini/gemini-3.5-flash."""
+    api_key: str | None = None
+    """Its API key as env:NAME, read from the environment or from .env next to the config. Leave it out for a server without
+    keys. `caller` passes on the caller's own key, to this target only. Spaces and line breaks around the value are ignored."""
+    headers: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
+    """Headers sent with every request to it, for gateways that need them: {x-portkey-provider: openai}. A value may be env:NAME
+    or Bearer env:NAME, and is then read like api_key."""
+    query: dict[str, ExtraValue] = Field(default_factory=dict, max_length=50)
+    """Query parameters sent with every request to it: {api-version: 2024-10-21}. A value may be env:NAME. Not for litellm."""
+    window_tokens: int = Field(default=128_000, ge=1_000, le=100_000_000)
+    """Its context window. When absent, it is looked up in litellm's table of models, if litellm is installed and knows the
+    model."""
+    accepts: tuple[Feature, ...] = (
+        Feature.TEXT,
+        Feature.TOOLS,
+        Feature.CUSTOM_TOOLS,
+        Feature.JSON_SCHEMA,
+        Feature.REASONING,
+    )
+    """What it accepts: text, tools, images, files, json_schema, custom_tools, reasoning, completions. Looked up like
+    window_tokens when absent. `cache_control` is for a gateway that speaks chat in front of Claude and understands cache marks,
+    such as a LiteLLM proxy: prompts are then cached. Targets at OpenRouter and with adapter: litellm do not need it."""
+    typical: TypicalSettings = TypicalSettings()
+    """Its usual speed."""
+    price: PriceSettings | None = None
+    """What it costs. Looked up like window_tokens when absent."""
+    quota: QuotaSettings | None = None
+    """What its provider allows."""
+    effort: dict[str, str] = Field(default_factory=dict)
+    """Its values for reasoning effort, by the caller's value: {xhigh: high}. Other values are passed on unchanged."""
+    timeouts: TimeoutSettings = TimeoutSettings()
+    """How long to wait for it."""
+    tls: TlsSettings | None = None
+    """Its certificate authority, and a client certificate."""
+    options: dict[str, object] | None = None
+    """The settings of its adapter, listed below for each adapter."""
+    simulated: dict[str, object] | None = None
+    """Another name for options, for adapter: simulated only."""
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        if not _NAME.fullmatch(value):
+            raise ValueError("must be 1 to 64 letters, digits, dots, hyphens or underscores, a letter or digit first")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        if value and not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://")
+        if "?" in value or "#" in value or "@" in value:
+            raise ValueError("must not contain a query, a fragment or credentials; put a query in query, the key in api_key")
+        if value and (problem := find_address_fault(value)):
+            raise ValueError(problem)
+        return value
+
+    @field_validator("api_key")
+    @classmethod
+    def _fits_a_header(cls, value: str | None) -> str | None:
+        if value is not None and (value != value.strip() or not fits_header(value)):
+            raise ValueError("must not contain line breaks, spaces around it, or non-ASCII characters")
+        return value
+
+
+class TierSettings(Settings):
+    """A tier: its targets, preferred first."""
+
+    targets: tuple[TargetSettings, ...] = Field(min_length=1, max_length=100)
+    """The models of this tier."""
+    instructions: str = Field(default="", max_length=20_000)
+    """Text added at the end of the system prompt for turns on this tier. Off by default."""
+
+
+class TiersSettings(Settings):
+    """The two tiers."""
+
+    fast: TierSettings
+    """For quick edits."""
+    deep: TierSettings
+    """For long tasks."""

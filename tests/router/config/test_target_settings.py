@@ -1,0 +1,27 @@
+"""The settings of a target: its name, its address and its options."""
+
+import pytest
+from pydantic import ValidationError
+
+from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings
+
+
+@pytest.mark.parametrize("name", ["a", "gpt-5.5", "A_b.c-9", "x" * 64])
+def test_a_target_may_have_a_name_of_letters_digits_and_three_marks(name):
+    assert TargetSettings(name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", ".a", "x" * 65, "a\n", "ä", "a/b"])
+def test_a_name_that_a_header_or_a_path_would_break_on_is_refused(name):
+    with pytest.raises(ValidationError, match="must be 1 to 64 letters, digits"):
+        TargetSettings(name=name)
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://u:p@x/v1", "http://x/v1?key=1", "http://x/v1#a", "x"])
+def test_an_address_is_a_plain_http_url(url):
+    with pytest.raises(ValidationError, match="base_url"):
+        TargetSettings(name="a", base_url=url)
+
+
+def test_options_have_one_name_and_one_older_name():
+    assert {OPTIONS, OPTIONS_ALIAS} <= set(TargetSettings.model_fields)
