@@ -179,6 +179,35 @@ class LedgerSettings(Settings):
     """Older entries are deleted. A monthly budget needs 31."""
 
 
+class MetricsSettings(Settings):
+    """The figures at `/metrics`, for Prometheus."""
+
+    on: bool = True
+    """Whether they are counted and served."""
+    callers: bool = False
+    """Whether some of them are also counted for each caller with a key, for at most 200 callers."""
+    key: str | None = None
+    """Where callers need keys: a key, as env:NAME, that opens `/metrics` and nothing else. An admin's key opens it too."""
+
+
+class TracesSettings(Settings):
+    """Traces of requests, sent to a collector by OTLP over HTTP."""
+
+    endpoint: str | None = None
+    """Its address, such as http://127.0.0.1:4318. Absent: no traces."""
+    sample: float = Field(default=0.1, ge=0, le=1)
+    """The share of requests that is traced. Where a request brings a `traceparent`, that one decides instead."""
+    headers: str | None = None
+    """Headers for the collector, as env:NAME. Its value is written as OTEL_EXPORTER_OTLP_HEADERS is: key=value,key=value."""
+
+
+class AlertsSettings(Settings):
+    """Where to send word when something breaks, and when it works again."""
+
+    webhook: str | None = None
+    """An address that takes a POST of JSON with `text`, as env:NAME. Absent: nothing is sent."""
+
+
 class StoreSettings(Settings):
     """The responses that later requests continue from (`previous_response_id`)."""
 
@@ -243,6 +272,14 @@ class Config(Settings):
     """The record of requests."""
     store: StoreSettings = StoreSettings()
     """The responses that later requests continue from."""
+    page: bool = True
+    """Whether browsers are shown a live page at `/`. Off: no page, and no live feed."""
+    metrics: MetricsSettings = MetricsSettings()
+    """The figures at `/metrics`, for Prometheus."""
+    traces: TracesSettings = TracesSettings()
+    """Traces of requests, for a collector. Off by default."""
+    alerts: AlertsSettings = AlertsSettings()
+    """Where to send word when something breaks. Off by default."""
 
     @field_validator("keys", mode="before")
     @classmethod

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
 from starlette.routing import Match, Route
 
 from router.contract.caller import Caller
@@ -43,7 +44,9 @@ def _serving(page: Page, rights_of: Callable[[Caller], Rights]) -> Callable[[Req
             raise NotPermitted(f"{page.path} needs a key with the right admin")
         asked = Asked(state.request_id, state.caller, path, query, headers, request.stream().__aiter__(), rights)
         body, media_type, status, more = await page.answer(asked)
-        return Response(body, status, more, media_type=media_type)
+        if isinstance(body, bytes):
+            return Response(body, status, more, media_type=media_type)
+        return StreamingResponse(body, status, more, media_type=media_type)
 
     return serve
 

@@ -31,7 +31,8 @@ class Asked(NamedTuple):
 class Answer(NamedTuple):
     """What a page answers."""
 
-    body: bytes
+    body: bytes | AsyncIterator[bytes]
+    """Whole, or in pieces that are sent as they come. The pieces end with the caller's connection."""
     media_type: str = "application/json"
     status: int = 200
     headers: dict[str, str] | None = None

@@ -1,0 +1,1 @@
+"""What is broken now, in one line each, and who is told."""

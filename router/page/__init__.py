@@ -1,0 +1,1 @@
+"""The live page: what browsers see of requests as they happen."""
