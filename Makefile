@@ -131,6 +131,7 @@ lock:  ## Resolve pyproject.toml again into requirements/ (needs uv; nothing you
 	cp requirements/dev.txt requirements/serve.txt
 	$(COMPILE) --group checkout --extra uvloop --output-file requirements/serve.txt
 	$(subst pyproject.toml,--group pyproject.toml:engine,$(COMPILE)) --upgrade --no-deps --output-file requirements/engine.txt
+	$(subst pyproject.toml,--group pyproject.toml:browser,$(COMPILE)) --upgrade --output-file requirements/browser.txt
 	$(subst pyproject.toml,--group pyproject.toml:mutants,$(COMPILE)) --upgrade --output-file requirements/mutants.txt
 	$(subst pyproject.toml,--group pyproject.toml:audit,$(COMPILE)) --upgrade --output-file requirements/audit.txt
 
