@@ -10,7 +10,7 @@ from router.cli import main
 from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
 from tests.router.cli.recorded import record_turns
-from tests.router.screen.test_against import keep
+from tests.router.decide.test_against import keep
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
 
