@@ -28,7 +28,7 @@ from router.contract.opinions import Policy
 from router.contract.periods import find_zone
 from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.stores import EntryStore, ResponseStore
-from router.contract.target import Target
+from router.contract.target import Price, Target
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
@@ -305,16 +305,23 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     from router.edge.control.explain import Explanations
     from router.edge.control.health import Health
     from router.edge.control.models import Models
+    from router.edge.control.regret import RegretFigures
     from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
+    from router.lab.lookback import look_back
 
-    house, state = built.house, built.house.state
+    house, state, ledger = built.house, built.house.state, built.ledger
+
+    def price_of(name: str) -> Price | None:
+        return target.price if (target := house.plan.targets.get(name)) is not None else None
+
     return (
         Health(is_ready),
         Models(house),
         Explanations(house, state.entries),
         Stats(house),
+        RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
     )

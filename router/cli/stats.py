@@ -7,11 +7,14 @@ from dataclasses import asdict, dataclass, field
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, find_ledger, look, nothing_found
+from router.cli.past.regret import TITLES as REGRET_TITLES
+from router.cli.past.regret import Prices, say_bound, write_rows
 from router.cli.tables import write_lines
 from router.contract.past import CallSums, Sums
 from router.contract.words import Tier
+from router.decide.against import Side, TierSums, all_deep, all_fast, as_it_was
 from router.decide.yardstick import Assumptions
-from router.screen.against import Side, TierSums, all_deep, all_fast, as_it_was
+from router.lab.lookback import Lookback, look_back
 from router.screen.figures import UNKNOWN, count, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
@@ -113,18 +116,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion at the end."""
-    sums = look(find_ledger(arguments), lambda ledger: ledger.read_sums(arguments.since))
+    path, since = find_ledger(arguments), arguments.since
+    price_of = Prices(arguments, path).of
+    sums, found = look(path, lambda ledger: (ledger.read_sums(since), look_back(ledger, price_of, since)))
     if not sums.calls:
         raise nothing_found(arguments)
     stats = sum_up(sums, read_assumptions(arguments))
     if arguments.json:
-        print_json(_as_json(stats))
+        print_json({**_as_json(stats), "regret": found.as_json()})
     elif arguments.by is not None:
         rows = _rows(getattr(stats, f"by_{arguments.by}"))
         titles = _CALLER_TITLES if arguments.by == "caller" else (arguments.by, *_TITLES)
         print("\n".join(write_lines(titles, rows, is_markdown=arguments.markdown)))
     else:
-        print("\n".join(_readable(stats, is_markdown=arguments.markdown)))
+        print("\n".join(_readable(stats, found, is_markdown=arguments.markdown)))
     return 0
 
 
@@ -185,7 +190,7 @@ def _rows(groups: Mapping[str, Group | OfCaller]) -> list[list[str]]:
     return [[name, *group.cells()] for name, group in groups.items()]
 
 
-def _readable(stats: Stats, *, is_markdown: bool) -> list[str]:
+def _readable(stats: Stats, found: Lookback, *, is_markdown: bool) -> list[str]:
     def table(titles: tuple[str, ...], rows: list[list[str]]) -> list[str]:
         return [*write_lines(titles, rows, is_markdown=is_markdown), ""]
 
@@ -207,9 +212,12 @@ def _readable(stats: Stats, *, is_markdown: bool) -> list[str]:
     ]
     titles = ("", "cost", "waited", "cost to done", "time to done", "wrong in 100")
     lines += table(titles, rows) if stats.compared else []
+    lines += [*write_lines(REGRET_TITLES, write_rows(found), is_markdown=is_markdown, left=REGRET_TITLES[-1:]), ""]
     signs = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in stats.regrets.items())
     lines += [f"signs of regret: {signs}", f"{plural(stats.failed, 'call')} failed, {stats.refused} refused"]
-    return [*lines, *(["", f"{_NOTE}{stats.assumed.sentence().capitalize()}."] if stats.compared else [])]
+    notes = [f"{_NOTE}{stats.assumed.sentence().capitalize()}."] if stats.compared else []
+    notes += [bound] if (bound := say_bound(found)) else []
+    return [*lines, *(["", *notes] if notes else [])]
 
 
 def _compare(name: str, side: Side, turns: int) -> list[str]:
@@ -222,7 +230,7 @@ def _side_json(side: Side) -> dict[str, object]:
     return {**side._asdict(), "done_seconds": side.done_seconds, "done_usd": side.done_usd}
 
 
-def _as_json(stats: Stats) -> object:
+def _as_json(stats: Stats) -> dict[str, object]:
     def groups(of: dict[str, Group]) -> dict[str, object]:
         return {name: asdict(group) for name, group in of.items()}
 

@@ -25,10 +25,11 @@ from router.config.reading import expand, read_config
 from router.config.reading import find_config as find_config
 from router.config.replaced import find_replaced
 from router.config.salvage import salvage_targets, salvage_text
-from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets, read_blocks
+from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets, read_blocks, read_prices
 from router.config.warn import block_warnings, proxy_warnings
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
+from router.contract.target import Price
 from router.contract.words import Tier
 
 _RULES = "rules"
@@ -107,6 +108,15 @@ def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | No
     except ValidationError:
         return check_config(text, source, folder, known()).ledger_path  # which says all that is wrong
     return _ledger_path(config, folder)
+
+
+def load_prices(path: Path | None, known: Known) -> dict[str, Price]:
+    """What the targets of a config cost, by name. Of a config with faults, nothing."""
+    try:
+        text, source, _ = read_config(path)
+        return read_prices(read_blocks(Config.model_validate(parse(text, source))), known)
+    except (ConfigError, ValidationError):
+        return {}
 
 
 def _ledger_path(config: Config, folder: Path) -> Path | None:

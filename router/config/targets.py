@@ -98,6 +98,21 @@ def read_blocks(config: Config) -> list[TargetBlock]:
     ]
 
 
+def read_prices(blocks: Sequence[TargetBlock], known: Known) -> dict[str, Price]:
+    """The price of each target that has one. Nothing else is looked at: keys may be missing."""
+    adapters = {block.settings.name: known.adapters.get(block.settings.adapter) for block in blocks}
+    facts = read_facts(block.table_name for block in blocks if "price" in _unstated(block, adapters[block.settings.name]))
+    prices: dict[str, Price] = {}
+    for block in blocks:
+        name, stated = block.settings.name, block.settings.price
+        adapter, of_table = adapters[name], facts.get(block.table_name)
+        if stated is not None:
+            prices[name] = _read_price(stated)
+        elif "price" in _unstated(block, adapter) and of_table is not None and of_table.price is not None:
+            prices[name] = of_table.price
+    return prices
+
+
 def check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
     """A target's name must be unique, and not a tier's."""
     seen: set[str] = set()

@@ -117,3 +117,38 @@ class PastEntry(NamedTuple):
     """The tier that the person said it should have had."""
     places: bytes
     """Where its words are in the table of weights; empty where that is not known."""
+
+
+class TurnCall(NamedTuple):
+    """A call of a person's turn in which a model worked, with what tells whether its tier was the right one."""
+
+    id: str
+    at: float
+    caller: str
+    session: str
+    turn_kind: str
+    outcome: str
+    tier: str | None
+    """Of the target that served."""
+    target: str | None
+    score: float | None
+    duration_ms: float
+    input_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None
+    tokens_estimated: bool | None
+    cost_usd: float | None
+    decision: str
+    """As the ledger keeps it."""
+    should_be: Tier | None = None
+    """The tier that the person said it should have had."""
+
+
+class RecentCalls(NamedTuple):
+    """Some of the newest rows of a ledger, oldest first."""
+
+    calls: list[TurnCall]
+    begins_at: float
+    """From this moment on, every row was looked at."""
+    is_complete: bool
+    """Whether that is the moment that was asked for."""

@@ -1,9 +1,13 @@
 """Days and months of a time zone, as seconds since 1970. A day may have 23 or 25 hours. No clock: times are given."""
 
+import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
 from router.contract.words import Word
+
+_AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class Period(Word):
@@ -22,6 +26,12 @@ class Span(NamedTuple):
 
     begins: float
     ends: float
+
+
+def read_ago(text: str) -> float | None:
+    """How many seconds ago is meant by 30m, 2h or 7d; None for any other text."""
+    ago = _AGO.fullmatch(text.strip().lower())
+    return int(ago[1]) * _SECONDS[ago[2]] if ago is not None else None
 
 
 def find_zone(name: str) -> tzinfo:

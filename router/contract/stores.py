@@ -16,7 +16,7 @@ from router.contract.request import Json, JsonObject, Transcript
 
 if TYPE_CHECKING:
     from router.contract.entry import FinishedWork, PastCall
-    from router.contract.past import CallerSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
+    from router.contract.past import CallerSums, PastEntry, RecentCalls, RecordedCall, RecordedTurn, SessionSums, Sums
 
 
 class StoreUnusable(Exception):
@@ -123,6 +123,13 @@ class EntryReader(Protocol):
 
     def read_past_calls(self) -> "list[PastCall]":
         """The newest calls that show how fast their targets were, oldest first."""
+        ...
+
+    def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> "RecentCalls":
+        """The calls of persons' turns in which a model worked. At most this many of the newest rows are looked at.
+
+        With a caller's name, those of that caller alone.
+        """
         ...
 
     def read_history(self) -> "Iterator[PastEntry]":

@@ -14,7 +14,7 @@ _SAME_SECONDS = 30.0
 """Between a client's note of an ask and the arrival of its request."""
 
 
-class Regret(StrEnum):
+class RegretSign(StrEnum):
     """A sign that the person wished for something else."""
 
     ASKED_AGAIN = "asked_again"
@@ -25,9 +25,11 @@ class Regret(StrEnum):
     ASKED_FOR_DEEP = "asked_for_deep"
     """After a turn on fast the person asked for deep."""
     OVERRODE = "overrode"
+    MARKED = "marked"
+    """The person said with `tandem wrong` that it should have gone to the other tier."""
 
 
-_SAY_THE_SIZE = frozenset({Regret.OVERRODE, Regret.MOVED_UP, Regret.ASKED_FOR_DEEP})
+_SAY_THE_SIZE = frozenset({RegretSign.OVERRODE, RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP})
 """What a ledger knows of a turn that says more about it than the work in a log."""
 
 
@@ -63,7 +65,7 @@ class Case:
     client: str
     at: float | None
     size: Size | None = None
-    regrets: tuple[Regret, ...] = ()
+    regrets: tuple[RegretSign, ...] = ()
     work: Work | None = None
     """None where nothing was counted."""
     weight: int = 1
@@ -156,10 +158,10 @@ def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:
                 )
 
 
-def _regrets_of(turn: PastTurn) -> tuple[Regret, ...]:
+def _regrets_of(turn: PastTurn) -> tuple[RegretSign, ...]:
     signs = (
-        (turn.was_asked_again, Regret.ASKED_AGAIN),
-        (turn.was_interrupted, Regret.INTERRUPTED),
-        (turn.has_switched_model, Regret.SWITCHED_MODEL),
+        (turn.was_asked_again, RegretSign.ASKED_AGAIN),
+        (turn.was_interrupted, RegretSign.INTERRUPTED),
+        (turn.has_switched_model, RegretSign.SWITCHED_MODEL),
     )
     return tuple(regret for is_there, regret in signs if is_there)

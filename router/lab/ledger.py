@@ -20,7 +20,7 @@ from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.opinions import PERSONAL
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.requests import read_request
-from router.lab.cases import Case, Kept, Regret, Work
+from router.lab.cases import Case, Kept, RegretSign, Work
 from router.lab.logs.lines import as_count
 from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
@@ -37,7 +37,7 @@ _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first lin
 """How older entries, which have no ranks, word such an override."""
 _MISJUDGED_WEIGHT = 10
 """The weight of a turn that the person marked as misjudged: the clearest sign there is."""
-_UP = frozenset({Regret.MOVED_UP, Regret.ASKED_FOR_DEEP, Regret.ASKED_AGAIN})
+_UP = frozenset({RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP, RegretSign.ASKED_AGAIN})
 """Signs that a turn was more than fast could do."""
 _MAX_LOG_ODDS = 20.0
 """More than this no policy may say."""
@@ -261,30 +261,30 @@ def _as_cases(turns: Sequence[_Turn | None]) -> Iterator[Case]:
         )
 
 
-def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> Iterator[Regret]:
+def _find_regrets(turn: _Turn, following: _Turn | None, *, corrects: bool) -> Iterator[RegretSign]:
     if turn.is_overridden and corrects:
-        yield Regret.OVERRODE
+        yield RegretSign.OVERRODE
     if turn.is_abandoned:
-        yield Regret.INTERRUPTED
+        yield RegretSign.INTERRUPTED
     if turn.has_moved_up:
-        yield Regret.MOVED_UP
+        yield RegretSign.MOVED_UP
     if following is None:
         return
     if turn.words and following.words and is_asked_again(turn.words, following.words):
-        yield Regret.ASKED_AGAIN
+        yield RegretSign.ASKED_AGAIN
     is_sent_up = following.is_overridden and corrects and turn.tier is Tier.FAST and following.tier is Tier.DEEP
     if is_sent_up and not turn.has_moved_up:
-        yield Regret.ASKED_FOR_DEEP
+        yield RegretSign.ASKED_FOR_DEEP
 
 
-def _size(turn: _Turn, regrets: tuple[Regret, ...]) -> Size | None:
+def _size(turn: _Turn, regrets: tuple[RegretSign, ...]) -> Size | None:
     """By the person's own word where there is one, else by what was written. Edits are not in the ledger.
 
     Where the work broke off, or nobody counted what was written, little says nothing.
     """
     if turn.misjudged is not None:
         return Size.LONG if turn.misjudged is Tier.DEEP else Size.QUICK
-    if Regret.OVERRODE in regrets:
+    if RegretSign.OVERRODE in regrets:
         return Size.LONG if turn.tier is Tier.DEEP else Size.QUICK
     size = size_of_work(0, turn.output_tokens)
     if size is Size.LONG or not _UP.isdisjoint(regrets):

@@ -2,8 +2,8 @@
 
 from router.contract.entry import Entry
 from router.contract.words import Tier
+from router.decide.against import TierSums, all_deep, as_it_was
 from router.decide.yardstick import Assumptions
-from router.screen.against import TierSums, all_deep, as_it_was
 from router.screen.figures import duration, money, plural
 from router.screen.turns import BEGINS, Turn
 

@@ -14,9 +14,9 @@ from router.contract.caller import Caller
 from router.contract.entry import Attempt, FinishedWork, Pace
 from router.contract.stores import EntryReader, StoreUnusable
 from router.contract.words import Outcome, Tier, TurnKind
-from router.screen.against import TierSums
+from router.decide.against import TierSums
 from router.stores.sqlite.past import SqliteEntryReader
-from tests.router.screen.test_against import keep
+from tests.router.decide.test_against import keep
 from tests.tools.kept import ANN, make_entry
 from tests.tools.ledgers import write_ledger
 
@@ -44,6 +44,7 @@ QUESTIONS: dict[str, Callable[[EntryReader], object]] = {
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
     "work": lambda ledger: ledger.read_finished_work(NOW),
     "past calls": lambda ledger: ledger.read_past_calls(),
+    "recent calls": lambda ledger: ledger.read_recent_calls(0, 5),
     "history": lambda ledger: list(ledger.read_history()),
     "passed over": lambda ledger: ledger.count_passed_over(),
 }
@@ -90,6 +91,7 @@ def test_an_empty_ledger_answers_every_question_with_nothing(write):
 
     assert not answers.pop("sums").calls
     assert answers.pop("newest") == ([], {})
+    assert answers.pop("recent calls") == ([], 0, True)
     assert not any(answers.values())
 
 
@@ -254,6 +256,30 @@ def test_history_is_every_call_of_a_persons_turns_in_which_a_model_worked(write)
         ("2", None, None, b""),
     ]
     assert [json.loads(entry.row[-2])["decided_by"] for entry in found] == ["estimate", "estimate"]
+
+
+def test_recent_calls_are_those_of_persons_turns_in_which_a_model_worked(write):
+    unread = (call("4", TurnKind.SIDE), call("5", outcome=Outcome.FAILED), call("6", session=None), call("7", decision=None))
+
+    found = write(call("1", cost_usd=0.5), call("2", LOOP, outcome=Outcome.ABANDONED), *unread).read_recent_calls(0, 9)
+
+    assert [(one.id, one.turn_kind, one.cost_usd, one.should_be) for one in found.calls] == [
+        ("1", "ask", 0.5, None),
+        ("2", "tool_loop", None, None),
+    ]
+    assert (found.begins_at, found.is_complete) == (0, True)
+
+
+def test_no_more_rows_are_looked_at_than_asked_for_and_it_is_said_how_far_back_they_go(write):
+    rows = [call(str(number), at=NOW + number, caller=(Caller("ann"), Caller("bob"))[number % 2]) for number in range(6)]
+    ledger = write(*rows)
+
+    bounded, whole, later = (ledger.read_recent_calls(*ask) for ask in ((NOW, 4), (NOW, 6), (NOW + 3, 4)))
+
+    assert ([one.id for one in bounded.calls], bounded.begins_at, bounded.is_complete) == (["2", "3", "4", "5"], NOW + 1, False)
+    assert (len(whole.calls), whole.begins_at, whole.is_complete) == (6, NOW, True)
+    assert ([one.id for one in later.calls], later.begins_at, later.is_complete) == (["3", "4", "5"], NOW + 3, True)
+    assert [one.id for one in ledger.read_recent_calls(NOW, 4, "bob").calls] == ["3", "5"]
 
 
 def test_spending_is_summed_by_caller_since_a_time_to_the_last_unit(write):

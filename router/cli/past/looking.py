@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -15,13 +14,12 @@ from router.cli.routers import find_router
 from router.cli.tables import style_here
 from router.config.load import ConfigError, find_config, load_ledger_path
 from router.contract.past import RecordedTurn
+from router.contract.periods import read_ago
 from router.contract.stores import EntryReader, StoreUnusable
 from router.screen.figures import plural
 from router.screen.text import clean
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 
-_AGO = re.compile(r"(\d{1,6})\s*([smhdw])")
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 Found = TypeVar("Found")
 
 
@@ -113,9 +111,9 @@ def add_since_argument(parser: argparse.ArgumentParser) -> None:
 
 def read_since(text: str) -> float:
     """The moment that is meant, in seconds since 1970. A day begins at midnight here. For `argparse`."""
-    ago = _AGO.fullmatch(text.strip().lower())
+    ago = read_ago(text)
     if ago is not None:
-        return time.time() - int(ago[1]) * _SECONDS[ago[2]]
+        return time.time() - ago
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError, OSError):

@@ -13,7 +13,17 @@ from typing import Any
 
 from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
 from router.contract.money import UNITS_PER_USD
-from router.contract.past import CallerSums, CallSums, ExpectedSums, PastEntry, RecordedCall, RecordedTurn, SessionSums, Sums
+from router.contract.past import (
+    CallerSums,
+    CallSums,
+    ExpectedSums,
+    PastEntry,
+    RecentCalls,
+    RecordedCall,
+    RecordedTurn,
+    SessionSums,
+    Sums,
+)
 from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite import turns, work
 from router.stores.sqlite.sound import count_unsound, open_ledger
@@ -210,6 +220,10 @@ class SqliteEntryReader:
     def read_past_calls(self) -> list[PastCall]:
         with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
             return work.read_past_calls(database)
+
+    def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> RecentCalls:
+        with open_ledger(self.path) as database:
+            return turns.read_recent_calls(database, since, rows, caller)
 
     def read_history(self) -> Iterator[PastEntry]:
         with open_ledger(self.path, sees_all=True, within_seconds=_HISTORY_SECONDS) as database:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from router.contract.entry import COLUMNS
-from router.contract.past import PastEntry, RecordedTurn
+from router.contract.past import PastEntry, RecentCalls, RecordedTurn, TurnCall
 from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
 from router.stores.sqlite.sound import open_ledger
@@ -28,6 +28,15 @@ _HISTORY = f"""
     SELECT id, prompt_text, {_ROW} FROM entries
     WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?, ?) ORDER BY sequence
 """  # noqa: S608  fixed names
+
+_PERSONS = (*_BEGINS, TurnKind.TOOL_LOOP)
+_RECENT = f"""
+    SELECT {", ".join(TurnCall._fields[:-1])} FROM entries
+    WHERE sequence > :cut AND at >= :since AND (:caller IS NULL OR caller = :caller) AND session IS NOT NULL
+        AND typeof(decision) = 'text' AND turn_kind IN ({", ".join(f"'{kind}'" for kind in _PERSONS)})
+        AND outcome IN ({", ".join(f"'{outcome}'" for outcome in _WORKED)}) ORDER BY sequence
+"""  # noqa: S608  fixed names
+_OLDER = "SELECT sequence, at FROM main.entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 
 
 def find_turn(database: sqlite3.Connection, request_id: str | None) -> RecordedTurn | None:
@@ -56,6 +65,16 @@ def read_history(database: sqlite3.Connection) -> Iterator[PastEntry]:
     should_be, places = read_misjudged(database), _read_places(database)
     for name, prompt_text, *row in database.execute(_HISTORY, (*_BEGINS, TurnKind.TOOL_LOOP, *_WORKED)):
         yield PastEntry(tuple(row), prompt_text, should_be.get(str(name)), places.get(str(name), b""))
+
+
+def read_recent_calls(database: sqlite3.Connection, since: float, rows: int, caller: str | None) -> RecentCalls:
+    """The same of the newest rows, and only what tells whether a turn's tier was the right one."""
+    cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row that is not looked at
+    is_complete = not isinstance(at, (int, float)) or at <= since
+    should_be = read_misjudged(database)
+    found = database.execute(_RECENT, {"cut": cut, "since": since, "caller": caller})
+    calls = [TurnCall._make((*row, should_be.get(row[0]))) for row in found]
+    return RecentCalls(calls, since if is_complete else at, is_complete)
 
 
 def _read(row: tuple[Any, ...] | None) -> RecordedTurn | None:

@@ -10,7 +10,7 @@ from router.cli import main
 from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
 from tests.router.cli.recorded import record_turns
-from tests.router.screen.test_against import keep
+from tests.router.decide.test_against import keep
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
 
@@ -51,6 +51,20 @@ def test_turns_are_summed_by_day_client_and_tier_and_compared(ledger, capsys):
     assert "are estimates" in out
 
 
+def test_what_fast_saved_is_the_difference_to_all_on_deep_and_named_with_how_sure_it_is(ledger, capsys):
+    assert main(["stats", "--json"]) == 0
+    stats = json.loads(capsys.readouterr().out)
+    assert main(["stats"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
+    was, deep, regret = stats["estimates"]["as_it_was"], stats["estimates"]["all_deep"], stats["regret"]
+    assert regret["figures"]["saved_seconds"]["value"] == deep["seconds"] - was["seconds"] == 36.0
+    assert regret["figures"]["saved_usd"]["value"] == pytest.approx(deep["usd"] - was["usd"])
+    assert (regret["turns"], regret["complete"], regret["figures"]["saved_seconds"]["rows"]) == (3, True, ["2", "1"])
+    assert "time that fast saved 36s 2 estimated" in lines
+    assert "tokens after an interrupt, at most 5 1 measured" in lines
+
+
 def test_json_holds_the_same(ledger, capsys):
     assert main(["stats", "--json"]) == 0
 
@@ -84,6 +98,7 @@ def test_markdown_is_several_tables(ledger, capsys):
 
     out = capsys.readouterr().out
     assert [line.split(" | ")[0] for line in out.splitlines() if "| turns |" in line] == ["| day", "| client", "| tier"]
+    assert "| time that fast saved | 36s | 2 | estimated |" in out.splitlines()
 
 
 def test_without_prices_the_money_is_unknown_and_nothing_is_made_up(home, capsys):

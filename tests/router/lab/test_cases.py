@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from router.contract.words import Tier
-from router.lab.cases import Case, Regret, join
+from router.lab.cases import Case, RegretSign, join
 from router.lab.past import Size
 
 
@@ -11,14 +11,14 @@ def told(at: float | None, size: Size = Size.QUICK, session: str = "codex:s") ->
     return Case(session, "codex", at, size, words="fix it")
 
 
-def recorded(at: float, size: Size = Size.QUICK, *regrets: Regret, session: str = "codex:s") -> Case:
+def recorded(at: float, size: Size = Size.QUICK, *regrets: RegretSign, session: str = "codex:s") -> Case:
     return Case(session, "codex", at, size, regrets, was=Tier.FAST)
 
 
 def test_a_turn_of_both_is_told_once_and_the_persons_wish_outweighs_the_work():
-    (case,) = join([told(100.0)], [recorded(101.0, Size.LONG, Regret.MOVED_UP)])
+    (case,) = join([told(100.0)], [recorded(101.0, Size.LONG, RegretSign.MOVED_UP)])
 
-    assert (case.words, case.was, case.size, case.regrets) == ("fix it", Tier.FAST, Size.LONG, (Regret.MOVED_UP,))
+    assert (case.words, case.was, case.size, case.regrets) == ("fix it", Tier.FAST, Size.LONG, (RegretSign.MOVED_UP,))
 
 
 def test_without_a_wish_the_log_knows_better_what_the_work_was():
@@ -28,7 +28,7 @@ def test_without_a_wish_the_log_knows_better_what_the_work_was():
 
 
 def test_the_nearest_turn_is_the_same_turn():
-    cases = list(join([told(100.0), told(110.0)], [recorded(109.0, Size.LONG, Regret.OVERRODE), recorded(101.0)]))
+    cases = list(join([told(100.0), told(110.0)], [recorded(109.0, Size.LONG, RegretSign.OVERRODE), recorded(101.0)]))
 
     assert [case.size for case in cases] == [Size.QUICK, Size.LONG]
 

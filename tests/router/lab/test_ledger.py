@@ -14,7 +14,7 @@ from router.contract.facts import FirstByte
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.decide.doubt import decide_with
-from router.lab.cases import Regret
+from router.lab.cases import RegretSign
 from router.lab.ledger import LedgerTally, _read_override, read_ledger
 from router.lab.past import Size
 from router.lab.replay import choose_again, quiet
@@ -126,7 +126,7 @@ async def test_the_words_of_a_turn_that_stays_are_known_all_the_same(house, read
     cases, _ = await read()
 
     assert cases[0].words == "fix the parser"
-    assert Regret.ASKED_AGAIN in cases[0].regrets
+    assert RegretSign.ASKED_AGAIN in cases[0].regrets
 
 
 @pytest.mark.parametrize("wish", ["header", "line"])
@@ -154,7 +154,7 @@ async def test_a_wish_for_one_request_against_that_of_the_session_is_a_label(hou
 
     cases, _ = await read()
 
-    assert [case.regrets for case in cases] == [(), (), (Regret.OVERRODE,)]
+    assert [case.regrets for case in cases] == [(), (), (RegretSign.OVERRODE,)]
     assert cases[2].size is Size.QUICK
 
 
@@ -233,7 +233,7 @@ async def test_the_word_on_a_turn_outweighs_the_tier_that_was_asked_for(house, r
 
     (marked, _), _ = await read(misjudge(1, "fast"))
 
-    assert (marked.regrets, marked.size) == ((Regret.OVERRODE,), Size.QUICK)
+    assert (marked.regrets, marked.size) == ((RegretSign.OVERRODE,), Size.QUICK)
 
 
 async def test_a_ledger_from_before_turns_could_be_called_misjudged_is_read(house, read):
@@ -260,7 +260,7 @@ async def test_work_that_broke_off_is_not_known_to_have_been_quick(house, read, 
     ((case,), _) = await read()
 
     assert case.size is None
-    assert (Regret.INTERRUPTED in case.regrets) is (outcome is not Outcome.CUT_SHORT)
+    assert (RegretSign.INTERRUPTED in case.regrets) is (outcome is not Outcome.CUT_SHORT)
 
 
 async def test_work_that_went_on_after_it_was_cut_short_counts(house, read):
@@ -374,7 +374,7 @@ async def test_an_entry_with_text_is_read_as_a_whole_request(house, read):
     (first, second), tally = await read()
 
     assert tally.with_text == 2
-    assert (first.words, first.regrets, first.size) == ("fix the parser now", (Regret.ASKED_AGAIN,), Size.LONG)
+    assert (first.words, first.regrets, first.size) == ("fix the parser now", (RegretSign.ASKED_AGAIN,), Size.LONG)
     assert (await choose_again(quiet(house), second)).kind == "ask"
 
 
@@ -385,9 +385,9 @@ async def test_a_tier_asked_for_now_and_then_is_the_persons_own_label(house, rea
 
     (before, deep, fast), _ = await read()
 
-    assert (before.regrets, before.size) == ((Regret.ASKED_FOR_DEEP,), Size.LONG)
-    assert (deep.regrets, deep.size) == ((Regret.OVERRODE,), Size.LONG)
-    assert (fast.regrets, fast.size) == ((Regret.OVERRODE,), Size.QUICK)
+    assert (before.regrets, before.size) == ((RegretSign.ASKED_FOR_DEEP,), Size.LONG)
+    assert (deep.regrets, deep.size) == ((RegretSign.OVERRODE,), Size.LONG)
+    assert (fast.regrets, fast.size) == ((RegretSign.OVERRODE,), Size.QUICK)
     assert (await choose_again(quiet(house), fast)).tier is Tier.FAST, "what was asked for cannot be decided otherwise"
 
 
@@ -397,7 +397,7 @@ async def test_a_turn_that_was_moved_up_while_it_ran_was_long(house, read):
 
     ((case,), _) = await read()
 
-    assert (case.was, case.regrets, case.size) == (Tier.FAST, (Regret.MOVED_UP,), Size.LONG)
+    assert (case.was, case.regrets, case.size) == (Tier.FAST, (RegretSign.MOVED_UP,), Size.LONG)
 
 
 async def test_a_tier_asked_for_in_every_turn_is_a_habit_and_no_label(house, read):

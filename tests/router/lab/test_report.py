@@ -7,7 +7,7 @@ import pytest
 from router.contract.decision import Estimate
 from router.contract.words import Tier, TurnKind
 from router.decide.yardstick import Assumptions, Took
-from router.lab.cases import Case, Regret
+from router.lab.cases import Case, RegretSign
 from router.lab.past import Size
 from router.lab.replay import Choice
 from router.lab.report import Report
@@ -105,7 +105,7 @@ def test_a_turn_in_the_middle_is_right_on_neither_side_and_fails_half_way_betwee
 
 def test_signs_of_regret_are_counted_by_their_name():
     report = Report("before", "after")
-    for regrets in ((Regret.INTERRUPTED, Regret.ASKED_AGAIN), (Regret.ASKED_AGAIN,)):
+    for regrets in ((RegretSign.INTERRUPTED, RegretSign.ASKED_AGAIN), (RegretSign.ASKED_AGAIN,)):
         report.add(case(regrets=regrets), DEEP, choice(DEEP), {})
 
     assert report.as_json()["regrets"] == {"asked_again": 2, "interrupted": 1}

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from router.contract.words import Outcome, Tier, TurnKind
 from router.screen.totals import Totals
 from router.screen.turns import Begun, Turns
-from tests.router.screen.test_against import keep
+from tests.router.decide.test_against import keep
 from tests.tools.kept import LINE, make_entry
 
 

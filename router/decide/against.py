@@ -56,14 +56,18 @@ class TierSums:
 
     def expect(self, decision: str | None, score: float | None, *, has_cost: bool) -> None:
         """A turn began with this decision. The ledger's sums are made alike, in SQL."""
-        self.begun += 1
         try:
-            kept = _decode(decision) if decision else None
+            kept = _decode(decision) if decision else _Kept()
         except msgspec.MsgspecError:
+            kept = _Kept()
+        self.begin(kept.fast, kept.deep, score, has_cost=has_cost)
+
+    def begin(self, fast: Projection | None, deep: Projection | None, score: float | None, *, has_cost: bool) -> None:
+        """A turn began, of which this was expected."""
+        self.begun += 1
+        if fast is None or deep is None:
             return
-        if kept is None or kept.fast is None or kept.deep is None:
-            return
-        p, fast, deep = score or 0.0, kept.fast, kept.deep
+        p = score or 0.0
         deep_seconds, deep_usd = deep.seconds + deep.seconds_slope * p, deep.usd + deep.usd_slope * p
         self.turns += 1
         self.scores += p

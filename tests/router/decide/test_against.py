@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.words import Tier
+from router.decide.against import TierSums, all_deep, all_fast, as_it_was
 from router.decide.yardstick import Assumptions, Took, to_done
-from router.screen.against import TierSums, all_deep, all_fast, as_it_was
 
 ASSUMED = Assumptions(fails_quick=0.1, fails_long=0.5, failure_seconds=100.0)
 
