@@ -245,6 +245,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         turn_away=_turn_away_by(rights, state),
         pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules, state),
+        shows_page=config.page,
     )
 
 
@@ -308,10 +309,12 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
+    from router.page.site import Site
 
     house, state = built.house, built.house.state
     return (
         Health(is_ready),
+        Site(house),
         Models(house),
         Explanations(house, state.entries),
         Stats(house),
