@@ -32,8 +32,20 @@ export const Choice = ({ label, value, options }) => html`
     )}
   </nav>`;
 
-export const Fact = ({ label, title, children }) => html`
-  <div class="fact" title=${title}><dt>${label}</dt><dd>${children}</dd></div>`;
+/** Labels with their values: [label, value, title]. */
+export const Facts = ({ of }) => html`
+  <dl class="facts">${of.map(([label, value, title]) => html`<div class="fact" title=${title}><dt>${label}</dt><dd>${value}</dd></div>`)}</dl>`;
+
+/** The head of a table: [label, class, title] for each column. */
+export const Head = ({ of }) => html`<thead><tr>${of.map(([label, name, title]) => html`<th scope="col" class=${name} title=${title}>${label}</th>`)}</tr></thead>`;
+
+/** A table that scrolls sideways where it must. */
+export const Table = ({ label, head, children }) => html`
+  <div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="list" aria-label=${label}><${Head} of=${head} /><tbody>${children}</tbody></table></div>`;
+
+/** What an answer shows, once it is there; until then that it loads, or why it failed. */
+export const Answered = ({ answer, what, children }) =>
+  answer.value ? children(answer.value) : answer.error ? html`<${Failed} error=${answer.error} again=${answer.again} />` : html`<${Loading} what=${what} />`;
 
 /** A clock that runs. `since` is when it began, by the router's clock. */
 export function Clock({ since }) {
@@ -45,7 +57,7 @@ export function Clock({ since }) {
   return html`<span data-clock>${Math.max(0, now() - since).toFixed(1)} s</span>`;
 }
 
-const openRow = (href) => (event) => {
+export const openRow = (href) => (event) => {
   // A click into the row opens it, unless it was meant for a link in it or marks text.
   if (!event.target.closest("a, button") && !String(getSelection())) location.hash = href;
 };
@@ -61,24 +73,28 @@ const Why = ({ call }) => html`
   ${isBad(call.outcome) && html`<span class="bad" data-outcome=${call.outcome}>${words.outcome(call.outcome)}${call.error ? ` (${call.error})` : ""}</span> `}
   <span class="because">${call.because ?? ""}</span>`;
 
+/** What a call is, the same while it runs and after it. */
+const about = (call) => html`
+  <td class="c-who"><${Who} call=${call} /></td>
+  <td class="c-kind">${words.kind(call.turn_kind)}</td>
+  <td class="c-tier"><${Tier} tier=${call.tier} /><${Hop} hop=${call.hop} /></td>
+  <td class="c-target">${call.target ?? words.NOTHING}</td>
+  <td class="c-why"><${Why} call=${call} /></td>`;
+
 /** One finished call. It is drawn once: a row never changes. */
 class CallRow extends Component {
   shouldComponentUpdate(next) {
-    return next.row !== this.props.row || next.isMarked !== this.props.isMarked;
+    return next.row !== this.props.row;
   }
 
-  render({ row, isMarked }) {
+  render({ row }) {
     const href = link("decision", row.id);
     return html`
-      <tr data-row=${row.id} class=${isMarked ? "marked" : ""} onClick=${openRow(href)}>
+      <tr data-row=${row.id} onClick=${openRow(href)}>
         <td class="c-time"><a data-row-link href=${href} title=${words.fullTime(row.at)}>${words.time(row.at)}</a></td>
-        <td class="c-who"><${Who} call=${row} /></td>
-        <td class="c-kind">${words.kind(row.turn_kind)}</td>
-        <td class="c-tier"><${Tier} tier=${row.tier} /><${Hop} hop=${row.hop} /></td>
-        <td class="c-target">${row.target ?? words.NOTHING}</td>
-        <td class="c-why"><${Why} call=${row} /></td>
+        ${about(row)}
         <td class="c-first number">${words.milliseconds(row.ttft_ms)}</td>
-        <td class="c-speed number">${words.speed(row.tokens_per_second)}</td>
+        <td class="c-speed number">${words.whole(row.tokens_per_second)}</td>
         <td class="c-took number">${words.milliseconds(row.duration_ms)}</td>
         <td class="c-tokens number">${words.count(row.input_tokens)} → ${words.count(row.output_tokens)}</td>
         <td class="c-cost number">${words.usd(row.cost_usd)}</td>
@@ -89,37 +105,33 @@ class CallRow extends Component {
 const RunningRow = ({ call }) => html`
   <tr data-running=${call.id} class="running">
     <td class="c-time">${words.time(call.at)}</td>
-    <td class="c-who"><${Who} call=${call} /></td>
-    <td class="c-kind">${words.kind(call.turn_kind)}</td>
-    <td class="c-tier"><${Tier} tier=${call.tier} /></td>
-    <td class="c-target">${call.target ?? words.NOTHING}</td>
-    <td class="c-why"><${Why} call=${call} /></td>
+    ${about(call)}
     <td class="c-first number" colspan="2">running</td>
     <td class="c-took number"><${Clock} since=${call.at} /></td>
-    <td class="c-tokens number"></td>
-    <td class="c-cost number"></td>
+    <td class="c-tokens"></td>
+    <td class="c-cost"></td>
   </tr>`;
 
+const COLUMNS = [
+  ["Time", "c-time"],
+  ["Client", "c-who"],
+  ["Kind", "c-kind"],
+  ["Tier", "c-tier"],
+  ["Target", "c-target"],
+  ["Why", "c-why"],
+  ["First token", "c-first number", "time to the first token"],
+  ["Tokens/s", "c-speed number", "output tokens a second"],
+  ["Took", "c-took number"],
+  ["In → out", "c-tokens number", "tokens in and out"],
+  ["Cost", "c-cost number"],
+];
+
 /** Calls as a table: those that run first, then finished ones in the order given. */
-export const Calls = ({ rows, running = [], marked = null, label }) => html`
+export const Calls = ({ rows, running = [], label }) => html`
   <table class="calls" aria-label=${label}>
-    <thead>
-      <tr>
-        <th scope="col" class="c-time">Time</th>
-        <th scope="col" class="c-who">Client</th>
-        <th scope="col" class="c-kind">Kind</th>
-        <th scope="col" class="c-tier">Tier</th>
-        <th scope="col" class="c-target">Target</th>
-        <th scope="col" class="c-why">Why</th>
-        <th scope="col" class="c-first number" title="time to the first token">First token</th>
-        <th scope="col" class="c-speed number" title="output tokens a second">Tokens/s</th>
-        <th scope="col" class="c-took number">Took</th>
-        <th scope="col" class="c-tokens number" title="tokens in and out">In → out</th>
-        <th scope="col" class="c-cost number">Cost</th>
-      </tr>
-    </thead>
+    <${Head} of=${COLUMNS} />
     <tbody>
       ${running.map((call) => html`<${RunningRow} key=${call.id} call=${call} />`)}
-      ${rows.map((row) => html`<${CallRow} key=${row.id} row=${row} isMarked=${row.id === marked} />`)}
+      ${rows.map((row) => html`<${CallRow} key=${row.id} row=${row} />`)}
     </tbody>
   </table>`;

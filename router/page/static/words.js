@@ -40,8 +40,6 @@ export function count(value) {
 
 export const whole = (value) => (isNumber(value) ? Math.round(value).toLocaleString("en") : NOTHING);
 
-export const speed = (value) => (isNumber(value) ? whole(value) : NOTHING);
-
 export const percent = (value) => (isNumber(value) ? `${Math.round(value * 100)} %` : NOTHING);
 
 const two = (number) => String(number).padStart(2, "0");

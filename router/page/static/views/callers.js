@@ -1,7 +1,7 @@
 // Callers: what each has spent of its budget and uses of its limits. For admins.
 
 import { html } from "../vendor/htm-preact.js";
-import { Failed, Loading } from "../parts.js";
+import { Answered, Table } from "../parts.js";
 import { useAnswer } from "../store.js";
 import * as words from "../words.js";
 
@@ -36,20 +36,19 @@ const Caller = ({ name, caller }) => html`
       ${!Object.keys(caller.limits ?? {}).length && html`<span class="muted">no limits</span>`}</td>
   </tr>`;
 
+const HEAD = [["Caller"], ["Running", "number"], ["Today"], ["This month"], ["Limits"]];
+
+function List({ stats }) {
+  const callers = Object.entries(stats.callers ?? {});
+  if (callers.length) return html`<${Table} label="Callers" head=${HEAD}>${callers.map(([name, caller]) => html`<${Caller} key=${name} name=${name} caller=${caller} />`)}<//>`;
+  return html`<p class="empty" data-empty>${stats.rights ? "Only a key with the right admin shows all callers." : html`There are no keys, so there is one caller. <code>tandem keys add NAME</code> makes a key.`}</p>`;
+}
+
 export default function Callers() {
-  const { value, error, again } = useAnswer("/tandem/stats", { everyMs: STATS_MS });
-  const callers = value?.callers && Object.entries(value.callers);
+  const answer = useAnswer("/tandem/stats", { everyMs: STATS_MS });
   return html`
     <section data-view="callers">
       <h1>Callers</h1>
-      ${error && html`<${Failed} error=${error} again=${again} />`}
-      ${!value && !error && html`<${Loading} what="callers" />`}
-      ${value && !callers && html`<p class="empty" data-empty>${value.rights ? "Only a key with the right admin shows all callers." : html`This router needs no keys, so there is one caller. <code>tandem keys add NAME</code> makes a key.`}</p>`}
-      ${callers && !callers.length && html`<p class="empty" data-empty>No callers yet. <code>tandem keys add NAME</code> makes a key.</p>`}
-      ${callers?.length > 0 &&
-      html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="list" aria-label="Callers">
-        <thead><tr><th scope="col">Caller</th><th scope="col" class="number">Running</th><th scope="col">Today</th><th scope="col">This month</th><th scope="col">Limits</th></tr></thead>
-        <tbody>${callers.map(([name, caller]) => html`<${Caller} key=${name} name=${name} caller=${caller} />`)}</tbody>
-      </table></div>`}
+      <${Answered} answer=${answer} what="callers">${(stats) => html`<${List} stats=${stats} />`}<//>
     </section>`;
 }

@@ -1,7 +1,7 @@
 // Decision: why one call went where it went, and what came of it.
 
 import { html, useState } from "../vendor/htm-preact.js";
-import { Fact, Failed, link, Loading, Tier } from "../parts.js";
+import { Answered, Facts, Head, link, Tier } from "../parts.js";
 import { Strip } from "../strip.js";
 import { ask, store, useAnswer, useStore } from "../store.js";
 import * as words from "../words.js";
@@ -13,6 +13,8 @@ const PARTS = [
   ["redo", "redo", "doing it again after a wrong first answer: the chance of one, times what it costs"],
 ];
 const DECIDERS = { estimate: "both estimates", rule_out: "only one tier could serve" };
+
+const decider = (found) => DECIDERS[found.decided_by] ?? found.decided_by;
 
 const KIND_WORDS = { insist: "insists on", rule_out: "rules out" };
 
@@ -87,7 +89,7 @@ function Estimates({ found }) {
   return html`
     <section class="block" aria-labelledby="estimates">
       <h2 id="estimates">Expected time to done</h2>
-      ${tiers.length === 0 && html`<p class="muted">Nothing was weighed: ${DECIDERS[found.decided_by] ?? found.decided_by} decided.</p>`}
+      ${tiers.length === 0 && html`<p class="muted">Nothing was weighed: ${decider(found)} decided.</p>`}
       ${tiers.map(([tier, estimate]) => html`<${Estimate} tier=${tier} estimate=${estimate} longest=${longest} isChosen=${tier === found.tier} />`)}
       ${found.redo && html`<p class="muted">A wrong first answer of fast: a chance of ${words.percent(found.redo.chance)}, ${words.seconds(found.redo.seconds)} to put right${found.redo.learned_turns ? `, learned from ${words.many(found.redo.learned_turns, "turn")}` : ", as assumed until turns have shown it"}.</p>`}
     </section>`;
@@ -102,7 +104,7 @@ function Flip({ found }) {
   return html`
     <section class="block" data-flip aria-labelledby="flip">
       <h2 id="flip">What would have sent it to ${OTHER[found.tier]}</h2>
-      ${sentences.length ? html`<ul>${sentences}</ul>` : html`<p class="muted">Nothing in the estimates: ${DECIDERS[found.decided_by] ?? found.decided_by} decided.</p>`}
+      ${sentences.length ? html`<ul>${sentences}</ul>` : html`<p class="muted">Nothing in the estimates: ${decider(found)} decided.</p>`}
     </section>`;
 }
 
@@ -112,7 +114,7 @@ const Attempts = ({ found }) => html`
     ${found.queued?.map((item) => html`<p class="muted">Waited ${words.seconds(item.seconds)} for ${item.target}.</p>`)}
     ${found.attempts?.length
       ? html`<table class="small">
-          <thead><tr><th scope="col">Target</th><th scope="col">Answer</th><th scope="col" class="number">Took</th><th scope="col" class="number">In → out</th><th scope="col" class="number">Cost</th></tr></thead>
+          <${Head} of=${[["Target"], ["Answer"], ["Took", "number"], ["In → out", "number"], ["Cost", "number"]]} />
           <tbody>${found.attempts.map(
             (attempt, index) => html`<tr data-attempt=${index}>
               <td>${attempt.target}${attempt.is_question ? html` <span class="muted">second opinion</span>` : null}</td>
@@ -166,36 +168,34 @@ const SecondOpinion = ({ opinion }) => html`
 function Undecided({ id, error }) {
   const row = useStore(store).rows.find((known) => known.id === id);
   return html`
-    <section data-view="decision" data-decision=${id}>
+    <div data-decision=${id}>
       <h1>${row ? words.outcome(row.outcome) : "No decision"}</h1>
       <p>${row?.error ?? error.message}</p>
       <p class="muted">A request that is refused before a tier is chosen has no decision, and old ones are deleted with the ledger's rows (<code>ledger.keep_days</code>).</p>
-    </section>`;
+    </div>`;
 }
 
-export default function Decision({ id }) {
-  const { value: found, error, again } = useAnswer(`/tandem/decisions/${encodeURIComponent(id)}`);
-  if (error?.status === 404) return html`<${Undecided} id=${id} error=${error} />`;
-  if (error) return html`<section data-view="decision"><${Failed} error=${error} again=${again} /></section>`;
-  if (!found) return html`<section data-view="decision"><${Loading} what="the decision" /></section>`;
+function Shown({ id, found }) {
   return html`
-    <section data-view="decision" data-decision=${id}>
+    <div data-decision=${id}>
       <div class="title">
         <h1><${Tier} tier=${found.tier} /> ${found.because}</h1>
         ${found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
         ${found.second_opinion && html`<${SecondOpinion} opinion=${found.second_opinion} />`}
       </div>
-      <dl class="facts">
-        <${Fact} label="Served by">${found.served_by ?? words.NOTHING}<//>
-        <${Fact} label="Outcome">${words.outcome(found.outcome)}<//>
-        <${Fact} label="Decided by">${DECIDERS[found.decided_by] ?? found.decided_by}<//>
-        <${Fact} label="First token">${words.milliseconds(found.ttft_ms)}<//>
-        <${Fact} label="Took">${words.milliseconds(found.duration_ms)}<//>
-        <${Fact} label="Of that, Tandem" title="what the router itself added">${words.milliseconds(found.overhead_ms)}<//>
-        <${Fact} label="Prompt">${words.count(found.prompt_tokens)} tokens<//>
-        <${Fact} label="Cost">${words.usd(found.cost_usd)}<//>
-        <${Fact} label="Client">${found.client ?? words.NOTHING}, ${words.kind(found.turn_kind)}<//>
-      </dl>
+      <${Facts}
+        of=${[
+          ["Served by", found.served_by ?? words.NOTHING],
+          ["Outcome", words.outcome(found.outcome)],
+          ["Decided by", decider(found)],
+          ["First token", words.milliseconds(found.ttft_ms)],
+          ["Took", words.milliseconds(found.duration_ms)],
+          ["Of that, Tandem", words.milliseconds(found.overhead_ms), "what the router itself added"],
+          ["Prompt", `${words.count(found.prompt_tokens)} tokens`],
+          ["Cost", words.usd(found.cost_usd)],
+          ["Client", `${found.client ?? words.NOTHING}, ${words.kind(found.turn_kind)}`],
+        ]}
+      />
       <${Wrong} id=${id} tier=${found.tier} />
       <div class="blocks">
         <${Evidence} found=${found} />
@@ -204,5 +204,15 @@ export default function Decision({ id }) {
         <${Place} found=${found} id=${id} />
       </div>
       <p class="muted id">${id}</p>
+    </div>`;
+}
+
+export default function Decision({ id }) {
+  const answer = useAnswer(`/tandem/decisions/${encodeURIComponent(id)}`);
+  return html`
+    <section data-view="decision">
+      ${answer.error?.status === 404
+        ? html`<${Undecided} id=${id} error=${answer.error} />`
+        : html`<${Answered} answer=${answer} what="the decision">${(found) => html`<${Shown} id=${id} found=${found} />`}<//>`}
     </section>`;
 }

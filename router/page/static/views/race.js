@@ -1,7 +1,7 @@
 // Race: one prompt to both tiers at once, side by side.
 
 import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
-import { link, Tier } from "../parts.js";
+import { Facts, link, Tier } from "../parts.js";
 import { send } from "../store.js";
 import * as words from "../words.js";
 
@@ -72,12 +72,16 @@ function Side({ tier, side, race, other }) {
         ${side && html`<${Watch} began=${race.began} isRunning=${race.isRunning && !done} durationMs=${done?.duration_ms ?? null} />`}</div>
       <div class="answer" data-answer tabindex="0" aria-label=${`answer of ${tier}`}>${side?.text}</div>
       ${done?.error && html`<p class="bad" role="alert">${done.error}</p>`}
-      <dl class="facts" data-done=${done ? "yes" : undefined}>
-        <div class="fact"><dt>First token</dt><dd>${words.milliseconds(done?.ttft_ms ?? side?.firstMs)}</dd></div>
-        <div class="fact"><dt>Tokens out</dt><dd>${words.count(done?.output_tokens)}</dd></div>
-        <div class="fact"><dt>Cost</dt><dd>${words.usd(done?.cost_usd)}</dd></div>
-        ${done?.id && html`<div class="fact"><dt>Call</dt><dd><a href=${link("decision", done.id)}>show</a></dd></div>`}
-      </dl>
+      <div data-done=${done ? "yes" : undefined}>
+        <${Facts}
+          of=${[
+            ["First token", words.milliseconds(done?.ttft_ms ?? side?.firstMs)],
+            ["Tokens out", words.count(done?.output_tokens)],
+            ["Cost", words.usd(done?.cost_usd)],
+            ...(done?.id ? [["Call", html`<a href=${link("decision", done.id)}>show</a>`]] : []),
+          ]}
+        />
+      </div>
     </section>`;
 }
 

@@ -1,7 +1,7 @@
 // Regret: what the choices saved and what they cost, each figure with how sure it is and the calls behind it.
 
 import { html } from "../vendor/htm-preact.js";
-import { Choice, Failed, link, Loading } from "../parts.js";
+import { Answered, Choice, link } from "../parts.js";
 import { useAnswer } from "../store.js";
 import * as words from "../words.js";
 
@@ -40,19 +40,20 @@ const Figure = ({ name, figure }) => html`
     </details>`}
   </article>`;
 
+const Figures = ({ figures }) =>
+  Object.keys(figures).length
+    ? html`<div class="figures">${Object.entries(figures).map(([name, figure]) => html`<${Figure} key=${name} name=${name} figure=${figure} />`)}</div>`
+    : html`<p class="empty" data-empty>Nothing to sum up yet.</p>`;
+
 export default function Regret({ query }) {
   const since = SINCE.some(([value]) => value === query.get("since")) ? query.get("since") : "7d";
-  const { value, error, again } = useAnswer(`/tandem/regret?since=${since}`);
-  const figures = Object.entries(value?.figures ?? {});
+  const answer = useAnswer(`/tandem/regret?since=${since}`);
   return html`
     <section data-view="regret">
       <div class="tools"><h1>Regret</h1>
         <${Choice} label="Since" value=${since} options=${SINCE.map(([own, label]) => [own, label, `#/regret?since=${own}`])} />
-        ${value && html`<span class="muted push">${words.many(value.turns, "turn")}</span>`}
+        ${answer.value && html`<span class="muted push">${words.many(answer.value.turns, "turn")}</span>`}
       </div>
-      ${error && html`<${Failed} error=${error} again=${again} />`}
-      ${!value && !error && html`<${Loading} what="figures" />`}
-      ${value && html`<div class="figures">${figures.map(([name, figure]) => html`<${Figure} key=${name} name=${name} figure=${figure} />`)}</div>`}
-      ${value && !figures.length && html`<p class="empty" data-empty>Nothing to sum up yet.</p>`}
+      <${Answered} answer=${answer} what="figures">${({ figures }) => html`<${Figures} figures=${figures} />`}<//>
     </section>`;
 }

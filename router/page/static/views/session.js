@@ -1,17 +1,25 @@
 // Session: its turns as a strip of fast and deep, its hops with their cost, and every call.
 
 import { html } from "../vendor/htm-preact.js";
-import { Calls, Fact, Failed, Hop, link, Loading } from "../parts.js";
+import { Answered, Calls, Facts, Head, Hop, link } from "../parts.js";
 import { useAnswer } from "../store.js";
 import { Strip } from "../strip.js";
 import * as words from "../words.js";
+
+const HOPS = [
+  ["Time"],
+  ["To"],
+  ["Why"],
+  ["Time lost", "number", "waiting for the other target to read the conversation"],
+  ["Paid", "number", "for a conversation that is not cached there"],
+];
 
 const Hops = ({ rows }) => {
   const hops = rows.filter((row) => row.hop);
   if (!hops.length) return html`<p class="muted">It stayed on one tier.</p>`;
   return html`
-    <table class="small" aria-label="Hops">
-      <thead><tr><th scope="col">Time</th><th scope="col">To</th><th scope="col">Why</th><th scope="col" class="number" title="waiting for the other target to read the conversation">Time lost</th><th scope="col" class="number" title="paying for a conversation that is not cached there">Paid</th></tr></thead>
+    <table class="small" aria-label="Changes of tier">
+      <${Head} of=${HOPS} />
       <tbody>${hops.map(
         (row) => html`<tr data-hop-row=${row.id}>
           <td><a href=${link("decision", row.id)}>${words.time(row.at)}</a></td>
@@ -24,26 +32,25 @@ const Hops = ({ rows }) => {
     </table>`;
 };
 
-export default function Session({ id }) {
-  const { value, error, again } = useAnswer(`/tandem/sessions/${encodeURIComponent(id)}`);
-  if (error && !value) return html`<section data-view="session"><${Failed} error=${error} again=${again} /></section>`;
-  if (!value) return html`<section data-view="session"><${Loading} what="the session" /></section>`;
-  const { session, rows } = value;
+function Shown({ id, found }) {
+  const { session, rows } = found;
   const stopped = rows.filter((row) => row.outcome === "INTERRUPTED" || row.outcome === "SUPERSEDED").length;
   return html`
-    <section data-view="session" data-session=${id}>
+    <div data-session=${id}>
       <div class="title"><h1>${session.client ?? "unknown"} <span class="muted">${words.shortSession(id)}</span></h1></div>
-      <dl class="facts">
-        <${Fact} label="Began">${words.time(session.began_at)}<//>
-        <${Fact} label="Last call">${words.time(session.ended_at)}<//>
-        <${Fact} label="Turns"><span class="fast">${session.fast_turns} fast</span>, <span class="deep">${session.deep_turns} deep</span><//>
-        <${Fact} label="Moved while running">${session.moved}<//>
-        <${Fact} label="Interrupts">${stopped}<//>
-        <${Fact} label="Calls">${session.calls}<//>
-        <${Fact} label="Tokens in → out">${words.count(session.input_tokens)} → ${words.count(session.output_tokens)}<//>
-        <${Fact} label="Time of all calls">${words.seconds(session.seconds)}<//>
-        <${Fact} label="Cost">${words.usd(session.cost_usd)}<//>
-      </dl>
+      <${Facts}
+        of=${[
+          ["Began", words.time(session.began_at)],
+          ["Last call", words.time(session.ended_at)],
+          ["Turns", html`<span class="fast">${session.fast_turns} fast</span>, <span class="deep">${session.deep_turns} deep</span>`],
+          ["Moved while running", session.moved],
+          ["Interrupts", stopped],
+          ["Calls", session.calls],
+          ["Tokens in → out", `${words.count(session.input_tokens)} → ${words.count(session.output_tokens)}`],
+          ["Time of all calls", words.seconds(session.seconds)],
+          ["Cost", words.usd(session.cost_usd)],
+        ]}
+      />
       <div class="block">
         <${Strip} rows=${rows} />
         <p class="legend muted"><span><i class="cell fast"></i> fast</span><span><i class="cell deep"></i> deep</span><span>↑ ↓ changed tier</span><span>× interrupted</span><span>wider: took longer</span></p>
@@ -51,5 +58,10 @@ export default function Session({ id }) {
       <section class="block" aria-labelledby="hops"><h2 id="hops">Changes of tier</h2><${Hops} rows=${rows} /></section>
       <section aria-labelledby="calls"><h2 id="calls">Calls</h2><${Calls} rows=${rows} label="Calls of the session, oldest first" /></section>
       <p class="muted id">${id}</p>
-    </section>`;
+    </div>`;
+}
+
+export default function Session({ id }) {
+  const answer = useAnswer(`/tandem/sessions/${encodeURIComponent(id)}`);
+  return html`<section data-view="session"><${Answered} answer=${answer} what="the session">${(found) => html`<${Shown} id=${id} found=${found} />`}<//></section>`;
 }

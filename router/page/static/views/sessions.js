@@ -1,7 +1,7 @@
 // Sessions: the latest conversations, one line each.
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
-import { Failed, link, Loading } from "../parts.js";
+import { Failed, link, Loading, openRow, Table } from "../parts.js";
 import { ask } from "../store.js";
 import * as words from "../words.js";
 
@@ -11,12 +11,23 @@ const Share = ({ fast, deep }) => html`
     <span class="fill fast" style=${{ flexGrow: fast }}></span><span class="fill deep" style=${{ flexGrow: deep }}></span>
   </span>`;
 
-const open = (href) => (event) => event.target.closest("a") || (location.hash = href);
+const HEAD = [
+  ["Session"],
+  ["Began"],
+  ["Last call"],
+  ["Turns", "number"],
+  ["Fast / deep"],
+  ["Moved", "number", "turns that were moved to the other tier while they ran"],
+  ["Calls", "number"],
+  ["In → out", "number"],
+  ["Time", "number", "of all calls together"],
+  ["Cost", "number"],
+];
 
 const Line = ({ session }) => {
   const href = link("session", session.session);
   return html`
-    <tr data-row=${session.session} onClick=${open(href)}>
+    <tr data-row=${session.session} onClick=${openRow(href)}>
       <td><a data-row-link href=${href}>${session.client ?? "unknown"} <span class="muted">${words.shortSession(session.session)}</span></a></td>
       <td>${words.time(session.began_at)}</td>
       <td>${words.time(session.ended_at)}</td>
@@ -46,14 +57,7 @@ export default function Sessions() {
     <section data-view="sessions">
       <h1>Sessions</h1>
       ${list.sessions.length > 0 &&
-      html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="list" aria-label="Sessions, latest first">
-        <thead><tr>
-          <th scope="col">Session</th><th scope="col">Began</th><th scope="col">Last call</th><th scope="col" class="number">Turns</th><th scope="col">Fast / deep</th>
-          <th scope="col" class="number" title="turns that were moved to the other tier while they ran">Moved</th><th scope="col" class="number">Calls</th>
-          <th scope="col" class="number">In → out</th><th scope="col" class="number" title="of all calls together">Time</th><th scope="col" class="number">Cost</th>
-        </tr></thead>
-        <tbody>${list.sessions.map((session) => html`<${Line} key=${session.session} session=${session} />`)}</tbody>
-      </table></div>`}
+      html`<${Table} label="Sessions, latest first" head=${HEAD}>${list.sessions.map((session) => html`<${Line} key=${session.session} session=${session} />`)}<//>`}
       ${list.isLoading && !list.sessions.length && html`<${Loading} what="sessions" />`}
       ${list.error && html`<${Failed} error=${list.error} again=${() => load(null)} />`}
       ${!list.isLoading && !list.error && !list.sessions.length && html`<p class="empty" data-empty>No sessions yet.</p>`}

@@ -1,7 +1,7 @@
 // Targets: how quick each is, now and over time, and what keeps it from serving.
 
 import { html, useMemo } from "../vendor/htm-preact.js";
-import { Choice, Failed, Loading, Tier } from "../parts.js";
+import { Answered, Choice, Table, Tier } from "../parts.js";
 import { Plot } from "../plots.js";
 import { useAnswer } from "../store.js";
 import * as words from "../words.js";
@@ -42,20 +42,24 @@ const Row = ({ name, target, quota }) => {
       <td class="number">${quota?.waiting ?? 0}</td>
       <td class="number">${words.seconds(target.wait_seconds)}</td>
       <td class="number">${words.seconds(target.ttft_seconds)}</td>
-      <td class="number">${words.speed(target.tokens_per_second)}</td>
+      <td class="number">${words.whole(target.tokens_per_second)}</td>
       <td><${Limits} target=${target} quota=${quota} /></td>
     </tr>`;
 };
 
+const HEAD = [
+  ["Target"],
+  ["State"],
+  ["Running", "number"],
+  ["Queue", "number", "requests that wait for its quota"],
+  ["Wait", "number", "how long a new request would wait"],
+  ["First token", "number", "expected now"],
+  ["Tokens/s", "number", "expected now"],
+  ["Limits"],
+];
+
 const Live = ({ stats }) => html`
-  <div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="list targets" aria-label="Targets now">
-    <thead><tr>
-      <th scope="col">Target</th><th scope="col">State</th><th scope="col" class="number">Running</th><th scope="col" class="number" title="requests that wait for its quota">Queue</th>
-      <th scope="col" class="number" title="how long a new request would wait">Wait</th><th scope="col" class="number" title="expected now">First token</th>
-      <th scope="col" class="number" title="expected now">Tokens/s</th><th scope="col">Limits</th>
-    </tr></thead>
-    <tbody>${Object.entries(stats.targets).map(([name, target]) => html`<${Row} key=${name} name=${name} target=${target} quota=${stats.quotas?.[name]} />`)}</tbody>
-  </table></div>`;
+  <${Table} label="Targets now" head=${HEAD}>${Object.entries(stats.targets).map(([name, target]) => html`<${Row} key=${name} name=${name} target=${target} quota=${stats.quotas?.[name]} />`)}<//>`;
 
 /** One line for each target, in its tier's colour; `more` adds a faint one. */
 function linesOf(targets, field, more) {
@@ -70,15 +74,14 @@ function linesOf(targets, field, more) {
 function Plots({ series, span }) {
   const first = useMemo(() => linesOf(series.targets, "ttft_ms", "ttft_p95_ms"), [series]);
   const speed = useMemo(() => linesOf(series.targets, "tokens_per_second"), [series]);
-  const calls = (target) => target.calls.reduce((sum, value) => sum + value, 0);
-  const errors = (target) => target.errors.reduce((sum, value) => sum + value, 0);
+  const sum = (values) => values.reduce((before, value) => before + value, 0);
   return html`
     <div class="plots">
       <${Plot} name="ttft" title="Time to first token (dotted: 95th percentile)" at=${series.at} lines=${first} format=${words.milliseconds} span=${span} />
-      <${Plot} name="speed" title="Tokens a second" at=${series.at} lines=${speed} format=${words.speed} span=${span} />
+      <${Plot} name="speed" title="Tokens a second" at=${series.at} lines=${speed} format=${words.whole} span=${span} />
     </div>
-    <ul class="legend">${Object.entries(series.targets).map(
-      ([name, target], index) => html`<li key=${name}><i class=${`dash ${target.tier} ${linesOf(series.targets, "calls")[index].order ? "second" : ""}`}></i>${name} <span class="muted">${words.many(calls(target), "call")}, ${words.many(errors(target), "error")}</span></li>`,
+    <ul class="legend">${speed.map(
+      ({ label, tier, order }) => html`<li key=${label}><i class=${`dash ${tier} ${order ? "second" : ""}`}></i>${label} <span class="muted">${words.many(sum(series.targets[label].calls), "call")}, ${words.many(sum(series.targets[label].errors), "error")}</span></li>`,
     )}</ul>`;
 }
 
@@ -91,8 +94,8 @@ export default function Targets({ query }) {
       <div class="tools"><h1>Targets</h1>
         <${Choice} label="Span" value=${span} options=${Object.entries(SPANS).map(([value, [label]]) => [value, label, `#/targets?span=${value}`])} />
       </div>
-      ${series.value ? html`<${Plots} series=${series.value} span=${SPANS[span][1]} />` : series.error ? html`<${Failed} error=${series.error} again=${series.again} />` : html`<${Loading} what="figures" />`}
+      <${Answered} answer=${series} what="figures">${(found) => html`<${Plots} series=${found} span=${SPANS[span][1]} />`}<//>
       <h2>Now</h2>
-      ${stats.value ? html`<${Live} stats=${stats.value} />` : stats.error ? html`<${Failed} error=${stats.error} again=${stats.again} />` : html`<${Loading} what="targets" />`}
+      <${Answered} answer=${stats} what="targets">${(found) => html`<${Live} stats=${found} />`}<//>
     </section>`;
 }
