@@ -4,6 +4,7 @@ The files are read from `static/` at each request: they are small and rarely ask
 """
 
 import asyncio
+import gzip
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -32,7 +33,8 @@ _GUARDS = {
     # A browser may keep a file, and asks each time whether it is still the same: modules of two releases do not mix.
     "cache-control": "no-cache",
 }
-_BY_ACCEPT = {"vary": "accept"}
+_BY_ENCODING = {"vary": "accept-encoding"}
+_BY_ACCEPT = {"vary": "accept, accept-encoding"}
 
 
 class Site:
@@ -52,22 +54,24 @@ class Site:
             raise NotFound("the page is switched off (page: off in the config)")
         return await self._send(asked.path["name"], asked)
 
-    async def _send(self, name: str, asked: Asked, more: Mapping[str, str] | None = None) -> Answer:
+    async def _send(self, name: str, asked: Asked, more: Mapping[str, str] = _BY_ENCODING) -> Answer:
         """One file, or 304 where the browser has it. Raises `NotFound`."""
-        body = await asyncio.to_thread(self._read, name)
-        tag = f'"{blake2b(body, digest_size=12).hexdigest()}"'
-        headers = {**_GUARDS, **(more or {}), "etag": tag}
+        packs = "gzip" in asked.headers.get("accept-encoding", "")
+        body, tag = await asyncio.to_thread(self._read, name, packs=packs)
+        headers = {**_GUARDS, **more, "etag": tag, **({"content-encoding": "gzip"} if packs else {})}
         if tag in asked.headers.get("if-none-match", ""):
             return Answer(b"", status=304, headers=headers)
         return Answer(body, MEDIA_TYPES[Path(name).suffix], headers=headers)
 
-    def _read(self, name: str) -> bytes:
-        """A file by its name. Names are compared with those in the folder, so that no path leads out of it."""
+    def _read(self, name: str, *, packs: bool) -> tuple[bytes, str]:
+        """A file by its name, packed or not, and its tag. Only names in the folder are found, so no path leads out of it."""
         files = {path.relative_to(self._folder).as_posix(): path for path in self._folder.rglob("*") if path.is_file()}
         if name not in files or Path(name).suffix not in MEDIA_TYPES:
             events.page_file_missing(name=name)
             raise NotFound(f"the page has no file {name[:100]}. If the page stays empty, install Tandem again")
-        return files[name].read_bytes()
+        body = files[name].read_bytes()
+        tag = f'"{blake2b(body, digest_size=12).hexdigest()}{"-gzip" if packs else ""}"'
+        return gzip.compress(body, mtime=0) if packs else body, tag
 
 
 def _is_browser(headers: Mapping[str, str]) -> bool:

@@ -22,12 +22,15 @@ const sentence = (row) =>
 /** Wider blocks took longer; the root keeps a long call from hiding the others. */
 const grow = (row) => ({ flexGrow: Math.max(1, Math.sqrt((row.duration_ms ?? 0) / 100)).toFixed(2) });
 
+/** A long strip scrolls sideways: begin at the call that is marked. */
+const show = (cell) => cell?.parentElement.parentElement.scrollTo({ left: cell.offsetLeft - 160 });
+
 export const Strip = ({ rows, marked = null }) => html`
   <ol class="strip-of-calls" data-strip aria-label="Calls of the session, oldest first">
     ${rows.map(
       (row) => html`<li key=${row.id} style=${grow(row)} data-block=${row.id} class=${row.hop ? "hops" : ""}>
         <a
-          href=${link("decision", row.id)} title=${sentence(row)} aria-label=${sentence(row)} aria-current=${row.id === marked ? "true" : undefined}
+          href=${link("decision", row.id)} title=${sentence(row)} aria-label=${sentence(row)} aria-current=${row.id === marked ? "true" : undefined} ref=${row.id === marked ? show : undefined}
           class=${`cell ${row.tier ?? "none"} ${row.turn_kind ?? ""}`}
         >${row.hop === "up" ? "↑" : row.hop === "down" ? "↓" : ""}${STOPPED.has(row.outcome) ? html`<span data-interrupt>×</span>` : null}</a>
       </li>`,

@@ -1,5 +1,6 @@
 """The live page's files, and what `/` answers to whom."""
 
+import gzip
 import re
 from dataclasses import replace
 from hashlib import sha256
@@ -33,7 +34,7 @@ async def test_a_browser_gets_the_page_and_everybody_else_a_line_of_text(port):
     assert page.headers["content-type"] == "text/html; charset=utf-8"
     assert line.body.startswith(b"Tandem is running.")
     assert line.headers["content-type"].startswith("text/plain")
-    assert page.headers["vary"] == line.headers["vary"] == "accept"
+    assert page.headers["vary"] == line.headers["vary"] == "accept, accept-encoding"
 
 
 async def test_without_the_page_a_browser_gets_the_line_too_and_no_file(port, road):
@@ -78,6 +79,24 @@ async def test_a_file_that_the_page_does_not_have_is_a_404_and_an_event(port, na
     assert answer.status == 404
     assert answer.json["error"]["code"] == "not_found"
     assert '"event":"page.file_missing"' in capsys.readouterr().err
+
+
+async def test_a_packed_file_is_the_same_file(port):
+    plain, packed = await call(port, "/page/app.js"), await call(port, "/page/app.js", headers={"accept-encoding": "gzip, br"})
+
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body == (STATIC / "app.js").read_bytes()
+    assert packed.headers["etag"] != plain.headers["etag"]
+    assert "content-encoding" not in plain.headers
+
+
+async def test_a_browser_downloads_at_most_150_kb_for_all_views_together(port):
+    names = [path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.suffix in MEDIA_TYPES]
+    answers = [await call(port, f"/page/{name}", headers={"accept-encoding": "gzip"}) for name in names]
+
+    assert len(names) > 15
+    assert {answer.status for answer in answers} == {200}
+    assert sum(len(answer.body) for answer in answers) <= 150_000
 
 
 def test_vendored_files_are_as_their_makers_published_them():
