@@ -11,7 +11,7 @@ from pathlib import Path
 
 from router.contract.errors import NotFound
 from router.edge.control.panel import Answer, Asked, Page
-from router.edge.routes import ASSETS
+from router.edge.routes import OPEN_FOLDER
 from router.house import House
 from router.telemetry import events
 
@@ -42,7 +42,7 @@ class Site:
 
     def __init__(self, house: House, folder: Path = STATIC) -> None:
         self._house, self._folder = house, folder
-        self.pages = (Page("/", self._welcome, _PROBED), Page(ASSETS + "{name:path}", self._asset, _PROBED))
+        self.pages = (Page("/", self._welcome, _PROBED), Page(OPEN_FOLDER + "{name:path}", self._asset, _PROBED))
 
     async def _welcome(self, asked: Asked) -> Answer:
         if not self._house.plan.shows_page or not _is_browser(asked.headers):
