@@ -56,6 +56,8 @@ class Plan:
     """Which target gets the requests of each route that is not decided."""
     adviser: Adviser | None = None
     """Who gives a second opinion, where the config names one."""
+    shows_page: bool = True
+    """Whether browsers are shown the live page at `/`."""
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
         """Relay a request for a route that is not decided: there is nothing to read, and one target alone to ask.

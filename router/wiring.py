@@ -245,6 +245,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         turn_away=_turn_away_by(rights, state),
         pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules, state),
+        shows_page=config.page,
     )
 
 
@@ -310,6 +311,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
     from router.lab.lookback import look_back
+    from router.page.site import Site
 
     house, state, ledger = built.house, built.house.state, built.ledger
 
@@ -318,6 +320,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
 
     return (
         Health(is_ready),
+        Site(house),
         Models(house),
         Explanations(house, state.entries),
         Stats(house),

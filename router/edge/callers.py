@@ -8,7 +8,7 @@ from hashlib import blake2b
 from router.contract.caller import ANYONE, LOCAL, Caller
 from router.contract.keys import CREDENTIALS, KeyRing, read_token
 from router.contract.secret import read_callers_key
-from router.edge.routes import OPEN_PATHS, Head, dialect_of_path
+from router.edge.routes import OPEN_FOLDER, OPEN_PATHS, Head, dialect_of_path
 from router.plan import Plan
 
 _DIGEST_BYTES = 12
@@ -40,7 +40,7 @@ def _find_caller(keys: KeyRing, head: Head) -> Caller:
     if token is None:
         token = head.token = read_token(head.headers)
         head.headers = keys.clean({name: value for name, value in head.headers.items() if name not in CREDENTIALS})
-    if head.route is None and head.path in OPEN_PATHS:
+    if head.route is None and (head.path in OPEN_PATHS or head.path.startswith(OPEN_FOLDER)):
         return ANYONE
     key = keys.find(token, time.time())
     head.key = key.id

@@ -77,6 +77,8 @@ EXPLAIN = "/tandem/explain"
 """The one control route with a body."""
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/hello"})
 """Pages that say nothing of anyone, and need no key: probes, and what clients ask for before they begin."""
+OPEN_FOLDER = "/page/"
+"""The files of the page. They are the same for everyone, and the form that takes a key is made of them."""
 PATHS_WITH_BODY = frozenset({*ROUTES, EXPLAIN})
 
 _PASSED = re.compile(rf"(?:/v1)?(/({'|'.join(PassedRoute)})(?:/.*)?)", re.DOTALL).fullmatch

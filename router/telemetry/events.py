@@ -222,6 +222,11 @@ def key_refused(*, key: str | None) -> None:
     _log.warning("key.refused", **({"key": key} if key is not None else {}))
 
 
+def page_file_missing(*, name: str) -> None:
+    """A browser asked for a file that the live page does not have. If the page stays empty, the installation is damaged."""
+    _log.warning("page.file_missing", name=_printable(name[:100]))
+
+
 def _printable(text: str) -> str:
     """Replace control characters in text that a caller may have sent."""
     return "".join([letter if letter.isprintable() else "?" for letter in text])

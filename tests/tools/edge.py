@@ -122,6 +122,7 @@ class FakePlan:
     tells_callers_apart: bool = False
     keys: KeyRing | None = None
     turn_away: Any = None
+    shows_page: bool = True
 
 
 class FakeEntries:

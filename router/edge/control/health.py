@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from router.edge.control.panel import Answer, Asked, Page, as_json
 
-_WELCOME = b'Tandem is running. POST to /v1/chat/completions, /v1/responses or /v1/messages with model "auto".\n'
 _PROBED = ("GET", "HEAD")
 
 
@@ -16,7 +15,6 @@ class Health:
         self.pages = (
             Page("/healthz", self._live),
             Page("/readyz", self._ready),
-            Page("/", self._welcome, _PROBED),
             Page("/api/hello", self._hello, _PROBED),
         )
 
@@ -25,9 +23,6 @@ class Health:
 
     async def _ready(self, _: Asked) -> Answer:
         return as_json({"status": "ready"}) if self._is_ready() else as_json({"status": "stopping"}, 503)
-
-    async def _welcome(self, _: Asked) -> Answer:
-        return Answer(_WELCOME, "text/plain")
 
     async def _hello(self, _: Asked) -> Answer:
         return as_json({"message": "hello"})

@@ -1,0 +1,203 @@
+// The live page. This file is its frame: addresses, menu, notices, login, theme, keys.
+//
+// What tests and scripts may rely on (ids and data attributes):
+//   body                       [data-ready] once the first view is drawn
+//   [data-connection]          "connecting" | "live" | "lost"
+//   [data-nav="now"] …         links of the menu: now, sessions, targets, regret, callers, race
+//   [data-view="now"] …        the view that is shown: now, decision, sessions, session, targets, regret, callers, race, login
+//   [data-notice="KIND"]       one line for each notice
+//   [data-theme-switch]        light or dark; <html data-theme="light|dark"> once chosen
+//   [data-keys]                the list of keys (opened by "?" or [data-keys-open])
+//   #login, #login-key, [data-login-error], [data-logout]
+//   Now:       [data-filter], [data-choice="fast"|"deep"|"asks"|""], [data-pause], [data-row="ID"], [data-row-link],
+//              [data-running="ID"], [data-clock], [data-words], [data-outcome], [data-more], [data-missed], [data-again],
+//              [data-older], [data-empty]
+//   Decision:  [data-decision="ID"], [data-evidence="POLICY"], [data-estimate="fast|deep"] with [data-part="wait|work|redo"],
+//              [data-flip], [data-attempt], [data-wrong="fast|deep"], [data-marked], [data-strip] with [data-block="ID"]
+//   Session:   [data-session="ID"], [data-strip], [data-block="ID"], [data-hop="up|down"], [data-interrupt]
+//   Targets:   [data-target="NAME"], [data-state], [data-plot="ttft|speed"], [data-choice="15m"|"1h"|"24h"|"7d"]
+//   Regret:    [data-figure="NAME"], [data-sure], [data-behind] (links to the rows behind a figure)
+//   Callers:   [data-caller="NAME"], [data-budget="day|month"]
+//   Race:      #race-input, [data-race-go], [data-race-stop], [data-side="fast|deep"] with [data-answer], [data-watch], [data-done]
+
+import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { listenToKeys, KEYS } from "./keys.js";
+import { Failed, Loading } from "./parts.js";
+import { closeFeed, openFeed, send, store, useStore } from "./store.js";
+import { Now, pause } from "./views/now.js";
+import * as words from "./words.js";
+
+const MENU = [
+  ["now", "Now"],
+  ["sessions", "Sessions"],
+  ["targets", "Targets"],
+  ["regret", "Regret"],
+  ["callers", "Callers"],
+  ["race", "Race"],
+];
+const UNDER = { decision: "now", session: "sessions" };
+const TITLES = { ...Object.fromEntries(MENU), decision: "Decision", session: "Session" };
+
+/** Views that are not needed for the first paint are loaded when they are opened. */
+const LATER = {
+  decision: () => import("./views/decision.js"),
+  sessions: () => import("./views/sessions.js"),
+  session: () => import("./views/session.js"),
+  targets: () => import("./views/targets.js"),
+  regret: () => import("./views/regret.js"),
+  callers: () => import("./views/callers.js"),
+  race: () => import("./views/race.js"),
+};
+
+function readAddress() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [view, ...rest] = path.split("/");
+  const id = decodeURIComponent(rest.join("/"));
+  return { view: view in TITLES ? view : "now", id, query: new URLSearchParams(query ?? "") };
+}
+
+function useAddress() {
+  const [address, setAddress] = useState(readAddress);
+  useEffect(() => {
+    const follow = () => setAddress(readAddress());
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  return address;
+}
+
+function View({ address }) {
+  const [loaded, setLoaded] = useState({ now: Now });
+  const [error, setError] = useState(null);
+  const { view, id, query } = address;
+  useEffect(() => {
+    document.title = view === "now" ? "Tandem" : `${TITLES[view]} · Tandem`;
+    if (loaded[view]) return;
+    setError(null);
+    LATER[view]().then(
+      (module) => setLoaded((old) => ({ ...old, [view]: module.default })),
+      () => setError(new Error("this view could not be loaded")),
+    );
+  }, [view]);
+  useEffect(() => void (document.body.dataset.ready = "yes"), []);
+  const Shown = loaded[view];
+  if (Shown) return html`<${Shown} key=${`${view}/${id}`} id=${id} query=${query} />`;
+  return error ? html`<${Failed} error=${error} again=${() => location.reload()} />` : html`<${Loading} what=${TITLES[view].toLowerCase()} />`;
+}
+
+function Login() {
+  const [error, setError] = useState(null);
+  const [isSending, setSending] = useState(false);
+  const enter = async (event) => {
+    event.preventDefault();
+    setSending(true);
+    try {
+      await send("/tandem/login", { body: { key: event.target.elements.key.value.trim() } });
+      store.set({ needsLogin: false, rows: [], running: [], more: 0, missed: 0 });
+      openFeed();
+    } catch (refusal) {
+      setError(refusal.status === 401 ? "This key is not valid here." : refusal.message);
+    }
+    setSending(false);
+  };
+  return html`
+    <section class="login" data-view="login">
+      <h1>Log in</h1>
+      <form id="login" onSubmit=${enter}>
+        <label for="login-key">Key</label>
+        <input id="login-key" name="key" type="password" autocomplete="current-password" required autofocus spellcheck="false" />
+        ${error && html`<p class="bad" role="alert" data-login-error>${error}</p>`}
+        <button type="submit" class="strong" disabled=${isSending}>Log in</button>
+      </form>
+      <p class="muted">This router needs a key. <code>tandem keys add NAME</code> makes one. You stay logged in for 12 hours.</p>
+    </section>`;
+}
+
+async function logOut() {
+  closeFeed();
+  await send("/tandem/logout", { method: "POST" }).catch(() => {});
+  store.set({ needsLogin: true, hello: null, rows: [], running: [], notices: [] });
+}
+
+const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+
+function switchTheme() {
+  const theme = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  localStorage.setItem("tandem.theme", theme);
+  dispatchEvent(new Event("themechange"));
+}
+
+const CONNECTIONS = { connecting: "connecting", live: "live", lost: "connection lost, trying again" };
+
+const Bar = ({ state, view, showKeys }) => html`
+  <header class="bar">
+    <a class="brand" href="#/now">Tandem</a>
+    <nav class="menu" aria-label="Views">
+      ${menuFor(state).map(
+        ([name, label]) => html`<a key=${name} href=${`#/${name}`} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${label}</a>`,
+      )}
+    </nav>
+    <div class="aside">
+      <span class="connection" data-connection=${state.connection} role="status">${CONNECTIONS[state.connection]}</span>
+      <button type="button" class="icon" data-theme-switch title="Switch between light and dark (t)" aria-label="Switch between light and dark" onClick=${switchTheme}>◐</button>
+      <button type="button" class="icon" data-keys-open title="Keys (?)" aria-label="Show the keys" onClick=${showKeys}>?</button>
+      ${state.hello?.keys && html`<button type="button" data-logout title=${`logged in as ${state.hello.caller}`} onClick=${logOut}>Log out</button>`}
+    </div>
+  </header>`;
+
+const menuFor = (state) => MENU.filter(([name]) => name !== "callers" || (state.hello?.admin && state.hello?.keys));
+
+const Notices = ({ notices }) =>
+  notices.length
+    ? html`<div class="notices" role="status">
+        ${notices.map(
+          (notice) => html`<p key=${notice.kind + notice.subject} data-notice=${notice.kind}>
+            <span>${notice.text}</span> ${notice.hint && html`<code>${notice.hint}</code>`}
+            <span class="since" title=${words.fullTime(notice.since)}>${words.ago(notice.since)}</span>
+          </p>`,
+        )}
+      </div>`
+    : null;
+
+function Keys({ hide }) {
+  return html`
+    <div class="veil" onClick=${(event) => event.target === event.currentTarget && hide()}>
+      <div class="keys" role="dialog" aria-modal="true" aria-label="Keys" data-keys>
+        <h2>Keys</h2>
+        <dl>${KEYS.map(([key, meaning]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${meaning}</dd></div>`)}</dl>
+        <button type="button" ref=${(button) => button?.focus()} onClick=${hide}>Close</button>
+      </div>
+    </div>`;
+}
+
+function App() {
+  const address = useAddress();
+  const state = useStore(store);
+  const [showsKeys, setShowsKeys] = useState(false);
+  useEffect(() => {
+    let shown = showsKeys;
+    return listenToKeys({
+      showKeys: () => setShowsKeys(true),
+      hideKeys: () => {
+        const was = shown;
+        shown = false;
+        setShowsKeys(false);
+        return was;
+      },
+      theme: switchTheme,
+      pause: () => pause.toggle(),
+      view: (index) => menuFor(store.get())[index] && (location.hash = `#/${menuFor(store.get())[index][0]}`),
+    });
+  }, [showsKeys]);
+  return html`
+    <${Bar} state=${state} view=${address.view} showKeys=${() => setShowsKeys(true)} />
+    <${Notices} notices=${state.notices} />
+    <main id="main">${state.needsLogin ? html`<${Login} />` : html`<${View} address=${address} />`}</main>
+    ${showsKeys && html`<${Keys} hide=${() => setShowsKeys(false)} />`}`;
+}
+
+const place = document.getElementById("app");
+place.replaceChildren();
+render(html`<${App} />`, place);
+openFeed();

@@ -1,0 +1,192 @@
+// What the page knows, and how it asks the router: one store, one feed, one function for requests.
+
+import { useEffect, useState } from "./vendor/htm-preact.js";
+
+const MAX_ROWS = 500;
+const RETRY_MS = 2000;
+
+/** A value that components follow. */
+export function makeStore(state) {
+  const followers = new Set();
+  return {
+    get: () => state,
+    set(change) {
+      state = { ...state, ...(typeof change === "function" ? change(state) : change) };
+      followers.forEach((follow) => follow());
+    },
+    follow(follow) {
+      followers.add(follow);
+      return () => followers.delete(follow);
+    },
+  };
+}
+
+export function useStore(store) {
+  const [, draw] = useState(0);
+  useEffect(() => store.follow(() => draw((count) => count + 1)), [store]);
+  return store.get();
+}
+
+export const store = makeStore({
+  needsLogin: false,
+  connection: "connecting", // connecting | live | lost
+  hello: null,
+  rows: [], // newest first
+  running: [], // begun and not over, newest first
+  more: 0, // rows that the feed left out, since the list was read
+  missed: 0, // rows that the feed lost, since the list was read
+  notices: [],
+  clockOffset: 0, // the router's clock minus this browser's, in seconds
+});
+
+export const wantsWords = new URLSearchParams(location.search).has("words");
+
+/** Seconds since 1970 by the router's clock. */
+export const now = () => Date.now() / 1000 + store.get().clockOffset;
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function readRefusal(response) {
+  let message = `the router answered ${response.status}`;
+  try {
+    const body = await response.json();
+    message = body.error?.message ?? body.message ?? message;
+  } catch {
+    // Not JSON: the status says enough.
+  }
+  return new Refused(response.status, message);
+}
+
+/** Send a request. Writes carry a header that no form of another page can send. A 401 shows the login form. */
+export async function send(path, { body, signal, method } = {}) {
+  const isWrite = body !== undefined || method === "POST";
+  let response;
+  try {
+    response = await fetch(path, {
+      method: isWrite ? "POST" : "GET",
+      headers: isWrite ? { "content-type": "application/json", "x-tandem-page": "1" } : { accept: "application/json" },
+      body: isWrite ? JSON.stringify(body ?? {}) : undefined,
+      credentials: "same-origin",
+      signal,
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "the router does not answer");
+  }
+  if (response.ok) return response;
+  const refusal = await readRefusal(response);
+  if (response.status === 401 && path !== "/tandem/login") store.set({ needsLogin: true });
+  throw refusal;
+}
+
+export const ask = async (path, options) => (await send(path, options)).json();
+
+/** Ask for something and show it: `{value, error, isLoading, again}`. Asks again every `everyMs`, if given. */
+export function useAnswer(path, { everyMs = 0 } = {}) {
+  const [state, setState] = useState({ path, value: null, error: null, isLoading: true });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    if (!path) return undefined;
+    const control = new AbortController();
+    let timer = 0;
+    const load = async () => {
+      try {
+        const value = await ask(path, { signal: control.signal });
+        setState({ path, value, error: null, isLoading: false });
+      } catch (error) {
+        if (control.signal.aborted) return;
+        setState((old) => ({ path, value: old.path === path ? old.value : null, error, isLoading: false }));
+      }
+      if (everyMs && !control.signal.aborted) timer = setTimeout(load, everyMs);
+    };
+    load();
+    return () => {
+      control.abort();
+      clearTimeout(timer);
+    };
+  }, [path, round, everyMs]);
+  const known = state.path === path ? state : { value: null, error: null, isLoading: true };
+  return { ...known, again: () => setRound((count) => count + 1) };
+}
+
+const byId = (list) => new Map(list.map((item) => [item.id, item]));
+
+/** Put rows into the list: newest first, each once, and no more than the page can show. */
+export function mergeRows(rows, added) {
+  const merged = [...byId([...rows, ...added]).values()];
+  merged.sort((one, other) => other.at - one.at || (other.number ?? 0) - (one.number ?? 0));
+  return merged.slice(0, MAX_ROWS);
+}
+
+function takeHello(hello) {
+  store.set({
+    hello,
+    connection: "live",
+    running: [...(hello.running ?? [])].sort((one, other) => other.at - one.at),
+    notices: hello.notices ?? [],
+    clockOffset: typeof hello.now === "number" ? hello.now - Date.now() / 1000 : 0,
+  });
+}
+
+function takeBatch(batch) {
+  store.set((state) => {
+    const over = new Set((batch.rows ?? []).map((row) => row.id));
+    const known = byId(state.running);
+    const begun = (batch.begun ?? []).filter((call) => !known.has(call.id));
+    const running = [...begun.reverse(), ...state.running].filter((call) => !over.has(call.id));
+    return {
+      connection: "live",
+      rows: batch.rows?.length ? mergeRows(state.rows, batch.rows) : state.rows,
+      running: batch.more || batch.missed ? running.filter((call) => !isStale(call)) : running,
+      more: state.more + (batch.more ?? 0),
+      missed: state.missed + (batch.missed ?? 0),
+      notices: batch.notices ?? state.notices,
+    };
+  });
+}
+
+/** Where rows were left out, the end of a call may have been among them: it is not shown as running for ever. */
+const isStale = (call) => now() - call.at > 120;
+
+let source = null;
+let lastNumber = "";
+let timer = 0;
+
+/** Follow the feed. The browser reconnects by itself and says where it was; after a refusal this does. */
+export function openFeed() {
+  closeFeed();
+  const query = new URLSearchParams();
+  if (wantsWords) query.set("words", "1");
+  if (lastNumber) query.set("after", lastNumber);
+  source = new EventSource(`/tandem/feed${String(query) && `?${query}`}`);
+  source.addEventListener("hello", (event) => takeHello(JSON.parse(event.data)));
+  source.addEventListener("batch", (event) => {
+    lastNumber = event.lastEventId || lastNumber;
+    takeBatch(JSON.parse(event.data));
+  });
+  source.addEventListener("error", () => {
+    store.set({ connection: "lost" });
+    if (source?.readyState === EventSource.CLOSED) timer = setTimeout(reopenFeed, RETRY_MS);
+  });
+}
+
+/** A refused feed does not say why: a request that does finds out whether a login is needed. */
+async function reopenFeed() {
+  try {
+    await ask("/tandem/notices");
+  } catch (error) {
+    if (error.status === 401) return;
+  }
+  openFeed();
+}
+
+export function closeFeed() {
+  clearTimeout(timer);
+  source?.close();
+  source = null;
+}

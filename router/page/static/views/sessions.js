@@ -1,0 +1,66 @@
+// Sessions: the latest conversations, one line each.
+
+import { html, useEffect, useState } from "../vendor/htm-preact.js";
+import { Failed, link, Loading, openRow, Table } from "../parts.js";
+import { ask } from "../store.js";
+import * as words from "../words.js";
+
+/** How the turns divide, as a bar; the numbers are next to it. */
+const Share = ({ fast, deep }) => html`
+  <span class="share" aria-hidden="true">
+    <span class="fill fast" style=${{ flexGrow: fast }}></span><span class="fill deep" style=${{ flexGrow: deep }}></span>
+  </span>`;
+
+const HEAD = [
+  ["Session"],
+  ["Began"],
+  ["Last call"],
+  ["Turns", "number"],
+  ["Fast / deep"],
+  ["Moved", "number", "turns that were moved to the other tier while they ran"],
+  ["Calls", "number"],
+  ["In → out", "number"],
+  ["Time", "number", "of all calls together"],
+  ["Cost", "number"],
+];
+
+const Line = ({ session }) => {
+  const href = link("session", session.session);
+  return html`
+    <tr data-row=${session.session} onClick=${openRow(href)}>
+      <td><a data-row-link href=${href}>${session.client ?? "unknown"} <span class="muted">${words.shortSession(session.session)}</span></a></td>
+      <td>${words.time(session.began_at)}</td>
+      <td>${words.time(session.ended_at)}</td>
+      <td class="number">${session.turns}</td>
+      <td class="c-share"><${Share} fast=${session.fast_turns} deep=${session.deep_turns} /> <span class="number"><span class="fast">${session.fast_turns}</span> / <span class="deep">${session.deep_turns}</span></span></td>
+      <td class="number">${session.moved}</td>
+      <td class="number">${session.calls}</td>
+      <td class="number">${words.count(session.input_tokens)} → ${words.count(session.output_tokens)}</td>
+      <td class="number">${words.seconds(session.seconds)}</td>
+      <td class="number">${words.usd(session.cost_usd)}</td>
+    </tr>`;
+};
+
+export default function Sessions() {
+  const [list, setList] = useState({ sessions: [], next: null, error: null, isLoading: true });
+  const load = async (before) => {
+    setList((old) => ({ ...old, error: null, isLoading: true }));
+    try {
+      const { sessions, next } = await ask(`/tandem/sessions?limit=50${before ? `&before=${encodeURIComponent(before)}` : ""}`);
+      setList((old) => ({ sessions: before ? [...old.sessions, ...sessions] : sessions, next, error: null, isLoading: false }));
+    } catch (error) {
+      setList((old) => ({ ...old, error, isLoading: false }));
+    }
+  };
+  useEffect(() => void load(null), []);
+  return html`
+    <section data-view="sessions">
+      <h1>Sessions</h1>
+      ${list.sessions.length > 0 &&
+      html`<${Table} label="Sessions, latest first" head=${HEAD}>${list.sessions.map((session) => html`<${Line} key=${session.session} session=${session} />`)}<//>`}
+      ${list.isLoading && !list.sessions.length && html`<${Loading} what="sessions" />`}
+      ${list.error && html`<${Failed} error=${list.error} again=${() => load(null)} />`}
+      ${!list.isLoading && !list.error && !list.sessions.length && html`<p class="empty" data-empty>No sessions yet.</p>`}
+      ${list.next && html`<p class="after"><button type="button" data-older disabled=${list.isLoading} onClick=${() => load(list.next)}>Show older sessions</button></p>`}
+    </section>`;
+}
