@@ -6,6 +6,7 @@ nothing above it is open, or when the block is full. A turn that continues after
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 from router.screen.lines import Layout
 from router.screen.text import Style, fit, width_of
@@ -35,6 +36,7 @@ class Board:
         """Whether turns of more than one caller were shown: from then on each line names its own."""
         self._titles: tuple[str, ...] = ()
         self._notes: deque[str] = deque()
+        self._pinned: tuple[str, ...] = ()
 
     @property
     def is_running(self) -> bool:
@@ -53,6 +55,17 @@ class Board:
         """Say something above the lines that may change."""
         self._notes.append(line)
 
+    def pin(self, lines: Sequence[str]) -> bool:
+        """Keep these lines below all others, until there are others. Returns whether they are news.
+
+        A terminal that cannot redraw shows each of them once.
+        """
+        is_news = tuple(lines) != self._pinned
+        if is_news and self._is_still:
+            self._notes.extend(line for line in lines if line not in self._pinned)
+        self._pinned = tuple(lines)
+        return is_news
+
     def start_over(self) -> None:
         """Another program has written to the terminal: what is drawn there can no longer be changed."""
         self._drawn = []
@@ -60,7 +73,7 @@ class Board:
     def draw(self, now: float, columns: int, rows: int, *, is_last: bool = False) -> str:
         """The text that brings the terminal up to date. With `is_last`, every line is final."""
         layout, above = self._lay_out(columns), self._climb(columns)
-        most = max(1, min(_MAX_LINES, rows - 3))
+        most = max(1, min(_MAX_LINES, rows - 3 - len(self._pinned)))
         if is_last:
             standing, self._block = self._block, []
         else:
@@ -82,6 +95,8 @@ class Board:
         if hidden > 0:
             more = fit(f"{self._style.cut} and {hidden} more running", columns, self._style)
             changing.insert(0, self._style.paint(more, DIM))
+        if not is_last:
+            changing += self._pinned
         self._drawn = [_columns_of(line) for line in changing]
         body = "".join(_end_line(line, columns) for line in [*lines, *changing])
         return f"{_HIDE}\r{above}{body}\x1b[J{_SHOW}"
