@@ -16,17 +16,18 @@ from router.telemetry.colour import DIM
 _MAX_LINES = 12
 _MAX_AT_ONCE = 100
 """How many lines are written at once: under load nobody reads more, and each takes its time."""
-_QUIET_SECONDS = 60.0
-"""A turn without a call for this long is final: its tools are slow, or it is over."""
+_QUIET_SECONDS, _AT_ONCE = 60.0, -math.inf
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 
 
 class Board:
     """The lines on one terminal."""
 
-    def __init__(self, style: Style, *, is_still: bool = False) -> None:
+    def __init__(self, style: Style, *, is_still: bool = False, quiet_seconds: float | None = None) -> None:
         self._style, self._is_still = style, is_still
         """On a terminal that cannot redraw (`TERM=dumb`) a line is written once, when it is final."""
+        self._quiet_seconds = (_AT_ONCE if is_still else _QUIET_SECONDS) if quiet_seconds is None else quiet_seconds
+        """A turn without a call for this long is final: its tools are slow, or it is over."""
         self._block: list[Turn] = []
         self._drawn: list[int] = []
         """The widths of the lines that are drawn and may change."""
@@ -116,15 +117,18 @@ class Board:
         """Take lines that are now final out of the block."""
         block, standing = self._block, []
         if self._is_still:
-            standing = [turn for turn in block if not turn.running]
-            self._block = [turn for turn in block if turn.running]
+            standing = [turn for turn in block if self._is_final(turn, now)]
+            self._block = [turn for turn in block if not self._is_final(turn, now)]
             return standing
-        while block and not block[0].running and (block[0].is_closed or now - block[0].last_at > _QUIET_SECONDS):
+        while block and self._is_final(block[0], now):
             standing.append(block.pop(0))
         while len(block) > most and (resting := next((turn for turn in block if not turn.running), None)) is not None:
             block.remove(resting)
             standing.append(resting)
         return standing
+
+    def _is_final(self, turn: Turn, now: float) -> bool:
+        return not turn.running and (turn.is_closed or now - turn.last_at >= self._quiet_seconds)
 
 
 def _end_line(line: str, columns: int) -> str:
