@@ -84,6 +84,7 @@ class TandemApp:
         if built.ledger_path is not None:
             spawn(built.keep_learning(), name="learn")
         spawn(built.watch_keys(), name="watch keys")
+        spawn(built.watch_troubles(), name="watch troubles")
         for warning in self._loaded.warnings:
             events.config_warned(warning=warning)
         return self

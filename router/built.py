@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from router.contract.entry import FinishedWork
+from router.contract.notices import Notices
 from router.contract.relay import Warmable
 from router.contract.stores import EntryReader, StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.house import House
+from router.notices.alerts import Alerts
 from router.reload.key_watch import KeyWatch
 from router.reload.reloader import Reloader
 
@@ -28,6 +30,10 @@ class Built:
     """The key that commands of the router's own user send, where callers need one."""
     reloader: Reloader | None = None
     """Takes another config while requests are served; None where there is no file to read again."""
+    notices: Notices = tuple
+    """Asks what is broken now."""
+    alerts: Alerts | None = None
+    """Sends word of that, where the config names an address."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
 
@@ -45,6 +51,11 @@ class Built:
         """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
         if self.reloader is not None and self.house.plan.keys is not None:
             await KeyWatch(self.reloader).watch()
+
+    async def watch_troubles(self) -> None:
+        """Send word of what breaks, as long as the router runs."""
+        if self.alerts is not None:
+            await self.alerts.watch()
 
     async def keep_learning(self) -> None:
         """The same now and then, with the file read off the loop."""

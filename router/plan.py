@@ -28,6 +28,7 @@ from router.second_opinion import Adviser
 from router.sense.models import ModelNames
 from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
+from router.stores.sqlite.writer import SqliteWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,5 +94,7 @@ class State:
     """What is counted for callers with a key: their rates first."""
     budgets: Budgets | None = None
     """Those of callers with a key, one of the limits above."""
+    ledger: SqliteWriter | None = None
+    """Writes the ledger's file, if one is kept."""
     own_key: Key | None = None
     """The key that commands of the router's own user come with, where callers need one."""

@@ -15,6 +15,7 @@ from router.built import Built
 from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
 from router.callers.rates import CallerRates
+from router.callers.troubles import find_troubles as find_budget_troubles
 from router.config.budgets import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
@@ -24,6 +25,7 @@ from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
 from router.contract.keys import OWN_ID, Key, make_key, rights_of
 from router.contract.limits import Limits
+from router.contract.notices import Notice
 from router.contract.opinions import Policy
 from router.contract.periods import find_zone
 from router.contract.rights import BOTH_TIERS, Rights
@@ -33,12 +35,16 @@ from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
+from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.dispatch.outgoing import Reachable
 from router.edge.admission import Admission
 from router.edge.http.asgi import App, AsgiApp, LateApp
 from router.house import House
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
+from router.notices.alerts import Alerts
+from router.notices.board import NoticeBoard
+from router.notices.webhook import Webhook
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES, RightsPolicy
 from router.reload.reloader import Reloader
@@ -62,6 +68,7 @@ from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations
 from router.stores.sqlite.responses import SqliteResponses
 from router.stores.sqlite.sessions import SqliteSessions
+from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
 from router.telemetry.log import RequestLog, report_defect
@@ -108,8 +115,29 @@ def build_house(
         raise
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
+    closing.push_async_callback((webhook := Webhook()).close)
+    alerts = Alerts(notices := _list_notices(house), webhook)
+    alerts.follow(loaded.webhook)
     reloader = Reloader(house, loaded, load, partial(build_plan, state=state), [_check_prices]) if load is not None else None
-    return Built(house, loaded.ledger_path, own.text, reloader, closing)
+    if reloader is not None:
+        reloader.applies.append(lambda taken: alerts.follow(taken.webhook))
+    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, closing)
+
+
+def _list_notices(house: House) -> NoticeBoard:
+    """What is broken now, by all that knows of it."""
+    state = house.state
+
+    def of_targets() -> list[Notice]:
+        return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
+
+    def of_budgets() -> list[Notice]:
+        return find_budget_troubles(state.budgets) if state.budgets is not None else []
+
+    def of_ledger() -> list[Notice]:
+        return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []
+
+    return NoticeBoard(of_targets, of_budgets, of_ledger)
 
 
 def build_state(
@@ -163,6 +191,7 @@ def build_state(
         rates=(rates := CallerRates()),
         caller_limits=(rates, budgets) if budgets is not None else (rates,),
         budgets=budgets,
+        ledger=ledger,
     )
 
 
@@ -306,6 +335,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     from router.edge.control.explain import Explanations
     from router.edge.control.health import Health
     from router.edge.control.models import Models
+    from router.edge.control.notices import NoticesPanel
     from router.edge.control.regret import RegretFigures
     from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
@@ -325,6 +355,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
         Explanations(house, state.entries),
         Stats(house),
         RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
+        NoticesPanel(built.notices),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
     )

@@ -16,12 +16,16 @@ from router.contract.rights import Rights
 class Purse:
     """One budget of one caller, for one day or month."""
 
-    __slots__ = ("has_told_near", "has_told_spent", "held", "period", "span", "spent")
+    __slots__ = ("held", "near_since", "period", "refused_since", "refused_with", "span", "spent")
 
     def __init__(self, period: Period, span: Span, spent: int = 0) -> None:
         self.period, self.span, self.spent, self.held = period, span, spent, 0
-        self.has_told_near = self.has_told_spent = False
-        """Whether the events of this period were logged."""
+        self.near_since: float | None = None
+        """When it was logged that the budget is nearly spent, in seconds since 1970; None before that."""
+        self.refused_since: float | None = None
+        """The same for a request that was refused since too little is left."""
+        self.refused_with = 0
+        """The limit at that time: a higher one may have been set since."""
 
 
 class Limited(NamedTuple):

@@ -131,7 +131,7 @@ class Budgets:
     def _open_account(self, name: str, spending: Spending) -> Account:
         purses = tuple(Purse(period, span, sums.get(name, 0)) for period, span, sums in spending.sums)
         for limited in limits_of(purses, self._terms.rights.get(name, USUAL)):  # before a restart, somebody was told
-            limited.purse.has_told_near = limited.share >= self._terms.warn_at
+            limited.purse.near_since = self._now() if limited.share >= self._terms.warn_at else None
         return Account(*purses)
 
     @contextmanager
@@ -204,6 +204,22 @@ class Budgets:
             for limited in limits_of(self._purses_of(caller), rights)
         }
 
+    def known_limits(self) -> Iterator[tuple[str, list[Limited]]]:
+        """Every caller with a budget whose spending is known, with its purses of this moment. No file is read."""
+        now, zone = self._now(), self._terms.zone
+        for name in self._terms.owners:
+            if (account := self._accounts.get(name)) is not None:
+                yield name, limits_of(account.purses(now, zone), self._terms.rights[name])
+
+    def say_end(self, purse: Purse) -> str:
+        """When a budget is full again, in the time zone that it is counted in."""
+        return f"{self._time_of(purse.span.ends):%Y-%m-%d %H:%M %Z}"
+
+    @property
+    def warn_at(self) -> float:
+        """The share of a budget from which on it counts as nearly spent."""
+        return self._terms.warn_at
+
     def _purses_of(self, caller: str) -> tuple[Purse, ...]:
         account = self._accounts.get(caller)
         if account is None:
@@ -269,13 +285,14 @@ class Budgets:
             words = f"{show_usd(purse.spent)} is spent, and other requests hold {show_usd(purse.held - own)} until they end"
             told = f"{name} has no room now for a request that may cost up to {needed}: {words}"
             return BudgetSpent(told, retry_after_seconds=_HELD_RETRY_SECONDS)
-        if not purse.has_told_spent:
-            purse.has_told_spent = True
+        purse.refused_with = limit
+        if purse.refused_since is None:
+            purse.refused_since = self._now()
             events.budget_spent(caller=caller, period=purse.period, spent_usd=as_usd(purse.spent), limit_usd=as_usd(limit))
         words = f"{show_usd(purse.spent)} is spent, and this request may cost up to {needed}"
-        resets_at = f"{self._time_of(purse.span.ends):%Y-%m-%d %H:%M %Z}"
         seconds = max(1.0, purse.span.ends - self._now())
-        return BudgetSpent(f"{name} is used up: {words}. It is full again at {resets_at}", retry_after_seconds=seconds)
+        told = f"{name} is used up: {words}. It is full again at {self.say_end(purse)}"
+        return BudgetSpent(told, retry_after_seconds=seconds)
 
     def _headers(self, limits: list[Limited]) -> Headers:
         share = max(limited.share for limited in limits)
@@ -284,8 +301,8 @@ class Budgets:
 
     def _tell_near(self, caller: str, limits: list[Limited]) -> None:
         for purse, limit in limits:
-            if not purse.has_told_near and purse.spent >= limit * self._terms.warn_at:
-                purse.has_told_near = True
+            if purse.near_since is None and purse.spent >= limit * self._terms.warn_at:
+                purse.near_since = self._now()
                 events.budget_near(caller=caller, period=purse.period, spent_usd=as_usd(purse.spent), limit_usd=as_usd(limit))
 
     def _time_of(self, at: float) -> datetime:

@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "check the config and print every problem at once",
     "doctor": "check everything the router needs and suggest how to fix problems",
     "explain": "show where a request would go, and why, without sending it",
+    "top": "show the turns of a running router as they happen, here or on another machine",
     "log": "show the latest turns",
     "sessions": "show the latest sessions, one per line",
     "stats": "summarize turns, tokens, cost and time, compared with all-deep and all-fast",

@@ -68,6 +68,8 @@ def _print_summary(loaded: LoadedConfig) -> None:
         print(f"  second opinion: {loaded.second_opinion}")
     if loaded.ledger_path is not None and (owner := find_owner(loaded.ledger_path)) is not None:
         print(f"  ledger {loaded.ledger_path}: in use by the router {owner}")
+    if loaded.webhook is not None:
+        print(f"  alerts: sent to the address in {loaded.webhook.variable}")
     if loaded.keys is not None:
         _print_keys(loaded.keys, time.time())
     _print_models(ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS))

@@ -110,10 +110,13 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
             await ready.wait()
             built.warm()
             screen.start(asyncio.get_running_loop())
+            spawn(built.watch_troubles(), name="watch troubles")
             return await _run_pointed(loaded, url, command, built.own_key)
         finally:
             server.should_exit = True
             await asyncio.gather(serving, return_exceptions=True)
+            for notice in built.notices():
+                say(f"tandem: {notice.text}\n  hint: {notice.hint}")
             await built.close()
             screen.close()
 

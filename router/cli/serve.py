@@ -192,10 +192,12 @@ def _serve(
             if has_ledger:
                 spawn(built.keep_learning(), name="learn")
             spawn(built.watch_keys(), name="watch keys")
+            spawn(built.watch_troubles(), name="watch troubles")
             for warning in (*warnings, *_warn_of_expiry(loaded)):
                 events.config_warned(warning=warning)
             if screen is not None:
                 _start_screen(screen, loaded, url, with_ledger=has_ledger)
+                screen.watch(built.notices)
                 stop_with_terminal(stop)
             elif not as_json:
                 say(_welcome(loaded, url))

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from router.config.alerts import check_webhook
 from router.config.budgets import check_budgets, warn_of_short_ledger
 from router.config.certificate import TlsPaths, check_pair, paths_of, warn_of_key
 from router.config.env_file import NAME as ENV_FILE
@@ -29,6 +30,7 @@ from router.config.targets import TargetChecker, TargetPlan, check_names, check_
 from router.config.warn import block_warnings, proxy_warnings
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
+from router.contract.secret import Secret
 from router.contract.target import Price
 from router.contract.words import Tier
 
@@ -52,6 +54,8 @@ class LoadedConfig:
     warnings: tuple[str, ...]
     keys: KeyRing | None = None
     """The keys that callers need; None if they need none."""
+    webhook: Secret | None = None
+    """Where to send word of troubles."""
 
     @property
     def keys_path(self) -> Path | None:
@@ -148,6 +152,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     check_asked(config.second_opinion.target if config.second_opinion else None, named, faults)
     check_passed(config.pass_through.items(), named, known, faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
+    webhook = check_webhook(config.alerts.webhook, keys, faults)
     ring = _read_ring(config, folder, faults)
     tls = _check_tls(config, folder, faults)
     check_budgets(ring, targets, {block.settings.name: block.path for block in blocks}, config.ledger, faults)
@@ -177,6 +182,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         policies=tuple(policies),
         warnings=tuple(warnings),
         keys=ring,
+        webhook=webhook,
     )
 
 

@@ -205,7 +205,8 @@ class AlertsSettings(Settings):
     """Where to send word when something breaks, and when it works again."""
 
     webhook: str | None = None
-    """An address that takes a POST of JSON with `text`, as env:NAME. Absent: nothing is sent."""
+    """An address that takes a POST of JSON with `text`, as Slack and Mattermost do, always as env:NAME. It is sent one message
+    when a trouble begins and one when it is over. Absent: nothing is sent."""
 
 
 class StoreSettings(Settings):

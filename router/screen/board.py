@@ -6,6 +6,7 @@ nothing above it is open, or when the block is full. A turn that continues after
 
 import math
 from collections import deque
+from collections.abc import Sequence
 
 from router.screen.lines import Layout
 from router.screen.text import Style, fit, width_of
@@ -15,17 +16,18 @@ from router.telemetry.colour import DIM
 _MAX_LINES = 12
 _MAX_AT_ONCE = 100
 """How many lines are written at once: under load nobody reads more, and each takes its time."""
-_QUIET_SECONDS = 60.0
-"""A turn without a call for this long is final: its tools are slow, or it is over."""
+_QUIET_SECONDS, _AT_ONCE = 60.0, -math.inf
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 
 
 class Board:
     """The lines on one terminal."""
 
-    def __init__(self, style: Style, *, is_still: bool = False) -> None:
+    def __init__(self, style: Style, *, is_still: bool = False, quiet_seconds: float | None = None) -> None:
         self._style, self._is_still = style, is_still
         """On a terminal that cannot redraw (`TERM=dumb`) a line is written once, when it is final."""
+        self._quiet_seconds = (_AT_ONCE if is_still else _QUIET_SECONDS) if quiet_seconds is None else quiet_seconds
+        """A turn without a call for this long is final: its tools are slow, or it is over."""
         self._block: list[Turn] = []
         self._drawn: list[int] = []
         """The widths of the lines that are drawn and may change."""
@@ -35,6 +37,7 @@ class Board:
         """Whether turns of more than one caller were shown: from then on each line names its own."""
         self._titles: tuple[str, ...] = ()
         self._notes: deque[str] = deque()
+        self._pinned: tuple[str, ...] = ()
 
     @property
     def is_running(self) -> bool:
@@ -53,6 +56,17 @@ class Board:
         """Say something above the lines that may change."""
         self._notes.append(line)
 
+    def pin(self, lines: Sequence[str]) -> bool:
+        """Keep these lines below all others, until there are others. Returns whether they are news.
+
+        A terminal that cannot redraw shows each of them once.
+        """
+        is_news = tuple(lines) != self._pinned
+        if is_news and self._is_still:
+            self._notes.extend(line for line in lines if line not in self._pinned)
+        self._pinned = tuple(lines)
+        return is_news
+
     def start_over(self) -> None:
         """Another program has written to the terminal: what is drawn there can no longer be changed."""
         self._drawn = []
@@ -60,7 +74,7 @@ class Board:
     def draw(self, now: float, columns: int, rows: int, *, is_last: bool = False) -> str:
         """The text that brings the terminal up to date. With `is_last`, every line is final."""
         layout, above = self._lay_out(columns), self._climb(columns)
-        most = max(1, min(_MAX_LINES, rows - 3))
+        most = max(1, min(_MAX_LINES, rows - 3 - len(self._pinned)))
         if is_last:
             standing, self._block = self._block, []
         else:
@@ -82,6 +96,8 @@ class Board:
         if hidden > 0:
             more = fit(f"{self._style.cut} and {hidden} more running", columns, self._style)
             changing.insert(0, self._style.paint(more, DIM))
+        if not is_last:
+            changing += self._pinned
         self._drawn = [_columns_of(line) for line in changing]
         body = "".join(_end_line(line, columns) for line in [*lines, *changing])
         return f"{_HIDE}\r{above}{body}\x1b[J{_SHOW}"
@@ -101,15 +117,18 @@ class Board:
         """Take lines that are now final out of the block."""
         block, standing = self._block, []
         if self._is_still:
-            standing = [turn for turn in block if not turn.running]
-            self._block = [turn for turn in block if turn.running]
+            standing = [turn for turn in block if self._is_final(turn, now)]
+            self._block = [turn for turn in block if not self._is_final(turn, now)]
             return standing
-        while block and not block[0].running and (block[0].is_closed or now - block[0].last_at > _QUIET_SECONDS):
+        while block and self._is_final(block[0], now):
             standing.append(block.pop(0))
         while len(block) > most and (resting := next((turn for turn in block if not turn.running), None)) is not None:
             block.remove(resting)
             standing.append(resting)
         return standing
+
+    def _is_final(self, turn: Turn, now: float) -> bool:
+        return not turn.running and (turn.is_closed or now - turn.last_at >= self._quiet_seconds)
 
 
 def _end_line(line: str, columns: int) -> str:

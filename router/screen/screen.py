@@ -11,11 +11,13 @@ from typing import Any, Protocol
 from router.contract.decision import Decision
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
+from router.contract.notices import Notices
 from router.contract.words import Operation, Outcome
 from router.decide.estimate import estimates_of, weighing_of
 from router.screen.board import Board
 from router.screen.figures import duration
 from router.screen.head import Facts, write_head
+from router.screen.notices import write_notices
 from router.screen.text import Style, clean
 from router.screen.totals import Totals
 from router.screen.turns import Begun, Turns
@@ -25,6 +27,8 @@ from router.sessions.turns import read_turn
 _SOON_SECONDS = 0.08
 """After something happened: soon enough to look immediate, late enough to draw many requests at once."""
 _TICK_SECONDS = 0.25
+_LOOK_SECONDS = 2.0
+"""How often it is looked whether something is broken, or works again, while no request shows it."""
 _FORGET_SECONDS, _FORGET_EVERY_SECONDS = 3_600.0, 60.0
 _WORDS = 160
 """Of what was typed, more than any line shows."""
@@ -66,6 +70,7 @@ class Screen:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._forget_at = 0.0
+        self._notices: Notices = tuple
         self._lock = threading.Lock()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
@@ -81,6 +86,20 @@ class Screen:
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin to take in what happens."""
         self._loop = loop
+
+    def watch(self, notices: Notices) -> None:
+        """Show what is broken, below all turns, for as long as it lasts."""
+        self._notices = notices
+        self._look()
+
+    def _look(self) -> None:
+        if self._loop is not None:
+            if self._pin():
+                self.wake()
+            self._loop.call_later(_LOOK_SECONDS, self._look)
+
+    def _pin(self) -> bool:
+        return self._board.pin(write_notices(self._notices(), self._output.size[0], self._style))
 
     def note(self, text: str) -> None:
         """Say something above the lines that may change."""
@@ -146,6 +165,7 @@ class Screen:
 
     def _gather(self) -> None:
         columns = self._output.size[0]
+        self._pin()
         while self._notes:
             for line in wrap(self._notes.popleft(), columns, subsequent_indent="  ", break_long_words=False) or [""]:
                 self._board.note(line)

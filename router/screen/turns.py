@@ -5,6 +5,7 @@ turn of a person begins with an ask or a follow-up and takes the tool calls afte
 for by itself (a title, a compaction) is a line for each request.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from router.contract.entry import Line
@@ -158,6 +159,13 @@ class Turns:
         turn = self._of_call.get(call_id)
         if turn is not None:
             (turn.waiting.add if is_waiting else turn.waiting.discard)(call_id)
+
+    def stop_all_but(self, running: Collection[str]) -> None:
+        """Only these calls are under way. The ends of others may still be reported, or were missed."""
+        for name, turn in list(self._of_call.items()):
+            if name not in running:
+                turn.running.pop(name, None)
+                turn.waiting.discard(name)
 
     def first_token(self, call_id: str, seconds: float) -> None:
         """The first token of a call has gone to its caller."""

@@ -332,6 +332,11 @@ def budget_spent(*, caller: str, period: str, spent_usd: float, limit_usd: float
     _log.warning("budget.spent", caller=caller, period=period, spent_usd=spent_usd, limit_usd=limit_usd)
 
 
+def alert_unsent(*, kind: str, subject: str, state: str, reason: str) -> None:
+    """Word of a trouble (`kind`, `subject`) did not reach the address of `alerts.webhook`, and is not tried again."""
+    _log.warning("alert.unsent", kind=kind, subject=subject, state=state, reason=reason)
+
+
 def bridge_failed(*, target: str, error: Exception) -> None:
     """An answer could not be translated: the target sent an unexpected shape, or the bridge has a bug."""
     _log.error("bridge.failed", target=target, kind=type(error).__name__, where=place_of(error))

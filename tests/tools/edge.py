@@ -269,9 +269,11 @@ class ManualLoop(asyncio.SelectorEventLoop):
 
 
 @contextlib.asynccontextmanager
-async def running_edge(road: FakeRoad, is_ready: Callable[[], bool] = lambda: True) -> AsyncIterator[tuple[int, Admission]]:
+async def running_edge(
+    road: FakeRoad, is_ready: Callable[[], bool] = lambda: True, **more: Any
+) -> AsyncIterator[tuple[int, Admission]]:
     """The whole edge before a fake road, on a port that the system picked."""
-    admission, app = build_edge(Built(road), is_ready)
+    admission, app = build_edge(Built(road, **more), is_ready)
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server = Server(admission, app, drain_seconds=1, on_ready=ready.set)

@@ -287,7 +287,8 @@ class LiveStatistics(LiveTargets):
             live.max_at_once, live.max_known_at = max(1, len(live.open)), now
             return
         has_named_time = isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and bool(seconds)
-        live.circuit.fail(now, has_named_time=has_named_time, is_lasting=isinstance(error, UpstreamBarred))
+        live.failed_with, live.fault = error.code, error.fault if isinstance(error, UpstreamBarred) else None
+        live.circuit.fail(now, has_named_time=has_named_time, is_lasting=live.fault is not None)
         self._has_rested = self._has_rested or live.circuit.is_open
         if has_named_time and seconds:
             live.close(now, seconds)

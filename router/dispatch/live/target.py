@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from router.contract.request import RequestView
 from router.contract.target import NOTHING_LEARNED, Speed, Target, TargetStatus, WorkRatio
+from router.contract.words import AccountFault
 from router.dialects.table import SPECS
 from router.dispatch.live.circuit import Circuit
 from router.dispatch.live.lateness import Lateness, is_late
@@ -65,6 +66,9 @@ class LiveTarget:
         self.ratio = WorkRatio()
         self.failures = NOTHING_LEARNED
         self.circuit = Circuit()
+        self.failed_with = ""
+        self.fault: AccountFault | None = None
+        """The code of its last failure, and what only the operator can correct, if it was that."""
         self.waiters: list[asyncio.Future[None]] = []
         """Requests that move here as soon as it is known to serve."""
         self.max_at_once, self.max_known_at = 0, 0.0

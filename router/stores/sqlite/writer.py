@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 from msgspec.structs import replace
 
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.alarm import OUTAGE, Alarm, OnFailure
+from router.stores.sqlite.alarm import OUTAGE, Alarm, Failing, OnFailure
 from router.stores.sqlite.damage import DAMAGED, Checkup, StoreDamaged
 from router.stores.sqlite.files import (
     FAILURES,
@@ -126,6 +126,8 @@ class SqliteWriter:
         self._database: sqlite3.Connection | None = None
         self._inodes = Inodes(0, 0, 0)
         self._readers: list[RowReader | Checkup] = []
+        self.damaged_since: float | None = None
+        """When the check of the file found a fault, in seconds since 1970."""
         self._had = 0
         """Rows that a connection saw whose log was deleted, until it is known how many of them are in the file."""
         create_private(path)
@@ -134,7 +136,7 @@ class SqliteWriter:
             self.migrated = prepare(path, migrations)
             """What opening changed in an older file; None where nothing was to be done."""
             self._checkup = Checkup(path)
-            if damage := self._checkup.wait(_CHECK_SECONDS, lambda _: self._alarm.sound(DAMAGED, self.lost)):
+            if damage := self._checkup.wait(_CHECK_SECONDS, self._note_damage):
                 raise StoreDamaged(path, damage)
             self._readers.append(self._checkup)
         except BaseException:
@@ -201,6 +203,11 @@ class SqliteWriter:
         self._wake.set()
         return await asyncio.wrap_future(job.future)
 
+    @property
+    def failing(self) -> Failing | None:
+        """What keeps rows from the file now, if anything does. Any thread may ask."""
+        return self._alarm.failing
+
     def lose(self, kind: str) -> None:
         """Count a row as lost before it could be queued, and say so."""
         self._count_lost(1)
@@ -224,6 +231,10 @@ class SqliteWriter:
             self._alarm.conclude("TimeoutError", self.lost)
 
     # In the writer's thread.
+
+    def _note_damage(self, _: str) -> None:
+        self.damaged_since = time.time()
+        self._alarm.sound(DAMAGED, self.lost)
 
     def _run(self) -> None:
         failures = 0

@@ -213,3 +213,41 @@ def test_callers_are_named_from_the_second_one_on():
 
     assert lines[-2].split()[:3] == ["time", "caller", "client"]
     assert lines[-1].split()[1:3] == ["bob", "codex"]
+
+
+def test_a_pinned_line_stays_below_all_turns_until_it_is_taken_away():
+    shown = Shown()
+    shown.board.pin(["! spark fails"])
+    shown.board.show(make_turn("one", is_running=False, is_closed=True))
+    first = shown.draw()
+    shown.board.show(make_turn("two"))
+    second = shown.draw()
+
+    shown.board.pin([])
+
+    assert (first[-1], second[-1]) == ("! spark fails", "! spark fails")
+    assert clients(second) == ["one", "two"]
+    assert "! spark fails" not in shown.draw()
+
+
+def test_the_last_drawing_has_no_pinned_line():
+    shown = Shown()
+    shown.board.pin(["! spark fails"])
+    shown.draw()
+
+    assert shown.draw(is_last=True) == []
+
+
+def test_the_same_line_is_not_news_when_it_is_pinned_again():
+    board = Board(Style())
+
+    assert [board.pin(["a"]), board.pin(["a"]), board.pin([])] == [True, False, True]
+
+
+def test_a_terminal_that_cannot_redraw_shows_a_pinned_line_once():
+    shown = Shown(is_still=True)
+    for lines in (["a"], ["a"], ["a", "b"]):
+        shown.board.pin(lines)
+        shown.draw()
+
+    assert shown.draw() == ["a", "b"]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from router.contract.entry import Attempt
 from router.contract.errors import UnknownModel
 from router.contract.facts import AttemptEnded, Dequeued, Ending, FirstToken, Queued, Read, Recorded, Settled
+from router.contract.notices import Notice, Trouble
 from router.contract.words import Operation, Outcome, Tier
 from router.screen.head import Facts
 from router.screen.screen import Screen
@@ -17,7 +18,7 @@ from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.kept import LINE, make_entry
 from tests.tools.terminal import Emulator
 from tests.tools.values import ask, make_target
-from tests.tools.waiting import until
+from tests.tools.waiting import some_turns, until
 
 FACTS = Facts("0.3.0", "http://127.0.0.1:4000", ((Tier.FAST, "spark"),), "balanced", "off", "tandem", "tandem init", False)
 
@@ -231,3 +232,35 @@ async def test_a_long_warning_is_broken_between_words():
     await until(lambda: any("warning" in line for line in paper.lines()))
 
     assert all(len(line) <= 60 and not line.endswith("wor") for line in paper.lines())
+
+
+async def test_a_trouble_is_shown_below_the_turns_as_long_as_it_lasts(paper):
+    notices = [Notice(Trouble.TARGET_OUT, "spark", 0.0, "spark: fails", "tandem doctor")]
+    screen = make_screen(paper)
+    screen.start(asyncio.get_running_loop())
+
+    screen.watch(lambda: notices)
+    await until(lambda: any("spark: fails" in line for line in paper.lines()))
+    notices.clear()
+    exchange = make_exchange(screen)
+    exchange.note(make_decided())
+
+    await until(lambda: paper.lines() and not any("spark: fails" in line for line in paper.lines()))
+    screen.close()
+
+
+async def test_while_nothing_changes_looking_for_troubles_draws_nothing(paper):
+    looks: list[int] = []
+
+    def look() -> list[Notice]:
+        looks.append(1)
+        return []
+
+    screen = make_screen(paper)
+    screen.start(asyncio.get_running_loop())
+
+    screen.watch(look)
+    await some_turns()
+
+    assert (len(looks), paper.given) == (1, 0)
+    screen.close()

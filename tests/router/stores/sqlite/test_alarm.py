@@ -68,3 +68,27 @@ def test_the_last_word_is_said_if_anything_is_left_to_say(told):
     told.alarm.conclude("Closed", 297)
 
     assert told.lines == [("OperationalError", 0), ("Closed", 297)]
+
+
+def test_an_outage_lasts_from_its_first_failure_until_something_is_written(told):
+    before = told.alarm.failing
+    for second in range(0, 300, 50):
+        told.now = second
+        told.alarm.sound("OperationalError", 0, OUTAGE)
+    told.now = 400.0
+
+    during = told.alarm.failing
+    told.alarm.clear()
+
+    assert (before, during, told.alarm.failing) == (None, ("OperationalError", 400.0, True), None)
+
+
+def test_lost_rows_last_until_none_was_lost_for_a_minute(told):
+    for second in (10.0, 50.0):
+        told.now = second
+        told.alarm.sound("QueueFull", 3)
+    told.now = 109.0
+
+    assert told.alarm.failing == ("QueueFull", 99.0, False)
+    told.now = 110.0
+    assert told.alarm.failing is None

@@ -1,0 +1,111 @@
+"""Reads the feed of a router in a thread, and connects again by itself after a lost connection."""
+
+import json
+import threading
+import urllib.error
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from http.client import HTTPException
+from typing import Any, NamedTuple
+
+from router.contract.request import JsonObject
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
+_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
+Open = Callable[[str], AbstractContextManager[Iterable[bytes]]]
+"""Opens the feed with this query. Its lines come as they are sent. Raises as `urllib.request.urlopen` does."""
+Pause = Callable[[float], bool]
+"""Waits for some seconds. True means that nobody reads any longer."""
+
+
+class Told(NamedTuple):
+    """Something that the reader found."""
+
+    event: str
+    """`hello` or `batch` of the feed, or one of those below."""
+    data: JsonObject
+
+
+LOST = "lost"
+"""The connection is lost, and is tried again: `reason`."""
+REFUSED = "refused"
+"""The router does not give its feed, and nothing more comes: `status`, or 0 where nobody answered the first time."""
+
+
+class FeedReader:
+    """One feed, through as many connections as it takes."""
+
+    def __init__(self, open_feed: Open, tell: Callable[[Told], None], *, query: str = "", after: str | None = None) -> None:
+        self._open, self._tell, self._query = open_feed, tell, query
+        self._after = after
+        """The number of the last row that is known; None: only what is new is wanted."""
+        self._has_heard = False
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
+
+    def start(self) -> None:
+        """Read until the program ends."""
+        threading.Thread(target=self.read, args=(threading.Event().wait,), name="feed", daemon=True).start()
+
+    def read(self, pause: Pause) -> None:
+        """Read until nobody listens any longer, or the router refuses."""
+        while (reason := self._read_once()) is not None:
+            self._tell(Told(LOST, {"reason": reason}))
+            if pause(self._pause_seconds):
+                return
+            self._pause_seconds = min(self._pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
+
+    def _read_once(self) -> str | None:
+        """Why the connection ended; None where trying again is useless."""
+        try:
+            with self._open(self._write_query()) as lines:
+                for event, number, data in read_events(lines):
+                    self._has_heard, self._pause_seconds = True, _FIRST_PAUSE_SECONDS
+                    self._after = number or self._after
+                    self._tell(Told(event, data))
+            return "the connection was closed"
+        except urllib.error.HTTPError as error:
+            with error:
+                if self._has_heard and error.code in _MAY_PASS:
+                    return f"status {error.code}"
+            self._tell(Told(REFUSED, {"status": error.code}))
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            if isinstance(reason, ConnectionRefusedError) and self._after is not None:
+                self._after = "0"  # the router was stopped: the next one counts its rows from the beginning
+            if self._has_heard:
+                return str(reason) or type(reason).__name__
+            self._tell(Told(REFUSED, {"status": 0, "reason": str(reason)}))
+        return None
+
+    def _write_query(self) -> str:
+        after = f"after={self._after}" if self._after is not None else ""
+        query = "&".join(part for part in (self._query, after) if part)
+        return f"?{query}" if query else ""
+
+
+def read_events(lines: Iterable[bytes]) -> Iterator[tuple[str, str, JsonObject]]:
+    """The events of a stream: name, id and data of each. Comments, and what is not a JSON object, are left out."""
+    event, number, data = "", "", b""
+    for raw in lines:
+        line = raw.rstrip(b"\r\n")
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data += value
+        elif field == b"event":
+            event = value.decode("utf-8", "replace")
+        elif field == b"id":
+            number = value.decode("ascii", "replace")
+        elif not line:
+            body = _parse(data)
+            if body is not None:
+                yield event, number, body
+            event, number, data = "", "", b""
+
+
+def _parse(data: bytes) -> JsonObject | None:
+    try:
+        body: Any = json.loads(data) if data else None
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None

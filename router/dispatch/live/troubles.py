@@ -1,0 +1,53 @@
+"""Which targets are out, for the people who are told of it. Read when somebody asks: a request that is served pays nothing."""
+
+from collections.abc import Mapping
+
+from router.contract.notices import Notice, Trouble
+from router.contract.target import Target
+from router.contract.words import AccountFault
+from router.dispatch.live.statistics import LiveStatistics
+from router.dispatch.live.target import LiveTarget
+
+_LONG_SECONDS = 60.0
+"""A target that asks to be left alone for less than this is busy, and not out."""
+_DOCTOR = "tandem doctor"
+_RELOAD = "then tandem reload; tandem doctor checks it"
+_FAULTS = {
+    AccountFault.KEY: ("its host refuses the API key", f"put a working key in place, {_RELOAD}"),
+    AccountFault.CREDIT: ("its account has no credit left", "add credit at the host; tandem doctor checks it"),
+    AccountFault.REGION: ("its host does not serve this region", _DOCTOR),
+    AccountFault.MODEL: ("its host does not know the configured model", f"set another model, {_RELOAD}"),
+}
+
+
+def find_troubles(live: LiveStatistics, targets: Mapping[str, Target], now: float, time_of_day: float) -> list[Notice]:
+    """One notice for each target that is out at this moment, which is given by both clocks."""
+    out = {name: known for name, target in targets.items() if _is_out(known := live.of(target), now)}
+    notices = []
+    for name, known in out.items():
+        tier = targets[name].tier
+        is_alone = all(other in out for other, target in targets.items() if target.tier is tier)
+        kind, text, hint = _describe(known, now)
+        text += f"; no {tier} target is left" if is_alone else ""
+        notices.append(Notice(kind, name, time_of_day - (now - known.circuit.failing_since), f"{name}: {text}", hint))
+    return notices
+
+
+def _is_out(known: LiveTarget, now: float) -> bool:
+    return known.circuit.is_open or _is_closed_for_long(known, now)
+
+
+def _is_closed_for_long(known: LiveTarget, now: float) -> bool:
+    circuit = known.circuit
+    return known.closed_until > now and circuit.failures > 0 and known.closed_until - circuit.failing_since >= _LONG_SECONDS
+
+
+def _describe(known: LiveTarget, now: float) -> tuple[Trouble, str, str]:
+    if known.fault is not None:
+        kind = Trouble.KEY_REFUSED if known.fault is AccountFault.KEY else Trouble.TARGET_OUT
+        return kind, *_FAULTS[known.fault]
+    if _is_closed_for_long(known, now):
+        minutes = max(1, round((known.closed_until - now) / 60))
+        return Trouble.TARGET_OUT, f"asked to be left alone, for {minutes} more min", _DOCTOR
+    failures = known.circuit.failures
+    return Trouble.TARGET_OUT, f"fails ({known.failed_with}), {failures} times in a row", _DOCTOR
