@@ -14,6 +14,7 @@ from router.dispatch.live.past import Paces, sum_up
 from router.house import House
 from router.reload.key_watch import KeyWatch
 from router.reload.reloader import Reloader
+from router.telemetry.metrics_switch import MetricsSwitch
 
 _LEARN_SECONDS = 600.0
 
@@ -30,6 +31,8 @@ class Built:
     """Takes another config while requests are served; None where there is no file to read again."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
+    metrics: MetricsSwitch | None = None
+    """What counts requests for `/metrics`, while that is on."""
 
     def warm(self) -> None:
         """Let adapters load what is costly to load, now that requests are served."""

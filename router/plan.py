@@ -15,7 +15,7 @@ from router.contract.keys import Key, KeyRing, rights_of
 from router.contract.limits import Limits
 from router.contract.relay import Sink, Upstream
 from router.contract.signals import TokenCounter
-from router.contract.stores import EntryStore, ResponseStore
+from router.contract.stores import EntryStore, ResponseStore, RowQueue
 from router.contract.target import Target
 from router.contract.words import PassedRoute, Tier
 from router.decide.opinions import Rules
@@ -48,6 +48,8 @@ class Plan:
     """Whether a target is asked with the key that a caller brings: then each key is a caller of its own."""
     keys: KeyRing | None = None
     """The keys of this router, one of which every caller needs. None: nobody needs one."""
+    metrics_key: bytes | None = None
+    """The digest of a key that opens `/metrics` and nothing else, where callers need keys and the config names one."""
     tells_callers_apart: bool = False
     """Whether there is more than one caller, by either kind of key."""
     turn_away: Callable[[Caller], None] | None = None
@@ -91,5 +93,7 @@ class State:
     """What is counted for callers with a key: their rates first."""
     budgets: Budgets | None = None
     """Those of callers with a key, one of the limits above."""
+    ledger: RowQueue | None = None
+    """What writes the ledger's rows, where one is kept on disk."""
     own_key: Key | None = None
     """The key that commands of the router's own user come with, where callers need one."""

@@ -22,7 +22,7 @@ from router.config.models import SHIPPED_MODELS, Config
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
-from router.contract.keys import OWN_ID, Key, make_key, rights_of
+from router.contract.keys import OWN_ID, Key, digest_of, make_key, rights_of
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.periods import find_zone
@@ -64,7 +64,8 @@ from router.stores.sqlite.responses import SqliteResponses
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
-from router.telemetry.log import RequestLog, report_defect
+from router.telemetry.log import DefectLog, RequestLog
+from router.telemetry.metrics_switch import MetricsSwitch
 from router.upstream.pool import Pool
 
 if TYPE_CHECKING:
@@ -109,7 +110,10 @@ def build_house(
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
     reloader = Reloader(house, loaded, load, partial(build_plan, state=state), [_check_prices]) if load is not None else None
-    return Built(house, loaded.ledger_path, own.text, reloader, closing)
+    _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
+    if reloader is not None:
+        reloader.applies.append(partial(_follow_metrics, metrics))
+    return Built(house, loaded.ledger_path, own.text, reloader, closing, metrics)
 
 
 def build_state(
@@ -157,13 +161,19 @@ def build_state(
         upstream=upstream,
         speedups=speedups,
         histories=Histories(remembers=not speedups.is_plain),
-        observers=Observers(observers, report_defect),
+        observers=Observers(observers, DefectLog().report),
         running=running,
         repeats=repeats,
         rates=(rates := CallerRates()),
         caller_limits=(rates, budgets) if budgets is not None else (rates,),
         budgets=budgets,
+        ledger=ledger,
     )
+
+
+def _follow_metrics(metrics: MetricsSwitch, loaded: LoadedConfig) -> None:
+    settings = loaded.config.metrics
+    metrics.follow([plan.target.name for plan in loaded.targets], on=settings.on, callers=settings.callers)
 
 
 def _check_prices(loaded: LoadedConfig) -> None:
@@ -241,6 +251,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         window_of_auto=config.window_of_auto,
         takes_callers_keys=(takes_callers_keys := any(target.takes_callers_key for target in targets.values())),
         keys=keys,
+        metrics_key=digest_of(loaded.metrics_key.reveal()) if loaded.metrics_key is not None else None,
         tells_callers_apart=takes_callers_keys or keys is not None,
         turn_away=_turn_away_by(rights, state),
         pass_through=config.pass_through,
@@ -304,6 +315,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
     from router.edge.control.explain import Explanations
     from router.edge.control.health import Health
+    from router.edge.control.metrics import Figures
     from router.edge.control.models import Models
     from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
@@ -315,6 +327,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
         Models(house),
         Explanations(house, state.entries),
         Stats(house),
+        Figures(house, built.metrics),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
     )

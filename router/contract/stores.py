@@ -69,6 +69,18 @@ class EntryStore(Protocol):
         ...
 
 
+class RowQueue(Protocol):
+    """What writes rows to a file, for those who look after it."""
+
+    lost: int
+    """Rows that could not be written since the start."""
+
+    @property
+    def waiting_rows(self) -> int:
+        """How many are not written yet."""
+        ...
+
+
 class EntryReader(Protocol):
     """Answers questions about the ledger, also while a router writes to it. Held by `tests/contract/test_entry_reader.py`.
 
