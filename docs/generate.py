@@ -21,7 +21,7 @@ from router.registry import ADAPTERS, POLICIES
 from router.settle.kept import KeptDecision
 from router.stores.sqlite.migrate import LEDGER
 from router.telemetry import events
-from router.telemetry.metric_table import TABLE
+from router.telemetry.metric_table import TABLE as METRICS
 
 HERE = Path(__file__).resolve().parent
 OTHERS = {
@@ -320,7 +320,7 @@ def metrics_page() -> str:
         "| metric | kind | labels | what it is |",
         "| --- | --- | --- | --- |",
     ]
-    for metric in TABLE:
+    for metric in METRICS:
         labels = ", ".join(f"`{name}`" for name in metric.labels)
         rows.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.help} |")
     rows += [
