@@ -21,6 +21,7 @@ from router.registry import ADAPTERS, POLICIES
 from router.settle.kept import KeptDecision
 from router.stores.sqlite.migrate import LEDGER
 from router.telemetry import events
+from router.telemetry.metric_table import TABLE as METRICS
 
 HERE = Path(__file__).resolve().parent
 OTHERS = {
@@ -311,6 +312,25 @@ def keys_page() -> str:
     )
 
 
+def metrics_page() -> str:
+    rows = [
+        "What `GET /metrics` serves. Labels are words of closed sets and names from the config: nothing that a caller sends. "
+        "How to read them: [watch it with Prometheus](../how-to/metrics.md).",
+        "",
+        "| metric | kind | labels | what it is |",
+        "| --- | --- | --- | --- |",
+    ]
+    for metric in METRICS:
+        labels = ", ".join(f"`{name}`" for name in metric.labels)
+        rows.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.help} |")
+    rows += [
+        "",
+        "Counters begin at zero with the router, and again when a reload turns metrics off and on. A target that a reload "
+        "removes keeps its figures, for the last 100 of them. `outcome` and `error` are those of the [ledger](ledger.md).",
+    ]
+    return page("Metrics", *rows)
+
+
 PAGES = {
     "config.md": config_page,
     "keys.md": keys_page,
@@ -319,6 +339,7 @@ PAGES = {
     "events.md": events_page,
     "cli.md": cli_page,
     "ledger.md": ledger_page,
+    "metrics.md": metrics_page,
 }
 
 

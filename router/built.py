@@ -16,6 +16,7 @@ from router.house import House
 from router.notices.alerts import Alerts
 from router.reload.key_watch import KeyWatch
 from router.reload.reloader import Reloader
+from router.telemetry.metrics_switch import MetricsSwitch
 
 _LEARN_SECONDS = 600.0
 
@@ -34,6 +35,8 @@ class Built:
     """Asks what is broken now."""
     alerts: Alerts | None = None
     """Sends word of that, where the config names an address."""
+    metrics: MetricsSwitch | None = None
+    """What counts requests for `/metrics`, while that is on."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
 

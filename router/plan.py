@@ -49,6 +49,8 @@ class Plan:
     """Whether a target is asked with the key that a caller brings: then each key is a caller of its own."""
     keys: KeyRing | None = None
     """The keys of this router, one of which every caller needs. None: nobody needs one."""
+    metrics_key: bytes | None = None
+    """The digest of a key that opens `/metrics` and nothing else, where callers need keys and the config names one."""
     tells_callers_apart: bool = False
     """Whether there is more than one caller, by either kind of key."""
     turn_away: Callable[[Caller], None] | None = None

@@ -23,7 +23,7 @@ from router.config.models import SHIPPED_MODELS, Config
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
-from router.contract.keys import OWN_ID, Key, make_key, rights_of
+from router.contract.keys import OWN_ID, Key, digest_of, make_key, rights_of
 from router.contract.limits import Limits
 from router.contract.notices import Notice
 from router.contract.opinions import Policy
@@ -71,7 +71,8 @@ from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
-from router.telemetry.log import RequestLog, report_defect
+from router.telemetry.log import DefectLog, RequestLog
+from router.telemetry.metrics_switch import MetricsSwitch
 from router.upstream.pool import Pool
 
 if TYPE_CHECKING:
@@ -119,9 +120,10 @@ def build_house(
     alerts = Alerts(notices := _list_notices(house), webhook)
     alerts.follow(loaded.webhook)
     reloader = Reloader(house, loaded, load, partial(build_plan, state=state), [_check_prices]) if load is not None else None
+    _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
     if reloader is not None:
-        reloader.applies.append(lambda taken: alerts.follow(taken.webhook))
-    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, closing)
+        reloader.applies += [lambda taken: alerts.follow(taken.webhook), partial(_follow_metrics, metrics)]
+    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, metrics, closing)
 
 
 def _list_notices(house: House) -> NoticeBoard:
@@ -185,7 +187,7 @@ def build_state(
         upstream=upstream,
         speedups=speedups,
         histories=Histories(remembers=not speedups.is_plain),
-        observers=Observers(observers, report_defect),
+        observers=Observers(observers, DefectLog().report),
         running=running,
         repeats=repeats,
         rates=(rates := CallerRates()),
@@ -193,6 +195,11 @@ def build_state(
         budgets=budgets,
         ledger=ledger,
     )
+
+
+def _follow_metrics(metrics: MetricsSwitch, loaded: LoadedConfig) -> None:
+    settings = loaded.config.metrics
+    metrics.follow([plan.target.name for plan in loaded.targets], on=settings.on, callers=settings.callers)
 
 
 def _check_prices(loaded: LoadedConfig) -> None:
@@ -270,6 +277,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         window_of_auto=config.window_of_auto,
         takes_callers_keys=(takes_callers_keys := any(target.takes_callers_key for target in targets.values())),
         keys=keys,
+        metrics_key=digest_of(loaded.metrics_key.reveal()) if loaded.metrics_key is not None else None,
         tells_callers_apart=takes_callers_keys or keys is not None,
         turn_away=_turn_away_by(rights, state),
         pass_through=config.pass_through,
@@ -334,6 +342,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
     from router.edge.control.explain import Explanations
     from router.edge.control.health import Health
+    from router.edge.control.metrics import Figures
     from router.edge.control.models import Models
     from router.edge.control.notices import NoticesPanel
     from router.edge.control.regret import RegretFigures
@@ -356,6 +365,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
         Stats(house),
         RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
         NoticesPanel(built.notices),
+        Figures(house, built.metrics),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
     )

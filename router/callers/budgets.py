@@ -220,6 +220,11 @@ class Budgets:
         """The share of a budget from which on it counts as nearly spent."""
         return self._terms.warn_at
 
+    def used_part(self, caller: str) -> float:
+        """How much of a caller's budget is spent, 0 to 1: of the day or the month, where it is more."""
+        limits = limits_of(self._purses_of(caller), self._terms.rights[caller])
+        return max((limited.share for limited in limits), default=0.0)
+
     def _purses_of(self, caller: str) -> tuple[Purse, ...]:
         account = self._accounts.get(caller)
         if account is None:

@@ -18,7 +18,7 @@ from router.config.env_file import EnvFileUnreadable, is_open_to_others, read_en
 from router.config.faults import ConfigError as ConfigError
 from router.config.faults import Fault, Known, as_fault, check_block, close_to
 from router.config.key_file import read_key_file
-from router.config.models import SHIPPED_MODELS, Config, DecisionSettings
+from router.config.models import SHIPPED_MODELS, Config, DecisionSettings, MetricsSettings
 from router.config.named_targets import check_asked, check_passed, salvage_passed, say_who_is_asked, warn_of_slowness
 from router.config.parsing import parse
 from router.config.reading import default_text as default_text
@@ -26,6 +26,7 @@ from router.config.reading import expand, read_config
 from router.config.reading import find_config as find_config
 from router.config.replaced import find_replaced
 from router.config.salvage import salvage_targets, salvage_text
+from router.config.secrets import SecretChecker
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets, read_blocks, read_prices
 from router.config.warn import block_warnings, proxy_warnings
 from router.contract.keys import KeyRing
@@ -56,6 +57,8 @@ class LoadedConfig:
     """The keys that callers need; None if they need none."""
     webhook: Secret | None = None
     """Where to send word of troubles."""
+    metrics_key: Secret | None = None
+    """What opens `/metrics` alone, where callers need keys."""
 
     @property
     def keys_path(self) -> Path | None:
@@ -154,6 +157,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     _check_store(config.store.path, config.ledger.path, folder, faults)
     webhook = check_webhook(config.alerts.webhook, keys, faults)
     ring = _read_ring(config, folder, faults)
+    metrics_key = _check_metrics_key(config.metrics, keys, faults)
     tls = _check_tls(config, folder, faults)
     check_budgets(ring, targets, {block.settings.name: block.path for block in blocks}, config.ledger, faults)
     if faults:
@@ -183,6 +187,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         warnings=tuple(warnings),
         keys=ring,
         webhook=webhook,
+        metrics_key=metrics_key,
     )
 
 
@@ -195,6 +200,16 @@ def _read_ring(config: Config, folder: Path, faults: list[Fault]) -> KeyRing | N
     except ConfigError as error:
         faults += [Fault(f"keys.file ({config.keys.file}) {fault.path}", fault.problem, fault.hint) for fault in error.faults]
         return None
+
+
+def _check_metrics_key(metrics: MetricsSettings, keys: Mapping[str, str], faults: list[Fault]) -> Secret | None:
+    """A variable that holds a key. A key in the config itself would be shown wherever the config is."""
+    if metrics.key is None or not metrics.on:
+        return None
+    if not Secret(metrics.key).is_reference:
+        faults.append(Fault("metrics.key", "must name a variable", "write env:NAME, and put the key into the variable NAME"))
+        return None
+    return SecretChecker(faults, keys).check("metrics.key", metrics.key)
 
 
 def _check_tls(config: Config, folder: Path, faults: list[Fault]) -> TlsPaths | None:

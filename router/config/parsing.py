@@ -19,6 +19,7 @@ _TAB = re.compile(r"^[ ]*\t", re.MULTILINE)
 _TOML = re.compile(r"^\s*(\[[\w.\"-]+\]|[\w.-]+\s*=\s*\S.*)\s*$", re.MULTILINE)
 _STARRED = re.compile(r"(?<![\w\"'])(\*[^\s:,\[\]{}]*)")
 _TAG = re.compile(r"'(![^']*)'")
+_BOOL, _TEXT = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:str"
 _ANCHORS = "anchors and aliases are not supported"
 
 
@@ -38,6 +39,8 @@ class PlainLoader(yaml.SafeLoader):
                 if key.value in seen:
                     raise yaml.MarkedYAMLError(problem=f'duplicate key "{key.value}"', problem_mark=key.start_mark)
                 seen.add(key.value)
+                if key.tag == _BOOL:  # YAML 1.1 reads `on:` as true, and it is the name of a setting
+                    key.tag = _TEXT
         return super().construct_mapping(node, deep)
 
 

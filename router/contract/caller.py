@@ -19,6 +19,10 @@ ANYONE = Caller("anyone")
 """Who asks for a page that needs no key, where others do."""
 
 
+SCRAPER = Caller("metrics.key of the config")
+"""Who reads `/metrics` with the key that opens nothing else. No caller of a key file can have this name."""
+
+
 class SessionKey(Struct, frozen=True, cache_hash=True):
     """One session of one caller: what is kept or shared by session goes by this, so that no caller meets another's."""
 

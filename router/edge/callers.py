@@ -1,14 +1,15 @@
 """Who sends a request, by its head."""
 
+import hmac
 import math
 import time
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from router.contract.caller import ANYONE, LOCAL, Caller
-from router.contract.keys import CREDENTIALS, KeyRing, read_token
+from router.contract.caller import ANYONE, LOCAL, SCRAPER, Caller
+from router.contract.keys import CREDENTIALS, KeyRing, digest_of, read_token
 from router.contract.secret import read_callers_key
-from router.edge.routes import OPEN_FOLDER, OPEN_PATHS, Head, dialect_of_path
+from router.edge.routes import METRICS, OPEN_FOLDER, OPEN_PATHS, Head, dialect_of_path
 from router.plan import Plan
 
 _DIGEST_BYTES = 12
@@ -24,7 +25,7 @@ def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
     keys = plan.keys
     if keys is not None:
         is_known = head.ring is keys and time.time() < head.expires_at
-        return head.caller if is_known else _find_caller(keys, head)
+        return head.caller if is_known else _find_caller(plan, keys, head)
     if not plan.takes_callers_keys:
         return LOCAL
     key = read_callers_key(headers, dialect_of_path(head.path))
@@ -34,7 +35,12 @@ def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
     return Caller(f"key-{digest.hexdigest()}")
 
 
-def _find_caller(keys: KeyRing, head: Head) -> Caller:
+def is_metrics_key(plan: Plan, token: str) -> bool:
+    """Whether a token is the key that opens `/metrics` alone. The time that this takes says nothing of either."""
+    return plan.metrics_key is not None and hmac.compare_digest(digest_of(token), plan.metrics_key)
+
+
+def _find_caller(plan: Plan, keys: KeyRing, head: Head) -> Caller:
     """The caller of a key. The key is taken out of the headers: nothing after this sees it."""
     token = head.token
     if token is None:
@@ -42,6 +48,8 @@ def _find_caller(keys: KeyRing, head: Head) -> Caller:
         head.headers = keys.clean({name: value for name, value in head.headers.items() if name not in CREDENTIALS})
     if head.route is None and (head.path in OPEN_PATHS or head.path.startswith(OPEN_FOLDER)):
         return ANYONE
+    if head.path == METRICS and is_metrics_key(plan, token):
+        return SCRAPER
     key = keys.find(token, time.time())
     head.key = key.id
     head.ring, head.caller = keys, key.caller

@@ -75,6 +75,8 @@ SOCKET_PATHS = tuple(
 """Where a WebSocket may be asked for."""
 EXPLAIN = "/tandem/explain"
 """The one control route with a body."""
+METRICS = "/metrics"
+"""The one control route with a key of its own."""
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/hello"})
 """Pages that say nothing of anyone, and need no key: probes, and what clients ask for before they begin."""
 OPEN_FOLDER = "/page/"

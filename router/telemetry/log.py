@@ -9,6 +9,8 @@ from router.contract.facts import AttemptEnded, Decided, Fact, Recorded
 from router.contract.words import Outcome
 from router.telemetry import events
 
+_MAX_DEFECTS = 1_000
+
 
 class RequestLog:
     """Logs a request when it is over, with warnings if there are any."""
@@ -20,6 +22,22 @@ class RequestLog:
 def report_defect(exchange: Exchange, error: Exception) -> None:
     """Log the defect of an observer, by its kind and place."""
     events.fault_caught(request_id=exchange.id, kind=type(error).__name__, where=events.place_of(error))
+
+
+class DefectLog:
+    """Logs each defect of an observer once, with the first request that met it: the next thousand would say the same."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+
+    def report(self, exchange: Exchange, error: Exception) -> None:
+        self.report_by_id(exchange.id, error)
+
+    def report_by_id(self, request_id: str, error: Exception) -> None:
+        defect = (type(error).__name__, events.place_of(error))
+        if defect not in self._known and len(self._known) < _MAX_DEFECTS:
+            self._known.add(defect)
+            events.fault_caught(request_id=request_id, kind=defect[0], where=defect[1])
 
 
 def _log_request(exchange: Exchange, recorded: Recorded) -> None:

@@ -121,6 +121,7 @@ class FakePlan:
     takes_callers_keys: bool = False
     tells_callers_apart: bool = False
     keys: KeyRing | None = None
+    metrics_key: bytes | None = None
     turn_away: Any = None
     shows_page: bool = True
 
@@ -152,7 +153,7 @@ class FakeState:
     def __init__(self) -> None:
         self.entries, self.responses, self.live = FakeEntries(), FakeResponses(), LiveStatistics()
         self.speedups = Speedups()
-        self.rates, self.budgets, self.running = CallerRates(), None, set()
+        self.rates, self.budgets, self.running, self.ledger = CallerRates(), None, set(), None
 
 
 class FakeRoad:
@@ -270,10 +271,10 @@ class ManualLoop(asyncio.SelectorEventLoop):
 
 @contextlib.asynccontextmanager
 async def running_edge(
-    road: FakeRoad, is_ready: Callable[[], bool] = lambda: True, **more: Any
+    road: FakeRoad, is_ready: Callable[[], bool] = lambda: True, **built: Any
 ) -> AsyncIterator[tuple[int, Admission]]:
-    """The whole edge before a fake road, on a port that the system picked."""
-    admission, app = build_edge(Built(road, **more), is_ready)
+    """The whole edge before a fake road, on a port that the system picked. `built` are more fields of `Built`."""
+    admission, app = build_edge(Built(road, **built), is_ready)
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server = Server(admission, app, drain_seconds=1, on_ready=ready.set)

@@ -69,6 +69,17 @@ class TargetQueue:
             "missed": self._shares.misses,
         }
 
+    def left(self, now: float) -> dict[str, int]:
+        """What is left of each limit of the quota."""
+        self._expire(now)
+        quota, meter = self.meter.quota, self.meter
+        limits = {
+            "requests_per_minute": (quota.requests_per_minute, meter.requests),
+            "tokens_per_minute": (quota.tokens_per_minute, meter.tokens),
+            "in_flight": (quota.in_flight, meter.in_flight),
+        }
+        return {name: max(0, limit - used) for name, (limit, used) in limits.items() if limit is not None}
+
     def expect(self, who: SessionKey, prompt_tokens: int, now: float) -> Expected:
         """How long a request would wait that came now."""
         ask = self._ask(who, prompt_tokens)

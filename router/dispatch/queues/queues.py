@@ -62,6 +62,13 @@ class Queues:
     def waiting_for(self, name: str) -> int:
         return sum(queue.length for (target, _), queue in self._queues.items() if target == name)
 
+    def left_of(self, target: Target, now: float) -> Mapping[str, int]:
+        """What is left of a target's quota, by limit. Empty without one, and where each key of a caller has its own."""
+        if target.quota is None or target.takes_callers_key:
+            return {}
+        queue = self._queues.get((target.name, 0)) or TargetQueue(target.name, target.quota)
+        return queue.left(now)
+
     @staticmethod
     def _with_queue(status: TargetStatus, queue: TargetQueue, who: SessionKey, tokens: int, now: float) -> TargetStatus:
         target = status.target

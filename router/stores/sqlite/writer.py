@@ -181,6 +181,11 @@ class SqliteWriter:
             self._wake.set()
         return True
 
+    @property
+    def waiting_rows(self) -> int:
+        """How many rows are not written yet."""
+        return len(self._queue) + len(self._in_hand)
+
     def put(self, statement: str, key: str, values: tuple[object, ...], size: int) -> None:
         """Queue the newest row for a key: one that is still waiting is replaced."""
         with self._lock:

@@ -425,3 +425,10 @@ def test_fifty_at_once_spend_most_of_a_dollar_and_never_more(kind, has_limit, se
 
     assert most <= UNITS_PER_USD
     assert least >= floor * UNITS_PER_USD
+
+
+def test_the_used_part_is_that_of_the_day_or_the_month_where_it_is_more():
+    rights = Rights(daily_usd=1.0, monthly_usd=10.0)
+    budgets = make_budgets(rights, read=lambda since: {"ada": as_units(0.25)}, now=lambda: NOON)
+
+    assert budgets.used_part("ada") == 0.25

@@ -496,3 +496,34 @@ def test_a_header_that_is_written_as_one_text_is_a_fault_and_never_echoed(settin
 
     assert found[f"tiers.fast.targets[0].{setting}"].startswith("must be a block of settings")
     assert "sk-canary" not in str(found)
+
+
+def test_the_key_of_the_metrics_is_read_from_its_variable(monkeypatch):
+    monkeypatch.setenv("SCRAPE_KEY", "s3cret\n")
+
+    loaded = load_text(two_targets("http://a/v1", "http://b/v1", extra="metrics: {key: env:SCRAPE_KEY}"))
+
+    assert loaded.metrics_key.reveal() == "s3cret"
+    assert "s3cret" not in repr(loaded)
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        ("s3cret-in-the-config", "must name a variable"),
+        ("caller", "must name a variable"),
+        ("env:NOT_SET_ANYWHERE", "env:NOT_SET_ANYWHERE is not set"),
+        ("env:tdm-0123456789abcdefghij", "env:***: env: takes the name of a variable"),
+    ],
+)
+def test_a_key_of_the_metrics_that_is_no_variable_with_a_value_is_a_fault(key, problem):
+    fault = faults_of(two_targets("http://a/v1", "http://b/v1", extra=f'metrics: {{key: "{key}"}}'))["metrics.key"]
+
+    assert fault.startswith(problem)
+    assert "s3cret" not in fault
+
+
+def test_metrics_that_are_off_need_no_key():
+    loaded = load_text(two_targets("http://a/v1", "http://b/v1", extra="metrics: {on: false, key: env:NOT_SET_ANYWHERE}"))
+
+    assert loaded.metrics_key is None

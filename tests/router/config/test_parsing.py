@@ -82,3 +82,7 @@ def test_a_mapping_of_40_000_names_is_refused_without_being_parsed(text):
 
 def test_what_is_right_is_read():
     assert parse("server:\n  port: 4001\n", "config.yaml") == {"server": {"port": 4001}}
+
+
+def test_a_name_that_yaml_takes_for_a_truth_value_is_a_name():
+    assert parse("metrics: {on: off, no: yes}", "test") == {"metrics": {"on": False, "no": True}}

@@ -108,3 +108,17 @@ def test_a_fact_that_an_observer_notes_reaches_all_before_the_first_is_told_furt
 
     assert [fact for _, _, fact in told] == [TOKEN, BYTE]
     assert exchange.journal == [BYTE, TOKEN]
+
+
+def test_one_that_is_added_comes_last_and_one_that_is_removed_is_told_nothing_more():
+    told = []
+    first, late = Listening("first", told, FirstByte), Listening("late", told, FirstByte)
+    observers = Observers((first,), report_defect)
+    exchange = Exchange(Arrival("req_test", Dialect.CHAT, Operation.CREATE, {}, b""), 0.0, Deadline(1.0), observers)
+
+    observers.add(late)
+    exchange.note(BYTE)
+    observers.remove(first)
+    exchange.note(BYTE)
+
+    assert [name for name, *_ in told] == ["first", "late", "late"]

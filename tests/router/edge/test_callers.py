@@ -2,9 +2,9 @@
 
 import pytest
 
-from router.contract.caller import ANYONE, LOCAL, Caller
+from router.contract.caller import ANYONE, LOCAL, SCRAPER, Caller
 from router.contract.errors import Unauthorized
-from router.contract.keys import Key, KeyRing, make_key
+from router.contract.keys import Key, KeyRing, digest_of, make_key
 from router.edge import callers
 from router.edge.routes import ROUTES, Head
 from tests.tools.edge import FakePlan
@@ -138,3 +138,34 @@ def test_a_head_that_comes_again_is_not_looked_up_again_until_the_keys_change(ke
     work = [count_calls(lambda plan=plan: callers.identify(plan, asked, asked.headers)) for plan in (first, first, second)]
 
     assert work[1] < work[2] < work[0]
+
+
+@pytest.mark.parametrize("headers", [{"authorization": "Bearer s3cret"}, {"x-api-key": "s3cret"}])
+def test_the_key_of_the_metrics_opens_the_metrics_and_nothing_else(plan, headers):
+    plan.metrics_key = digest_of("s3cret")
+
+    assert callers.identify(plan, head(headers, "/metrics"), headers) is SCRAPER
+    for path in (CHAT, "/tandem/stats", "/metrics/", "/v1/metrics"):
+        with pytest.raises(Unauthorized):
+            callers.identify(plan, head(headers, path), headers)
+
+
+@pytest.mark.parametrize("token", ["", "s3cre", "s3crets", "tdm_00000000_x"])
+def test_another_key_does_not_open_the_metrics(plan, token):
+    plan.metrics_key = digest_of("s3cret")
+    headers = {"authorization": f"Bearer {token}"}
+
+    with pytest.raises(Unauthorized):
+        callers.identify(plan, head(headers, "/metrics"), headers)
+
+
+def test_where_no_key_is_set_for_the_metrics_no_key_is_one(plan):
+    with pytest.raises(Unauthorized):
+        callers.identify(plan, head({}, "/metrics"), {})
+
+
+def test_callers_with_keys_open_the_metrics_as_themselves(plan, key):
+    plan.metrics_key = digest_of("s3cret")
+    headers = {"authorization": f"Bearer {key.text}"}
+
+    assert callers.identify(plan, head(headers, "/metrics"), headers) == Caller("ada")

@@ -8,7 +8,7 @@ from router.contract.errors import UpstreamAuth, UpstreamModel, UpstreamRefused,
 from router.contract.facts import AttemptEnded, Ending, Read, Recorded, Settled
 from router.contract.opinions import Opinions, Skipped
 from router.contract.words import Outcome
-from router.telemetry.log import RequestLog
+from router.telemetry.log import DefectLog, RequestLog
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.kept import make_entry
 from tests.tools.values import ask, make_target
@@ -72,3 +72,31 @@ def test_every_policy_that_was_skipped_is_a_warning(listen):
         ("policy.skipped", "warning", "yours", "KeyError"),
     ]
     assert settled["event"] == "request.settled"
+
+
+def raise_in(place: int) -> Exception:
+    try:
+        return [][place] if place else {}["sk-canary"]
+    except (IndexError, KeyError) as error:
+        return error
+
+
+def test_a_defect_of_an_observer_is_logged_once_with_the_first_request_that_met_it(listen):
+    logged, defects = listen(), DefectLog()
+
+    for number in range(3):
+        defects.report(make_exchange(name=f"req_{number}"), raise_in(0))
+    defects.report(make_exchange(name="req_other"), raise_in(1))
+
+    lines = logged()
+    assert [(line["request_id"], line["kind"]) for line in lines] == [("req_0", "KeyError"), ("req_other", "IndexError")]
+    assert "canary" not in str(lines)
+
+
+def test_defects_in_more_places_than_anyone_could_read_are_not_remembered(listen):
+    logged, defects = listen(), DefectLog()
+
+    for number in range(1_100):
+        defects.report_by_id("req", type(f"Kind{number}", (Exception,), {})())
+
+    assert len(logged()) == 1_000

@@ -148,3 +148,15 @@ async def test_who_looks_on_sees_the_wait_in_a_queue_of_ours():
 
     assert queues.waiting_for("spark") == 1
     assert queues.show(stand(target), 1.0).wait_seconds == pytest.approx(4.0)  # a new session goes before the second call
+
+
+async def test_what_is_left_of_a_quota_is_said_by_limit_and_never_of_what_callers_bring_themselves(queues):
+    limited = make_target(quota=Quota(requests_per_minute=3, in_flight=1))
+    assert queues.left_of(limited, 0.0) == {"requests_per_minute": 3, "in_flight": 1}
+
+    take(queues, limited)
+
+    assert queues.left_of(limited, seconds_passed()) == {"requests_per_minute": 2, "in_flight": 0}
+    assert queues.left_of(limited, seconds_passed() + WINDOW_SECONDS)["requests_per_minute"] == 3
+    assert queues.left_of(SAGE, 0.0) == {}
+    assert queues.left_of(make_target(quota=limited.quota, takes_callers_key=True), 0.0) == {}

@@ -488,3 +488,14 @@ async def test_rows_that_were_in_a_log_that_nobody_can_save_are_counted(one):
 
     assert found == {"after": 1}
     assert one.failures == [(LOG_GONE, 3)]
+
+
+async def test_rows_wait_until_they_are_written(one):
+    async with one.held():
+        before = one.writer.waiting_rows
+        one.add("one")
+        one.add("two")
+        assert one.writer.waiting_rows == before + 2
+
+    await until(lambda: one.writer.waiting_rows == 0)
+    assert set(one.read_file()) == {"one", "two"}

@@ -1,0 +1,152 @@
+"""`/metrics`, for Prometheus: what was counted, and the state of everything at this moment."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from router.contract.caller import SCRAPER
+from router.contract.errors import NotFound, NotPermitted, TandemError
+from router.contract.stores import StoreUnusable
+from router.edge.control.panel import Answer, Asked, Page
+from router.edge.routes import METRICS
+from router.edge.shedding import read_resident_bytes
+from router.house import House
+from router.telemetry.metrics_switch import MetricsSwitch
+
+if TYPE_CHECKING:
+    from router.telemetry.metrics import Buckets, Samples
+
+ReadRegret = Callable[[float], Mapping[str, float]]
+"""Seconds won and lost by decisions since a time, by kind. It reads the ledger, so it is called in a thread."""
+_LAG_SECONDS = 0.005
+_REGRET_SECONDS = 60.0
+
+
+class Figures:
+    """Shows all figures to Prometheus: without keys to everyone on this machine, else to an admin or with `metrics.key`."""
+
+    def __init__(
+        self,
+        house: House,
+        metrics: MetricsSwitch | None,
+        regret: ReadRegret | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._house, self._switch = house, metrics
+        self._regret = Regret(regret, clock) if regret is not None else None
+        self.pages = (Page(METRICS, self._show),)
+
+    async def _show(self, asked: Asked) -> Answer:
+        counting = self._switch.metrics if self._switch is not None else None
+        if counting is None:
+            raise NotFound(f"{METRICS} is off. Set metrics: {{on: true}} in the router's config to count and serve figures")
+        if asked.caller != SCRAPER and not asked.rights.is_admin:
+            raise NotPermitted(f"{METRICS} needs a key with the right admin, or the one that metrics.key in the config names")
+        lag = await measure_lag()
+        regret = await self._regret.read(counting.began_at) if self._regret is not None else None
+        samples: dict[str, Samples] = {
+            **counting.counts(),
+            **read_state(self._house),
+            "tandem_event_loop_lag_seconds": {(): lag},
+        }
+        if regret is not None:
+            samples["tandem_regret_seconds_total"] = {(kind,): seconds for kind, seconds in regret.items()}
+        body, media_type = await asyncio.to_thread(_write, samples, counting.histograms(), asked.headers.get("accept", ""))
+        return Answer(body, media_type)
+
+
+def _write(samples: "Mapping[str, Samples]", histograms: "Mapping[str, Buckets]", accept: str) -> tuple[bytes, str]:
+    from router.edge.control.exposition import write_figures  # brings prometheus_client, which only a scrape needs
+
+    return write_figures(samples, histograms, accept)
+
+
+async def measure_lag(clock: Callable[[], float] = time.perf_counter) -> float:
+    """How late the event loop wakes a timer of a few milliseconds."""
+    began = clock()
+    await asyncio.sleep(_LAG_SECONDS)
+    return max(0.0, clock() - began - _LAG_SECONDS)
+
+
+class Regret:
+    """Regret as a counter: read from the ledger once a minute at most, and never less than before."""
+
+    def __init__(self, read: ReadRegret, clock: Callable[[], float]) -> None:
+        self._read, self._clock = read, clock
+        self._reading = asyncio.Lock()
+        self._read_at = float("-inf")
+        self._since = 0.0
+        self._known: dict[str, float] = {}
+
+    async def read(self, since: float) -> Mapping[str, float]:
+        """The figures as last read. What cannot be read now stays as it was."""
+        async with self._reading:
+            if since != self._since:  # switched off and on: everything is counted from the beginning
+                self._since, self._read_at, self._known = since, float("-inf"), {}
+            if self._clock() - self._read_at >= _REGRET_SECONDS:
+                self._read_at = self._clock()
+                try:
+                    found = await asyncio.to_thread(self._read, since)
+                except (StoreUnusable, OSError):
+                    return self._known
+                self._known = {kind: max(seconds, self._known.get(kind, 0.0)) for kind, seconds in found.items()}
+        return self._known
+
+
+def read_state(house: House) -> "dict[str, Samples]":
+    """The state of targets, queues, budgets, the ledger and the process at this moment."""
+    state = house.state
+    found: dict[str, Samples] = {
+        "tandem_in_flight_requests": {(): len(state.running)},
+        **_read_targets(house),
+    }
+    if (used := _find_highest_use(house)) is not None:
+        found["tandem_highest_budget_use_ratio"] = {(): used}
+    if state.ledger is not None:
+        found["tandem_ledger_queue_rows"] = {(): state.ledger.waiting_rows}
+        found["tandem_ledger_lost_rows_total"] = {(): state.ledger.lost}
+    if (resident := read_resident_bytes()) is not None:
+        found["tandem_resident_memory_bytes"] = {(): resident}
+    return found
+
+
+def _read_targets(house: House) -> "dict[str, Samples]":
+    live, now = house.state.live, house.clock()
+    in_flight, length, wait, most, limits, quotas, circuits = (dict[tuple[str, ...], float]() for _ in range(7))
+    for name, known in live.statuses(house.plan.targets, now).items():
+        status = live.queues.show(known, now)
+        target, labels = status.target, (status.target.tier.value, name)
+        in_flight[labels] = status.in_flight
+        length[labels] = live.queues.waiting_for(name)
+        wait[labels] = status.wait_seconds
+        circuits[labels] = int(live.of(target).circuit.is_open)
+        if target.max_wait_seconds is not None:
+            most[labels] = target.max_wait_seconds
+        for limit, left in live.queues.left_of(target, now).items():
+            quotas[*labels, limit] = left
+        for window in live.limits.told.get((name, 0), ()):
+            if window.resets_at > now:
+                place = (*labels, "prompt_tokens" if window.counts_prompt else "requests_or_output_tokens")
+                limits[place] = min(limits.get(place, math.inf), max(0.0, window.left))
+    return {
+        "tandem_target_in_flight_requests": in_flight,
+        "tandem_queue_length": length,
+        "tandem_queue_wait_seconds": wait,
+        "tandem_queue_max_wait_seconds": most,
+        "tandem_limit_left": limits,
+        "tandem_quota_left": quotas,
+        "tandem_circuit_open": circuits,
+    }
+
+
+def _find_highest_use(house: House) -> float | None:
+    """How much of its budget the caller has spent who has spent most of it. None without budgets, or if that is not known."""
+    budgets, keys = house.state.budgets, house.plan.keys
+    if budgets is None or keys is None:
+        return None
+    with suppress(TandemError):
+        return max((budgets.used_part(name) for name, rights in keys.rights.items() if rights.has_budget), default=None)
+    return None

@@ -1,0 +1,167 @@
+"""What is served at `/metrics`: each metric's name, kind, labels and description. The reference page is written from this."""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """As Prometheus calls it."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(NamedTuple):
+    """One metric. Its labels are in the order in which their values are given."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+
+_COUNTER, _GAUGE, _HISTOGRAM = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
+
+TABLE = (
+    Metric(
+        "tandem_requests_total",
+        _COUNTER,
+        ("tier", "target", "outcome"),
+        "Admitted requests that are over. Tier and target are those that served or were tried last, or none.",
+    ),
+    Metric(
+        "tandem_request_seconds",
+        _HISTOGRAM,
+        ("tier",),
+        "Time from the complete request to the end of its answer.",
+    ),
+    Metric(
+        "tandem_ttft_seconds",
+        _HISTOGRAM,
+        ("tier", "target"),
+        "Time from the complete request to the first token of a streamed answer, waits and failed attempts included.",
+    ),
+    Metric(
+        "tandem_overhead_seconds",
+        _HISTOGRAM,
+        (),
+        "Tandem's own time: from the complete request to the first call to a target, or to queueing for one.",
+    ),
+    Metric(
+        "tandem_output_tokens_per_second",
+        _HISTOGRAM,
+        ("tier", "target"),
+        "How fast an answer was written, as its caller saw it.",
+    ),
+    Metric(
+        "tandem_tokens_total",
+        _COUNTER,
+        ("kind",),
+        "Tokens of the answers that callers got. Input includes the cached ones, output the reasoning ones.",
+    ),
+    Metric(
+        "tandem_cost_usd_total",
+        _COUNTER,
+        ("tier",),
+        "Cost of requests in USD, all attempts included. A request whose cost is not known adds nothing.",
+    ),
+    Metric(
+        "tandem_attempts_total",
+        _COUNTER,
+        ("target", "error"),
+        "Calls to targets, by the code of the error that ended them, or none. Second opinions are included.",
+    ),
+    Metric(
+        "tandem_decisions_total",
+        _COUNTER,
+        ("tier", "decided_by"),
+        "Decisions, by the tier that was chosen and by the policy that decided, or estimate.",
+    ),
+    Metric(
+        "tandem_hops_total",
+        _COUNTER,
+        (),
+        "Calls of a person's turn that another tier answered than the session's call before.",
+    ),
+    Metric(
+        "tandem_budget_refusals_total",
+        _COUNTER,
+        (),
+        "Requests that were refused because the budget of their caller is spent.",
+    ),
+    Metric(
+        "tandem_regret_seconds_total",
+        _COUNTER,
+        ("kind",),
+        "Seconds won and lost by decisions since this router began to count, read from the ledger at most once a minute."
+        " An estimate. A turn may be judged later, so that a figure would go down: it then stays until it is passed again.",
+    ),
+    Metric(
+        "tandem_caller_requests_total",
+        _COUNTER,
+        ("caller",),
+        "Requests of each caller with a key, with metrics.callers. The first 200 callers have a label; the rest is other.",
+    ),
+    Metric(
+        "tandem_caller_tokens_total",
+        _COUNTER,
+        ("caller", "kind"),
+        "Input and output tokens of each caller with a key, with metrics.callers.",
+    ),
+    Metric(
+        "tandem_caller_cost_usd_total",
+        _COUNTER,
+        ("caller",),
+        "Cost in USD of each caller with a key, with metrics.callers.",
+    ),
+    Metric("tandem_in_flight_requests", _GAUGE, (), "Requests that are being served."),
+    Metric("tandem_target_in_flight_requests", _GAUGE, ("tier", "target"), "Calls to a target that are under way."),
+    Metric("tandem_queue_length", _GAUGE, ("tier", "target"), "Requests that wait for the quota of a target."),
+    Metric(
+        "tandem_queue_wait_seconds",
+        _GAUGE,
+        ("tier", "target"),
+        "How long a request that came now would be expected to wait for a target: in a queue, for a limit, or for its rest.",
+    ),
+    Metric(
+        "tandem_queue_max_wait_seconds",
+        _GAUGE,
+        ("tier", "target"),
+        "quota.max_wait_seconds of a target, where the config sets it.",
+    ),
+    Metric(
+        "tandem_limit_left",
+        _GAUGE,
+        ("tier", "target", "of"),
+        "What a target's last answer said is left of its rate limits, the least of each kind, until they reset."
+        " Not where callers bring their own keys.",
+    ),
+    Metric(
+        "tandem_quota_left",
+        _GAUGE,
+        ("tier", "target", "of"),
+        "What is left of a target's quota in the config. Not where callers bring their own keys.",
+    ),
+    Metric(
+        "tandem_circuit_open",
+        _GAUGE,
+        ("tier", "target"),
+        "1 while a target rests after failures, or is tried by one request alone; else 0.",
+    ),
+    Metric(
+        "tandem_highest_budget_use_ratio",
+        _GAUGE,
+        (),
+        "How much of its budget for the day or the month the caller has spent who has spent most of it, 0 to 1.",
+    ),
+    Metric("tandem_ledger_queue_rows", _GAUGE, (), "Rows that wait to be written to the ledger."),
+    Metric("tandem_ledger_lost_rows_total", _COUNTER, (), "Rows that the ledger lost since the start."),
+    Metric(
+        "tandem_event_loop_lag_seconds",
+        _GAUGE,
+        (),
+        "How late the event loop woke a timer of 5 ms. Measured once, for this answer.",
+    ),
+    Metric("tandem_resident_memory_bytes", _GAUGE, (), "Memory of the process that is in RAM."),
+)

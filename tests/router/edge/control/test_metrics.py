@@ -1,0 +1,193 @@
+"""The page for Prometheus: who may read it, and the state that it shows."""
+
+import asyncio
+
+import pytest
+
+from router.contract.caller import LOCAL, Caller, SessionKey
+from router.contract.exchange import Observers
+from router.contract.keys import Key, KeyRing, digest_of, make_key
+from router.contract.rights import Rights
+from router.contract.stores import StoreUnusable
+from router.contract.target import LimitWindow, Quota
+from router.contract.words import Tier
+from router.edge.control.metrics import Figures, Regret, measure_lag, read_state
+from router.edge.control.panel import Asked
+from router.telemetry.metrics_switch import MetricsSwitch
+from tests.tools.edge import FakePlan, FakeRoad, running_edge
+from tests.tools.http import call
+from tests.tools.values import ask, make_target
+
+
+def switched(*, on: bool = True) -> MetricsSwitch:
+    switch = MetricsSwitch(Observers((), print))
+    switch.follow(["spark", "sage"], on=on, callers=False)
+    return switch
+
+
+@pytest.fixture
+def keyed(road):
+    """A router with an admin, another caller and a key for the metrics. What each of them sends."""
+    keys = {name: make_key() for name in ("ada", "boss")}
+    rights = {"ada": Rights(), "boss": Rights(is_admin=True)}
+    ring = KeyRing([Key(key.id, Caller(name), key.digest) for name, key in keys.items()], rights)
+    road.plan = FakePlan(keys=ring, tells_callers_apart=True, metrics_key=digest_of("s3cret"))
+    sent = {name: {"authorization": f"Bearer {key.text}"} for name, key in keys.items()}
+    return {**sent, "scraper": {"authorization": "Bearer s3cret"}, "wrong": {"authorization": "Bearer s3cre"}, "nobody": {}}
+
+
+@pytest.mark.parametrize(("who", "status"), [("boss", 200), ("scraper", 200), ("ada", 403), ("wrong", 401), ("nobody", 401)])
+async def test_with_keys_an_admin_and_the_key_of_the_metrics_open_them(road, keyed, who, status):
+    async with running_edge(road, metrics=switched()) as (port, _):
+        reply = await call(port, "/metrics", headers=keyed[who])
+
+    assert reply.status == status
+    assert (b"tandem_in_flight_requests" in reply.body) is (status == 200)
+    assert b"s3cret" not in reply.body
+
+
+async def test_the_key_of_the_metrics_opens_no_other_page(road, keyed):
+    async with running_edge(road, metrics=switched()) as (port, _):
+        replies = [await call(port, path, headers=keyed["scraper"]) for path in ("/tandem/stats", "/v1/models")]
+
+    assert [reply.status for reply in replies] == [401, 401]
+
+
+async def test_without_keys_every_program_of_this_machine_may_read_them_and_no_web_page(road):
+    async with running_edge(road, metrics=switched()) as (port, _):
+        own = await call(port, "/metrics")
+        others = [
+            await call(port, "/metrics", headers=headers)
+            for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"})
+        ]
+
+    assert own.status == 200
+    assert own.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert [reply.status for reply in others] == [403, 403]
+
+
+@pytest.mark.parametrize("switch", [None, switched(on=False)])
+async def test_metrics_that_are_off_are_not_found_and_the_answer_says_how_to_turn_them_on(road, switch):
+    async with running_edge(road, metrics=switch) as (port, _):
+        reply = await call(port, "/metrics")
+
+    assert reply.status == 404
+    assert "metrics: {on: true}" in reply.json["error"]["message"]
+
+
+class Rows:
+    """A ledger's writer."""
+
+    waiting_rows, lost = 7, 2
+
+
+class Purses:
+    """Budgets of which callers have spent a part."""
+
+    def used_part(self, caller):
+        return {"ada": 0.25, "bob": 0.75}[caller]
+
+
+async def test_the_state_of_targets_is_labelled_by_tier_and_target():
+    road = FakeRoad()
+    quota = Quota(requests_per_minute=2, in_flight=1, max_wait_seconds=5.0)
+    targets = {"spark": make_target(quota=quota), "sage": make_target("sage", Tier.DEEP)}
+    road.plan = FakePlan(targets=targets)
+    live = road.state.live
+    windows = [(900.0, 60.0, True), (500.0, 9.0, True), (3.0, 60.0, False), (1.0, -1.0, False)]
+    live.limits.told["sage", 0] = tuple(LimitWindow(left, resets_at, of_prompt) for left, resets_at, of_prompt in windows)
+    live.limits.told["sage", 42] = (LimitWindow(1.0, 60.0, True),)
+    live.of(targets["sage"]).circuit.fail(0.0, is_lasting=True)
+
+    queue = live.queues.queue_of(targets["spark"], ask())
+    waiters = [queue.enter(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
+
+    state = read_state(road)
+
+    fast, deep = ("fast", "spark"), ("deep", "sage")
+    assert [waiter.permit is not None for waiter in waiters] == [True, False]
+    assert state["tandem_queue_length"] == {fast: 1, deep: 0}
+    assert state["tandem_target_in_flight_requests"] == {fast: 0, deep: 0}
+    assert state["tandem_queue_max_wait_seconds"] == {fast: 5.0}
+    assert state["tandem_quota_left"] == {(*fast, "requests_per_minute"): 1, (*fast, "in_flight"): 0}
+    assert state["tandem_limit_left"] == {(*deep, "prompt_tokens"): 500.0, (*deep, "requests_or_output_tokens"): 3.0}
+    assert state["tandem_circuit_open"] == {fast: 0, deep: 1}
+    assert state["tandem_queue_wait_seconds"][fast] > state["tandem_queue_wait_seconds"][deep] == 0.0
+
+
+def test_the_state_of_ledger_and_budgets_is_there_where_they_are():
+    road = FakeRoad()
+    assert not {"tandem_ledger_queue_rows", "tandem_highest_budget_use_ratio"} & set(read_state(road))
+
+    road.state.ledger, road.state.budgets = Rows(), Purses()
+    rights = {"ada": Rights(daily_usd=1.0), "bob": Rights(monthly_usd=1.0), "eve": Rights()}
+    road.plan = FakePlan(keys=KeyRing([], rights))
+    state = read_state(road)
+
+    assert state["tandem_ledger_queue_rows"] == {(): 7}
+    assert state["tandem_ledger_lost_rows_total"] == {(): 2}
+    assert state["tandem_highest_budget_use_ratio"] == {(): 0.75}
+
+
+async def test_lag_is_what_a_timer_is_late_by_and_never_negative():
+    assert await measure_lag(iter([0.0, 0.105]).__next__) == pytest.approx(0.1)
+    assert await measure_lag(iter([0.0, 0.004]).__next__) == 0.0
+
+
+class Ledger:
+    """Regret as a test says, and how often it was read."""
+
+    def __init__(self, *figures) -> None:
+        self.figures, self.asked = [*figures], []
+
+    def __call__(self, since):
+        self.asked.append(since)
+        found = self.figures.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+async def test_regret_is_read_once_a_minute_at_most_and_never_goes_down():
+    ledger, now = Ledger({"saved": 10.0}, {"saved": 8.0, "lost": 3.0}, {"saved": 12.0, "lost": 3.0}), [0.0]
+    regret = Regret(ledger, lambda: now[0])
+
+    seen = []
+    for now[0] in (0.0, 59.0, 60.0, 120.0):
+        seen.append(dict(await regret.read(5.0)))
+
+    assert seen == [{"saved": 10.0}, {"saved": 10.0}, {"saved": 10.0, "lost": 3.0}, {"saved": 12.0, "lost": 3.0}]
+    assert ledger.asked == [5.0] * 3
+
+
+async def test_regret_that_cannot_be_read_stays_as_it_was():
+    now = [0.0]
+    regret = Regret(Ledger({"saved": 10.0}, StoreUnusable("locked")), lambda: now[0])
+    await regret.read(5.0)
+    now[0] = 60.0
+
+    assert await regret.read(5.0) == {"saved": 10.0}
+
+
+async def test_regret_is_counted_from_the_beginning_after_metrics_were_turned_off_and_on():
+    regret = Regret(Ledger({"saved": 10.0}, {"saved": 1.0}), lambda: 0.0)
+    await regret.read(5.0)
+
+    assert await regret.read(6.0) == {"saved": 1.0}
+
+
+async def test_two_scrapes_at_once_read_the_ledger_once():
+    ledger = Ledger({"saved": 10.0})
+    regret = Regret(ledger, lambda: 0.0)
+
+    assert await asyncio.gather(regret.read(5.0), regret.read(5.0)) == [{"saved": 10.0}] * 2
+    assert len(ledger.asked) == 1
+
+
+async def test_regret_is_served_by_kind():
+    figures = Figures(FakeRoad(), switched(), regret=lambda since: {"saved": 12.5})
+    asked = Asked("req_test", Caller("local"), {}, {}, {}, None)
+
+    answer = await figures.pages[0].answer(asked)
+
+    assert b'tandem_regret_seconds_total{kind="saved"} 12.5' in answer.body
