@@ -295,19 +295,22 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
         def rights_now(caller: Caller) -> Rights:
             return rights_of(built.house.plan.keys, caller)
 
-        return build_control(list_panels(built, is_ready), rights_now)
+        return build_control(list_panels(built, is_ready, admission), rights_now)
 
     return admission, AsgiApp(admission, LateApp(build))
 
 
-def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...]":
+def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":
     """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
     from router.edge.control.explain import Explanations
     from router.edge.control.health import Health
+    from router.edge.control.login import Login
     from router.edge.control.models import Models
     from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
+    from router.edge.control.wrong import Wrong
+    from router.page.race import Race
 
     house, state = built.house, built.house.state
     return (
@@ -317,6 +320,9 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
         Stats(house),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
+        Login(admission),
+        Race(admission),
+        Wrong(built.ledger_path, lambda: admission.limits),
     )
 
 

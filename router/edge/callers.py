@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from router.contract.caller import ANYONE, LOCAL, Caller
-from router.contract.keys import CREDENTIALS, KeyRing, read_token
+from router.contract.keys import CREDENTIALS, Key, KeyRing, read_token
 from router.contract.secret import read_callers_key
-from router.edge.routes import OPEN_PATHS, Head, dialect_of_path
+from router.edge.routes import OPEN_FOLDER, OPEN_PATHS, Head, dialect_of_path
 from router.plan import Plan
 
 _DIGEST_BYTES = 12
@@ -40,9 +40,13 @@ def _find_caller(keys: KeyRing, head: Head) -> Caller:
     if token is None:
         token = head.token = read_token(head.headers)
         head.headers = keys.clean({name: value for name, value in head.headers.items() if name not in CREDENTIALS})
-    if head.route is None and head.path in OPEN_PATHS:
+    if head.route is None and (head.path in OPEN_PATHS or head.path.startswith(OPEN_FOLDER)):
         return ANYONE
-    key = keys.find(token, time.time())
+    return know_by(keys.find(token, time.time()), keys, head)
+
+
+def know_by(key: Key, keys: KeyRing, head: Head) -> Caller:
+    """Note whose request it is, by a key that was found valid: `identify` then takes it as it is."""
     head.key = key.id
     head.ring, head.caller = keys, key.caller
     head.expires_at = math.inf if key.expires_at is None else key.expires_at
