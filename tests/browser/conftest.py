@@ -4,12 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 import routers
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 FLAGS = """
 --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync --no-sandbox
 """.split()
 """Nothing of the browser's own goes to the network. Without a sandbox, since root may not have one: only our own page is shown."""
+
+_PATIENCE_MS = 30_000
+expect.set_options(timeout=_PATIENCE_MS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,7 +60,7 @@ class Watched:
         self.complaints: list[str] = []
         self.hosts: set[str] = set()
         self.page: Page = context.new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(_PATIENCE_MS)
         self.page.on("console", self._hear)
         self.page.on("pageerror", lambda error: self.complaints.append(f"a script failed: {error}"))
         self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))

@@ -1,10 +1,12 @@
 """Routers for the tests of the page: `tandem serve` of the project's own environment, with simulated tiers."""
 
+import contextlib
 import hashlib
 import http.client
 import json
 import re
 import secrets
+import sqlite3
 import subprocess
 import threading
 from pathlib import Path
@@ -13,7 +15,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
 ledger: {path: page.db, keep_text: true}
-preference: 0.5
 tiers:
   fast:
     targets:
@@ -41,6 +42,7 @@ class Router:
     """One router, from its start to its stop."""
 
     def __init__(self, folder: Path, more: str = "") -> None:
+        self._ledger = folder / "page.db"
         (folder / "config.yaml").write_text(CONFIG + more)
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
         command = [
@@ -59,9 +61,11 @@ class Router:
         self._written: list[str] = []
         self._listening = threading.Event()
         self.port = 0
-        threading.Thread(target=self._listen, daemon=True).start()
-        assert self._listening.wait(60), self.log
-        assert self.port, self.log
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        if not self._listening.wait(60) or not self.port:
+            self.stop()
+            raise AssertionError(f"the router did not start:\n{self.log}")
         self.url = f"http://127.0.0.1:{self.port}"
 
     @property
@@ -80,6 +84,14 @@ class Router:
     def stop(self) -> None:
         self._process.terminate()
         self._process.wait(60)
+        self._listener.join(60)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def count_calls(self) -> int:
+        """How many calls are in the ledger."""
+        with contextlib.closing(sqlite3.connect(self._ledger)) as database:
+            return int(database.execute("SELECT count(*) FROM entries").fetchone()[0])
 
     def post(self, path: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)

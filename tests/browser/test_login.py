@@ -77,6 +77,7 @@ def test_another_site_can_neither_read_nor_write_with_the_login(page, keyed, rou
     """`localhost` and `127.0.0.1` are two sites to a browser, and two ports two origins of one site."""
     log_in(page, keyed, "ada")
     stranger = context.new_page()
+    calls = keyed.count_calls()
     stranger.goto(f"http://localhost:{router.port}/healthz")
 
     tried = stranger.evaluate(
@@ -93,4 +94,5 @@ def test_another_site_can_neither_read_nor_write_with_the_login(page, keyed, rou
     )
 
     assert set(tried) <= {"refused", "opaque"}
-    assert "race" not in keyed.log
+    assert keyed.log.count("requests from other web pages are refused") == 4
+    assert keyed.count_calls() == calls

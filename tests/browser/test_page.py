@@ -59,7 +59,7 @@ def test_a_decision_can_be_marked_as_wrong(page, router):
 def test_a_session_shows_its_turns_as_a_strip_with_the_hop_between_tiers(page, router):
     open_page(page, router, "sessions")
 
-    page.locator("[data-view=sessions] a", has_text="afternoon").first.click()
+    page.locator('[data-row="x:afternoon"] [data-row-link]').click()
 
     session = page.locator("[data-session]")
     expect(session.locator("[data-strip] [data-block]")).to_have_count(3)
