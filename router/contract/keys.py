@@ -105,6 +105,13 @@ class KeyRing:
             raise Unauthorized
         return key
 
+    def renew(self, known: Key, now: float) -> Key | None:
+        """A key that was found before, as it is now; None once it was revoked, replaced or has expired."""
+        key = self._keys.get(known.id)
+        if key is None or key.digest != known.digest or (key.expires_at is not None and now >= key.expires_at):
+            return None
+        return key
+
 
 def rights_of(keys: KeyRing | None, caller: Caller) -> Rights:
     """What a caller may do now. Its keys may have been removed while it was being served."""

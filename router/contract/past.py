@@ -105,6 +105,7 @@ class RecordedTurn(NamedTuple):
     because: str | None
     row: tuple[object, ...]
     """The values of `entry.COLUMNS`, then `decision` and `attempts`: all that an explanation needs."""
+    caller: str = ""
 
 
 class PastEntry(NamedTuple):

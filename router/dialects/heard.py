@@ -5,23 +5,31 @@ from router.dialects.composer import Composer
 from router.dialects.table import SPECS
 from router.dialects.translate.translator import AnswerTranslator
 
+ODD_SHAPES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What foreign JSON of an unexpected shape can raise."""
+
 
 def hear(dialect: Dialect, answer: bytes) -> "Heard | None":
     """What an answer says, whole or streamed. None where it is not one."""
-    translation = SPECS[dialect].translation
-    if translation is None:
+    if SPECS[dialect].translation is None:
         return None
-    heard = Heard()
-    reader = AnswerTranslator(dialect, "", heard, translation.parser(heard, "", ""))
+    reader, heard = hear_along(dialect)
     try:
         if answer.lstrip()[:1] == b"{":
             reader.whole(answer)
         else:
             reader.feed(answer)
             reader.finish()
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        return None  # what foreign JSON of an unexpected shape can raise
+    except ODD_SHAPES:
+        return None
     return heard
+
+
+def hear_along(dialect: Dialect) -> "tuple[AnswerTranslator, Heard]":
+    """A reader for a stream, to be fed as it comes, and what it has said so far. Feeding may raise one of `ODD_SHAPES`."""
+    heard, translation = Heard(), SPECS[dialect].translation
+    assert translation is not None
+    return AnswerTranslator(dialect, "", heard, translation.parser(heard, "", "")), heard
 
 
 class Heard(Composer):

@@ -6,16 +6,26 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.errors import InternalFault, NotFound, TandemError, Unauthorized, Unavailable, UpgradeRequired, WrongMethod
+from router.contract.errors import (
+    Forbidden,
+    InternalFault,
+    NotFound,
+    TandemError,
+    Unauthorized,
+    Unavailable,
+    UpgradeRequired,
+    WrongMethod,
+)
 from router.contract.exchange import Arrival, Exchange
-from router.contract.keys import CREDENTIALS, split_key
+from router.contract.keys import CREDENTIALS, Key, read_token, split_key
 from router.contract.limits import Limits
 from router.contract.sinks import AnswerSink
 from router.contract.stores import ResponseStore
 from router.contract.words import PassedRoute
 from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
-from router.edge.callers import identify
+from router.edge.callers import identify, know_by
+from router.edge.logins import PAGE_HEADER, Logins
 from router.edge.routes import Head, Route, check_body_headers, check_origin, headers_too_large, too_large
 from router.edge.wrong_keys import WrongKeys
 from router.house import House
@@ -24,6 +34,8 @@ from router.telemetry import events
 
 _SHEDDING_SECONDS = 5
 """When to come back while memory is short: it is looked at twice a second, and given back every five."""
+_FOR_LOGINS = "/tandem/"
+"""What a login is good for. Everything else needs the key itself."""
 _PASSED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -42,7 +54,7 @@ REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_gathers_from", "_house", "_start", "_wrong_keys", "in_flight", "sockets", "speedups", "take_slot")
+    __slots__ = ("_gathers_from", "_house", "_start", "_wrong_keys", "in_flight", "logins", "sockets", "speedups", "take_slot")
 
     take_slot: Callable[[Limits], None]
     """Hold one of the slots, until it is released. Raises `Unavailable` when there is none."""
@@ -51,7 +63,7 @@ class Admission:
         self.take_slot = self._take_slot
         self._house, self.speedups = house, house.state.speedups
         self._gathers_from, self._start = self.speedups.gathers_from, self.speedups.start
-        self._wrong_keys = WrongKeys()
+        self._wrong_keys, self.logins = WrongKeys(), Logins()
         self.in_flight = 0
         self.sockets = 0
 
@@ -89,6 +101,35 @@ class Admission:
             self._take_socket(limits)
         return caller
 
+    def recognise(self, head: Head) -> None:
+        """See whose browser asks for a page, by its login, before the request is admitted. A key that comes along counts more.
+
+        Raises `Forbidden` for a write that only another site's form would send in this way.
+        """
+        keys, cookies = self._house.plan.keys, head.headers.get("cookie")
+        if keys is None or cookies is None or not head.path.startswith(_FOR_LOGINS) or read_token(head.headers):
+            return
+        key = self.logins.find(cookies, keys, time.time())
+        if key is None:
+            return
+        if head.method not in ("GET", "HEAD") and head.headers.get(PAGE_HEADER) != "1":
+            raise Forbidden(f"with a login, {head.method[:10]} needs the header {PAGE_HEADER}: 1")
+        head.token, head.headers = "", {name: value for name, value in head.headers.items() if name not in CREDENTIALS}
+        know_by(key, keys, head)
+
+    def find_key(self, token: str, peer: object) -> Key:
+        """The key that somebody logs in with. Raises what any request with a wrong key is answered.
+
+        Raises `NotFound` where no key is needed.
+        """
+        keys = self._house.plan.keys
+        if keys is None:
+            raise NotFound("this router needs no key, so there is no login")
+        try:
+            return keys.find(token, time.time())
+        except Unauthorized:
+            raise self._refuse_key(token, peer) from None
+
     def identify(self, head: Head, headers: dict[str, str]) -> Caller:
         """Who sends a later request on a connection that began with this head. Raises `Unauthorized`.
 
@@ -111,10 +152,13 @@ class Admission:
         """
         if not isinstance(error, Unauthorized) or head is None:
             return error
+        return self._refuse_key(head.token, peer)
+
+    def _refuse_key(self, token: str | None, peer: object) -> TandemError:
         address = str(peer[0]) if isinstance(peer, tuple | list) and peer else ""
-        refusal = self._wrong_keys.refuse(address, time.monotonic(), has_key=bool(head.token))
-        if head.token and isinstance(refusal, Unauthorized):  # a flood is not worth a line for each of its keys
-            _report_wrong_key(head.token)
+        refusal = self._wrong_keys.refuse(address, time.monotonic(), has_key=bool(token))
+        if token and isinstance(refusal, Unauthorized):  # a flood is not worth a line for each of its keys
+            _report_wrong_key(token)
         return refusal
 
     def _take_slot(self, limits: Limits) -> None:

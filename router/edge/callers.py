@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from router.contract.caller import ANYONE, LOCAL, SCRAPER, Caller
-from router.contract.keys import CREDENTIALS, KeyRing, digest_of, read_token
+from router.contract.keys import CREDENTIALS, Key, KeyRing, digest_of, read_token
 from router.contract.secret import read_callers_key
 from router.edge.routes import METRICS, OPEN_FOLDER, OPEN_PATHS, Head, dialect_of_path
 from router.plan import Plan
@@ -50,7 +50,11 @@ def _find_caller(plan: Plan, keys: KeyRing, head: Head) -> Caller:
         return ANYONE
     if head.path == METRICS and is_metrics_key(plan, token):
         return SCRAPER
-    key = keys.find(token, time.time())
+    return know_by(keys.find(token, time.time()), keys, head)
+
+
+def know_by(key: Key, keys: KeyRing, head: Head) -> Caller:
+    """Note whose request it is, by a key that was found valid: `identify` then takes it as it is."""
     head.key = key.id
     head.ring, head.caller = keys, key.caller
     head.expires_at = math.inf if key.expires_at is None else key.expires_at

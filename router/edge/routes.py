@@ -74,11 +74,12 @@ SOCKET_PATHS = tuple(
 )
 """Where a WebSocket may be asked for."""
 EXPLAIN = "/tandem/explain"
-"""The one control route with a body."""
+"""The one control route whose body is a create call's."""
 METRICS = "/metrics"
 """The one control route with a key of its own."""
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/hello"})
-"""Pages that say nothing of anyone, and need no key: probes, and what clients ask for before they begin."""
+LOGIN, LOGOUT = "/tandem/login", "/tandem/logout"
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/hello", LOGIN, LOGOUT})
+"""Pages that say nothing of anyone, and need no key: probes, what clients ask for before they begin, and the way in and out."""
 OPEN_FOLDER = "/page/"
 """The files of the page. They are the same for everyone, and the form that takes a key is made of them."""
 PATHS_WITH_BODY = frozenset({*ROUTES, EXPLAIN})

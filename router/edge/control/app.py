@@ -42,7 +42,18 @@ def _serving(page: Page, rights_of: Callable[[Caller], Rights]) -> Callable[[Req
         rights = rights_of(state.caller)
         if page.needs_admin and not rights.is_admin:
             raise NotPermitted(f"{page.path} needs a key with the right admin")
-        asked = Asked(state.request_id, state.caller, path, query, headers, request.stream().__aiter__(), rights)
+        asked = Asked(
+            state.request_id,
+            state.caller,
+            path,
+            query,
+            headers,
+            request.stream().__aiter__(),
+            rights,
+            key=state.key,
+            peer=request.scope.get("client"),
+            is_encrypted=request.scope.get("scheme") == "https",
+        )
         body, media_type, status, more = await page.answer(asked)
         if isinstance(body, bytes):
             return Response(body, status, more, media_type=media_type)

@@ -9,6 +9,7 @@ from router.dialects.json_body import parse_body, refuse_crowded
 from router.dialects.requests import guess_dialect
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.edge.http.asgi import collect_body
+from router.edge.logins import PAGE_HEADER
 from router.edge.routes import EXPLAIN
 from router.house import House
 
@@ -21,7 +22,7 @@ class Explanations:
         self.pages = (Page(EXPLAIN, self._explain, ("POST",)), Page("/tandem/decisions/{request_id}", self._find))
 
     async def _explain(self, asked: Asked) -> Answer:
-        headers = dict(asked.headers)
+        headers = {name: value for name, value in asked.headers.items() if name != PAGE_HEADER}  # not an override
         raw = await collect_body(asked.body, self._house.plan.limits)
         refuse_crowded(raw)
         body = await self._house.state.speedups.off_loop.read(parse_body, raw)

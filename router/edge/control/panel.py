@@ -26,6 +26,12 @@ class Asked(NamedTuple):
     body: AsyncIterator[bytes]
     rights: Rights = EVERYTHING
     """What its caller may do."""
+    key: str | None = None
+    """The id of the key by which its caller is known, if keys are asked for."""
+    peer: object = None
+    """Where the connection comes from, as ASGI servers describe it."""
+    is_encrypted: bool = False
+    """Whether the connection is TLS here. A proxy may have taken it off before."""
 
 
 class Answer(NamedTuple):

@@ -102,6 +102,8 @@ class AsgiApp:
             return
         head, request_id = read_scope(scope), new_request_id()
         try:
+            if head.route is None:
+                self._admission.recognise(head)
             caller = self._admission.admit(head, takes := Slot.REQUEST if head.path in PATHS_WITH_BODY else None)
         except TandemError as error:
             refusal = self._admission.refuse(error, head, scope.get("client"))
@@ -115,7 +117,7 @@ class AsgiApp:
                 await self._pass_on(passed, scope, head, arrival, receive, send)
                 return
             if route is None:
-                scope["state"] = {"request_id": request_id, "caller": caller, "headers": head.headers}
+                scope["state"] = {"request_id": request_id, "caller": caller, "headers": head.headers, "key": head.key}
                 await self._control(scope, receive, send)
                 return
             body = await collect_body(_body_pieces(receive), self._admission.limits)

@@ -4,7 +4,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from router.contract.entry import COLUMNS
 from router.contract.past import PastEntry, RecentCalls, RecordedTurn, TurnCall
@@ -82,7 +82,26 @@ def _read(row: tuple[Any, ...] | None) -> RecordedTurn | None:
         return None
     found = dict(zip(COLUMNS, row, strict=False))
     tier = Tier(found["tier"]) if found["tier"] in tuple(Tier) else None
-    return RecordedTurn(str(found["id"]), float(found["at"]), tier, found["target"], found["because"], row)
+    return RecordedTurn(
+        str(found["id"]), float(found["at"]), tier, found["target"], found["because"], row, str(found["caller"])
+    )
+
+
+class Judged(NamedTuple):
+    """What a person's word about a turn changed."""
+
+    is_marked: bool
+    """Whether the turn is marked now. It is not where it went to the right tier."""
+    was_unmarked: bool = False
+    """Whether a mark that it had was removed."""
+    migrated: Migrated | None = None
+
+
+def judge_turn(path: Path, turn: RecordedTurn, should_be: Tier) -> Judged:
+    """Mark a turn as sent to the wrong tier, or remove its mark if it went to the right one. Raises `StoreUnusable`."""
+    if should_be is turn.tier:
+        return Judged(is_marked=False, was_unmarked=unmark_misjudged(path, turn))
+    return Judged(is_marked=True, migrated=mark_misjudged(path, turn, should_be))
 
 
 def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> Migrated | None:

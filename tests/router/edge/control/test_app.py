@@ -114,7 +114,7 @@ class Secrets:
 @pytest.mark.parametrize(("rights", "status"), [(EVERYTHING, 200), (USUAL, 403)])
 async def test_a_page_for_admins_is_refused_to_others_with_the_name_of_the_right(rights, status):
     app, sent = build_control([Secrets()], lambda caller: rights), []
-    state = {"request_id": "req_1", "caller": LOCAL, "headers": {}}
+    state = {"request_id": "req_1", "caller": LOCAL, "headers": {}, "key": None}
     scope = {"type": "http", "method": "GET", "path": "/tandem/secrets", "headers": [], "query_string": b"", "state": state}
 
     await app(scope, lambda: None, lambda message: _keep(sent, message))

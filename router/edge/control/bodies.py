@@ -1,0 +1,18 @@
+"""The small JSON bodies that pages are sent: within their own limit, and an object."""
+
+from dataclasses import replace
+
+from router.contract.limits import Limits
+from router.contract.request import JsonObject
+from router.dialects.json_body import parse_body
+from router.edge.control.panel import Asked
+from router.edge.http.asgi import collect_body
+from router.edge.routes import check_body_headers
+
+_SMALL_BYTES = 4_096
+
+
+async def read_small_body(asked: Asked, limits: Limits) -> JsonObject:
+    """The object that a page was sent. Raises a `TandemError` for what is not one, not JSON, or larger than any of ours."""
+    check_body_headers(asked.headers, "content-length" in asked.headers)
+    return parse_body(await collect_body(asked.body, replace(limits, max_body_bytes=_SMALL_BYTES)))

@@ -1,0 +1,47 @@
+"""Marking a turn as sent to the wrong tier, as `tandem wrong` does."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from router.contract.errors import BadRequest, NotFound, Unavailable
+from router.contract.limits import Limits
+from router.contract.stores import StoreUnusable
+from router.contract.words import Tier
+from router.edge.control.bodies import read_small_body
+from router.edge.control.panel import Answer, Asked, Page, as_json
+from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
+from router.stores.sqlite.turns import judge_turn
+
+_RETRY_SECONDS = 5
+
+
+class Wrong:
+    """Takes a caller's word about its own turns, and an admin's about all."""
+
+    def __init__(self, ledger: Path | None, limits: Callable[[], Limits]) -> None:
+        self._ledger, self._limits = ledger, limits
+        self.pages = (Page("/tandem/wrong/{request_id}", self._mark, ("POST",)),)
+
+    async def _mark(self, asked: Asked) -> Answer:
+        given = (await read_small_body(asked, self._limits())).get("tier")
+        if given not in tuple(Tier):
+            raise BadRequest('tier: must be "fast" or "deep", the tier that would have been right', param="tier")
+        if self._ledger is None:
+            raise NotFound("this router keeps no ledger, so there is nothing to mark")
+        caller = None if asked.rights.is_admin else asked.caller.name
+        try:
+            marked = await asyncio.to_thread(_mark, self._ledger, asked.path["request_id"], Tier(given), caller)
+        except StoreUnusable as error:
+            problem = "the ledger cannot be read or written now. Try again later"
+            raise Unavailable(problem, retry_after_seconds=_RETRY_SECONDS) from error
+        return as_json({"marked": marked, "tier": given})
+
+
+def _mark(path: Path, request_id: str, should_be: Tier, caller: str | None) -> str | None:
+    """The id of the turn that is marked now; None if it went to that tier, so that no mark is left. Blocks: for a thread."""
+    wait_for_writer(path)
+    turn = SqliteEntryReader(path).find_beginning(request_id)
+    if turn is None or caller not in (None, turn.caller):
+        raise NotFound("no turn of a person with this id for this caller")
+    return turn.id if judge_turn(path, turn, should_be).is_marked else None

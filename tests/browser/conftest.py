@@ -1,0 +1,94 @@
+"""A real Chromium, the routers that it looks at, and what must hold for every page that it is shown."""
+
+from collections.abc import Iterator
+
+import pytest
+import routers
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+FLAGS = """
+--disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync --no-sandbox
+""".split()
+"""Nothing of the browser's own goes to the network. Without a sandbox, since root may not have one: only our own page is shown."""
+
+_PATIENCE_MS = 30_000
+expect.set_options(timeout=_PATIENCE_MS)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--chromium", default="chromium", help="where Chromium is")
+    parser.addoption("--screenshots", metavar="FOLDER", help="keep a picture of every view, theme and width there")
+
+
+@pytest.fixture(scope="session")
+def browser(pytestconfig: pytest.Config) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=pytestconfig.getoption("--chromium"), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[routers.Router]:
+    """A router without keys, which has served a session that changed its tier."""
+    router = routers.Router(tmp_path_factory.mktemp("open"))
+    session = {"x_tandem_session": "afternoon"}
+    router.ask("fix the typo in README.md", **session)
+    router.ask(routers.LONG, **session)
+    router.ask("rename the variable", x_tandem_tier="fast", **session)
+    yield router
+    router.stop()
+
+
+@pytest.fixture(scope="session")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[routers.Router]:
+    """A router that needs keys: `ada` is an admin and may force both tiers, `bob` has the usual rights."""
+    folder = tmp_path_factory.mktemp("keyed")
+    keys = routers.write_keys(folder, ada="admin: true, may_force: [fast, deep]", bob="daily_usd: 5")
+    router = routers.Router(folder, "keys: {file: keys.yaml}\n")
+    router.keys = keys
+    router.ask("fix the typo of bob", authorization=f"Bearer {keys['bob']}")
+    router.ask("fix the typo of ada", authorization=f"Bearer {keys['ada']}")
+    yield router
+    router.stop()
+
+
+class Watched:
+    """A page, and everything that its console, its scripts and its policy complained of."""
+
+    def __init__(self, context: BrowserContext) -> None:
+        self.complaints: list[str] = []
+        self.hosts: set[str] = set()
+        self.page: Page = context.new_page()
+        self.page.set_default_timeout(_PATIENCE_MS)
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"a script failed: {error}"))
+        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
+        self.page.on("dialog", lambda dialog: self.complaints.append(f"a dialog opened: {dialog.message}") or dialog.dismiss())
+
+    def _hear(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
+
+
+@pytest.fixture(params=["light"])
+def theme(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def context(browser: Browser, theme: str) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme=theme)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A page of a new browser. The test fails if anything in it is reported as an error, or comes from elsewhere."""
+    watched = Watched(context)
+    yield watched.page
+    allowed = "Failed to load resource: the server responded with a status of 4"
+    refusals = request.node.get_closest_marker("refusals") is not None
+    assert [said for said in watched.complaints if not (refusals and allowed in said)] == []
+    assert len(watched.hosts) <= 1, watched.hosts

@@ -1,0 +1,126 @@
+"""Routers for the tests of the page: `tandem serve` of the project's own environment, with simulated tiers."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import re
+import secrets
+import sqlite3
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = """
+ledger: {path: page.db, keep_text: true}
+tiers:
+  fast:
+    targets:
+      - name: quick
+        adapter: simulated
+        accepts: [text, tools]
+        price: {input: 0.2, output: 0.6}
+        typical: {ttft_seconds: 0.2, tokens_per_second: 1000, prefill_tokens_per_second: 60000}
+        simulated: {ttft_seconds: 0.02, tokens_per_second: 2000, answer_tokens: 60}
+  deep:
+    targets:
+      - name: thorough
+        adapter: simulated
+        window_tokens: 400000
+        accepts: [text, tools]
+        price: {input: 3, output: 15}
+        typical: {ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}
+        simulated: {ttft_seconds: 0.3, tokens_per_second: 120, answer_tokens: 120}
+"""
+LONG = "Migrate the whole code base to async, module by module, with tests"
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
+
+
+class Router:
+    """One router, from its start to its stop."""
+
+    def __init__(self, folder: Path, more: str = "") -> None:
+        self._ledger = folder / "page.db"
+        (folder / "config.yaml").write_text(CONFIG + more)
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+        command = [
+            str(ROOT / ".venv/bin/tandem"),
+            "serve",
+            "--config",
+            str(folder / "config.yaml"),
+            "--port",
+            "0",
+            "--log",
+            "text",
+        ]
+        self._process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._written: list[str] = []
+        self._listening = threading.Event()
+        self.port = 0
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        if not self._listening.wait(60) or not self.port:
+            self.stop()
+            raise AssertionError(f"the router did not start:\n{self.log}")
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return "".join(self._written)
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._written.append(line)
+            if not self.port and (found := _ADDRESS.search(line)):
+                self.port = int(found[1])
+                self._listening.set()
+        self._listening.set()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(60)
+        self._listener.join(60)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def count_calls(self) -> int:
+        """How many calls are in the ledger."""
+        with contextlib.closing(sqlite3.connect(self._ledger)) as database:
+            return int(database.execute("SELECT count(*) FROM entries").fetchone()[0])
+
+    def post(self, path: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            given = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request("POST", path, json.dumps(body), {"content-type": "application/json", **given})
+            reply = connection.getresponse()
+            return reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read()
+        finally:
+            connection.close()
+
+    def ask(self, text: str, **headers: str) -> str:
+        """Have a turn served, and return its id."""
+        body = {"model": "auto", "stream": True, "messages": [{"role": "user", "content": text}]}
+        status, answered, content = self.post("/v1/chat/completions", body, **headers)
+        assert status == 200, content
+        return answered["x-tandem-request-id"]
+
+
+def write_keys(folder: Path, **rights: str) -> dict[str, str]:
+    """A key for each caller, with these rights, written to `keys.yaml`."""
+    made, lines = {}, ["callers:"]
+    for name, own in rights.items():
+        key_id, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
+        made[name] = f"tdm_{key_id}_{secret}"
+        digest = hashlib.sha256(secret.encode()).hexdigest()
+        listed = f'keys: [{{id: "{key_id}", sha256: {digest}, created: 2026-11-01T10:00:00Z}}]'
+        lines.append(f"  {name}: {{{f'{own}, ' if own else ''}{listed}}}")
+    path = folder / "keys.yaml"
+    path.touch(0o600)
+    path.write_text("\n".join(lines) + "\n")
+    return made

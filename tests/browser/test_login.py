@@ -1,0 +1,98 @@
+"""Logging in to the page where keys are needed, and what other sites can do with that: nothing."""
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+pytestmark = pytest.mark.refusals
+
+
+def log_in(page: Page, router, name: str) -> None:
+    page.goto(router.url)
+    page.locator("#login-key").fill(router.keys[name])
+    page.locator("#login button[type=submit]").click()
+    expect(page.locator("[data-connection]")).to_have_attribute("data-connection", "live")
+    expect(page.locator("[data-view=now]")).to_be_visible()
+
+
+def test_without_a_login_the_page_shows_the_form_and_nothing_else(page, keyed):
+    page.goto(keyed.url)
+
+    expect(page.locator("[data-view=login] #login-key")).to_be_visible()
+    expect(page.locator("[data-row]")).to_have_count(0)
+    expect(page.locator("[data-logout]")).to_have_count(0)
+
+
+def test_a_wrong_key_is_refused_and_the_right_one_let_in(page, keyed):
+    page.goto(keyed.url)
+    page.locator("#login-key").fill("tdm_00000000_wrong")
+    page.locator("#login button[type=submit]").click()
+    expect(page.locator("[data-login-error]")).to_be_visible()
+
+    page.locator("#login-key").fill(keyed.keys["bob"])
+    page.locator("#login button[type=submit]").click()
+
+    expect(page.locator("[data-row]")).to_have_count(1)
+    expect(page.locator("[data-logout]")).to_be_visible()
+
+
+def test_a_caller_sees_its_own_turns_and_an_admin_everyones_with_the_callers(page, keyed, browser):
+    log_in(page, keyed, "bob")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    expect(page.locator('[data-nav="callers"]')).to_have_count(0)
+    page.locator("[data-logout]").click()
+
+    log_in(page, keyed, "ada")
+    expect(page.locator("[data-row]")).to_have_count(2)
+    page.locator('[data-nav="callers"]').click()
+
+    expect(page.locator('[data-caller="bob"]').first).to_be_visible()
+
+
+def test_a_login_survives_a_reload_and_ends_with_a_logout(page, keyed, context: BrowserContext):
+    log_in(page, keyed, "bob")
+    (cookie,) = context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/")
+    assert page.evaluate("document.cookie") == ""
+    page.reload()
+    expect(page.locator("[data-row]")).to_have_count(1)
+
+    page.locator("[data-logout]").click()
+    expect(page.locator("[data-view=login]")).to_be_visible()
+    assert context.cookies() == []
+    page.reload()
+
+    expect(page.locator("[data-view=login]")).to_be_visible()
+
+
+def test_a_race_needs_the_right_to_force_both_tiers(page, keyed):
+    log_in(page, keyed, "bob")
+    page.goto(f"{keyed.url}/#/race")
+    page.locator("#race-input").fill("hello")
+    page.locator("[data-race-go]").click()
+
+    expect(page.locator("[data-view=race] [role=alert]").first).to_contain_text("may_force")
+
+
+def test_another_site_can_neither_read_nor_write_with_the_login(page, keyed, router, context):
+    """`localhost` and `127.0.0.1` are two sites to a browser, and two ports two origins of one site."""
+    log_in(page, keyed, "ada")
+    stranger = context.new_page()
+    calls = keyed.count_calls()
+    stranger.goto(f"http://localhost:{router.port}/healthz")
+
+    tried = stranger.evaluate(
+        """async (url) => {
+            const tries = [["/tandem/stats", {}], ["/tandem/race", {method: "POST", body: '{"input": "x"}'}]];
+            const found = [];
+            for (const [path, options] of tries)
+                for (const mode of ["cors", "no-cors"])
+                    found.push(await fetch(url + path, {credentials: "include", mode, ...options})
+                        .then((answer) => answer.type === "opaque" ? "opaque" : answer.status, () => "refused"));
+            return found;
+        }""",
+        keyed.url,
+    )
+
+    assert set(tried) <= {"refused", "opaque"}
+    assert keyed.log.count("requests from other web pages are refused") == 4
+    assert keyed.count_calls() == calls

@@ -1,0 +1,159 @@
+"""The live page in a real browser: what people see while turns happen, and where a turn leads them."""
+
+import re
+import threading
+
+import pytest
+from playwright.sync_api import Page, expect
+
+LONG = "Plan the migration of the whole code base to another framework, with tests"
+MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script><b>bold</b>'
+
+
+def open_page(page: Page, router, address: str = "now", query: str = "") -> None:
+    page.goto(f"{router.url}/{query}#/{address}")
+    expect(page.locator("body")).to_have_attribute("data-ready", re.compile("."))
+    expect(page.locator("[data-connection]")).to_have_attribute("data-connection", "live")
+
+
+def test_a_turn_is_shown_with_a_clock_while_it_runs_and_as_a_row_once_it_is_over(page, router):
+    open_page(page, router)
+    names: list[str] = []
+    turn = threading.Thread(target=lambda: names.append(router.ask(LONG, x_tandem_tier="deep")))
+
+    turn.start()
+
+    expect(page.locator("[data-running] [data-clock]").first).to_be_visible()
+    turn.join()
+    row = page.locator(f'[data-row="{names[0]}"]')
+    expect(row).to_contain_text("deep")
+    expect(row).to_contain_text("thorough")
+    expect(page.locator(f'[data-running="{names[0]}"]')).to_have_count(0)
+
+
+def test_a_row_leads_to_its_decision_which_explains_it(page, router):
+    name = router.ask(LONG)
+    open_page(page, router)
+
+    page.locator(f'[data-row="{name}"] [data-row-link]').first.click()
+
+    decision = page.locator(f'[data-decision="{name}"]')
+    expect(decision.locator("h1")).to_contain_text("deep")
+    expect(decision.locator("[data-evidence]").first).to_be_visible()
+    for tier in ("fast", "deep"):
+        expect(decision.locator(f'[data-estimate="{tier}"] [data-part="work"]').first).to_be_attached()
+    expect(decision.locator("[data-flip]").first).to_be_visible()
+    expect(decision.locator("[data-attempt]")).to_have_count(1)
+    assert page.url.endswith(f"#/decision/{name}")
+
+
+def test_a_decision_can_be_marked_as_wrong(page, router):
+    name = router.ask("correct the spelling of one word", x_tandem_session="marked")
+    open_page(page, router, f"decision/{name}")
+
+    page.locator('[data-wrong="deep"]').click()
+
+    expect(page.locator("[data-marked]")).to_have_attribute("data-marked", "deep")
+
+
+def test_a_session_shows_its_turns_as_a_strip_with_the_hop_between_tiers(page, router):
+    open_page(page, router, "sessions")
+
+    page.locator('[data-row="x:afternoon"] [data-row-link]').click()
+
+    session = page.locator("[data-session]")
+    expect(session.locator("[data-strip] [data-block]")).to_have_count(3)
+    expect(session.locator('[data-hop="up"]').first).to_be_visible()
+
+
+def test_the_list_is_filtered_by_tier_and_by_text_and_its_address_says_so(page, router):
+    fast, deep = router.ask("fix a typo", x_tandem_tier="fast"), router.ask("fix a typo", x_tandem_tier="deep")
+    open_page(page, router)
+    expect(page.locator(f'[data-row="{deep}"]')).to_be_visible()
+
+    page.locator('[data-choice="fast"]').first.click()
+    expect(page.locator(f'[data-row="{fast}"]')).to_be_visible()
+    expect(page.locator(f'[data-row="{deep}"]')).to_have_count(0)
+    assert "tier=fast" in page.url
+
+    page.locator("[data-filter]").fill("no call has these words")
+    expect(page.locator("[data-row]")).to_have_count(0)
+    expect(page.locator("[data-empty]")).to_be_visible()
+
+
+def test_a_race_shows_both_answers_and_their_figures(page, router):
+    open_page(page, router, "race")
+
+    page.locator("#race-input").fill("What is a bloom filter good for?")
+    page.locator("[data-race-go]").click()
+
+    for side in ("fast", "deep"):
+        lane = page.locator(f'[data-side="{side}"]')
+        expect(lane.locator("[data-done=yes]")).to_be_attached()
+        expect(lane.locator("[data-answer]")).to_contain_text(f"simulated {side} tier")
+        expect(lane.locator("[data-watch]")).to_contain_text(" s")
+        expect(lane.locator("[role=alert]")).to_have_count(0)
+
+
+def test_a_race_can_be_stopped(page, router):
+    open_page(page, router, "race")
+    page.locator("#race-input").fill("What is a bloom filter good for?")
+    page.locator("[data-race-go]").click()
+
+    page.locator("[data-race-stop]").click()
+
+    expect(page.locator("[data-race-stop]")).to_have_count(0)
+    expect(page.locator('[data-side="deep"] [data-done=yes]')).to_have_count(0)
+
+
+def test_markup_in_a_prompt_a_session_and_a_model_stays_text(page, router):
+    name = router.ask(f"fix {MARKUP}", x_tandem_session=MARKUP)
+    open_page(page, router, query="?words=1")
+
+    expect(page.locator(f'[data-row="{name}"]')).to_contain_text("<img src=x")
+    page.goto(f"{router.url}/?words=1#/decision/{name}")
+    expect(page.locator(f'[data-decision="{name}"]')).to_contain_text("onerror")
+    for inserted in ("img[src=x]", "main script", "main b:has-text('bold')"):
+        expect(page.locator(inserted)).to_have_count(0)
+
+
+def test_words_are_shown_only_where_they_are_asked_for(page, router):
+    name = router.ask("fix the typo in a most peculiar word")
+    open_page(page, router)
+    expect(page.locator(f'[data-row="{name}"]')).to_be_visible()
+    expect(page.locator(f'[data-row="{name}"]')).not_to_contain_text("peculiar")
+
+    open_page(page, router, query="?words=1")
+    expect(page.locator(f'[data-row="{name}"]')).to_contain_text("peculiar")
+
+
+def test_the_views_are_reached_with_the_keyboard_alone(page, router):
+    open_page(page, router)
+
+    page.keyboard.press("?")
+    expect(page.locator("[data-keys]")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("[data-keys]")).to_have_count(0)
+    page.locator('[data-nav="targets"]').focus()
+    page.keyboard.press("Enter")
+
+    expect(page.locator("[data-view=targets] [data-target=quick]").first).to_be_visible()
+
+
+def test_the_theme_is_switched_and_remembered(page, router):
+    open_page(page, router)
+
+    page.locator("[data-theme-switch]").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+@pytest.mark.refusals
+def test_an_unknown_decision_and_an_unknown_address_are_explained(page, router):
+    open_page(page, router, "decision/req_unknown")
+    expect(page.locator("[data-view=decision]")).to_contain_text("No decision")
+
+    open_page(page, router, "nowhere")
+    expect(page.locator("[data-view=now]")).to_be_visible()
