@@ -28,6 +28,7 @@ from router.second_opinion import Adviser
 from router.sense.models import ModelNames
 from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
+from router.telemetry.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +92,7 @@ class State:
     """What is counted for callers with a key: their rates first."""
     budgets: Budgets | None = None
     """Those of callers with a key, one of the limits above."""
+    tracing: Tracing = field(default_factory=Tracing)
+    """Sends traces of requests to a collector, where the config asks for that."""
     own_key: Key | None = None
     """The key that commands of the router's own user come with, where callers need one."""

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,13 @@ from router.config.reading import expand, read_config
 from router.config.reading import find_config as find_config
 from router.config.replaced import find_replaced
 from router.config.salvage import salvage_targets, salvage_text
+from router.config.secrets import SecretChecker
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets, read_blocks
+from router.config.trace_headers import read_trace_headers
 from router.config.warn import block_warnings, proxy_warnings
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
+from router.contract.relay import Headers
 from router.contract.words import Tier
 
 _RULES = "rules"
@@ -51,6 +54,8 @@ class LoadedConfig:
     warnings: tuple[str, ...]
     keys: KeyRing | None = None
     """The keys that callers need; None if they need none."""
+    trace_headers: Headers = field(default=(), repr=False)
+    """What goes with every request to the collector of traces."""
 
     @property
     def keys_path(self) -> Path | None:
@@ -138,6 +143,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     check_asked(config.second_opinion.target if config.second_opinion else None, named, faults)
     check_passed(config.pass_through.items(), named, known, faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
+    trace_headers = read_trace_headers(config.traces.headers, SecretChecker(faults, keys))
     ring = _read_ring(config, folder, faults)
     tls = _check_tls(config, folder, faults)
     check_budgets(ring, targets, {block.settings.name: block.path for block in blocks}, config.ledger, faults)
@@ -167,6 +173,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         policies=tuple(policies),
         warnings=tuple(warnings),
         keys=ring,
+        trace_headers=trace_headers,
     )
 
 

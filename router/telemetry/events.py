@@ -327,6 +327,11 @@ def budget_spent(*, caller: str, period: str, spent_usd: float, limit_usd: float
     _log.warning("budget.spent", caller=caller, period=period, spent_usd=spent_usd, limit_usd=limit_usd)
 
 
+def traces_lost(*, reason: str, lost: int) -> None:
+    """The traces of `lost` requests were not sent: too many waited, or the collector did not take them. Once a minute."""
+    _log.warning("traces.lost", reason=reason, lost=lost)
+
+
 def bridge_failed(*, target: str, error: Exception) -> None:
     """An answer could not be translated: the target sent an unexpected shape, or the bridge has a bug."""
     _log.error("bridge.failed", target=target, kind=type(error).__name__, where=place_of(error))
