@@ -4,7 +4,6 @@ No span has words of a prompt or an answer.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from router.contract.entry import Attempt, Line
 from router.contract.facts import (
@@ -20,7 +19,7 @@ from router.contract.tracing import TracedRoute, TraceTerms
 from router.contract.words import Outcome
 from router.telemetry import genai
 from router.telemetry.finished import AnsweredBy, Finished
-from router.telemetry.otlp import CLIENT, FAILED, INTERNAL, SERVER, Span, write_event, write_span, write_spans
+from router.telemetry.otlp import CLIENT, INTERNAL, SERVER, Value, write_event, write_span
 from router.telemetry.trace_context import QUESTION, Ids, attempt_id, ids_of, name_conversation
 
 _FAULTS = (Outcome.FAILED, Outcome.CUT_SHORT)
@@ -52,23 +51,19 @@ class SpanWriter:
 
     def write(self, finished: Finished) -> bytes:
         """The spans of one request, separated by commas."""
-        line, parent = finished.line, finished.parent
-        ids = ids_of(line.id, parent)
+        ids = ids_of(finished.line.id, finished.parent)
         calls, request_events, first_at = self._fold(finished)
         spans = [self._write_request(finished, ids, request_events)]
         decided_at = min(max(first_at, finished.began), finished.ended)
         if finished.decision is not None:
             spans.append(self._write_decide(finished, ids, decided_at))
         spans += [self._write_call(finished, ids, call, decided_at) for call in calls]
-        if parent is not None and parent.state:
-            for span in spans:
-                span["traceState"] = parent.state
-        return write_spans(spans)
+        return b",".join(spans)
 
-    def _fold(self, finished: Finished) -> tuple[list[_Call], list[Span], float]:
+    def _fold(self, finished: Finished) -> tuple[list[_Call], list[bytes], float]:
         """The attempts, what happened besides them, and when the request first waited for a target."""
         calls: list[_Call] = []
-        told: list[Span] = []
+        told: list[bytes] = []
         first_at, request_id, opened = finished.ended, finished.line.id, 0
         queued: Queued | None = None
         call: _Call | None = None
@@ -95,10 +90,10 @@ class SpanWriter:
                 told.append(write_event(genai.QUEUED, self._at(queued.at), _waited(queued, fact)))
         return calls, told, first_at
 
-    def _write_request(self, finished: Finished, ids: Ids, told: list[Span]) -> Span:
+    def _write_request(self, finished: Finished, ids: Ids, told: list[bytes]) -> bytes:
         line, parent = finished.line, finished.parent
         method, (route, operation) = finished.method, self._route_of(finished)
-        values = {
+        values: dict[str, Value] = {
             genai.METHOD: method,
             genai.ROUTE: route,
             genai.STATUS: line.status,
@@ -118,16 +113,18 @@ class SpanWriter:
             name = route
             del values[genai.METHOD]
             values[genai.PROTOCOL] = "websocket"
-        span = write_span(ids.trace, ids.request, name, SERVER, self._times(finished.began, finished.ended), values)
-        if parent is not None:
-            span["parentSpanId"] = parent.span_id
-        if told:
-            span["events"] = told
-        if line.outcome in _FAULTS:
-            span["status"] = FAILED
-        return span
+        return write_span(
+            (ids.trace, ids.request, parent.span_id if parent is not None else ""),
+            name,
+            SERVER,
+            self._times(finished.began, finished.ended),
+            values,
+            state=_state(finished),
+            events=told,
+            is_failed=line.outcome in _FAULTS,
+        )
 
-    def _write_decide(self, finished: Finished, ids: Ids, ended: float) -> Span:
+    def _write_decide(self, finished: Finished, ids: Ids, ended: float) -> bytes:
         assert finished.decision is not None
         tier, decided_by, because = finished.decision
         values = {
@@ -136,15 +133,14 @@ class SpanWriter:
             genai.SCORE: finished.line.score,
             genai.DECIDED_BY: decided_by,
         }
-        span = write_span(ids.trace, ids.decide, genai.DECIDE, INTERNAL, self._times(finished.began, ended), values)
-        span["parentSpanId"] = ids.request
-        return span
+        own, times = (ids.trace, ids.decide, ids.request), self._times(finished.began, ended)
+        return write_span(own, genai.DECIDE, INTERNAL, times, values, state=_state(finished))
 
-    def _write_call(self, finished: Finished, ids: Ids, call: _Call, decided_at: float) -> Span:
+    def _write_call(self, finished: Finished, ids: Ids, call: _Call, decided_at: float) -> bytes:
         line, target, attempt = finished.line, call.target, call.attempt
         is_question = attempt is not None and attempt.is_question
         operation = "chat" if is_question else self._route_of(finished).operation
-        values: dict[str, Any] = {
+        values: dict[str, Value] = {
             genai.OPERATION: operation,
             genai.PROVIDER: self._providers.get(target.name, "openai"),
             genai.MODEL: target.model or None,
@@ -166,22 +162,23 @@ class SpanWriter:
         began = min(max(call.opened, finished.began), last)
         ended = last if call.closed is None else min(max(call.closed, began), last)
         name = f"{operation} {target.model or target.name}"
-        span = write_span(ids.trace, call.span_id, name, CLIENT, self._times(began, ended), values)
-        span["parentSpanId"] = ids.decide if is_within else ids.request
-        if error is not None and error != _ABANDONED:
-            span["status"] = FAILED
-        return span
+        own, is_failed = (ids.trace, call.span_id, ids.decide if is_within else ids.request), error not in (None, _ABANDONED)
+        return write_span(own, name, CLIENT, self._times(began, ended), values, state=_state(finished), is_failed=is_failed)
 
     def _route_of(self, finished: Finished) -> TracedRoute:
         if finished.passed is not None:
             return TracedRoute(f"/v1/{finished.passed}", finished.passed.value)
         return self._routes[finished.dialect, finished.operation]
 
-    def _times(self, began: float, ended: float) -> tuple[str, str]:
+    def _times(self, began: float, ended: float) -> tuple[int, int]:
         return self._at(began), self._at(ended)
 
-    def _at(self, seconds: float) -> str:
-        return str(self._offset + round(seconds * 1e9))
+    def _at(self, seconds: float) -> int:
+        return self._offset + round(seconds * 1e9)
+
+
+def _state(finished: Finished) -> str:
+    return finished.parent.state if finished.parent is not None else ""
 
 
 def _conversation(line: Line) -> str | None:
@@ -201,7 +198,7 @@ def _usage(attempt: Attempt) -> dict[str, int | None]:
     }
 
 
-def _waited(queued: Queued, dequeued: Dequeued) -> dict[str, Any]:
+def _waited(queued: Queued, dequeued: Dequeued) -> dict[str, Value]:
     return {
         genai.TARGET: queued.target.name,
         genai.WAIT_SECONDS: round(dequeued.seconds, 6),
@@ -211,5 +208,5 @@ def _waited(queued: Queued, dequeued: Dequeued) -> dict[str, Any]:
     }
 
 
-def _not_sent(ended: AttemptEnded) -> dict[str, Any]:
+def _not_sent(ended: AttemptEnded) -> dict[str, Value]:
     return {genai.TARGET: ended.target.name, genai.ERROR: ended.attempt.error}
