@@ -35,6 +35,7 @@ class AnthropicHttpAdapter(Adapter):
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint, self._takes_callers_key = endpoint, endpoint.takes_callers_key
+        self._varies = endpoint.takes_callers_key or endpoint.is_traced
         self._base_url = _versioned(endpoint.base_url)
         self._upstream = upstream
         self._prepared: dict[tuple[Operation, bool], PreparedRequest] = {}
@@ -57,8 +58,10 @@ class AnthropicHttpAdapter(Adapter):
         more = ((_VERSION, version),) if version else _USUAL_VERSION
         if beta:
             more = (*more, (_BETA, beta))
-        if self._takes_callers_key:
-            more = (*more, *_key_header(self._endpoint.key_for(request)))
+        if self._varies:
+            more = (*more, *request.trace)
+            if self._takes_callers_key:
+                more = (*more, *_key_header(self._endpoint.key_for(request)))
         return prepared.open(request.body, sink, more)
 
     def connect_ahead(self, target: Target) -> None:

@@ -92,7 +92,7 @@ class LitellmAdapter(Adapter):
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
         """Ask through litellm and push what comes, as Chat."""
         endpoint = self._endpoint
-        key, headers = endpoint.key_for(request), dict(endpoint.extra_headers)
+        key, headers = endpoint.key_for(request), dict((*request.trace, *endpoint.extra_headers))
         given: dict[str, Any] = {**self._given, "api_key": key or self._no_key, "api_base": endpoint.base_url or None}
         return _LitellmCall(request, sink, key, {**given, "extra_headers": headers or None})
 

@@ -36,7 +36,7 @@ class OpenAiHttpAdapter(Adapter):
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None:
         self._endpoint, self._takes_callers_key = endpoint, endpoint.takes_callers_key
-        self._varies = endpoint.takes_callers_key or endpoint.over_websocket
+        self._varies = endpoint.takes_callers_key or endpoint.over_websocket or endpoint.is_traced
         self._base_url = endpoint.base_url.rstrip("/")
         self._upstream = upstream
         self._prepared: dict[tuple[Dialect, bool], PreparedRequest] = {}
@@ -55,9 +55,13 @@ class OpenAiHttpAdapter(Adapter):
         prepared = self._prepared.get((request.dialect, view.is_streaming)) or self._prepare(request)
         if _FORWARDED.isdisjoint(view.headers) and not self._varies:
             return prepared.open(request.body, sink)
-        more = tuple([(name, value) for name, value in view.headers.items() if name in _FORWARDED and value])
+        more: Headers = ()
+        if not _FORWARDED.isdisjoint(view.headers):
+            more = tuple([(name, value) for name, value in view.headers.items() if name in _FORWARDED and value])
         if self._takes_callers_key:
             more = (*more, *_key_header(self._endpoint.key_for(request)))
+        if request.trace and request.session is None:  # the headers of a session's socket are those of all its requests
+            more = (*more, *request.trace)
         return prepared.open(request.body, sink, more, request.session)
 
     def connect_ahead(self, target: Target) -> None:

@@ -29,6 +29,7 @@ from router.sense.models import ModelNames
 from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
 from router.stores.sqlite.writer import SqliteWriter
+from router.telemetry.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +99,7 @@ class State:
     """Those of callers with a key, one of the limits above."""
     ledger: SqliteWriter | None = None
     """Writes the ledger's file, if one is kept."""
+    tracing: Tracing = field(default_factory=Tracing)
+    """Sends traces of requests to a collector, where the config asks for that."""
     own_key: Key | None = None
     """The key that commands of the router's own user come with, where callers need one."""

@@ -19,7 +19,9 @@ from router.callers.troubles import find_troubles as find_budget_troubles
 from router.config.budgets import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
+from router.config.model_facts import provider_of
 from router.config.models import SHIPPED_MODELS, Config
+from router.config.targets import TargetPlan
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
@@ -31,8 +33,10 @@ from router.contract.periods import find_zone
 from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Price, Target
+from router.contract.tracing import TracedRoute, TraceTerms
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
+from router.dialects.table import SPECS
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.troubles import find_troubles as find_target_troubles
@@ -73,6 +77,7 @@ from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.metrics_switch import MetricsSwitch
+from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 
 if TYPE_CHECKING:
@@ -163,6 +168,7 @@ def build_state(
     sessions = SqliteSessions(ledger) if ledger else NoSessions()
     closing.push_async_callback((memory := SessionMemory(sessions, tokens=tokens)).close)
     closing.push_async_callback((responses := _open_responses(loaded, address, on_disk=on_disk)).close)
+    closing.push_async_callback((tracing := Tracing()).close)
     closing.push_async_callback((recorder := Recorder(_keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
     closing.push_async_callback((upstream := Pool(speedups)).close)
@@ -194,6 +200,7 @@ def build_state(
         caller_limits=(rates, budgets) if budgets is not None else (rates,),
         budgets=budgets,
         ledger=ledger,
+        tracing=tracing,
     )
 
 
@@ -239,15 +246,17 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     adapters: dict[str, Any] = dict(ADAPTERS)
     policies: dict[str, Any] = dict(POLICIES)
     targets = {plan.target.name: plan.target for plan in loaded.targets}
+    trace = state.tracing.follow(_trace_terms(loaded), state.observers)
     reachable = {
         plan.target.name: Reachable(
             plan.target,
-            adapters[plan.adapter](plan.endpoint, plan.settings, upstream),
+            adapters[plan.adapter](replace(plan.endpoint, is_traced=True) if trace else plan.endpoint, plan.settings, upstream),
             plan.endpoint.model,
             plan.fit,
             plan.endpoint.api_key,
             plan.endpoint.over_websocket,
             plan.endpoint.secrets,
+            trace,
         )
         for plan in loaded.targets
     }
@@ -284,6 +293,31 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
     )
+
+
+def _trace_terms(loaded: LoadedConfig) -> TraceTerms | None:
+    """What the config says of traces; None where there are to be none."""
+    settings = loaded.config.traces
+    if settings.endpoint is None:
+        return None
+    from router.telemetry.genai import name_operation, name_provider  # loaded late: only traces need it
+
+    return TraceTerms(
+        endpoint=settings.endpoint,
+        sample=settings.sample,
+        headers=loaded.trace_headers,
+        providers={plan.target.name: name_provider(_provider_of(plan), plan.adapter) for plan in loaded.targets},
+        routes={
+            (spec.name, operation): TracedRoute(f"/v1{path}", name_operation(operation, is_conversation=spec.is_conversation))
+            for spec in SPECS.values()
+            for operation, path in spec.paths.items()
+        },
+    )
+
+
+def _provider_of(plan: TargetPlan) -> str:
+    """Who serves a target's model, as far as its address shows it, or its name where that begins with the provider's."""
+    return provider_of(plan.endpoint.base_url) or (plan.endpoint.model.partition("/")[0] if plan.adapter == "litellm" else "")
 
 
 def _build_dispatcher(

@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,11 @@ from router.config.replaced import find_replaced
 from router.config.salvage import salvage_targets, salvage_text
 from router.config.secrets import SecretChecker
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets, read_blocks, read_prices
+from router.config.trace_headers import read_trace_headers
 from router.config.warn import block_warnings, proxy_warnings
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
+from router.contract.relay import Headers
 from router.contract.secret import Secret
 from router.contract.target import Price
 from router.contract.words import Tier
@@ -59,6 +61,8 @@ class LoadedConfig:
     """Where to send word of troubles."""
     metrics_key: Secret | None = None
     """What opens `/metrics` alone, where callers need keys."""
+    trace_headers: Headers = field(default=(), repr=False)
+    """What goes with every request to the collector of traces."""
 
     @property
     def keys_path(self) -> Path | None:
@@ -156,6 +160,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     check_passed(config.pass_through.items(), named, known, faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
     webhook = check_webhook(config.alerts.webhook, keys, faults)
+    trace_headers = read_trace_headers(config.traces.headers, SecretChecker(faults, keys))
     ring = _read_ring(config, folder, faults)
     metrics_key = _check_metrics_key(config.metrics, keys, faults)
     tls = _check_tls(config, folder, faults)
@@ -188,6 +193,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         keys=ring,
         webhook=webhook,
         metrics_key=metrics_key,
+        trace_headers=trace_headers,
     )
 
 

@@ -6,6 +6,7 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapV
 
 from router.config.settings import Seconds, Settings
 from router.config.target_settings import TiersSettings
+from router.config.values import find_address_fault
 from router.contract.periods import find_zone
 from router.contract.words import PassedRoute, Preference, Tier
 
@@ -199,6 +200,21 @@ class TracesSettings(Settings):
     """The share of requests that is traced. Where a request brings a `traceparent`, that one decides instead."""
     headers: str | None = None
     """Headers for the collector, as env:NAME. Its value is written as OTEL_EXPORTER_OTLP_HEADERS is: key=value,key=value."""
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("must begin with http:// or https://, as in http://127.0.0.1:4318")
+        if "?" in value or "#" in value or "@" in value:
+            raise ValueError("must not contain a query, a fragment or credentials; put a key in headers")
+        if value.rstrip("/").endswith("/v1/traces"):
+            raise ValueError("must not end in /v1/traces, which Tandem adds itself")
+        if problem := find_address_fault(value):
+            raise ValueError(problem)
+        return value
 
 
 class AlertsSettings(Settings):

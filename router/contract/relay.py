@@ -164,6 +164,8 @@ class OutgoingRequest(Struct, frozen=True):
     """The session that it belongs to, where its target keeps one open. None for what a client asks on the side."""
     asks_usage: bool = False
     """Whether `body` asks for usage that the caller did not ask for: it is taken out of the answer."""
+    trace: Headers = ()
+    """By which the target's own spans join the request's trace. Only adapters of an endpoint that `is_traced` look for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,8 @@ class Endpoint:
     over_websocket: bool = False
     headers: tuple[ExtraField, ...] = ()
     query: tuple[ExtraField, ...] = ()
+    is_traced: bool = False
+    """Whether requests may bring headers of a trace."""
 
     @property
     def extra_headers(self) -> Headers:

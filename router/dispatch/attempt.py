@@ -17,7 +17,7 @@ from router.dialects.headers import sdk_id_headers
 from router.dialects.translate.translator import AnswerTranslator
 from router.dispatch.context import DispatchContext
 from router.dispatch.meter import cost_of, is_billed, measure_speed, measure_usage, shows_pace
-from router.dispatch.outgoing import Reachable, prepare
+from router.dispatch.outgoing import Outgoing, Reachable, prepare
 from router.dispatch.patience import Patience, max_wait_of
 from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
@@ -36,8 +36,8 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
     """
     exchange = context.exchange
     outgoing = await exchange.off_loop(prepare, view, reachable, context.decision.prompt_tokens)
-    if reachable.keeps_sessions:
-        outgoing = replace(outgoing, session=_session_of(context.decided))
+    if reachable.is_told_more:
+        outgoing = _tell_more(outgoing, reachable, context)
     loop, began = asyncio.get_running_loop(), context.clock()
     opened = AttemptOpened(began, reachable.target, failed, outgoing.dropped)
     relay = Relay(context, opened, view, reachable, context.sink, outgoing.answer, loop.create_future())
@@ -86,6 +86,15 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
                 call.cancel()
         exchange.note(ended or _conclude(relay, None, _ABANDONED))
     return _SERVED if error is None else _ending(relay, error) or ended
+
+
+def _tell_more(outgoing: Outgoing, reachable: Reachable, context: DispatchContext) -> Outgoing:
+    """The same with its session, for a target that keeps one open, and with its trace."""
+    if reachable.keeps_sessions:
+        outgoing = replace(outgoing, session=_session_of(context.decided))
+    if reachable.trace is not None and (headers := reachable.trace(context.exchange)):
+        outgoing = replace(outgoing, trace=headers)
+    return outgoing
 
 
 def _session_of(decided: Decided) -> SessionKey | None:

@@ -8,6 +8,7 @@ from router.contract.relay import Adapter, OutgoingRequest
 from router.contract.request import JsonObject, RequestView
 from router.contract.secret import Secret
 from router.contract.target import Target
+from router.contract.tracing import TraceHeaders
 from router.contract.words import Dialect, Operation
 from router.dialects.fitting import Fit, Reasons, fields_to_change, reasons_to_change
 from router.dialects.hosts import STREAM_OPTIONS
@@ -65,13 +66,18 @@ class Reachable:
     """Whether it must be told which session a request belongs to."""
     more_secrets: tuple[Secret, ...] = ()
     """What else is sent to it and never shown: values of its `headers:` and `query:`."""
+    trace: TraceHeaders | None = None
+    """Returns what a call carries of its request's trace; None where requests are not traced."""
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What in a request of each of its own dialects could have to change. No dialect where every request changes."""
     guard: KeyGuard = field(init=False)
     """Takes that key out of whatever the target answers."""
+    is_told_more: bool = field(init=False)
+    """Whether requests to it say more than their bodies do: their session, or their trace."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_told_more", self.keeps_sessions or self.trace is not None)
         object.__setattr__(self, "reasons", reasons_to_change(self.target, self.fit))
         if STREAM_OPTIONS in self.fit.quirks.refuses:
             self.asking.refuse()

@@ -6,6 +6,8 @@ Nothing is tried again, and nothing of a good answer is held. What the target sa
 import asyncio
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from router.contract.entry import Attempt
 from router.contract.errors import TandemError, UpstreamTimeout
 from router.contract.exchange import Exchange, Passed, cancel_error
@@ -36,6 +38,9 @@ async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, call
     adapter, target, began, loop = reachable.adapter, reachable.target, clock(), asyncio.get_running_loop()
     assert isinstance(adapter, Routed)  # the config is checked for it
     sink = _PassingSink(caller, reachable, exchange.id, loop.create_future())
+    request = passed.request
+    if reachable.trace is not None:
+        request = replace(request, headers=(*request.headers, *reachable.trace(exchange)))
     exchange.note(PassedOn(f"pass_through names {target.name} for {passed.route}"))
     exchange.note(AttemptOpened(began, target, "", ()))
     timer = loop.call_later(exchange.deadline.at - began, sink.expire, exchange.deadline.at - exchange.began)
@@ -43,7 +48,7 @@ async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, call
     error: TandemError | None = None
     code: str | None = _ABANDONED
     try:
-        call = adapter.open_route(target, passed.request, sink)
+        call = adapter.open_route(target, request, sink)
         error = await sink.finished
         code = error.code if error is not None else None
     except TandemError as unopened:  # the caller was to bring a key, and did not

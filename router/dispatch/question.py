@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
 from router.contract.entry import Attempt
 from router.contract.errors import TandemError, UpstreamMalformed
@@ -62,6 +63,8 @@ async def ask(
     timer = loop.call_later(min(within_seconds, exchange.deadline.left(opened_at)), answer.over.set)
     try:
         outgoing = prepare(_write(exchange.id, words, reachable), reachable, estimate_tokens(words))
+        if reachable.trace is not None:
+            outgoing = replace(outgoing, trace=reachable.trace(exchange, is_question=True))
         call = reachable.adapter.open(outgoing, answer)
         await answer.over.wait()
         code = LATE

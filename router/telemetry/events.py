@@ -337,6 +337,11 @@ def alert_unsent(*, kind: str, subject: str, state: str, reason: str) -> None:
     _log.warning("alert.unsent", kind=kind, subject=subject, state=state, reason=reason)
 
 
+def traces_lost(*, reason: str, lost: int) -> None:
+    """The traces of `lost` requests were not sent: too many waited, or the collector did not take them. Once a minute."""
+    _log.warning("traces.lost", reason=reason, lost=lost)
+
+
 def bridge_failed(*, target: str, error: Exception) -> None:
     """An answer could not be translated: the target sent an unexpected shape, or the bridge has a bug."""
     _log.error("bridge.failed", target=target, kind=type(error).__name__, where=place_of(error))
