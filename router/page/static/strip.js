@@ -23,7 +23,8 @@ const sentence = (row) =>
 const grow = (row) => ({ flexGrow: Math.max(1, Math.sqrt((row.duration_ms ?? 0) / 100)).toFixed(2) });
 
 /** A long strip scrolls sideways: begin at the call that is marked. */
-const show = (cell) => cell?.parentElement.parentElement.scrollTo({ left: cell.offsetLeft - 160 });
+const show = (cell) =>
+  cell && requestAnimationFrame(() => cell.parentElement?.parentElement?.scrollTo({ left: cell.offsetLeft - 160 }));
 
 export const Strip = ({ rows, marked = null }) => html`
   <ol class="strip-of-calls" data-strip aria-label="Calls of the session, oldest first">

@@ -70,7 +70,7 @@ function Side({ tier, side, race, other }) {
     <section class="lane" data-side=${tier} aria-label=${tier}>
       <div class="head"><${Tier} tier=${tier} /><span>${done?.target ?? ""}</span>${wins && html`<span class="muted">first</span>`}
         ${side && html`<${Watch} began=${race.began} isRunning=${race.isRunning && !done} durationMs=${done?.duration_ms ?? null} />`}</div>
-      <div class="answer" data-answer tabindex="0" aria-label=${`answer of ${tier}`}>${side?.text}</div>
+      <div class="answer" data-answer role="region" tabindex="0" aria-label=${`answer of ${tier}`}>${side?.text}</div>
       ${done?.error && html`<p class="bad" role="alert">${done.error}</p>`}
       <div data-done=${done ? "yes" : undefined}>
         <${Facts}
