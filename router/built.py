@@ -8,10 +8,11 @@ from pathlib import Path
 
 from router.contract.entry import FinishedWork
 from router.contract.relay import Warmable
-from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.stores import EntryReader, PageReader, StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.house import House
+from router.page.ring import PageSwitch
 from router.reload.key_watch import KeyWatch
 from router.reload.reloader import Reloader
 
@@ -30,6 +31,8 @@ class Built:
     """Takes another config while requests are served; None where there is no file to read again."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
+    page: PageSwitch | None = None
+    """Whether there is a live page, and what it shows."""
 
     def warm(self) -> None:
         """Let adapters load what is costly to load, now that requests are served."""
@@ -68,6 +71,13 @@ class Built:
         from router.stores.sqlite.past import SqliteEntryReader
 
         return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
+
+    @property
+    def page_reader(self) -> PageReader | None:
+        """The same for the live page."""
+        from router.stores.sqlite.pages import SqlitePageReader
+
+        return SqlitePageReader(self.ledger_path) if self.ledger_path is not None else None
 
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         """Nothing where there is no ledger, or it cannot be read: estimates can do without."""

@@ -39,6 +39,7 @@ from router.edge.http.asgi import App, AsgiApp, LateApp
 from router.house import House
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
+from router.page.ring import PageSwitch
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES, RightsPolicy
 from router.reload.reloader import Reloader
@@ -109,7 +110,14 @@ def build_house(
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
     reloader = Reloader(house, loaded, load, partial(build_plan, state=state), [_check_prices]) if load is not None else None
-    return Built(house, loaded.ledger_path, own.text, reloader, closing)
+    _follow_page(page := PageSwitch(state.observers), loaded)
+    if reloader is not None:
+        reloader.applies.append(partial(_follow_page, page))
+    return Built(house, loaded.ledger_path, own.text, reloader, closing, page=page)
+
+
+def _follow_page(page: PageSwitch, loaded: LoadedConfig) -> None:
+    page.follow(on=loaded.config.page)
 
 
 def build_state(
@@ -308,6 +316,8 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
     from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
+    from router.page.live import LiveFeed
+    from router.page.queries import LookingBack
 
     house, state = built.house, built.house.state
     return (
@@ -315,6 +325,8 @@ def list_panels(built: Built, is_ready: Callable[[], bool]) -> "tuple[Panel, ...
         Models(house),
         Explanations(house, state.entries),
         Stats(house),
+        LiveFeed(house, built.page, is_ready),
+        LookingBack(house, built.page, built.page_reader),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
     )

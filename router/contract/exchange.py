@@ -104,10 +104,19 @@ class Observers:
     def __init__(self, observers: Iterable[Observer], report: Callable[["Exchange", Exception], None]) -> None:
         self.handlers: defaultdict[type[Fact], list[Handler]] = defaultdict(list)
         for observer in observers:
-            for kind, handler in observer.handlers().items():
-                self.handlers[kind].append(handler)
+            self.add(observer)
         self.report = report
         """Called when one of them failed: its defect costs neither the others nor the caller anything."""
+
+    def add(self, observer: Observer) -> None:
+        """Call another one, after those of the same kinds."""
+        for kind, handler in observer.handlers().items():
+            self.handlers[kind].append(handler)
+
+    def remove(self, observer: Observer) -> None:
+        """Call one no longer. Its handlers must be methods, or functions that stay the same."""
+        for kind, handler in observer.handlers().items():
+            self.handlers[kind].remove(handler)
 
 
 class HasBody(Protocol):

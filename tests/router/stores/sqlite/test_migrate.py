@@ -25,7 +25,8 @@ from tests.tools.slow_sessions import save
 # As the first Tandem made it, with few of its columns; the second came later, under the same version.
 OLD = """
 CREATE TABLE IF NOT EXISTS entries (
-    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, caller TEXT NOT NULL, decision TEXT
+    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, caller TEXT NOT NULL, decision TEXT,
+    session TEXT, target TEXT, outcome TEXT, ttft_ms REAL, tokens_per_second REAL
 );
 CREATE TABLE IF NOT EXISTS sessions (key TEXT PRIMARY KEY, at REAL NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
 INSERT INTO entries (id, at, caller, decision) VALUES ('req_old', 1.0, 'local', '{}');
