@@ -4,15 +4,24 @@
 for another run, `--rows` makes it smaller. The same rows come out of the same seed.
 """
 
+import argparse
 import contextlib
 import random
+import shutil
+import statistics
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+from router.contract.past import TurnsAsked
+from router.contract.stores import AskedTooMuch
 from router.contract.words import Outcome, Tier, TurnKind
+from router.page.queries import SPANS
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.pages import SqlitePageReader
 
 BEFORE_INDEXES = 5
 """The schema before the page's indexes."""
@@ -70,3 +79,94 @@ def write_large(path: Path, rows: int) -> Path:
         database.executemany(INSERT, make_rows(rows, time.time()))
         database.execute("COMMIT")
     return path
+
+
+def list_questions(path: Path) -> dict[str, Callable[[], object]]:
+    """Every question of the page, and those that go the longest way."""
+    reader, now = SqlitePageReader(path), time.time()
+    session = reader.read_session_page(1, None, None).sessions[0].session
+    asked = {
+        "the newest": TurnsAsked(),
+        "200 of ten years": TurnsAsked(limit=200, since=now - 3_650 * 86_400.0),
+        "from the middle": TurnsAsked(before=500_000),
+        "of a tier": TurnsAsked(tier="deep"),
+        "of a target": TurnsAsked(target="deep-1"),
+        "that failed": TurnsAsked(outcome="FAILED"),
+        "of one client": TurnsAsked(client="codex"),
+        "of a client that nobody has": TurnsAsked(client="none"),
+        "of a caller": TurnsAsked(caller="caller-3"),
+        "of a session": TurnsAsked(session=session),
+    }
+    questions: dict[str, Callable[[], object]] = {
+        f"turns {name}": partial(reader.read_turns, one) for name, one in asked.items()
+    }
+    questions |= {
+        "sessions": lambda: reader.read_session_page(50, None, None),
+        "sessions from the middle": lambda: reader.read_session_page(50, 500_000, None),
+        "sessions of a caller": lambda: reader.read_session_page(50, None, "caller-3"),
+        "one session": lambda: reader.read_session(session, None, 1_000),
+    }
+    for span, (step, steps) in SPANS.items():
+        questions[f"series {span}"] = partial(reader.read_series, now, step, steps, None)
+        questions[f"series {span} of a caller"] = partial(reader.read_series, now, step, steps, "caller-3")
+    return questions
+
+
+def time_question(question: Callable[[], object]) -> tuple[float, float, str]:
+    """The first time and the median of five, in ms."""
+    took, note = [], ""
+    for _ in range(5):
+        began = time.perf_counter()
+        try:
+            question()
+        except AskedTooMuch:
+            note = "given up"
+        took.append((time.perf_counter() - began) * 1_000)
+    return took[0], statistics.median(took), note
+
+
+def time_writes(files: list[Path], batches: int = 200, rows: int = 50) -> list[float]:
+    """The median ms of a batch in each file, written as the router writes. They take turns."""
+    made = list(make_rows(batches * rows, time.time(), seed=8))
+    took: list[list[float]] = [[] for _ in files]
+    with contextlib.ExitStack() as stack:
+        databases = [stack.enter_context(contextlib.closing(connect(file))) for file in files]
+        for database in databases:
+            database.execute("PRAGMA synchronous = FULL")
+        for batch in range(batches):
+            part = [(f"{row[0]}_w", *row[1:]) for row in made[batch * rows : (batch + 1) * rows]]
+            for database, times in zip(databases, took, strict=True):
+                began = time.perf_counter()
+                database.execute("BEGIN IMMEDIATE")
+                database.executemany(INSERT, part)
+                database.execute("COMMIT")
+                times.append((time.perf_counter() - began) * 1_000)
+    return [statistics.median(times) for times in took]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--file", type=Path, help="use this file, of the schema before the indexes, or write it")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        plain = options.file or Path(folder, "plain.db")
+        if not plain.exists():
+            write_large(plain, options.rows)
+        indexed = Path(shutil.copy(plain, Path(folder, "indexed.db")))
+        before, began = indexed.stat().st_size, time.perf_counter()
+        prepare(indexed, LEDGER)
+        with contextlib.closing(connect(indexed)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        grown = indexed.stat().st_size - before
+        print(f"migrated in {time.perf_counter() - began:.1f} s with its copy; {before / 1e6:.0f} MB + {grown / 1e6:.0f} MB")
+        for name, question in list_questions(indexed).items():
+            first, median, note = time_question(question)
+            print(f"{name:34} first {first:7.1f} ms  median {median:7.1f} ms  {note}")
+        writable = Path(shutil.copy(plain, Path(folder, "writable.db")))
+        without, with_indexes = time_writes([writable, indexed])
+        print(f"a batch of 50 rows: {without:.2f} ms without the indexes, {with_indexes:.2f} ms with them")
+
+
+if __name__ == "__main__":
+    main()
