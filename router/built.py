@@ -9,11 +9,12 @@ from pathlib import Path
 from router.contract.entry import FinishedWork
 from router.contract.notices import Notices
 from router.contract.relay import Warmable
-from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.stores import EntryReader, PageReader, StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.house import House
 from router.notices.alerts import Alerts
+from router.page.ring import PageSwitch
 from router.reload.key_watch import KeyWatch
 from router.reload.reloader import Reloader
 from router.telemetry.metrics_switch import MetricsSwitch
@@ -37,6 +38,8 @@ class Built:
     """Sends word of that, where the config names an address."""
     metrics: MetricsSwitch | None = None
     """What counts requests for `/metrics`, while that is on."""
+    page: PageSwitch | None = None
+    """Whether there is a live page, and what it shows."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
 
@@ -82,6 +85,13 @@ class Built:
         from router.stores.sqlite.past import SqliteEntryReader
 
         return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
+
+    @property
+    def page_reader(self) -> PageReader | None:
+        """The same for the live page."""
+        from router.stores.sqlite.pages import SqlitePageReader
+
+        return SqlitePageReader(self.ledger_path) if self.ledger_path is not None else None
 
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         """Nothing where there is no ledger, or it cannot be read: estimates can do without."""

@@ -49,6 +49,7 @@ from router.loop.tasks import stop_all
 from router.notices.alerts import Alerts
 from router.notices.board import NoticeBoard
 from router.notices.webhook import Webhook
+from router.page.ring import PageSwitch
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES, RightsPolicy
 from router.reload.reloader import Reloader
@@ -126,9 +127,11 @@ def build_house(
     alerts.follow(loaded.webhook)
     reloader = Reloader(house, loaded, load, partial(build_plan, state=state), [_check_prices]) if load is not None else None
     _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
+    _follow_page(page := PageSwitch(state.observers), loaded)
     if reloader is not None:
-        reloader.applies += [lambda taken: alerts.follow(taken.webhook), partial(_follow_metrics, metrics)]
-    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, metrics, closing)
+        follow = [partial(_follow_metrics, metrics), partial(_follow_page, page)]
+        reloader.applies += [lambda taken: alerts.follow(taken.webhook), *follow]
+    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, metrics, page, closing)
 
 
 def _list_notices(house: House) -> NoticeBoard:
@@ -145,6 +148,10 @@ def _list_notices(house: House) -> NoticeBoard:
         return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []
 
     return NoticeBoard(of_targets, of_budgets, of_ledger)
+
+
+def _follow_page(page: PageSwitch, loaded: LoadedConfig) -> None:
+    page.follow(on=loaded.config.page)
 
 
 def build_state(
@@ -386,6 +393,8 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
     from router.lab.lookback import look_back
+    from router.page.live import LiveFeed
+    from router.page.queries import LookingBack
     from router.page.race import Race
     from router.page.site import Site
 
@@ -407,6 +416,8 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
         NoticesPanel(built.notices),
         Figures(house, built.metrics, regret=read_regret if ledger is not None else None),
+        LiveFeed(house, built.page, is_ready),
+        LookingBack(house, built.page, built.page_reader),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
         Login(admission),

@@ -153,3 +153,80 @@ class RecentCalls(NamedTuple):
     """From this moment on, every row was looked at."""
     is_complete: bool
     """Whether that is the moment that was asked for."""
+
+
+class TurnsAsked(NamedTuple):
+    """Which calls a page shows, newest first. None and empty names leave nothing out."""
+
+    limit: int = 50
+    before: int | None = None
+    """Only what came before the row with this number."""
+    since: float = 0.0
+    """In seconds since 1970."""
+    caller: str | None = None
+    session: str | None = None
+    outcome: str | None = None
+    target: str | None = None
+    tier: str | None = None
+    client: str | None = None
+
+
+class PageRow(NamedTuple):
+    """One call, as a page shows it."""
+
+    number: int
+    """Its place in the ledger."""
+    line: Line
+    decided_by: str | None
+    """`estimate`, `rule_out`, or the policy that insisted; None where no tier was chosen."""
+    words: str | None
+    """What the person typed, if the ledger keeps text."""
+    tier_before: str | None
+    """The tier of the session's call before it; None for the first one, and for calls that a client makes by itself."""
+
+    @property
+    def hop(self) -> str | None:
+        """Where the session went with this call: `up` to deep or `down` to fast. None where it stayed."""
+        return name_hop(self.tier_before, self.line.tier)
+
+
+def name_hop(before: str | None, after: str | None) -> str | None:
+    """`up` from fast to deep, `down` from deep to fast; None where the tier is the same, or one of them is not known."""
+    if before is None or after is None or before == after:
+        return None
+    return "up" if after == Tier.DEEP else "down"
+
+
+class TurnsPage(NamedTuple):
+    """Some calls, newest first. It may hold fewer than asked for, even none, although there are more."""
+
+    rows: list[PageRow]
+    next: int | None
+    """Ask for those before this number next. None at the end."""
+
+
+class SessionsPage(NamedTuple):
+    """Some sessions, newest first, with the number to go on from."""
+
+    sessions: list[SessionSums]
+    next: int | None
+
+
+class SessionRows(NamedTuple):
+    """One session, with its newest calls, oldest first."""
+
+    sums: SessionSums
+    rows: list[PageRow]
+    left_out: int
+    """How many older calls it has."""
+
+
+class TargetSeries(NamedTuple):
+    """How one target did, step by step. None where nobody called it in a step."""
+
+    tier: str | None
+    calls: list[int]
+    errors: list[int]
+    ttft_ms: list[float | None]
+    ttft_p95_ms: list[float | None]
+    tokens_per_second: list[float | None]

@@ -16,11 +16,28 @@ from router.contract.request import Json, JsonObject, Transcript
 
 if TYPE_CHECKING:
     from router.contract.entry import FinishedWork, PastCall
-    from router.contract.past import CallerSums, PastEntry, RecentCalls, RecordedCall, RecordedTurn, SessionSums, Sums
+    from router.contract.past import (
+        CallerSums,
+        PastEntry,
+        RecentCalls,
+        RecordedCall,
+        RecordedTurn,
+        SessionRows,
+        SessionsPage,
+        SessionSums,
+        Sums,
+        TargetSeries,
+        TurnsAsked,
+        TurnsPage,
+    )
 
 
 class StoreUnusable(Exception):
     """What we keep cannot be read or written there. The message says why."""
+
+
+class AskedTooMuch(StoreUnusable):
+    """The answer would take longer than the question may."""
 
 
 class Versioned(NamedTuple):
@@ -134,6 +151,30 @@ class EntryReader(Protocol):
 
     def read_history(self) -> "Iterator[PastEntry]":
         """Every call of a person's turns in which a model worked, oldest first, whoever wrote it."""
+        ...
+
+
+class PageReader(Protocol):
+    """Answers what a live page asks about the ledger, a page at a time. Held by `tests/contract/test_page_reader.py`.
+
+    As with `EntryReader`, every question blocks, and rows that no router wrote are left out. A question may take a fifth of a
+    second: raises `AskedTooMuch` after that, and `StoreUnusable` where the ledger cannot be read.
+    """
+
+    def read_turns(self, asked: "TurnsAsked") -> "TurnsPage":
+        """Calls, newest first."""
+        ...
+
+    def read_session_page(self, limit: int, before: int | None, caller: str | None) -> "SessionsPage":
+        """Sessions with their sums, those with the newest calls first. With a caller's name, of that caller alone."""
+        ...
+
+    def read_session(self, session: str, caller: str | None, limit: int) -> "SessionRows | None":
+        """One session with its newest calls; without a caller's name, that of the caller who used it last."""
+        ...
+
+    def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> "Mapping[str, TargetSeries]":
+        """How each target that was called did, in equal steps up to a moment. With a caller's name, by its calls alone."""
         ...
 
 

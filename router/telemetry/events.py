@@ -307,6 +307,11 @@ def store_failed(*, reason: str, lost: int) -> None:
     _log.error("store.failed", reason=reason, lost=lost)
 
 
+def store_migrating(*, file: str, before: int, version: int, megabytes: int) -> None:
+    """A large file of an older Tandem is copied and migrated now. The router serves as soon as that is done."""
+    _log.info("store.migrating", file=file, before=before, version=version, megabytes=megabytes)
+
+
 def store_migrated(*, file: str, before: int, version: int, copy: str) -> None:
     """A file written by an older Tandem was migrated to the current schema. The old file is kept next to it, as `copy`."""
     _log.info("store.migrated", file=file, before=before, version=version, copy=copy)

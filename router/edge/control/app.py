@@ -18,6 +18,7 @@ from router.dialects.refusals import write_refusal
 from router.edge.admission import report_fault
 from router.edge.control.panel import Asked, Page, Panel
 from router.edge.http.asgi import App, Receive, Scope, Send
+from router.edge.http.control_connection import STREAMS
 from router.edge.http.refuse import CLOSE, reject
 from router.edge.routes import dialect_of_path
 
@@ -57,6 +58,7 @@ def _serving(page: Page, rights_of: Callable[[Caller], Rights]) -> Callable[[Req
         body, media_type, status, more = await page.answer(asked)
         if isinstance(body, bytes):
             return Response(body, status, more, media_type=media_type)
+        request.scope["state"][STREAMS] = True
         return StreamingResponse(body, status, more, media_type=media_type)
 
     return serve

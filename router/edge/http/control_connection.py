@@ -15,6 +15,8 @@ from router.edge.http.request_reader import may_become_socket
 from router.edge.listener import Place
 from router.edge.routes import dialect_of_path, new_request_id
 
+STREAMS = "streams"
+"""What the state of a request has when its answer is sent in pieces, as they come."""
 _LINGER_SECONDS = 1.0
 _MAX_BODY_BYTES_BEHIND_A_HEAD = 65_536
 _MAX_PIPELINED_BYTES = 65_536
@@ -176,8 +178,10 @@ class ControlConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Stop after what is under way, or has begun to arrive."""
-        if (not self._in_head or self._is_answering()) and not self.transport.is_closing():  # asyncio's TLS closes once only
+        """Stop after what is under way, or has begun to arrive. A caller that reads no more of a stream is not waited for."""
+        if self._is_answering() and self.flow.write_paused and self.cycle.scope.get("state", {}).get(STREAMS):
+            self.transport.abort()
+        elif (not self._in_head or self._is_answering()) and not self.transport.is_closing():  # asyncio's TLS closes once only
             super().shutdown()
 
     @property

@@ -27,6 +27,7 @@ from router.stores.sqlite.files import (
     make_private,
 )
 from router.stores.sqlite.rows import transaction
+from router.telemetry import events
 
 Migrations = tuple[str, ...]
 """The scripts of one kind of file: the n-th makes version n."""
@@ -35,6 +36,8 @@ UPKEEP = "upkeep"
 _OTHERS_SECONDS = 60.0
 """How long to wait for another process that migrates the same file: its copy may take a while."""
 _ROOM_BYTES = 1 << 20
+_LARGE_BYTES = 100_000_000
+"""A larger file takes a second or more to copy and to migrate."""
 _LEADING = 4
 """How many columns tell a table of ours from another program's of the same name."""
 
@@ -143,6 +146,7 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
                 if version == before + 1 and _read_tables(database):
                     if damage := read_damage(database):
                         raise StoreDamaged(path, damage)  # a copy of it would take the place of a sound one
+                    _announce(database, path, before, len(migrations))
                     copy = _keep_copy(path, version)
                 for statement in _split(script):
                     database.execute(statement)
@@ -152,6 +156,12 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
             copy.unlink(missing_ok=True)  # the file is as it was: a copy for each try would fill the disk
         raise
     return Migrated(path.name, before, len(migrations), copy) if copy is not None else None
+
+
+def _announce(database: sqlite3.Connection, path: Path, before: int, version: int) -> None:
+    """Say that a migration begins which takes some seconds."""
+    if (size := copy_bytes(database)) > _LARGE_BYTES:
+        events.store_migrating(file=path.name, before=before, version=version, megabytes=size // 1_000_000)
 
 
 def _split(script: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ import sqlite3
 from pathlib import Path
 
 _MAX_ENTRIES = 5_000
-"""How many of the newest requests are looked through: the ledger has no index by session, and may hold years."""
+"""How many of the newest requests are looked through: an older ledger has no index by session, and may hold years."""
 _READ_SECONDS = 0.05
 _ROWS = (
     "SELECT turn_kind, tier, because FROM entries WHERE sequence > (SELECT max(sequence) FROM entries) - ? AND session = ?"

@@ -1,9 +1,11 @@
 """The ledger for those who look back: `EntryReader` on SQLite. Read only, also while a router writes.
 
-SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger.
+SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger. A plus before a name keeps
+SQLite from choosing its index: one by session or caller would have every row looked up in another place.
 """
 
 import re
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,12 +64,12 @@ _WAYS = f"""
         SELECT session,
             CASE WHEN turn_kind = '{TurnKind.TOOL_LOOP}' THEN CASE tier WHEN '{Tier.DEEP}' THEN 'D' ELSE 'F' END
             ELSE CASE tier WHEN '{Tier.DEEP}' THEN 'd' ELSE 'f' END END AS letter
-        FROM entries WHERE at >= ? AND session {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY session, sequence
+        FROM entries WHERE at >= ? AND {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY session, sequence
     ) GROUP BY session
 """  # noqa: S608  fixed names
 _MOVED = re.compile("fF*D")
 """A turn that began on fast and was taken to deep by one of its calls."""
-_NAMES = "SELECT session FROM entries WHERE at >= ? AND session IS NOT NULL ORDER BY sequence DESC"
+_NAMES = "SELECT session FROM entries WHERE at >= ? AND +session IS NOT NULL ORDER BY at DESC"
 _UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
 """A call that used tokens, and whose cost is not known."""
 _SESSIONS = f"""
@@ -87,12 +89,12 @@ _SUMS = f"""
 _SPENDING = f"""
     SELECT caller, sum(CAST(round(cost_usd * {UNITS_PER_USD}) AS INTEGER)) FROM entries
     WHERE at >= ? AND typeof(cost_usd) IN ('real', 'integer') AND cost_usd BETWEEN 0 AND {_MAX_USD} AND typeof(caller) = 'text'
-    GROUP BY caller
+    GROUP BY +caller
 """  # noqa: S608  fixed names
 """Each cost is made a whole number before it is added up: a sum of floats depends on the order of the rows."""
 
 _SPENT = """
-    SELECT caller, {key}, sum(cost_usd) FILTER (WHERE at >= ?), sum(cost_usd) FILTER (WHERE at >= ?), max(at)
+    SELECT +caller, {key}, sum(cost_usd) FILTER (WHERE at >= ?), sum(cost_usd) FILTER (WHERE at >= ?), max(at)
     FROM entries GROUP BY 1, 2
 """
 _COLUMNS = "SELECT name FROM pragma_table_info('entries')"
@@ -122,7 +124,7 @@ _EXPECTED = f"""
                 THEN json_extract(decision, '$.fast[6]') AND json_extract(decision, '$.deep[6]')
                 ELSE {_OLD_USD["fast"]} IS NOT NULL AND {_OLD_USD["deep"]} IS NOT NULL END AS has_price
         FROM entries WHERE at >= ? AND turn_kind IN {_BEGIN} AND tier IS NOT NULL AND score IS NOT NULL AND json_valid(decision)
-        ORDER BY sequence DESC LIMIT {_MAX_EXPECTED}
+        ORDER BY at DESC LIMIT {_MAX_EXPECTED}
     ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
 """  # noqa: S608  fixed names
 
@@ -178,14 +180,10 @@ class SqliteEntryReader:
                 names[name] = None
                 if len(names) >= limit:
                     break
-            marks = ", ".join("?" * len(names))
-            rows = database.execute(_SESSIONS.format(marks=marks), (since, *names, limit)).fetchall()
-            ways = database.execute(_WAYS.format(sessions=f"IN ({marks})"), (since, *names))
-            moved = {session: _count_moved(way) for session, way in ways}
-        return [SessionSums._make((*row, moved.get(row[1], 0))) for row in rows]
+            return sum_up_sessions(database, since, [*names], limit)
 
     def read_sums(self, since: float) -> Sums:
-        queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="IS NOT NULL"), _ASKED_FOR)
+        queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="+session IS NOT NULL"), _ASKED_FOR)
         calls, expected, ways, ((asked_for,),) = self._read_at_once(queries, (since,))
         with open_ledger(self.path) as database:
             marked = turns.count_misjudged(database, since)
@@ -238,6 +236,15 @@ class SqliteEntryReader:
 
         with ThreadPoolExecutor(len(queries)) as threads:
             return list(threads.map(read, queries))
+
+
+def sum_up_sessions(database: sqlite3.Connection, since: float, names: Sequence[str], limit: int) -> list[SessionSums]:
+    """The sums of these sessions, newest first."""
+    marks = ", ".join("?" * len(names))
+    rows = database.execute(_SESSIONS.format(marks=marks), (since, *names, limit)).fetchall()
+    ways = database.execute(_WAYS.format(sessions=f"session IN ({marks})"), (since, *names))
+    moved = {session: _count_moved(way) for session, way in ways}
+    return [SessionSums._make((*row, moved.get(row[1], 0))) for row in rows]
 
 
 def _count_moved(way: str) -> int:

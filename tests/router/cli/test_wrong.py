@@ -92,7 +92,7 @@ def test_a_ledger_that_an_older_tandem_began_can_be_marked_and_is_said_to_be_mig
 
     assert main(["wrong"]) == 0
     assert read_marks(here) == [("req_2", "deep")]
-    assert "test.db was migrated to schema 5: the older file is kept as test.db.before-2" in capsys.readouterr().err
+    assert "test.db was migrated to schema 6: the older file is kept as test.db.before-2" in capsys.readouterr().err
     assert main(["wrong"]) == 0
     assert "migrated" not in capsys.readouterr().err
 

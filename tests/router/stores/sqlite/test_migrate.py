@@ -20,12 +20,14 @@ from router.stores.sqlite.files import StoreUnwritable, create_private
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_copies, prepare, tables_of
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
+from router.telemetry.events import set_up_logging
 from tests.tools.slow_sessions import save
 
 # As the first Tandem made it, with few of its columns; the second came later, under the same version.
 OLD = """
 CREATE TABLE IF NOT EXISTS entries (
-    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, caller TEXT NOT NULL, decision TEXT
+    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, caller TEXT NOT NULL, decision TEXT,
+    session TEXT, target TEXT, outcome TEXT, ttft_ms REAL, tokens_per_second REAL
 );
 CREATE TABLE IF NOT EXISTS sessions (key TEXT PRIMARY KEY, at REAL NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
 INSERT INTO entries (id, at, caller, decision) VALUES ('req_old', 1.0, 'local', '{}');
@@ -346,3 +348,26 @@ def test_where_there_are_no_hard_links_the_copy_gets_its_name_all_the_same(tmp_p
 
     assert prepare(path, TWO).copy.name == "a.db.before-2.2"
     assert files_in(tmp_path) == {"a.db", "a.db.before-2", "a.db.before-2.2"}
+
+
+def test_the_migration_of_a_large_file_is_announced_before_it_begins(tmp_path, monkeypatch, capsys):
+    set_up_logging(as_json=True)
+    path = write_old(tmp_path / "tandem.db", OLD)
+    prepare(path, LEDGER[:1])
+    assert "store.migrating" not in capsys.readouterr().err
+
+    monkeypatch.setattr("router.stores.sqlite.migrate._LARGE_BYTES", 0)
+    prepare(path, LEDGER)
+
+    said = capsys.readouterr().err
+    assert '"store.migrating"' in said
+    assert f'"before":1,"version":{len(LEDGER)}' in said.replace(" ", "")
+
+
+def test_a_ledger_of_any_version_gets_the_indexes_of_the_page(tmp_path):
+    path = write_old(tmp_path / "tandem.db", OLD)
+
+    prepare(path, LEDGER)
+
+    names = {name for (name,) in ask(path, "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")}
+    assert names == {"entries_at", "entries_caller", "entries_session", "entries_target", "entries_outcome"}

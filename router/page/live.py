@@ -1,0 +1,105 @@
+"""The route of the live feed: who may read what of it, and until when."""
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from time import time
+
+from router.contract.caller import Caller
+from router.contract.errors import BadRequest, NotFound, Unavailable
+from router.contract.keys import KeyRing, rights_of
+from router.contract.notices import Notice
+from router.contract.request import JsonObject
+from router.edge.control.panel import Answer, Asked, Page
+from router.house import House
+from router.page.feed import Feed, Reader
+from router.page.ring import PageSwitch, Ring
+
+_MAX_DIGITS = 18
+_NO_CACHE = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+class LiveFeed:
+    """Serves the feed while the page is on."""
+
+    def __init__(
+        self,
+        house: House,
+        switch: PageSwitch | None,
+        is_ready: Callable[[], bool],
+        notices: Callable[[], Sequence[Notice]] = tuple,
+    ) -> None:
+        self._house, self._switch, self._is_ready, self._notices = house, switch, is_ready, notices
+        self._feed: tuple[Ring, Feed] | None = None
+        self.pages = (Page("/tandem/feed", self._serve),)
+
+    async def _serve(self, asked: Asked) -> Answer:
+        ring = check_on(self._switch)
+        if not self._is_ready():
+            raise Unavailable("the router is shutting down")
+        plan, rights, caller = self._house.plan, asked.rights, asked.caller
+        reader = Reader(caller.name, rights.is_admin, asked.query.get("words") == "1" and plan.keeps_text)
+        hello: JsonObject = {
+            "caller": caller.name,
+            "admin": rights.is_admin,
+            "keys": plan.keys is not None,
+            "keeps_text": plan.keeps_text,
+            "version": _find_version(),
+            "now": time(),
+        }
+        is_known = _Known(self._house, caller)
+
+        def goes_on() -> bool:
+            """Not past a stop, nor when the page is turned off, nor when the reader has lost its key, or has other rights."""
+            return self._is_ready() and self._holds(ring) and is_known() and rights_of(self._house.plan.keys, caller) == rights
+
+        pieces = self._feed_of(ring).read(reader, _read_place(asked), hello, goes_on)
+        return Answer(pieces, "text/event-stream", headers=dict(_NO_CACHE))
+
+    def _holds(self, ring: Ring) -> bool:
+        return self._switch is not None and self._switch.ring is ring
+
+    def _feed_of(self, ring: Ring) -> Feed:
+        """One for all readers of a ring."""
+        if self._feed is None or self._feed[0] is not ring:
+            self._feed = ring, Feed(ring, self._house.state.running, self._notices, self._house.clock)
+        return self._feed[1]
+
+
+class _Known:
+    """Whether a caller still has a key, where keys are needed. Looked up again only when the keys are others."""
+
+    def __init__(self, house: House, caller: Caller) -> None:
+        self._house, self._caller = house, caller
+        self._keys: KeyRing | None = house.plan.keys
+        self._answer = True
+
+    def __call__(self) -> bool:
+        keys = self._house.plan.keys
+        if keys is not self._keys:
+            self._keys = keys
+            self._answer = keys is None or any(key.caller == self._caller for key in keys)
+        return self._answer
+
+
+def check_on(switch: PageSwitch | None) -> Ring:
+    """The ring of the live page. Raises `NotFound` where the page is off."""
+    if switch is None or switch.ring is None:
+        raise NotFound("the live page is off (page: off in the config)")
+    return switch.ring
+
+
+def _read_place(asked: Asked) -> int | None:
+    """The number of the last row that a reader has. A browser that connects again sends the header by itself."""
+    given = asked.headers.get("last-event-id") or asked.query.get("after")
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) <= _MAX_DIGITS):
+        raise BadRequest("after: must be the number of a row, as the id of an event has it", param="after")
+    return int(given)
+
+
+def _find_version() -> str:
+    try:
+        return version("tandem-router")
+    except PackageNotFoundError:
+        return ""

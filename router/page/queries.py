@@ -1,0 +1,175 @@
+"""The routes that look back: turns, sessions and series, out of the ledger. Each question runs in a thread and has a limit."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from router.contract.errors import BadRequest, NotFound, Unavailable
+from router.contract.past import PageRow, SessionSums, TurnsAsked
+from router.contract.request import JsonObject
+from router.contract.stores import AskedTooMuch, PageReader, StoreUnusable
+from router.contract.words import Outcome, Tier
+from router.edge.control.panel import Answer, Asked, Page, as_json
+from router.house import House
+from router.page.feed import show_line
+from router.page.hops import cost_of_hop, wait_of_hop
+from router.page.live import check_on
+from router.page.ring import PageSwitch
+
+_LIMIT, _MAX_LIMIT = 50, 200
+_MAX_SESSION_ROWS = 1_000
+_MAX_AT_ONCE = 2
+"""Questions under way. Others wait for their turn, so that a crowd of readers leaves the router its threads and processors."""
+_MAX_NUMBER = 2**63 - 1
+SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84)}
+"""The seconds of a step, and how many steps."""
+_Found = TypeVar("_Found")
+
+
+class LookingBack:
+    """Answers from the ledger, for a caller from its own rows, for an admin from all."""
+
+    def __init__(self, house: House, switch: PageSwitch | None, ledger: PageReader | None) -> None:
+        self._house, self._switch, self._ledger = house, switch, ledger
+        self._turn = asyncio.Semaphore(_MAX_AT_ONCE)
+        self.pages = (
+            Page("/tandem/turns", self._show_turns),
+            Page("/tandem/sessions", self._list_sessions),
+            Page("/tandem/sessions/{session:path}", self._show_session),
+            Page("/tandem/series", self._show_series),
+        )
+
+    async def _show_turns(self, asked: Asked) -> Answer:
+        query = asked.query
+        since = _read_number(query, "since", float)
+        wanted = TurnsAsked(
+            limit=_read_limit(query),
+            before=_read_number(query, "before", int),
+            since=time.time() - since if since is not None else 0.0,
+            caller=_whose(asked),
+            session=query.get("session") or None,
+            outcome=_read_word(query, "outcome", Outcome),
+            target=query.get("target") or None,
+            tier=_read_word(query, "tier", Tier),
+            client=query.get("client") or None,
+        )
+        page = await self._ask(lambda ledger: ledger.read_turns(wanted))
+        with_words = self._shows_words(asked)
+        return as_json({"rows": [_show_row(row, with_words=with_words) for row in page.rows], "next": page.next})
+
+    async def _list_sessions(self, asked: Asked) -> Answer:
+        limit, before, caller = _read_limit(asked.query), _read_number(asked.query, "before", int), _whose(asked)
+        page = await self._ask(lambda ledger: ledger.read_session_page(limit, before, caller))
+        return as_json({"sessions": [_show_session(sums) for sums in page.sessions], "next": page.next})
+
+    async def _show_session(self, asked: Asked) -> Answer:
+        name, caller = asked.path["session"], _whose(asked)
+        found = await self._ask(lambda ledger: ledger.read_session(name, caller, _MAX_SESSION_ROWS))
+        if found is None:
+            raise NotFound("no session with this id for this caller")
+        with_words, targets = self._shows_words(asked), self._house.plan.targets
+        rows: list[JsonObject] = []
+        for place, row in enumerate(found.rows):
+            shown = _show_row(row, with_words=with_words)
+            if row.hop is not None:
+                shown["hop_cost_usd"] = cost_of_hop(found.rows, place, targets)
+                shown["hop_seconds"] = wait_of_hop(found.rows, place)
+            rows.append(shown)
+        return as_json({"session": _show_session(found.sums), "rows": rows, "left_out": found.left_out})
+
+    async def _show_series(self, asked: Asked) -> Answer:
+        span = asked.query.get("span", "1h")
+        if span not in SPANS:
+            raise BadRequest(f"span: must be one of {', '.join(SPANS)}", param="span")
+        (step, steps), caller = SPANS[span], _whose(asked)
+        ends_at = (time.time() // step + 1) * step
+        found = await self._ask(lambda ledger: ledger.read_series(ends_at, step, steps, caller))
+        return as_json(
+            {
+                "span": span,
+                "step_seconds": step,
+                "at": [ends_at - step * (steps - place) for place in range(steps)],
+                "targets": {name: series._asdict() for name, series in found.items()},
+            }
+        )
+
+    def _shows_words(self, asked: Asked) -> bool:
+        return asked.query.get("words") == "1" and self._house.plan.keeps_text
+
+    async def _ask(self, question: Callable[[PageReader], _Found]) -> _Found:
+        check_on(self._switch)
+        ledger = self._ledger
+        if ledger is None:
+            raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
+        async with self._turn:
+            try:
+                return await asyncio.to_thread(question, ledger)
+            except AskedTooMuch as error:
+                raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
+            except (StoreUnusable, OSError) as error:
+                raise Unavailable("the ledger cannot be read now; tandem doctor checks it") from error
+
+
+def _whose(asked: Asked) -> str | None:
+    """Whose rows a question is about: an admin may name a caller, or ask about all; anybody else has its own."""
+    return asked.query.get("caller") or None if asked.rights.is_admin else asked.caller.name
+
+
+def _read_limit(query: Mapping[str, str]) -> int:
+    limit = _read_number(query, "limit", int)
+    return _LIMIT if limit is None else max(1, min(int(limit), _MAX_LIMIT))
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _read_number(query: Mapping[str, str], name: str, kind: type[_Number]) -> _Number | None:
+    """A number that is not below zero, as a query has it."""
+    given = query.get(name)
+    if not given:
+        return None
+    try:
+        number = kind(given)
+    except ValueError:
+        number = kind(-1)
+    if not 0 <= number <= _MAX_NUMBER:
+        raise BadRequest(f"{name}: must be a number that is not negative", param=name)
+    return number
+
+
+def _read_word(query: Mapping[str, str], name: str, words: type[Outcome] | type[Tier]) -> str | None:
+    given = query.get(name)
+    if not given:
+        return None
+    if given not in tuple(words):
+        raise BadRequest(f"{name}: must be one of {', '.join(words)}", param=name)
+    return given
+
+
+def _show_row(row: PageRow, *, with_words: bool) -> JsonObject:
+    shown = show_line(row.line, row.number, row.decided_by, row.hop)
+    shown["streaming"] = bool(row.line.streaming)
+    if row.line.tokens_estimated is not None:
+        shown["tokens_estimated"] = bool(row.line.tokens_estimated)
+    return {**shown, "words": row.words} if with_words else shown
+
+
+def _show_session(sums: SessionSums) -> JsonObject:
+    return {
+        "session": sums.session,
+        "caller": sums.caller,
+        "client": sums.client,
+        "began_at": sums.first_at,
+        "ended_at": sums.last_at,
+        "calls": sums.calls,
+        "turns": sums.turns,
+        "fast_turns": sums.fast,
+        "deep_turns": sums.deep,
+        "moved": sums.moved_up,
+        "input_tokens": sums.input_tokens,
+        "output_tokens": sums.output_tokens,
+        "cost_usd": sums.cost_usd,
+        "unpriced": sums.unpriced,
+        "seconds": sums.seconds,
+    }

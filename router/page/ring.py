@@ -1,0 +1,47 @@
+"""The last finished requests, for the live feed: all of the page that is loaded before somebody opens it."""
+
+from collections import deque
+from collections.abc import Mapping
+from itertools import count
+from operator import attrgetter
+
+from router.contract.entry import Line
+from router.contract.exchange import Exchange, Handler, Observers
+from router.contract.facts import Fact, Recorded
+
+_MAX_ROWS = 1_000
+Held = tuple[int, tuple[Line, str | None]]
+"""The number of a row, its line and its decision."""
+
+
+class Ring:
+    """Observes finished requests and holds the newest, each with a number and its decision as JSON. Texts stay out of it."""
+
+    def __init__(self) -> None:
+        self.rows: deque[Held] = deque(maxlen=_MAX_ROWS)
+        append, number, keep = self.rows.append, count(1).__next__, attrgetter("entry.line", "entry.decision")
+
+        def take(_: Exchange, recorded: Recorded) -> None:  # every request pays for each step of this
+            append((number(), keep(recorded)))
+
+        self._take = take
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {Recorded: self._take}
+
+
+class PageSwitch:
+    """Whether there is a live page: while it is off, there is no ring, and nothing observes."""
+
+    def __init__(self, observers: Observers) -> None:
+        self._observers = observers
+        self.ring: Ring | None = None
+
+    def follow(self, *, on: bool) -> None:
+        """Turn it on or off, as a config says. A ring that was off begins empty."""
+        if on and self.ring is None:
+            self._observers.add(ring := Ring())
+            self.ring = ring
+        elif not on and self.ring is not None:
+            self._observers.remove(self.ring)
+            self.ring = None

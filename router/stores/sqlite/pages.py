@@ -1,0 +1,262 @@
+"""The ledger for the live page: `PageReader` on SQLite. Read only, on a connection of its own for each question.
+
+A list is walked from its newest row along an index, and the walk ends with the page or with its time: a filter that hardly any
+row meets gives a short page, and the number to go on from. `tests/router/stores/sqlite/test_pages.py` holds which index each
+uses.
+"""
+
+import sqlite3
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from router.contract.entry import COLUMNS, Line
+from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TargetSeries, TurnsAsked, TurnsPage
+from router.contract.words import PERSONS_KINDS, Outcome
+from router.stores.sqlite.past import sum_up_sessions
+from router.stores.sqlite.sound import open_ledger
+
+WITHIN_SECONDS = 0.2
+"""How long a question may take."""
+_WALK_SECONDS = 0.1
+"""How long a list may look for rows. The rest of the time is for reading those that it found."""
+_LOOK_ROWS = 64
+_SERIES_VALUES = 24_000
+"""How many calls a plot reads its percentiles from: the newest of each step."""
+_PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
+_ERRORS = f"('{Outcome.FAILED}', '{Outcome.CUT_SHORT}')"
+_LEADS = ("session", "outcome", "caller", "target")
+"""What a walk may be led by, the rarest first: each has an index. All else is looked at row by row."""
+_NOT_SERVED = f"outcome != '{Outcome.SERVED}'"
+"""As the index by outcome says it: only so does SQLite know that it may use it."""
+_WALK = "SELECT {columns} FROM main.entries WHERE {where} ORDER BY at DESC, sequence DESC"
+_PLACE = "SELECT at FROM main.entries WHERE sequence <= ? ORDER BY sequence DESC LIMIT 1"
+_ROW = (
+    f"SELECT {', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END, sequence,"  # noqa: S608  fixed names
+    " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.decided_by') END,"
+    " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.person_text') END FROM entries"
+)
+_BEFORE = f"""
+    SELECT tier FROM main.entries
+    WHERE session = ? AND +caller = ? AND sequence < ? AND turn_kind IN {_PERSONS} AND tier IS NOT NULL
+    ORDER BY sequence DESC LIMIT 1
+"""  # noqa: S608  fixed names
+_IS_NEWER = "SELECT 1 FROM main.entries WHERE session = ? AND +caller = ? AND (+at, sequence) >= (?, ?) LIMIT 1"
+_LAST_CALLER = "SELECT caller FROM entries WHERE session = ? ORDER BY sequence DESC LIMIT 1"
+_SESSION = f"{_ROW} WHERE session = ? AND +caller = ? ORDER BY sequence DESC LIMIT ?"
+_NEXT_TARGET = "SELECT target FROM main.entries WHERE target > ? ORDER BY target LIMIT 1"
+_TIER = "SELECT tier FROM main.entries WHERE target = ? ORDER BY at DESC LIMIT 1"
+_STEP = "FROM main.entries WHERE target = ? AND at >= ? AND at < ?"
+_COUNTS = f"SELECT count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}) {_STEP}"
+_VALUES = f"SELECT ttft_ms, tokens_per_second {_STEP} ORDER BY at DESC LIMIT ?"
+_OWN_CALLS = (
+    f"SELECT target, tier, at, outcome IN {_ERRORS}, ttft_ms, tokens_per_second FROM main.entries"  # noqa: S608  fixed names
+    " WHERE caller = ? AND at >= ? AND at < ? AND +target IS NOT NULL ORDER BY at"
+)
+
+
+class SqlitePageReader:
+    """Answers from one file. Nothing is kept open between two questions."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read_turns(self, asked: TurnsAsked) -> TurnsPage:
+        with open_ledger(self.path, within_seconds=WITHIN_SECONDS) as database:
+            walk = Walk(database, asked.before, asked.since, find_filters(asked))
+            rows = [row for number in [*islice(walk, asked.limit)] if (row := _find_row(database, number)) is not None]
+            return TurnsPage(rows, walk.next)
+
+    def read_session_page(self, limit: int, before: int | None, caller: str | None) -> SessionsPage:
+        with open_ledger(self.path, within_seconds=WITHIN_SECONDS) as database:
+            walk = Walk(database, before, 0.0, {"caller": caller} if caller is not None else {}, ("caller", "session"))
+            known, found = set[tuple[str, ...]](), list[SessionSums]()
+            for _ in walk:
+                if walk.values in known:
+                    continue
+                known.add(walk.values)
+                whose, session = walk.values
+                if session is not None and not walk.was_before(whose, session):
+                    found += _sum_up_session(database, session, whose)
+                if len(found) >= limit:
+                    break
+            return SessionsPage(found, walk.next)
+
+    def read_session(self, session: str, caller: str | None, limit: int) -> SessionRows | None:
+        with open_ledger(self.path, within_seconds=WITHIN_SECONDS) as database:
+            if caller is None:
+                newest = database.execute(_LAST_CALLER, (session,)).fetchone()
+                caller = newest[0] if newest is not None else ""
+            found = _sum_up_session(database, session, caller)
+            if not found:
+                return None
+            (sums,) = found
+            rows = database.execute(_SESSION, (session, caller, limit)).fetchall()[::-1]
+            return SessionRows(sums, _in_order(database, rows), sums.calls - len(rows))
+
+    def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> Mapping[str, TargetSeries]:
+        begins_at = ends_at - step_seconds * steps
+        with open_ledger(self.path, sees_all=True, within_seconds=WITHIN_SECONDS) as database:
+            if caller is not None:
+                calls = database.execute(_OWN_CALLS, (caller, begins_at, ends_at))
+                return _sum_up_calls(calls, begins_at, step_seconds, steps)
+            targets = [*_find_targets(database)]
+            values = max(20, _SERIES_VALUES // (steps * max(1, len(targets))))
+            marks = [(begins_at + step_seconds * step, begins_at + step_seconds * (step + 1)) for step in range(steps)]
+            found = {target: _read_target(database, target, marks, values) for target in targets}
+        return {target: series for target, series in found.items() if any(series.calls)}
+
+
+def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> list[SessionSums]:
+    """The sums of one session; empty where it has no sound row. Another caller may have one of the same name."""
+    return [sums for sums in sum_up_sessions(database, 0.0, [session], -1) if sums.caller == caller]
+
+
+def find_filters(asked: TurnsAsked) -> dict[str, str]:
+    """The columns that a question names, with their values."""
+    names = (*_LEADS, "tier", "client")
+    return {name: value for name in names if (value := getattr(asked, name)) is not None}
+
+
+def write_walk(filters: Mapping[str, str], columns: tuple[str, ...], *, has_place: bool) -> tuple[str, tuple[str, ...]]:
+    """The query of a walk, and which of its filters it leaves to be looked at row by row. One leads along its index."""
+    lead = next((name for name in _LEADS if name in filters and filters[name] != Outcome.SERVED), None)
+    rest = tuple(name for name in filters if name != lead)
+    where = ["at >= ?", *([f"{lead} = ?"] if lead is not None else [])]
+    if lead == "outcome":
+        where.append(_NOT_SERVED)
+    if has_place:
+        where.append("(at, sequence) < (?, ?)")
+    return _WALK.format(columns=", ".join(("sequence", *rest, *columns)), where=" AND ".join(where)), rest
+
+
+class Walk:
+    """The numbers of rows that meet some filters, newest first, for as long as a walk may take. `next` is where it ended."""
+
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        before: int | None,
+        since: float,
+        filters: Mapping[str, str],
+        columns: tuple[str, ...] = (),
+    ) -> None:
+        """`columns` are put into `values`, for each row."""
+        self._database = database
+        self._place = self._find_place(before) if before is not None else None
+        query, rest = write_walk(filters, columns, has_place=self._place is not None)
+        led = tuple(value for name, value in filters.items() if name not in rest)
+        self._rows = database.execute(query, (since, *led, *(self._place or ())))
+        self._wanted = tuple(filters[name] for name in rest)
+        self._is_over = before is not None and self._place is None
+        self.values: tuple[str, ...] = ()
+        self.next: int | None = None
+
+    def _find_place(self, before: int) -> tuple[float, int] | None:
+        """Where the row with a number is, or was, in the order of the walk."""
+        found = self._database.execute(_PLACE, (before,)).fetchone()
+        return (found[0], before) if found is not None else None
+
+    def __iter__(self) -> Iterator[int]:
+        if self._is_over:
+            return
+        deadline, filters = time.monotonic() + _WALK_SECONDS, len(self._wanted)
+        for looked_at, (number, *values) in enumerate(self._rows):
+            self.next = number
+            if tuple(values[:filters]) == self._wanted:
+                self.values = tuple(values[filters:])
+                yield number
+            elif looked_at % _LOOK_ROWS:
+                continue
+            if time.monotonic() > deadline:
+                return
+        self.next = None
+
+    def was_before(self, caller: str, session: str) -> bool:
+        """Whether a session has a row that an earlier page has shown."""
+        return (
+            self._place is not None
+            and self._database.execute(_IS_NEWER, (session, caller, *self._place)).fetchone() is not None
+        )
+
+
+def _find_row(database: sqlite3.Connection, number: int) -> PageRow | None:
+    row = database.execute(f"{_ROW} WHERE sequence = ?", (number,)).fetchone()
+    if row is None:
+        return None
+    return _page_row(row, _tier_before(database, Line(*row[:-3]), number))
+
+
+def _page_row(row: tuple[object, ...], tier_before: str | None) -> PageRow:
+    *values, number, decided_by, words = row
+    line = Line(*values)  # type: ignore[arg-type]  # as the columns are
+    by, said = (value if isinstance(value, str) else None for value in (decided_by, words))
+    return PageRow(int(str(number)), line, by, said, tier_before)
+
+
+def _tier_before(database: sqlite3.Connection, line: Line, number: int) -> str | None:
+    if line.session is None or line.tier is None or line.turn_kind not in PERSONS_KINDS:
+        return None
+    found = database.execute(_BEFORE, (line.session, line.caller, number)).fetchone()
+    return found[0] if found is not None else None
+
+
+def _in_order(database: sqlite3.Connection, rows: list[tuple[object, ...]]) -> list[PageRow]:
+    """The rows of one session, oldest first: what came before each is the row before it."""
+    before, found = None, []
+    for row in rows:
+        line = _page_row(row, None).line
+        is_persons = line.turn_kind in PERSONS_KINDS and line.tier is not None
+        if is_persons and before is None:
+            before = _tier_before(database, line, int(str(row[-3])))
+        found.append(_page_row(row, before if is_persons else None))
+        before = line.tier if is_persons else before
+    return found
+
+
+def _find_targets(database: sqlite3.Connection) -> Iterator[str]:
+    """Every target that was ever called: from one to the next in the index, without reading what is between."""
+    name = ""
+    while (found := database.execute(_NEXT_TARGET, (name,)).fetchone()) is not None and isinstance(found[0], str):
+        yield (name := found[0])
+
+
+def _read_target(database: sqlite3.Connection, target: str, marks: list[tuple[float, float]], values: int) -> TargetSeries:
+    tier = database.execute(_TIER, (target,)).fetchone()[0]
+    series = TargetSeries(tier if isinstance(tier, str) else None, [], [], [], [], [])
+    for begin, end in marks:
+        calls, errors = database.execute(_COUNTS, (target, begin, end)).fetchone()
+        found = database.execute(_VALUES, (target, begin, end, values)).fetchall() if calls else []
+        _add_step(series, calls, errors, [ttft for ttft, _ in found], [speed for _, speed in found])
+    return series
+
+
+def _sum_up_calls(calls: sqlite3.Cursor, begins_at: float, step_seconds: float, steps: int) -> dict[str, TargetSeries]:
+    """The same from the calls themselves, oldest first."""
+    tiers: dict[str, str | None] = {}
+    by_step: defaultdict[str, defaultdict[int, list[tuple[object, ...]]]] = defaultdict(lambda: defaultdict(list))
+    for target, tier, at, *values in calls:
+        tiers[target] = tier
+        by_step[target][int((at - begins_at) / step_seconds)].append(tuple(values))
+    found = {target: TargetSeries(tier, [], [], [], [], []) for target, tier in tiers.items()}
+    for target, series in found.items():
+        for step in range(steps):
+            rows = by_step[target][step]
+            _add_step(series, len(rows), sum(bool(row[0]) for row in rows), [row[1] for row in rows], [row[2] for row in rows])
+    return found
+
+
+def _add_step(series: TargetSeries, calls: int, errors: int, ttfts: list[object], speeds: list[object]) -> None:
+    waits, written = (sorted(value for value in values if isinstance(value, int | float)) for values in (ttfts, speeds))
+    series.calls.append(calls)
+    series.errors.append(errors)
+    series.ttft_ms.append(_percentile(waits, 50))
+    series.ttft_p95_ms.append(_percentile(waits, 95))
+    series.tokens_per_second.append(_percentile(written, 50))
+
+
+def _percentile(values: list[float], percent: int) -> float | None:
+    """The smallest value that so many per cent of all are not above."""
+    return values[-(-len(values) * percent // 100) - 1] if values else None

@@ -1,0 +1,172 @@
+"""A ledger of a million rows: how long each question of the live page takes, and what the indexes cost the writer.
+
+`python -m tests.bench.large_ledger` writes such a file in a new folder, migrates it, and prints the figures. `--file` keeps it
+for another run, `--rows` makes it smaller. The same rows come out of the same seed.
+"""
+
+import argparse
+import contextlib
+import random
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from router.contract.past import TurnsAsked
+from router.contract.stores import AskedTooMuch
+from router.contract.words import Outcome, Tier, TurnKind
+from router.page.queries import SPANS
+from router.stores.sqlite.files import connect, create_private
+from router.stores.sqlite.migrate import LEDGER, prepare
+from router.stores.sqlite.pages import SqlitePageReader
+
+BEFORE_INDEXES = 5
+"""The schema before the page's indexes."""
+DAYS = 31
+DECISION = (
+    '{"v":3,"tier":"fast","targets":["fast-1","fast-2"],"decided_by":"estimate","prompt_tokens":8123,"usd_per_second":0.0208,'
+    '"leans":[' + ",".join('["learned",{"log_odds":-0.61,"because":"words of a quick edit"}]' for _ in range(6)) + "],"
+    '"spill":["deep-1","deep-2"],"config":"0f1e2d3c4b5a","weights":"a1b2c3d4e5f6",'
+    '"fast":["fast-1",0.0,2.1,9.4,0.002,0.011,true,1.0,1.0,2.4],"deep":["deep-1",0.0,14.2,61.0,0.03,0.19,true,1.0,1.0,17.9],'
+    '"redo":[0.05,0.6,14.0,60.0,0.03,0.19,0]}'
+)
+ATTEMPTS = '[{"target":"fast-1","status":200,"error":null,"seconds":2.4,"usage":{"input_tokens":8123,"output_tokens":412}}]'
+COLUMNS = (
+    "id, at, caller, session, turn_kind, client, dialect, model, streaming, outcome, status, error, tier, target, because, score,"
+    " decision, attempts, overhead_ms, ttft_ms, duration_ms, tokens_per_second, input_tokens, cached_tokens, output_tokens,"
+    " reasoning_tokens, tokens_estimated, cost_usd, prompt_text, answer_text, key"
+)
+INSERT = f"INSERT INTO entries ({COLUMNS}) VALUES ({', '.join('?' * 31)})"
+KINDS = (TurnKind.ASK, *(TurnKind.TOOL_LOOP,) * 6, TurnKind.FOLLOW_UP, *(TurnKind.TOOL_LOOP,) * 6, TurnKind.SIDE)
+
+
+def make_rows(count: int, now: float, seed: int = 7, callers: int = 10) -> Iterator[tuple[object, ...]]:
+    """Calls over a month: sessions of 10 to 200 calls, a few at a time, of several callers on four targets."""
+    chance = random.Random(seed)
+    open_sessions: list[list[object]] = []
+    for number in range(count):
+        if len(open_sessions) < 8:
+            name = f"{chance.getrandbits(128):032x}"
+            open_sessions.append([name, f"caller-{chance.randrange(callers)}", chance.randint(10, 200), 0])
+        session = chance.choice(open_sessions)
+        place = int(str(session[3]))
+        session[3] = place + 1
+        if place + 1 >= int(str(session[2])):
+            open_sessions.remove(session)
+        tier = Tier.DEEP if chance.random() < 0.3 else Tier.FAST
+        outcome = Outcome.SERVED if chance.random() > 0.002 else Outcome.FAILED
+        ttft = chance.lognormvariate(6.0 if tier is Tier.FAST else 7.5, 0.5)
+        at = now - DAYS * 86_400.0 * (1 - number / count)
+        yield (
+            f"req_{number:027x}", at, session[1], session[0], str(KINDS[place % len(KINDS)]),
+            ("codex", "claude-code", "opencode")[number % 3], "responses", "auto", 1, str(outcome), 200, None, str(tier),
+            f"{tier}-{1 + chance.randrange(2)}", "looks like a quick edit (0.12); fast is sooner done", chance.random(),
+            DECISION, ATTEMPTS, 0.4, round(ttft, 2), round(ttft * 3, 2), round(chance.uniform(40, 900), 1), 8_123, 7_000, 412, 0, 0,
+            0.0021, None, None, None,
+        )  # fmt: skip
+
+
+def write_large(path: Path, rows: int) -> Path:
+    """A file of the schema before the indexes."""
+    create_private(path)
+    prepare(path, LEDGER[:BEFORE_INDEXES])
+    with contextlib.closing(connect(path)) as database:
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute("BEGIN")
+        database.executemany(INSERT, make_rows(rows, time.time()))
+        database.execute("COMMIT")
+    return path
+
+
+def list_questions(path: Path) -> dict[str, Callable[[], object]]:
+    """Every question of the page, and those that go the longest way."""
+    reader, now = SqlitePageReader(path), time.time()
+    session = reader.read_session_page(1, None, None).sessions[0].session
+    asked = {
+        "the newest": TurnsAsked(),
+        "200 of ten years": TurnsAsked(limit=200, since=now - 3_650 * 86_400.0),
+        "from the middle": TurnsAsked(before=500_000),
+        "of a tier": TurnsAsked(tier="deep"),
+        "of a target": TurnsAsked(target="deep-1"),
+        "that failed": TurnsAsked(outcome="FAILED"),
+        "of one client": TurnsAsked(client="codex"),
+        "of a client that nobody has": TurnsAsked(client="none"),
+        "of a caller": TurnsAsked(caller="caller-3"),
+        "of a session": TurnsAsked(session=session),
+    }
+    questions: dict[str, Callable[[], object]] = {
+        f"turns {name}": partial(reader.read_turns, one) for name, one in asked.items()
+    }
+    questions |= {
+        "sessions": lambda: reader.read_session_page(50, None, None),
+        "sessions from the middle": lambda: reader.read_session_page(50, 500_000, None),
+        "sessions of a caller": lambda: reader.read_session_page(50, None, "caller-3"),
+        "one session": lambda: reader.read_session(session, None, 1_000),
+    }
+    for span, (step, steps) in SPANS.items():
+        questions[f"series {span}"] = partial(reader.read_series, now, step, steps, None)
+        questions[f"series {span} of a caller"] = partial(reader.read_series, now, step, steps, "caller-3")
+    return questions
+
+
+def time_question(question: Callable[[], object]) -> tuple[float, float, str]:
+    """The first time and the median of five, in ms."""
+    took, note = [], ""
+    for _ in range(5):
+        began = time.perf_counter()
+        try:
+            question()
+        except AskedTooMuch:
+            note = "given up"
+        took.append((time.perf_counter() - began) * 1_000)
+    return took[0], statistics.median(took), note
+
+
+def time_writes(files: list[Path], batches: int = 200, rows: int = 50) -> list[float]:
+    """The median ms of a batch in each file, written as the router writes. They take turns."""
+    made = list(make_rows(batches * rows, time.time(), seed=8))
+    took: list[list[float]] = [[] for _ in files]
+    with contextlib.ExitStack() as stack:
+        databases = [stack.enter_context(contextlib.closing(connect(file))) for file in files]
+        for database in databases:
+            database.execute("PRAGMA synchronous = FULL")
+        for batch in range(batches):
+            part = [(f"{row[0]}_w", *row[1:]) for row in made[batch * rows : (batch + 1) * rows]]
+            for database, times in zip(databases, took, strict=True):
+                began = time.perf_counter()
+                database.execute("BEGIN IMMEDIATE")
+                database.executemany(INSERT, part)
+                database.execute("COMMIT")
+                times.append((time.perf_counter() - began) * 1_000)
+    return [statistics.median(times) for times in took]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--file", type=Path, help="use this file, of the schema before the indexes, or write it")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        plain = options.file or Path(folder, "plain.db")
+        if not plain.exists():
+            write_large(plain, options.rows)
+        indexed = Path(shutil.copy(plain, Path(folder, "indexed.db")))
+        before, began = indexed.stat().st_size, time.perf_counter()
+        prepare(indexed, LEDGER)
+        with contextlib.closing(connect(indexed)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        grown = indexed.stat().st_size - before
+        print(f"migrated in {time.perf_counter() - began:.1f} s with its copy; {before / 1e6:.0f} MB + {grown / 1e6:.0f} MB")
+        for name, question in list_questions(indexed).items():
+            first, median, note = time_question(question)
+            print(f"{name:34} first {first:7.1f} ms  median {median:7.1f} ms  {note}")
+        writable = Path(shutil.copy(plain, Path(folder, "writable.db")))
+        without, with_indexes = time_writes([writable, indexed])
+        print(f"a batch of 50 rows: {without:.2f} ms without the indexes, {with_indexes:.2f} ms with them")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The ring of finished requests, and the switch of the page."""
+
+from router.contract.exchange import Observers
+from router.contract.facts import Recorded
+from router.page.ring import PageSwitch, Ring
+from tests.tools.kept import make_entry
+
+
+def test_the_ring_holds_the_newest_thousand_numbered_on_and_no_text():
+    ring = Ring()
+    take = ring.handlers()[Recorded]
+
+    for number in range(1_200):
+        take(None, Recorded(make_entry(f"req_{number}", prompt_text="secret")))
+
+    assert len(ring.rows) == 1_000
+    assert [number for number, _ in ring.rows] == list(range(201, 1_201))
+    assert ring.rows[-1][1][0].id == "req_1199"
+    assert {type(part).__name__ for _, held in ring.rows for part in held} == {"Line", "str"}
+
+
+def test_a_switch_that_is_off_observes_nothing_and_one_turned_on_again_begins_empty():
+    observers = Observers((), print)
+    switch = PageSwitch(observers)
+
+    switch.follow(on=False)
+    assert (switch.ring, observers.handlers[Recorded]) == (None, [])
+    switch.follow(on=True)
+    switch.follow(on=True)
+    first = switch.ring
+    assert len(observers.handlers[Recorded]) == 1
+    switch.follow(on=False)
+    assert (switch.ring, observers.handlers[Recorded]) == (None, [])
+    switch.follow(on=True)
+    assert switch.ring is not first
