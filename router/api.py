@@ -27,8 +27,9 @@ from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.http.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id
 from router.loop.tasks import spawn
+from router.panels import build_edge
 from router.telemetry import events
-from router.wiring import build_edge, build_house, known_names
+from router.wiring import build_house, known_names
 
 __all__ = ["ConfigError", "ConfigSource", "Decision", "TandemApp", "TandemError", "Tier", "build_app", "decide"]
 

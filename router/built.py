@@ -6,17 +6,21 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from router.callers.troubles import find_troubles as find_budget_troubles
 from router.contract.entry import FinishedWork
-from router.contract.notices import Notices
+from router.contract.notices import Notice, Notices
 from router.contract.relay import Warmable
 from router.contract.stores import EntryReader, PageReader, StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
+from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.house import House
 from router.notices.alerts import Alerts
+from router.notices.board import NoticeBoard
 from router.page.ring import PageSwitch
 from router.reload.key_watch import KeyWatch
 from router.reload.reloader import Reloader
+from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
 from router.telemetry.metrics_switch import MetricsSwitch
 
 _LEARN_SECONDS = 600.0
@@ -107,3 +111,19 @@ class Built:
 
     async def close(self) -> None:
         await self.closing.aclose()
+
+
+def list_notices(house: House) -> NoticeBoard:
+    """What is broken now, by all that knows of it."""
+    state = house.state
+
+    def of_targets() -> list[Notice]:
+        return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
+
+    def of_budgets() -> list[Notice]:
+        return find_budget_troubles(state.budgets) if state.budgets is not None else []
+
+    def of_ledger() -> list[Notice]:
+        return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []
+
+    return NoticeBoard(of_targets, of_budgets, of_ledger)

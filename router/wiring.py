@@ -11,11 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from router.built import Built
+from router.built import Built, list_notices
 from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
 from router.callers.rates import CallerRates
-from router.callers.troubles import find_troubles as find_budget_troubles
 from router.config.budgets import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
@@ -25,29 +24,24 @@ from router.config.targets import TargetPlan
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
-from router.contract.keys import OWN_ID, Key, digest_of, make_key, rights_of
+from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.limits import Limits
-from router.contract.notices import Notice
 from router.contract.opinions import Policy
 from router.contract.periods import find_zone
 from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.stores import EntryStore, ResponseStore
-from router.contract.target import Price, Target
+from router.contract.target import Target
 from router.contract.tracing import TracedRoute, TraceTerms
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dialects.table import SPECS
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.dispatch.outgoing import Reachable
-from router.edge.admission import Admission
-from router.edge.http.asgi import App, AsgiApp, LateApp
 from router.house import House
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.notices.alerts import Alerts
-from router.notices.board import NoticeBoard
 from router.notices.webhook import Webhook
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
@@ -73,7 +67,6 @@ from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations
 from router.stores.sqlite.responses import SqliteResponses
 from router.stores.sqlite.sessions import SqliteSessions
-from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
@@ -82,7 +75,7 @@ from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 
 if TYPE_CHECKING:
-    from router.edge.control.panel import Panel
+    pass
 
 _SETTLE_SECONDS = 1.0
 
@@ -123,7 +116,7 @@ def build_house(
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
     closing.push_async_callback((webhook := Webhook()).close)
-    alerts = Alerts(notices := _list_notices(house), webhook)
+    alerts = Alerts(notices := list_notices(house), webhook)
     alerts.follow(loaded.webhook)
     reloader = Reloader(house, loaded, load, partial(build_plan, state=state), [_check_prices]) if load is not None else None
     _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
@@ -132,22 +125,6 @@ def build_house(
         follow = [partial(_follow_metrics, metrics), partial(_follow_page, page)]
         reloader.applies += [lambda taken: alerts.follow(taken.webhook), *follow]
     return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, metrics, page, closing)
-
-
-def _list_notices(house: House) -> NoticeBoard:
-    """What is broken now, by all that knows of it."""
-    state = house.state
-
-    def of_targets() -> list[Notice]:
-        return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
-
-    def of_budgets() -> list[Notice]:
-        return find_budget_troubles(state.budgets) if state.budgets is not None else []
-
-    def of_ledger() -> list[Notice]:
-        return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []
-
-    return NoticeBoard(of_targets, of_budgets, of_ledger)
 
 
 def _follow_page(page: PageSwitch, loaded: LoadedConfig) -> None:
@@ -362,68 +339,6 @@ def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rul
     plain = replace(target, fit=target.fit._replace(instructions=""))
     hold = state.budgets.hold_question if state.budgets is not None else hold_nothing
     return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, hold)
-
-
-def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:
-    """Admission to a house, and the ASGI app for connections that are handed over."""
-    admission = Admission(built.house)
-
-    def build() -> App:
-        from router.edge.control.app import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
-
-        def rights_now(caller: Caller) -> Rights:
-            return rights_of(built.house.plan.keys, caller)
-
-        return build_control(list_panels(built, is_ready, admission), rights_now)
-
-    return admission, AsgiApp(admission, LateApp(build))
-
-
-def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":
-    """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
-    from router.edge.control.explain import Explanations
-    from router.edge.control.health import Health
-    from router.edge.control.login import Login
-    from router.edge.control.metrics import Figures
-    from router.edge.control.models import Models
-    from router.edge.control.notices import NoticesPanel
-    from router.edge.control.regret import RegretFigures
-    from router.edge.control.reload import Reload
-    from router.edge.control.responses import Responses
-    from router.edge.control.stats import Stats
-    from router.edge.control.wrong import Wrong
-    from router.lab.lookback import look_back
-    from router.page.live import LiveFeed
-    from router.page.queries import LookingBack
-    from router.page.race import Race
-    from router.page.site import Site
-
-    house, state, ledger = built.house, built.house.state, built.ledger
-
-    def price_of(name: str) -> Price | None:
-        return target.price if (target := house.plan.targets.get(name)) is not None else None
-
-    def read_regret(since: float) -> Mapping[str, float]:
-        assert ledger is not None
-        return look_back(ledger, price_of, since).regret.seconds
-
-    return (
-        Health(is_ready),
-        Site(house),
-        Models(house),
-        Explanations(house, state.entries),
-        Stats(house),
-        RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
-        NoticesPanel(built.notices),
-        Figures(house, built.metrics, regret=read_regret if ledger is not None else None),
-        LiveFeed(house, built.page, is_ready),
-        LookingBack(house, built.page, built.page_reader),
-        Responses(state.responses),
-        Reload(built.reloader.answer if built.reloader is not None else None),
-        Login(admission),
-        Race(admission),
-        Wrong(built.ledger_path, lambda: admission.limits),
-    )
 
 
 def limits_of(loaded: LoadedConfig) -> Limits:

@@ -15,7 +15,8 @@ from router.config.load import check_config
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission
 from router.edge.routes import ROUTES, SOCKET_PATHS
-from router.wiring import known_names, list_panels
+from router.panels import list_panels
+from router.wiring import known_names
 from tests.tools.edge import FakeRoad
 
 ROOT = Path(__file__).resolve().parents[1]

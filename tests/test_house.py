@@ -47,7 +47,8 @@ LEVELS = {
         "notices",
         "edge",
     ),
-    "built": ("contract", "telemetry", "loop", *MIDDLE, "plan", "house", "reload", "notices", "page"),
+    "built": ("contract", "telemetry", "loop", *MIDDLE, "callers", "plan", "house", "reload", "notices", "page"),
+    "panels": ("contract", "callers", *MIDDLE, "plan", "house", "lab", "page", "notices", "built", "edge"),
     "wiring": (
         "contract",
         "dialects",
@@ -84,11 +85,12 @@ LEVELS = {
         "edge",
         "lab",
         "registry",
+        "panels",
         "wiring",
         "screen",
         "connect",
     ),
-    "api": ("contract", "config", "telemetry", "loop", "edge", "built", "wiring"),
+    "api": ("contract", "config", "telemetry", "loop", "edge", "built", "panels", "wiring"),
 }
 
 

@@ -25,12 +25,13 @@ from router.contract.stores import StoreUnusable
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
 from router.loop.tasks import spawn
+from router.panels import build_edge
 from router.screen.screen import Screen
 from router.screen.text import Style
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
-from router.wiring import build_edge, build_house
+from router.wiring import build_house
 
 TAKES_REST = True
 EXAMPLES = (

@@ -41,13 +41,14 @@ from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
 from router.loop.large_pages import use_large_pages
 from router.loop.tasks import spawn
+from router.panels import build_edge
 from router.screen.figures import plural
 from router.stores.sqlite.damage import StoreDamaged
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
-from router.wiring import build_edge, build_house, known_names
+from router.wiring import build_house, known_names
 
 if TYPE_CHECKING:
     import socket

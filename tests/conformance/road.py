@@ -11,7 +11,7 @@ from router.contract.relay import Endpoint, OutgoingRequest, Sink
 from router.contract.words import Dialect, Feature, Operation, Tier
 from router.dialects.fitting import Fit
 from router.dispatch.outgoing import Reachable
-from router.wiring import build_edge
+from router.panels import build_edge
 from tests.tools.houses import make_house
 from tests.tools.scripted import EVENTS, JSON, Script, ScriptedAdapter, ScriptedCall
 from tests.tools.speech import Speech, write_stream, write_whole

@@ -23,7 +23,7 @@ from router.settle.record import Recorder
 from router.stores.memory.responses import MemoryResponses
 from router.telemetry.log import RequestLog
 from router.upstream.pool import Pool
-from router.wiring import build_edge, build_house, build_plan, known_names, limits_of
+from router.wiring import build_house, build_plan, known_names, limits_of
 from tests.conftest import SIMULATED
 from tests.tools.running import read_entries
 from tests.tools.sessions import TURN_STATE, codex, look
@@ -217,16 +217,6 @@ async def test_a_house_without_a_ledger_touches_no_file_and_still_knows_its_last
 
     assert found["request_id"] == "req_1"
     assert list(tmp_path.iterdir()) == []
-
-
-async def test_the_edge_is_built_on_the_house_and_follows_its_plan(built, tmp_path):
-    admission, _ = build_edge(built, lambda: True)
-    before = admission.limits
-
-    built.house.swap(build_plan(load(OTHER, tmp_path), built.house.state))
-
-    assert before.max_in_flight != 3
-    assert admission.limits.max_in_flight == 3
 
 
 def test_a_config_may_name_every_policy_adapter_and_client_that_there_is():

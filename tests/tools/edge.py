@@ -22,8 +22,8 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.edge.admission import Admission
 from router.edge.server import Server, bind
 from router.loop.speedups import Speedups
+from router.panels import build_edge
 from router.sense.models import ModelNames
-from router.wiring import build_edge
 from tests.tools.later import later
 from tests.tools.values import make_target
 

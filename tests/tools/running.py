@@ -15,7 +15,8 @@ from router.edge.listener import Listener
 from router.edge.server import bind
 from router.edge.tls import TlsFiles
 from router.house import House
-from router.wiring import build_edge, build_house, known_names
+from router.panels import build_edge
+from router.wiring import build_house, known_names
 from tests.tools.later import later
 from tests.tools.prompt_server import PromptServer
 

@@ -14,7 +14,7 @@ from router.config.certificate import TlsPaths
 from router.contract.exchange import CancelReason
 from router.edge.server import CannotListen, Server, bind, run
 from router.edge.tls import TlsFiles
-from router.wiring import build_edge
+from router.panels import build_edge
 from tests.tools.certificates import client_context, write_pair
 from tests.tools.edge import ANSWER, FakeRoad, answer_ok, wait_for_ever
 from tests.tools.http import call, chat, request_bytes

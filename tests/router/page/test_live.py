@@ -11,7 +11,8 @@ import pytest
 from router.config.load import check_config
 from router.contract.facts import Recorded
 from router.edge.server import Server, bind
-from router.wiring import build_edge, build_house, known_names
+from router.panels import build_edge
+from router.wiring import build_house, known_names
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.kept import make_entry
 from tests.tools.keyed import KEYS, Callers, swap

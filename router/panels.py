@@ -1,0 +1,78 @@
+"""The panels of the control plane: which there are, and what each of them reads. And the edge, which serves them."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from router.built import Built
+from router.contract.caller import Caller
+from router.contract.keys import rights_of
+from router.contract.rights import Rights
+from router.contract.target import Price
+from router.edge.admission import Admission
+from router.edge.http.asgi import App, AsgiApp, LateApp
+
+if TYPE_CHECKING:
+    from router.edge.control.panel import Panel
+
+
+def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:
+    """Admission to a house, and the ASGI app for connections that are handed over."""
+    admission = Admission(built.house)
+
+    def build() -> App:
+        from router.edge.control.app import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
+
+        def rights_now(caller: Caller) -> Rights:
+            return rights_of(built.house.plan.keys, caller)
+
+        return build_control(list_panels(built, is_ready, admission), rights_now)
+
+    return admission, AsgiApp(admission, LateApp(build))
+
+
+def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":
+    """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
+    from router.edge.control.explain import Explanations
+    from router.edge.control.health import Health
+    from router.edge.control.login import Login
+    from router.edge.control.metrics import Figures
+    from router.edge.control.models import Models
+    from router.edge.control.notices import NoticesPanel
+    from router.edge.control.regret import RegretFigures
+    from router.edge.control.reload import Reload
+    from router.edge.control.responses import Responses
+    from router.edge.control.stats import Stats
+    from router.edge.control.wrong import Wrong
+    from router.lab.lookback import look_back
+    from router.page.live import LiveFeed
+    from router.page.queries import LookingBack
+    from router.page.race import Race
+    from router.page.site import Site
+
+    house, state, ledger = built.house, built.house.state, built.ledger
+
+    def price_of(name: str) -> Price | None:
+        return target.price if (target := house.plan.targets.get(name)) is not None else None
+
+    def read_regret(since: float) -> Mapping[str, float]:
+        assert ledger is not None
+        return look_back(ledger, price_of, since).regret.seconds
+
+    return (
+        Health(is_ready),
+        Site(house),
+        Models(house),
+        Explanations(house, state.entries),
+        Stats(house),
+        RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
+        NoticesPanel(built.notices),
+        Figures(house, built.metrics, regret=read_regret if ledger is not None else None),
+        LiveFeed(house, built.page, is_ready, built.notices),
+        LookingBack(house, built.page, built.page_reader),
+        Responses(state.responses),
+        Reload(built.reloader.answer if built.reloader is not None else None),
+        Login(admission),
+        Race(admission),
+        Wrong(built.ledger_path, lambda: admission.limits),
+    )
