@@ -32,6 +32,7 @@ MAX_ROWS = 50
 BATCH_SECONDS = 0.1
 QUIET_SECONDS = 15.0
 """After this long without a word, a comment goes out: proxies close what is silent."""
+_WOKEN_AT_ONCE = 4
 _OWN_TROUBLES = (Trouble.BUDGET_NEAR, Trouble.BUDGET_SPENT)
 """Those that are one caller's business alone."""
 _STILL_HERE = b": still here\n\n"
@@ -159,10 +160,16 @@ class Feed:
     def _tick(self) -> None:
         self._timer = None
         self._look()
-        for waiter in self._waiting:
+        waiting, self._waiting = [*self._waiting], set()
+        self._wake(waiting)
+
+    def _wake(self, waiting: list[asyncio.Future[None]]) -> None:
+        """Let a few readers go on, and then the next: a request that comes meanwhile need not wait for all of them."""
+        for waiter in waiting[:_WOKEN_AT_ONCE]:
             if not waiter.done():
                 waiter.set_result(None)
-        self._waiting.clear()
+        if len(waiting) > _WOKEN_AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._wake, waiting[_WOKEN_AT_ONCE:])
 
     def _look(self) -> None:
         """See what is new since the last look: rows to be counted, requests under way, what is broken."""
