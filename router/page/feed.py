@@ -32,6 +32,7 @@ MAX_ROWS = 50
 BATCH_SECONDS = 0.1
 QUIET_SECONDS = 15.0
 """After this long without a word, a comment goes out: proxies close what is silent."""
+_WOKEN_AT_ONCE = 4
 _OWN_TROUBLES = (Trouble.BUDGET_NEAR, Trouble.BUDGET_SPENT)
 """Those that are one caller's business alone."""
 _STILL_HERE = b": still here\n\n"
@@ -66,15 +67,15 @@ class Reader(NamedTuple):
         return self.is_admin or caller == self.caller
 
 
-class Seen:
-    """How far one reader has come."""
+class Seen(NamedTuple):
+    """How far a reader has come."""
 
-    def __init__(self, number: int, total: int | None) -> None:
-        self.number = number
-        self.total = total
-        """How many rows of its own there had been then; None where nobody counted."""
-        self.mark = 0
-        self.notices: tuple[Notice, ...] = ()
+    number: int
+    total: int | None
+    """How many rows of its own there had been then; None where nobody counted."""
+    mark: int
+    """Of the newest request under way that it was told of."""
+    notices: tuple[Notice, ...]
 
 
 class Feed:
@@ -96,6 +97,8 @@ class Feed:
         self._marks = count(1)
         self._mark = 0
         self._notices: tuple[Notice, ...] = ()
+        self._events: dict[tuple[Reader, Seen], tuple[bytes | None, Seen]] = {}
+        """What was written since the last look, by who reads it and where that reader was."""
         self._waiting: set[asyncio.Future[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -113,17 +116,15 @@ class Feed:
         """
         self._look()
         seen = self._find_place(reader, after)
-        seen.notices = self._notices
-        seen.mark = self._mark
         begun = [self._show_begun(exchange) for _, exchange, _ in self._begun.values() if reader.sees(exchange.caller.name)]
         notices = [_show_notice(notice) for notice in self._notices if _may_know(reader, notice)]
         yield _write("hello", seen.number, {**hello, "running": [*begun], "notices": [*notices]})
         quiet_since = self._clock()
         while goes_on():
             await self._wait()
-            batch = self._next_batch(reader, seen)
+            batch, seen = self._next_event(reader, seen)
             if batch is not None:
-                yield _write("batch", seen.number, batch)
+                yield batch
             elif self._clock() - quiet_since < QUIET_SECONDS:
                 continue
             else:
@@ -132,13 +133,14 @@ class Feed:
 
     def _find_place(self, reader: Reader, after: int | None) -> Seen:
         """Where a reader goes on. A number that is not reached yet is from before a restart: nothing here is known to it."""
-        newest = self.newest
+        newest = self._counted
         number = newest if after is None else after if 0 <= after <= newest else 0
         if reader.is_admin:
-            return Seen(number, number)
+            return Seen(number, number, self._mark, self._notices)
         oldest = self._ring[0][0] if self._ring else 1
         own = sum(line.caller == reader.caller for place, (line, _) in self._ring if place > number)
-        return Seen(number, self._totals[reader.caller] - own if number >= oldest - 1 else None)
+        total = self._totals[reader.caller] - own if number >= oldest - 1 else None
+        return Seen(number, total, self._mark, self._notices)
 
     async def _wait(self) -> None:
         """Until the next look. The timer is the one thing that is ever scheduled here."""
@@ -158,10 +160,16 @@ class Feed:
     def _tick(self) -> None:
         self._timer = None
         self._look()
-        for waiter in self._waiting:
+        waiting, self._waiting = [*self._waiting], set()
+        self._wake(waiting)
+
+    def _wake(self, waiting: list[asyncio.Future[None]]) -> None:
+        """Let a few readers go on, and then the next: a request that comes meanwhile need not wait for all of them."""
+        for waiter in waiting[:_WOKEN_AT_ONCE]:
             if not waiter.done():
                 waiter.set_result(None)
-        self._waiting.clear()
+        if len(waiting) > _WOKEN_AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._wake, waiting[_WOKEN_AT_ONCE:])
 
     def _look(self) -> None:
         """See what is new since the last look: rows to be counted, requests under way, what is broken."""
@@ -170,6 +178,7 @@ class Feed:
                 break
             self._totals[line.caller] += 1
         self._counted = self.newest
+        self._events.clear()
         known, now = self._begun, {}
         for exchange in self._running:
             target = _target_of(exchange)
@@ -186,44 +195,43 @@ class Feed:
         self._mark = next(self._marks)
         return self._mark
 
-    def _next_batch(self, reader: Reader, seen: Seen) -> JsonObject | None:
-        """What is new to a reader; None for nothing."""
-        new = self._rows_after(seen.number)
-        rows = [row for row in new if reader.sees(row.line.caller)]
-        missed = self._count_missed(reader, seen, new, rows)
+    def _next_event(self, reader: Reader, seen: Seen) -> tuple[bytes | None, Seen]:
+        """What is new to a reader, None for nothing, and how far it has come with that. Readers in step share one event."""
+        known = self._events.get((reader, seen))
+        if known is None:
+            known = self._events[reader, seen] = self._write_event(reader, seen)
+        return known
+
+    def _write_event(self, reader: Reader, seen: Seen) -> tuple[bytes | None, Seen]:
+        rows = [row for row in self._rows_after(seen.number) if reader.sees(row.line.caller)]
+        total = self._counted if reader.is_admin else self._totals[reader.caller]
+        missed = None if seen.total is None else max(0, total - seen.total - len(rows))
         begun = [
             self._show_begun(exchange)
             for mark, exchange, _ in self._begun.values()
             if mark > seen.mark and reader.sees(exchange.caller.name)
         ]
-        has_notices = seen.notices != self._notices
-        seen.mark, seen.notices, more = self._mark, self._notices, max(0, len(rows) - MAX_ROWS)
+        now, has_notices = Seen(self._counted, total, self._mark, self._notices), seen.notices != self._notices
         if not (rows or begun or missed or has_notices):
-            return None
-        hops = self._find_hops() if rows else {}
+            return None, now
+        hops, more = self._find_hops() if rows else {}, max(0, len(rows) - MAX_ROWS)
         shown = [_show_row(row, hops.get(row.number), wants_words=reader.wants_words) for row in rows[-MAX_ROWS:]]
         batch: JsonObject = {"begun": [*begun], "rows": [*shown], "more": more, "missed": missed}
         if more or missed:
             batch["running"] = [name for name, (_, ours, _) in self._begun.items() if reader.sees(ours.caller.name)]
         if has_notices:
             batch["notices"] = [_show_notice(notice) for notice in self._notices if _may_know(reader, notice)]
-        return batch
+        return _write("batch", now.number, batch), now
 
     def _rows_after(self, number: int) -> list[Row]:
+        """Those that were there at the last look: what came since waits for the next."""
         found = []
         for place, (line, decision) in reversed(self._ring):
             if place <= number:
                 break
-            found.append(Row(place, line, decision))
+            if place <= self._counted:
+                found.append(Row(place, line, decision))
         return found[::-1]
-
-    def _count_missed(self, reader: Reader, seen: Seen, new: list[Row], rows: list[Row]) -> int | None:
-        """How many of its rows the ring lost before a reader took them; None where nobody counted."""
-        newest = new[-1].number if new else seen.number
-        total = newest if reader.is_admin else self._totals[reader.caller]
-        missed = None if seen.total is None else max(0, total - seen.total - len(rows))
-        seen.number, seen.total = newest, total
-        return missed
 
     def _find_hops(self) -> dict[int, str]:
         """By number: where a row's session changed its tier, as far as the ring goes back."""
