@@ -23,7 +23,7 @@ from tests.tools.http import call, chat
 from tests.tools.later import later
 from tests.tools.running import Running, running
 from tests.tools.sockets import open_socket
-from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, Upstream, answer_json
+from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, Script, Upstream, answer_json
 
 CALLERS, STREAMS, SOCKETS = 16, 20, 20
 EVERY_SECONDS = 0.1
@@ -67,6 +67,16 @@ async def answer_slowly(wire, seen) -> None:
     await wire.end_chunks()
 
 
+def _forgetting(upstream: Upstream) -> Script:
+    """An upstream notes what it was asked. Nobody reads that here, and it would pass for the router's growth."""
+
+    async def answer(wire, seen) -> None:
+        upstream.seen.clear()
+        await answer_slowly(wire, seen)
+
+    return answer
+
+
 def resident_mb() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
@@ -78,7 +88,7 @@ async def upstreams(count: int) -> AsyncIterator[list[Upstream]]:
         for upstream in found:
             await upstream.start()
             stack.push_async_callback(upstream.stop)
-            upstream.scripts = [answer_slowly]
+            upstream.scripts = [_forgetting(upstream)]
         yield found
 
 
