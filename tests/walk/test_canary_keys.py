@@ -1,4 +1,4 @@
-"""A caller's key in every place where a client may put it: kept, logged and shown nowhere, and never sent to a target."""
+"""A caller's key in every place where a client may put it, over TLS: kept, logged and shown nowhere, and never sent to a target."""
 
 import json
 import warnings
@@ -8,6 +8,7 @@ import pytest
 from adapters.litellm_library import begin_loading
 from tests.conftest import SIMULATED
 from tests.tools.caller_keys import ASKS_FOR_KEYS, write_keys
+from tests.tools.certificates import TLS, client_context, write_pair
 from tests.tools.http import call
 from tests.tools.running import running, two_targets
 from tests.tools.sockets import open_socket
@@ -49,14 +50,14 @@ PATHS = (
 
 def config_for(adapter: str, url: str, extra: str = "") -> str:
     if adapter == "simulated":
-        return ASKS_FOR_KEYS + SIMULATED + extra
+        return ASKS_FOR_KEYS + TLS + SIMULATED + extra
     config = two_targets(url, url, extra=extra, fast_extra="api_key: caller,", deep_extra="api_key: key-of-the-operator,")
     config = config.replace("dialect: chat", f"dialect: {adapter}") if adapter in ROUTES else config
     if adapter == "messages":
         config = config.replace("openai_http", "anthropic_http").replace(url, url.removesuffix("/v1"))
     if adapter == "litellm":
         config = config.replace("adapter: openai_http", "adapter: litellm").replace("model: ", "model: openai/")
-    return ASKS_FOR_KEYS + config
+    return ASKS_FOR_KEYS + TLS + config
 
 
 class Hunt:
@@ -69,7 +70,7 @@ class Hunt:
         """Send a request with the key where it belongs, once in each of the two headers."""
         for way in ({"authorization": f"Bearer {self.key}"}, {"x-api-key": self.key}):
             named = {**way, "x-tandem-upstream-key": "key-of-ada-for-the-target", **dict(headers)}
-            self.answers.append(await call(self.tandem.port, path, body, named, method))
+            self.answers.append(await call(self.tandem.port, path, body, named, method, tls=client_context()))
         return self.answers[-1]
 
     def holds(self, text: str | bytes) -> bool:
@@ -102,6 +103,7 @@ async def hunt(upstream, tmp_path, request):
             warnings.simplefilter("ignore")
             begin_loading().result(60)
     key = write_keys(tmp_path, ada="may_force: [fast, deep]")["ada"]
+    write_pair(tmp_path)
     async with running(config_for(adapter, upstream.base_url), tmp_path) as tandem:
         yield Hunt(tandem, key)
 
@@ -138,7 +140,9 @@ async def test_only_the_header_for_it_brings_a_key_to_a_target_that_takes_one(hu
 
     await hunt.send(path, {**body, "model": "fast"})
     without = await hunt.send(path, {**body, "model": "fast"}, {"x-tandem-upstream-key": "none"})
-    refused = await call(hunt.tandem.port, path, {**body, "model": "fast"}, {"authorization": f"Bearer {hunt.key}"})
+    refused = await call(
+        hunt.tandem.port, path, {**body, "model": "fast"}, {"authorization": f"Bearer {hunt.key}"}, tls=client_context()
+    )
 
     sent = [seen.headers["authorization"] for seen in upstream.seen]
     assert sent == [*["Bearer key-of-ada-for-the-target"] * 2, *["Bearer none"] * 2]
@@ -176,7 +180,7 @@ async def test_a_key_in_a_path_a_query_or_a_refused_field_is_neither_shown_nor_k
 async def test_a_socket_keeps_the_key_of_its_handshake_to_itself(hunt, upstream, capfd):
     told = []
     names = {"authorization": f"Bearer {hunt.key}", "x-tandem-upstream-key": "of-ada", "cookie": hunt.key, "api-key": hunt.key}
-    async with open_socket(hunt.tandem.port, **names) as socket:
+    async with open_socket(hunt.tandem.port, client_context(), **names) as socket:
         for more in (
             {},
             {"client_metadata": {"authorization": hunt.key, "x-api-key": hunt.key, "x-codex-turn-metadata": hunt.key}},
@@ -202,6 +206,7 @@ async def test_a_socket_keeps_the_key_of_its_handshake_to_itself(hunt, upstream,
 async def test_a_route_that_is_passed_on_takes_the_key_for_the_target_and_no_other(upstream, tmp_path, capfd):
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     key = write_keys(tmp_path, ada="")["ada"]
+    write_pair(tmp_path)
     config = config_for("chat", upstream.base_url, "pass_through: {embeddings: spark}")
     async with running(config, tmp_path) as tandem:
         hunt = Hunt(tandem, key)

@@ -177,7 +177,7 @@ class ControlConnection(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Stop after what is under way, or has begun to arrive."""
-        if not self._in_head or self._is_answering():
+        if (not self._in_head or self._is_answering()) and not self.transport.is_closing():  # asyncio's TLS closes once only
             super().shutdown()
 
     @property

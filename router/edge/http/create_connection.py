@@ -251,6 +251,8 @@ class CreateConnection(asyncio.Protocol):
     def _close(self) -> None:
         """Close as soon as the caller has read what was written."""
         self._ignores_input = True  # over TLS, what comes before the caller notices is still read
+        if self._transport.is_closing():  # asyncio's TLS cannot be closed twice
+            return
         self._transport.close()
         if self._transport.get_write_buffer_size():
             self._deadline.abort_unread(self._transport, self._admission.limits.write_idle_timeout_seconds)
@@ -308,5 +310,6 @@ class CreateConnection(asyncio.Protocol):
         if self._transport.get_write_buffer_size():
             self._transport.abort()  # a close would wait for a reader that is not there
         else:
-            self._transport.close()
+            if not self._transport.is_closing():
+                self._transport.close()
             self._deadline.set(_LINGER_SECONDS, self._transport.abort)  # over TLS, a close waits for the caller's own
