@@ -7,12 +7,15 @@ in proportion to what is possible, how long a refusal takes, and how soon after 
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 import tempfile
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.soak.process import serving
 from tests.tools.http import Reply, chat, read_reply, request_bytes
@@ -154,13 +157,24 @@ def _p99(values: list[float]) -> float:
     return sorted(values)[int(len(values) * 0.99)] if values else 0.0
 
 
+def run_quickly(work: Coroutine[Any, Any, Result]) -> Result:
+    """On uvloop where it is installed: the callers share the machine with the router, and their own delay counts as its."""
+    factory = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak.overload", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     arguments = parser.parse_args()
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        result = asyncio.run(overload(Path(folder), arguments.seconds))
+        result = run_quickly(overload(Path(folder), arguments.seconds))
     print(
         f"{result.served} served, {result.refused} refused, {result.in_ledger} entries; load {before:.1f} before, of "
         f"{os.cpu_count()} cores"
