@@ -161,18 +161,25 @@ async def test_m3_a_failure_frees_the_key(house, upstream, other_upstream, statu
 
 
 async def test_m3_a_stream_that_broke_is_not_the_answer(house, upstream):
+    is_read = asyncio.Event()
+
     async def break_off(wire, seen):
         await wire.send(CHAT_STREAM_HEAD)
         await wire.chunk(chat_frame("half"))
-        await asyncio.sleep(0.02)
+        await is_read.wait()
         wire.reset()
 
     upstream.scripts = [break_off, speak("chat", Speech("hi there"))]
     tandem = await house()
-    broken = await call(tandem.port, PATH, chat(stream=True), KEY)
+    async with Caller(tandem.port) as caller:
+        await caller.send(request_bytes(PATH, chat(stream=True), KEY))
+        await caller.reader.readuntil(b"half")
+        is_read.set()
+        rest = await caller.closed(30)
     whole = await call(tandem.port, PATH, chat(stream=True), KEY)
 
-    assert (broken.is_whole, whole.is_whole, "x-tandem-replayed" in whole.headers) == (False, True, False)
+    assert not rest.endswith(b"0\r\n\r\n")
+    assert (whole.is_whole, "x-tandem-replayed" in whole.headers) == (True, False)
     assert [row["outcome"] for row in await entries_of(tandem, 2)] == ["CUT_SHORT", "SERVED"]
 
 
