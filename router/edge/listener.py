@@ -26,6 +26,8 @@ _QUIET_SECONDS = 60.0
 """What happens again within this time is not logged again."""
 _MAX_SPARE_HANDLES = 64
 """Handles that callers may not have: a request that is accepted needs one for its target, and the ledger needs some too."""
+_ON_THEIR_WAY = 4
+"""Handles that are taken before a pause begins: the loop's own of the listening socket, and connections not counted yet."""
 _LINK_LOCAL = b"\xfe\x80"
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 
@@ -94,7 +96,7 @@ class Listener:
         """Accept connections. The loop has a handle of its own, so that the socket goes on to listen while it accepts none."""
         server = await self._loop.create_server(lambda: _Door(self), sock=self._listening.dup(), backlog=_AT_ONCE)
         self._listening.listen(BACKLOG)
-        if self._is_closed:
+        if self._is_closed or self._paused is not None:  # paused by a connection that had been accepted before
             server.close()
         else:
             self._server = server
@@ -148,13 +150,26 @@ class Listener:
         return made
 
     def _has_handles(self) -> bool:
-        """Whether there are more handles than the spare ones. A new handle gets the lowest number that is free."""
+        """Whether there are more handles than the spare ones.
+
+        A new handle gets the lowest free number, which tells it at once. After a shortage high numbers are in use too, and a
+        low one may be the last: then as many as are needed are tried.
+        """
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if limit == resource.RLIM_INFINITY:
+            return True
+        spare = min(_MAX_SPARE_HANDLES, limit // 8)
+        wanted = spare + _ON_THEIR_WAY if self._clock() - self._pause_at < _QUIET_SECONDS else 1
+        tried: list[int] = []
         try:
-            os.close(lowest := os.dup(self._listening.fileno()))
+            while len(tried) < wanted:
+                tried.append(os.dup(self._listening.fileno()))
         except OSError:
             return False
-        return limit == resource.RLIM_INFINITY or lowest < limit - min(_MAX_SPARE_HANDLES, limit // 8)
+        finally:
+            for handle in tried:
+                os.close(handle)
+        return tried[0] < limit - spare
 
     def _stop_accepting(self) -> None:
         if self._server is not None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.bad_bodies import BAD_BODIES
 from tests.tools.faulty import (
     ABANDONED,
     CUT,
@@ -40,16 +41,6 @@ AT_ONCE = 40
 STRAIGHT = [*zip(PATHS, PATHS, strict=True)]
 BRIDGED = [("responses", "chat"), ("messages", "responses"), ("chat", "messages")]
 """The caller's dialect and the target's. Every fault is met on one of either."""
-BAD_BODIES = (
-    b"",
-    b"null",
-    b'{"model": "auto", "messages": [',
-    b'{"model": "auto", "messages": ' + b"[" * 100_000,
-    b'{"model": "auto", "messages": [{"role": "user", "content": "\\ud800"}]}',
-    b'{"model": "a\\u0000b", "messages": [{"role": "user", "content": "x"}]}',
-    b'{"model": "auto", "messages": [{"role": "user", "content": "x"}], "max_tokens": %b}' % (b"9" * 5_000),
-    b'{"model": "auto", "messages": [{"role": "user", "content": "x"}], "temperature": NaN}',
-)
 
 
 class Process:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 
 from tests.soak.callers import PATHS, Callers, ask_in
+from tests.tools.bad_bodies import BAD_BODIES
 from tests.tools.faulty import FAULTS, break_as_asked
 from tests.tools.http import call, request_bytes
 from tests.tools.sockets import open_socket
@@ -14,14 +15,6 @@ from tests.tools.speech import Speech, write_stream, write_whole
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Upstream, Wire, answer_json
 
 EVERY_SECONDS = 2.0
-BAD_BODIES = (
-    b"",
-    b"null",
-    b'{"model": "auto", "messages": [',
-    b'{"model": "auto", "messages": ' + b"[" * 100_000,
-    b'{"model": "auto", "messages": [{"role": "user", "content": "\\ud800"}]}',
-    b'{"model": "auto", "messages": [{"role": "user", "content": "x"}], "max_tokens": %b}' % (b"9" * 5_000),
-)
 _DIALECTS = {path: dialect for dialect, path in PATHS.items()}
 _LONG = Speech("some more words " * 100_000)
 _SLOW = Speech("some more words " * 20)

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 import resource
 import ssl
 import time
@@ -127,6 +129,29 @@ async def test_callers_wait_while_handles_are_short_and_are_served_once_there_ar
     assert await asyncio.gather(*waiting) == [True, True, True]
     assert (before < 3, rig.listener.is_paused) == (True, False)
     assert [line["event"] for line in read_log()] == ["accept.paused"]
+
+
+async def test_after_a_shortage_a_few_free_handles_are_not_enough(rig, monkeypatch):
+    with monkeypatch.context() as short:
+        short.setattr(resource, "getrlimit", lambda _: (8, 8))
+        waiting = rig.is_served(await rig.connect())
+        await until(lambda: rig.listener.is_paused)
+    looks = []
+
+    def lend_one_at_a_time(handle, dup=os.dup, lent=[]):  # noqa: B006  kept between calls
+        if lent:
+            lent.clear()
+            looks.append(handle)
+            raise OSError(errno.EMFILE, "Too many open files")
+        lent.append(handle)
+        return dup(handle)
+
+    with monkeypatch.context() as one_left:
+        one_left.setattr(os, "dup", lend_one_at_a_time)
+        await until(lambda: len(looks) >= 3)
+        still_paused = rig.listener.is_paused
+
+    assert (still_paused, await waiting) == (True, True)
 
 
 @pytest.fixture
