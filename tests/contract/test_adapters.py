@@ -386,7 +386,9 @@ async def test_pausing_stops_the_bytes_and_resuming_lets_all_of_them_flow(carrie
     before = -1
     while before != len(sink.told):  # pieces that were on their way still come, and without a pause all of them
         before = len(sink.told)
-        await asyncio.sleep(0.05)  # one that answers itself writes by the clock, and a library has threads and timers of its own
+        await asyncio.sleep(
+            0.05
+        )  # one that answers itself writes by the clock, and a library has threads and timers of its own
         await until_steady(lambda: len(sink.told))
 
     assert len(sink.told) < 20
