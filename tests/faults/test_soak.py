@@ -197,7 +197,7 @@ async def test_without_free_file_handles_callers_wait_without_a_busy_loop_and_ar
         before = _cpu_seconds(pid)
         await asyncio.sleep(1)
         spent = _cpu_seconds(pid) - before
-        for caller in callers[:30]:
+        for caller in callers[:36]:
             caller.writer.transport.abort()
 
         await callers[39].send(request_bytes(PATHS["chat"], ask_for("chat", "chat-2", "none", is_streaming=False)))
