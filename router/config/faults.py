@@ -141,10 +141,9 @@ def _explain_form(path: str, kind: str, place: tuple[str | int, ...], seen: obje
         return Fault(path, "needs a target", "tandem init writes targets for the keys and local servers that it finds")
     if last == "targets" and isinstance(seen, dict):
         return Fault(path, "must be a list of targets", 'begin each target with "- "')
-    if last == "[key]" and isinstance(seen, (bool, int, float)):
-        read = str(seen).lower() if isinstance(seen, bool) else str(seen)
-        hint = 'put the name in quotes, as in "yes"' if isinstance(seen, bool) else f'put the name in quotes, as in "{read}"'
-        return Fault(_write_path(place[:-2], ""), f"a name is read as {read} and not as text", hint)
+    if last == "[key]" and isinstance(seen, (int, float)):
+        hint = f'put the name in quotes, as in "{seen}"'
+        return Fault(_write_path(place[:-2], ""), f"a name is read as {seen} and not as text", hint)
     return None
 
 

@@ -239,7 +239,6 @@ FORMS = {
         "must be a whole number",
         "alone: 20971520",
     ),
-    "a yes": (SIMULATED.replace("quick: ", "yes: "), "models", "a name is read as true and not as text", "in quotes"),
 }
 
 
