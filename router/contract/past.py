@@ -137,7 +137,6 @@ class TurnCall(NamedTuple):
     input_tokens: int | None
     cached_tokens: int | None
     output_tokens: int | None
-    tokens_estimated: bool | None
     cost_usd: float | None
     decision: str
     """As the ledger keeps it."""

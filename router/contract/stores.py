@@ -77,8 +77,8 @@ class EntryStore(Protocol):
         """Take an entry, to be written soon."""
         ...
 
-    async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
-        """The explanation of a request that this caller made."""
+    async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
+        """The explanation of a request that this caller made; for None anybody, without words that are not kept."""
         ...
 
     async def close(self) -> None:

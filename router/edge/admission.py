@@ -26,7 +26,7 @@ from router.dialects.refusals import refuse_to
 from router.dialects.table import SPECS
 from router.edge.callers import identify, know_by
 from router.edge.logins import PAGE_HEADER, Logins
-from router.edge.routes import Head, Route, check_body_headers, check_origin, headers_too_large, too_large
+from router.edge.routes import Head, Route, check_body_headers, check_origin, headers_too_large, is_link, too_large
 from router.edge.wrong_keys import WrongKeys
 from router.house import House
 from router.loop.tasks import spawn
@@ -238,7 +238,7 @@ class Admission:
 def check_head(head: Head, takes: Slot | None, *, any_host: bool) -> None:
     """Refuse a request by what its head says. A head need not be checked twice: `any_host` is fixed at the start."""
     headers, route = head.headers, head.route
-    check_origin(headers, head.hosts, head.origins, any_host=any_host)
+    check_origin(headers, head.hosts, head.origins, any_host=any_host, is_link=route is None and is_link(head))
     if route is not None and takes is not SOCKET:
         check_method(head.method, headers, route)
     if takes is REQUEST:

@@ -141,16 +141,20 @@ def write_passed(method: str, raw_path: bytes, query: bytes, headers: Mapping[st
     return RouteRequest(method, rest, passed, body, headers)
 
 
-def check_origin(headers: Mapping[str, str], hosts: int, origins: int = 0, *, any_host: bool = False) -> None:
+def check_origin(
+    headers: Mapping[str, str], hosts: int, origins: int = 0, *, any_host: bool = False, is_link: bool = False
+) -> None:
     """Refuse other web pages: any page can reach loopback, and names itself in Origin when it does.
 
-    Without keys, only loopback names are answered to. With them (`any_host`), a router may have any name.
+    Without keys, only loopback names are answered to. With them (`any_host`), a router may have any name. A person may follow
+    a link to the live page from anywhere (`is_link`).
     """
     if hosts != 1:
         raise BadRequest("the Host header is missing or repeated")
     if origins > 1:
         raise BadRequest("the Origin header is repeated")
-    _check_origin(headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site", "none"), any_host)
+    site = "none" if is_link else headers.get("sec-fetch-site", "none")
+    _check_origin(headers.get("host", ""), headers.get("origin"), site, any_host)
 
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
@@ -166,6 +170,13 @@ def _check_origin(host: str, origin: str | None, site: str, any_host: bool) -> N
         raise Forbidden("requests from other web pages are refused")
     if site not in ("none", "same-origin"):
         raise Forbidden("requests from other web pages are refused")
+
+
+def is_link(head: Head) -> bool:
+    """Whether a person opens the live page in a window of its own. Its data is asked for by the page itself."""
+    if (head.method, head.path) != ("GET", "/"):
+        return False
+    return (head.headers.get("sec-fetch-mode"), head.headers.get("sec-fetch-dest")) == ("navigate", "document")
 
 
 def headers_too_large(count: int, limits: Limits) -> HeadersTooLarge:

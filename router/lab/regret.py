@@ -245,7 +245,7 @@ def _after_interrupt(turns: Sequence[Turn]) -> Figure:
     return _figure(
         sum(call.output_tokens for call in left),
         "tokens",
-        Sure.MEASURED if all(call.is_counted for call in left) else Sure.ESTIMATED,
+        Sure.ESTIMATED,
         "All tokens of answers that were interrupted, which is the most that can have been written after the interrupt: the"
         " ledger does not say how many came before it.",
         (_Share(call.id, call.output_tokens) for call in left),
@@ -268,13 +268,19 @@ def cold_tokens(before: Call, call: Call, minutes: float) -> int:
     return max(0, min(before.input_tokens + before.output_tokens, call.input_tokens) - call.cached_tokens)
 
 
+def price_hop(before: Call, call: Call, price_of: PriceOf) -> float | None:
+    """USD for what was read again because of a hop, by the prices of today. None where the new target has none."""
+    price, left = price_of(call.target), price_of(before.target)
+    if price is None:
+        return None
+    at = price.at(call.input_tokens)
+    return cold_tokens(before, call, (left or price).cache_minutes) * max(0.0, at.write - at.read) / _MILLION
+
+
 def _price_hops(session: Sequence[Turn], price_of: PriceOf) -> Iterator[_Share]:
     for before, call in find_hops(call for turn in session for call in turn.calls):
-        price, left = price_of(call.target), price_of(before.target)
-        if price is not None:
-            at = price.at(call.input_tokens)
-            tokens = cold_tokens(before, call, (left or price).cache_minutes)
-            yield _Share(call.id, tokens * max(0.0, at.write - at.read) / _MILLION)
+        if (usd := price_hop(before, call, price_of)) is not None:
+            yield _Share(call.id, usd)
 
 
 def _sessions(turns: Iterable[Turn]) -> list[list[Turn]]:

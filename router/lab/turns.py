@@ -57,8 +57,6 @@ class Call(Struct, frozen=True):
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
-    is_counted: bool = True
-    """Whether the target itself counted the tokens. Else they are estimated from what was seen of them."""
     is_asked_for: bool = False
     """Whether the person asked for its tier or target."""
     has_trouble: bool = False
@@ -157,7 +155,6 @@ def _read_call(row: TurnCall, kept: _Kept) -> Call:
         max(0, row.input_tokens or 0),
         max(0, row.cached_tokens or 0),
         max(0, row.output_tokens or 0),
-        is_counted=not row.tokens_estimated,
         is_asked_for=kept.decided_by == _WISHES,
         has_trouble=row.turn_kind == TurnKind.TOOL_LOOP and any(policy == _TROUBLE for policy, _ in kept.leans),
         outcome=_OUTCOMES[row.outcome],

@@ -21,9 +21,9 @@ from msgspec.structs import asdict
 from router.contract.entry import Line
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptOpened, Decided, PassedOn
-from router.contract.notices import Notice, Trouble
+from router.contract.notices import Notice, visible_to
 from router.contract.past import name_hop
-from router.contract.request import JsonObject
+from router.contract.request import Json, JsonObject
 from router.contract.words import PERSONS_KINDS
 from router.page.ring import Ring
 
@@ -33,8 +33,6 @@ BATCH_SECONDS = 0.1
 QUIET_SECONDS = 15.0
 """After this long without a word, a comment goes out: proxies close what is silent."""
 _WOKEN_AT_ONCE = 4
-_OWN_TROUBLES = (Trouble.BUDGET_NEAR, Trouble.BUDGET_SPENT)
-"""Those that are one caller's business alone."""
 _STILL_HERE = b": still here\n\n"
 
 
@@ -117,8 +115,8 @@ class Feed:
         self._look()
         seen = self._find_place(reader, after)
         begun = [self._show_begun(exchange) for _, exchange, _ in self._begun.values() if reader.sees(exchange.caller.name)]
-        notices = [_show_notice(notice) for notice in self._notices if _may_know(reader, notice)]
-        yield _write("hello", seen.number, {**hello, "running": [*begun], "notices": [*notices]})
+        notices = _show_notices(reader, self._notices)
+        yield _write("hello", seen.number, {**hello, "running": [*begun], "notices": notices})
         quiet_since = self._clock()
         while goes_on():
             await self._wait()
@@ -220,7 +218,7 @@ class Feed:
         if more or missed:
             batch["running"] = [name for name, (_, ours, _) in self._begun.items() if reader.sees(ours.caller.name)]
         if has_notices:
-            batch["notices"] = [_show_notice(notice) for notice in self._notices if _may_know(reader, notice)]
+            batch["notices"] = _show_notices(reader, self._notices)
         return _write("batch", now.number, batch), now
 
     def _rows_after(self, number: int) -> list[Row]:
@@ -287,13 +285,10 @@ def _show_row(row: Row, hop: str | None, *, wants_words: bool) -> JsonObject:
     return {**shown, "words": kept.person_text} if wants_words else shown
 
 
-def _show_notice(notice: Notice) -> JsonObject:
-    shown: JsonObject = asdict(notice)
-    return {**shown, "kind": str(notice.kind)}
-
-
-def _may_know(reader: Reader, notice: Notice) -> bool:
-    return reader.is_admin or notice.kind not in _OWN_TROUBLES or notice.subject == reader.caller
+def _show_notices(reader: Reader, notices: Sequence[Notice]) -> list[Json]:
+    return [
+        {**asdict(notice), "kind": str(notice.kind)} for notice in visible_to(reader.caller, notices, is_admin=reader.is_admin)
+    ]
 
 
 def _write(event: str, number: int, body: JsonObject) -> bytes:

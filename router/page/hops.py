@@ -1,29 +1,24 @@
 """What it cost to change the tier in the middle of a session. Pure: rows in, figures out. Both are estimates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
+from router.contract.entry import Line
 from router.contract.past import PageRow
-from router.contract.target import Target
+from router.lab.regret import PriceOf, price_hop
+from router.lab.turns import Call
 
-_MILLION = 1_000_000.0
 
+def cost_of_hop(rows: Sequence[PageRow], place: int, price_of: PriceOf) -> float | None:
+    """USD for reading again what the other tier had in its cache, as the regret meter counts it.
 
-def cost_of_hop(rows: Sequence[PageRow], place: int, targets: Mapping[str, Target]) -> float | None:
-    """USD for reading again what the other tier had in its cache: the prompt of the call before, less what is cached here.
-
-    By the prices of today. None where a price or a count of tokens is not known.
+    None where a price or a count of tokens is not known.
     """
     line, before = rows[place].line, _call_before(rows, place)
-    target = targets.get(line.target or "")
-    if target is None or target.price is None or before is None or line.input_tokens is None:
+    if before is None or before.line.input_tokens is None or line.input_tokens is None:
         return None
-    known = before.line.input_tokens
-    if known is None:
-        return None
-    cold = max(0, min(known, line.input_tokens) - (line.cached_tokens or 0))
-    price = target.price.at(line.input_tokens)
-    return round(cold * max(0.0, price.write - price.read) / _MILLION, 8)
+    usd = price_hop(_as_call(before.line), _as_call(line), price_of)
+    return round(usd, 8) if usd is not None else None
 
 
 def wait_of_hop(rows: Sequence[PageRow], place: int) -> float | None:
@@ -41,3 +36,16 @@ def _call_before(rows: Sequence[PageRow], place: int) -> PageRow | None:
     """The session's call that a person's turn was at before this one."""
     before = rows[place].tier_before
     return next((row for row in reversed(rows[:place]) if row.line.tier == before), None)
+
+
+def _as_call(line: Line) -> Call:
+    return Call(
+        line.id,
+        None,
+        line.duration_ms / 1_000,
+        line.at,
+        target=line.target or "",
+        input_tokens=line.input_tokens or 0,
+        cached_tokens=line.cached_tokens or 0,
+        output_tokens=line.output_tokens or 0,
+    )

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from math import inf
 from time import time
 
 from router.contract.caller import Caller
 from router.contract.errors import BadRequest, NotFound, Unavailable
-from router.contract.keys import KeyRing, rights_of
+from router.contract.keys import rights_of
 from router.contract.notices import Notice
 from router.contract.request import JsonObject
 from router.edge.control.panel import Answer, Asked, Page
@@ -70,15 +71,21 @@ class _Known:
 
     def __init__(self, house: House, caller: Caller) -> None:
         self._house, self._caller = house, caller
-        self._keys: KeyRing | None = house.plan.keys
-        self._answer = True
+        self._keys = house.plan.keys
+        self._until = self._look()
 
     def __call__(self) -> bool:
+        if (keys := self._house.plan.keys) is not self._keys:
+            self._keys, self._until = keys, self._look()
+        return time() < self._until
+
+    def _look(self) -> float:
+        """When the last of its keys expires."""
         keys = self._house.plan.keys
-        if keys is not self._keys:
-            self._keys = keys
-            self._answer = keys is None or any(key.caller == self._caller for key in keys)
-        return self._answer
+        if keys is None:
+            return inf
+        own = (key.expires_at for key in keys if key.caller == self._caller)
+        return max((inf if at is None else at for at in own), default=0.0)
 
 
 def check_on(switch: PageSwitch | None) -> Ring:

@@ -9,6 +9,7 @@ from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
 from router.contract.stores import AskedTooMuch, PageReader, StoreUnusable
+from router.contract.target import Price
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
@@ -68,12 +69,12 @@ class LookingBack:
         found = await self._ask(lambda ledger: ledger.read_session(name, caller, _MAX_SESSION_ROWS))
         if found is None:
             raise NotFound("no session with this id for this caller")
-        with_words, targets = self._shows_words(asked), self._house.plan.targets
+        with_words = self._shows_words(asked)
         rows: list[JsonObject] = []
         for place, row in enumerate(found.rows):
             shown = _show_row(row, with_words=with_words)
             if row.hop is not None:
-                shown["hop_cost_usd"] = cost_of_hop(found.rows, place, targets)
+                shown["hop_cost_usd"] = cost_of_hop(found.rows, place, self._price_of)
                 shown["hop_seconds"] = wait_of_hop(found.rows, place)
             rows.append(shown)
         return as_json({"session": _show_session(found.sums), "rows": rows, "left_out": found.left_out})
@@ -93,6 +94,10 @@ class LookingBack:
                 "targets": {name: series._asdict() for name, series in found.items()},
             }
         )
+
+    def _price_of(self, name: str) -> Price | None:
+        target = self._house.plan.targets.get(name)
+        return target.price if target is not None else None
 
     def _shows_words(self, asked: Asked) -> bool:
         return asked.query.get("words") == "1" and self._house.plan.keeps_text

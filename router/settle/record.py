@@ -80,7 +80,7 @@ class Recorder:
     def append(self, entry: Entry) -> None:
         self._entries.append(entry)
 
-    async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
+    async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a request that this caller made, even one that has only just ended."""
         self.write()
         return await self._entries.find_decision(request_id, caller)

@@ -42,6 +42,7 @@ def test_a_view_is_whole_and_accessible(page, router, view, theme, width, pytest
     page.wait_for_load_state("load")
     expect(page.locator("[data-connection]")).to_have_attribute("data-connection", "live")
     expect(page.locator("main [aria-busy=true]")).to_have_count(0)
+    expect(page.locator("[data-plot] canvas")).to_have_count(2 if view == "targets" else 0)
     check(page, view, theme, width, pytestconfig.getoption("--screenshots"))
 
 
@@ -53,6 +54,7 @@ def test_the_login_and_the_callers_are_whole_and_accessible(page, keyed, theme, 
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{keyed.url}/#/callers")
     expect(page.locator("#login-key")).to_be_visible()
+    expect(page.locator("[data-connection], [data-nav]")).to_have_count(0)  # nothing is lost yet, and nothing can be opened
     check(page, "login", theme, width, folder)
 
     page.locator("#login-key").fill(keyed.keys["ada"])

@@ -126,6 +126,14 @@ async def test_a_decision_is_found_by_its_own_caller_only(entries):
     assert await store.find_decision("req_1", BOB) is None
 
 
+async def test_an_admin_finds_any_decision_without_what_the_person_typed(entries):
+    store = entries()
+    store.append(make_entry("req_1", ANN))
+
+    assert await store.find_decision("req_1", None) == {"request_id": "req_1", "because": "a quick edit", "person_text": None}
+    assert await store.find_decision("req_2", None) is None
+
+
 async def test_a_request_that_was_never_decided_or_never_came_has_no_decision(entries):
     store = entries()
     store.append(make_entry("req_1", decision=None))

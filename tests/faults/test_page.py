@@ -31,6 +31,7 @@ ELSEWHERE = {
     "a neighbouring site": {"sec-fetch-site": "same-site"},
     "our own name, and another site": {"origin": "http://127.0.0.1", "sec-fetch-site": "cross-site"},
 }
+A_LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document", "accept": "text/html"}
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain")
 FORM_PATHS = ("/tandem/login", "/tandem/race", "/tandem/wrong/req_1", "/tandem/explain", "/tandem/reload")
 HOSTILE = (
@@ -90,6 +91,15 @@ async def test_d1_another_site_is_refused_and_told_nothing(local, headers):
     for path in (*WRITES, *READS):
         reply = await ask(local.port, request_bytes(path, WRITES.get(path), headers))
         assert (path, reply.status, has_cors(reply)) == (path, 403, False)
+
+
+async def test_a_link_to_the_page_may_be_followed_from_anywhere_and_nothing_else(local):
+    framed = {**A_LINK, "sec-fetch-dest": "iframe"}
+
+    assert (await ask(local.port, request_bytes("/", headers=A_LINK))).status == 200
+    assert (await ask(local.port, request_bytes("/", headers=framed))).status == 403
+    for path in READS[1:]:
+        assert (path, (await ask(local.port, request_bytes(path, headers=A_LINK))).status) == (path, 403)
 
 
 async def test_d1_another_site_is_refused_with_the_cookie_and_the_header_of_the_page(keyed, callers):

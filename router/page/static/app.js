@@ -133,13 +133,14 @@ const CONNECTIONS = { connecting: "connecting", live: "live", lost: "connection 
 const Bar = ({ state, view, showKeys }) => html`
   <header class="bar">
     <a class="brand" href="#/now">Tandem</a>
-    <nav class="menu" aria-label="Views">
+    ${!state.needsLogin &&
+    html`<nav class="menu" aria-label="Views">
       ${menuFor(state).map(
         ([name, label]) => html`<a key=${name} href=${`#/${name}`} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${label}</a>`,
       )}
-    </nav>
+    </nav>`}
     <div class="aside">
-      <span class="connection" data-connection=${state.connection} role="status">${CONNECTIONS[state.connection]}</span>
+      ${!state.needsLogin && html`<span class="connection" data-connection=${state.connection} role="status">${CONNECTIONS[state.connection]}</span>`}
       <button type="button" class="icon" data-theme-switch title="Switch between light and dark (t)" aria-label="Switch between light and dark" onClick=${switchTheme}>◐</button>
       <button type="button" class="icon" data-keys-open title="Keys (?)" aria-label="Show the keys" onClick=${showKeys}>?</button>
       ${state.hello?.keys && html`<button type="button" data-logout title=${`logged in as ${state.hello.caller}`} onClick=${logOut}>Log out</button>`}

@@ -19,7 +19,7 @@ class MemoryEntries:
         if entry.decision is not None:
             self._recent.add(entry)
 
-    async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
+    async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a request, if it is recent."""
         return self._recent.find(request_id, caller, self._explain)
 

@@ -17,7 +17,7 @@ _DELETED_AT_ONCE = 1_000
 _ROW_BYTES = 1_000
 """About what a row takes without its JSON and texts."""
 _EXPLAINED = ", ".join((*COLUMNS, "decision", "attempts"))
-_FIND = f"SELECT {_EXPLAINED} FROM entries WHERE id = ? AND caller = ?"  # noqa: S608  fixed names
+_FIND = f"SELECT {_EXPLAINED} FROM entries WHERE id = ? AND caller = ifnull(?, caller)"  # noqa: S608  fixed names
 _INSERT = (
     f"INSERT INTO entries ({_EXPLAINED}, prompt_text, answer_text)"  # noqa: S608  fixed names
     f" VALUES ({', '.join('?' * (len(COLUMNS) + 4))}) ON CONFLICT (id) DO NOTHING"
@@ -49,12 +49,12 @@ class SqliteEntries:
             line = entry.line
             append(Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
 
-    async def find_decision(self, request_id: str, caller: Caller) -> Mapping[str, Json] | None:
+    async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a request: from memory if it is recent, else one keyed read."""
         recent = self._recent.find(request_id, caller, self._explain)
         if recent is not None:
             return recent
-        row = await self._reader.find_row(_FIND, request_id, caller.name)
+        row = await self._reader.find_row(_FIND, request_id, caller.name if caller is not None else None)
         return self._explain(row) if row is not None else None
 
     async def close(self) -> None:

@@ -62,7 +62,7 @@ def test_what_fast_saved_is_the_difference_to_all_on_deep_and_named_with_how_sur
     assert regret["figures"]["saved_usd"]["value"] == pytest.approx(deep["usd"] - was["usd"])
     assert (regret["turns"], regret["complete"], regret["figures"]["saved_seconds"]["rows"]) == (3, True, ["2", "1"])
     assert "time that fast saved 36s 2 estimated" in lines
-    assert "tokens after an interrupt, at most 5 1 measured" in lines
+    assert "tokens after an interrupt, at most 5 1 estimated" in lines
 
 
 def test_json_holds_the_same(ledger, capsys):

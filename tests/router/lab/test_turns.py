@@ -29,7 +29,6 @@ def row(name: str, kind: str = "ask", tier: str | None = "fast", decision: str |
         "input_tokens": 10,
         "cached_tokens": 4,
         "output_tokens": 5,
-        "tokens_estimated": 0,
     }
     kept = json.dumps(KEPT) if decision is None else decision
     return TurnCall(**{**known, **counts, "cost_usd": 0.02, "decision": kept, "should_be": None, **more})
@@ -57,13 +56,13 @@ def test_a_row_that_cannot_be_read_begins_no_turn_and_its_calls_belong_to_no_oth
 def test_a_row_has_all_that_its_decision_expected():
     kept = json.dumps({**KEPT, "fast": SIDE, "deep": [*SIDE[:2], 20.0, *SIDE[3:]], "person_text": "fix it"})
 
-    (turn,) = read_turns([row("1", decision=kept, should_be=Tier.DEEP, outcome="ABANDONED", tokens_estimated=1)])
+    (turn,) = read_turns([row("1", decision=kept, should_be=Tier.DEEP, outcome="ABANDONED")])
 
     assert (turn.fast.seconds, turn.deep.seconds, turn.score, turn.words) == (2.0, 20.0, 0.2, "fix it")
     assert (turn.should_be, turn.is_weighed, turn.says_wrong) == (Tier.DEEP, True, False)
     call = turn.calls[0]
     assert (call.tier, call.decided, call.seconds, call.usd, call.at) == (Tier.FAST, Tier.FAST, 1.5, 0.02, 5.0)
-    assert (call.input_tokens, call.cached_tokens, call.output_tokens, call.is_counted) == (10, 4, 5, False)
+    assert (call.input_tokens, call.cached_tokens, call.output_tokens) == (10, 4, 5)
     assert (call.outcome, call.is_left, call.is_asked_for) == (Outcome.ABANDONED, True, False)
 
 

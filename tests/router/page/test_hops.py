@@ -6,7 +6,6 @@ from router.contract.past import PageRow
 from router.contract.target import Price
 from router.page.hops import cost_of_hop, wait_of_hop
 from tests.tools.kept import LINE
-from tests.tools.values import make_target
 
 
 def row(number, tier, before=None, **more):
@@ -14,15 +13,15 @@ def row(number, tier, before=None, **more):
 
 
 ROWS = [
-    row(1, "fast", input_tokens=9_000),
+    row(1, "fast", input_tokens=8_900, output_tokens=100),
     row(2, "deep", "fast", input_tokens=10_000, cached_tokens=1_000, ttft_ms=5_000.0),
     row(3, "deep", "deep", ttft_ms=2_000.0),
 ]
-TARGETS = {"deep-1": make_target("deep-1", price=Price(input=2.0, output=8.0, cached_input=0.5))}
+PRICES = {"deep-1": Price(input=2.0, output=8.0, cached_input=0.5)}
 
 
 def test_a_hop_costs_what_the_cold_part_of_the_prompt_before_costs_more_than_cached():
-    assert cost_of_hop(ROWS, 1, TARGETS) == 8_000 * 1.5 / 1_000_000
+    assert cost_of_hop(ROWS, 1, PRICES.get) == 8_000 * 1.5 / 1_000_000
 
 
 def test_a_hop_takes_as_much_longer_as_its_first_token_was_late():
@@ -30,7 +29,7 @@ def test_a_hop_takes_as_much_longer_as_its_first_token_was_late():
 
 
 def test_what_cannot_be_known_of_a_hop_is_none():
-    assert cost_of_hop(ROWS, 1, {}) is None
-    assert cost_of_hop(ROWS[1:], 0, TARGETS) is None
-    assert cost_of_hop([row(1, "fast", input_tokens=None), ROWS[1]], 1, TARGETS) is None
+    assert cost_of_hop(ROWS, 1, {}.get) is None
+    assert cost_of_hop(ROWS[1:], 0, PRICES.get) is None
+    assert cost_of_hop([row(1, "fast", input_tokens=None), ROWS[1]], 1, PRICES.get) is None
     assert wait_of_hop(ROWS[:2], 1) is None

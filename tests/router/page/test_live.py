@@ -11,6 +11,7 @@ import pytest
 from router.config.load import check_config
 from router.contract.facts import Recorded
 from router.edge.server import Server, bind
+from router.page import live
 from router.panels import build_edge
 from router.wiring import build_house, known_names
 from tests.tools.http import call, chat, request_bytes
@@ -124,6 +125,21 @@ async def test_a_reader_whose_key_is_revoked_is_ended(start, tmp_path, config):
 
     callers.write(bob={})
     swap(tandem, KEYS + config)
+
+    assert await reading.end()
+
+
+async def test_a_reader_whose_key_expires_is_ended(start, tmp_path, config, monkeypatch):
+    callers = Callers(tmp_path, ann={})
+    tandem = await start(KEYS + config)
+    keys = (tmp_path / "keys.yaml").read_text()
+    (tmp_path / "keys.yaml").write_text(
+        keys.replace("created: '2026-01-01'", "created: '2026-01-01'\n      expires: '2036-01-01'")
+    )
+    swap(tandem, KEYS + config)
+    reading = await Reading.open(tandem.port, headers=callers["ann"])
+
+    monkeypatch.setattr(live, "time", lambda: 2_100_000_000.0)
 
     assert await reading.end()
 

@@ -9,9 +9,10 @@ const LABELS = {
   saved_seconds: "Time saved by fast turns",
   lost_seconds: "Time lost on fast turns that went wrong",
   deep_needlessly_seconds: "Time spent on deep that fast would have done",
-  saved_usd: "Money saved",
+  saved_usd: "Money saved by fast turns",
+  lost_usd: "Money lost on fast turns that went wrong",
   hops_usd: "Money paid for changes of tier",
-  after_interrupt_tokens: "Tokens written after an interrupt",
+  after_interrupt_tokens: "Tokens written after an interrupt, at most",
 };
 const SINCE = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
 const SURE = {
