@@ -1,0 +1,70 @@
+"""After the demo's afternoon the page, `tandem stats` and `/metrics` say the same."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import urllib.request
+
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from router.cli.demo import _Run
+from router.cli.demo.afternoon import write_config
+from router.cli.demo.routers import run_routers
+
+SPEED = 10.0
+
+
+def get(url: str) -> dict:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return json.load(answer)
+
+
+def get_all(url: str, name: str) -> list[dict]:
+    """Every page of a list."""
+    found: list[dict] = []
+    page = get(f"{url}?limit=20")
+    while page["next"] is not None:
+        found += page[name]
+        page = get(f"{url}?limit=20&before={page['next']}")
+    return found + page[name]
+
+
+async def test_the_page_the_stats_and_the_metrics_agree_after_the_demos_afternoon(tmp_path):
+    async with run_routers(tmp_path, write_config(SPEED), ("one",)) as routers:
+        router = routers["one"]
+        await _Run(router, (), SPEED, None).play()
+        config = str(router.ledger.parent / "config.yaml")
+
+        rows = await asyncio.to_thread(get_all, f"{router.url}/tandem/turns", "rows")
+        sessions = await asyncio.to_thread(get_all, f"{router.url}/tandem/sessions", "sessions")
+        regret = await asyncio.to_thread(get, f"{router.url}/tandem/regret?since=24h")
+        with await asyncio.to_thread(urllib.request.urlopen, f"{router.url}/metrics") as answer:
+            text = answer.read().decode()
+        told = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "router.cli", "stats", "--json", "--config", config],
+            capture_output=True,
+            check=True,
+        )
+    figures = {
+        (sample.name, *sorted(sample.labels.values())): sample.value for family in parse(text) for sample in family.samples
+    }
+    stats = json.loads(told.stdout)
+
+    assert len(rows) == stats["total"]["calls"] == sum(session["calls"] for session in sessions) > 20
+    assert stats["total"]["turns"] == sum(session["turns"] for session in sessions) == regret["turns"]
+    for tier in ("fast", "deep"):
+        served = sum(value for key, value in figures.items() if key[0] == "tandem_requests_total" and tier in key)
+        assert served == stats["by_tier"][tier]["calls"] == sum(row["tier"] == tier for row in rows) > 0
+    for kind in ("input", "output"):
+        name = f"{kind}_tokens"
+        counted = figures["tandem_tokens_total", kind]
+        assert (
+            counted == stats["total"][name] == sum(row[name] for row in rows) == sum(session[name] for session in sessions) > 0
+        )
+    assert figures["tandem_hops_total",] == sum(row["hop"] is not None for row in rows) > 0
+    shown = {name: figure["value"] for name, figure in regret["figures"].items()}
+    assert shown == {name: figure["value"] for name, figure in stats["regret"]["figures"].items()}
+    for kind in ("saved", "lost", "deep_needlessly"):
+        assert figures["tandem_regret_seconds_total", kind] == shown[f"{kind}_seconds"] > 0
