@@ -1,23 +1,16 @@
-"""OTLP's JSON. Ids are hexadecimal there, whole numbers of 64 bits are text, and words of a closed set are numbers.
-
-It is put together from pieces: most attributes have the same few values in every trace, and are encoded once.
-"""
+"""OTLP's JSON. Ids are hexadecimal there, whole numbers of 64 bits are text, and words of a closed set are numbers."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
 INTERNAL, SERVER, CLIENT = 1, 2, 3
-_FAILED = b',"status":{"code":2}'
-_SPAN = (
-    b'{"traceId":"%b","spanId":"%b","parentSpanId":"%b","traceState":%b,"name":%b,"kind":%d,'
-    b'"startTimeUnixNano":"%d","endTimeUnixNano":"%d","attributes":[%b],"events":[%b]%b}'
-)
+_FAILED = {"code": 2}
 _MAX_CHARS = 256
-_MAX_KNOWN = 4_096
 Value = str | bool | int | float | None
 Values = Mapping[str, Value]
-_known: dict[str | tuple[str, Value], bytes] = {}
+Event = dict[str, Any]
 
 
 def write_span(
@@ -28,7 +21,7 @@ def write_span(
     values: Values,
     *,
     state: str = "",
-    events: Sequence[bytes] = (),
+    events: Sequence[Event] = (),
     is_failed: bool = False,
 ) -> bytes:
     """A span.
@@ -36,61 +29,46 @@ def write_span(
     `ids` are those of its trace, its own and its parent's, which may be empty; `times` its start and its end, in nanoseconds
     since 1970.
     """
-    trace_id, span_id, parent_id = ids
-    return _SPAN % (
-        trace_id.encode(),
-        span_id.encode(),
-        parent_id.encode(),
-        _text(state, max_chars=len(state)),
-        _text(name),
-        kind,
-        *times,
-        _attributes(values),
-        b",".join(events),
-        _FAILED if is_failed else b"",
-    )
+    span = {
+        "traceId": ids[0],
+        "spanId": ids[1],
+        "parentSpanId": ids[2],
+        "traceState": state,
+        "name": name[:_MAX_CHARS],
+        "kind": kind,
+        "startTimeUnixNano": str(times[0]),
+        "endTimeUnixNano": str(times[1]),
+        "attributes": _attributes(values),
+        "events": events,
+    }
+    if is_failed:
+        span["status"] = _FAILED
+    return orjson.dumps(span)
 
 
-def write_event(name: str, at: int, values: Values) -> bytes:
+def describe_event(name: str, at: int, values: Values) -> Event:
     """Something that happened within a span."""
-    return b'{"name":%b,"timeUnixNano":"%d","attributes":[%b]}' % (_text(name), at, _attributes(values))
+    return {"name": name[:_MAX_CHARS], "timeUnixNano": str(at), "attributes": _attributes(values)}
 
 
 def wrap(spans: list[bytes], version: str = "") -> bytes:
     """A request to a collector with these spans."""
-    return b'{"resourceSpans":[{"resource":{"attributes":[%b]},"scopeSpans":[{"scope":{"name":"tandem"},"spans":[%b]}]}]}' % (
-        _attributes({"service.name": "tandem", "service.version": version or None}),
+    return b'{"resourceSpans":[{"resource":{"attributes":%b},"scopeSpans":[{"scope":{"name":"tandem"},"spans":[%b]}]}]}' % (
+        orjson.dumps(_attributes({"service.name": "tandem", "service.version": version or None})),
         b",".join(spans),
     )
 
 
-def _attributes(values: Values) -> bytes:
+def _attributes(values: Values) -> list[dict[str, Any]]:
     """Those that have a value."""
-    return b",".join([_known.get(pair) or _attribute(*pair) for pair in values.items() if pair[1] is not None])
+    return [
+        {"key": name, "value": {"stringValue": value[:_MAX_CHARS]} if isinstance(value, str) else _number(value)}
+        for name, value in values.items()
+        if value is not None
+    ]
 
 
-def _attribute(name: str, value: Value) -> bytes:
-    """One attribute. A text is remembered, since the next trace probably has it too."""
-    if isinstance(value, str):
-        written = b'{"key":"%b","value":{"stringValue":%b}}' % (name.encode(), orjson.dumps(value[:_MAX_CHARS]))
-        _remember((name, value), written)
-        return written
+def _number(value: bool | int | float) -> dict[str, Any]:  # noqa: FBT001  a value, not a switch
     if isinstance(value, bool):
-        return b'{"key":"%b","value":{"boolValue":%b}}' % (name.encode(), b"true" if value else b"false")
-    if isinstance(value, int):
-        return b'{"key":"%b","value":{"intValue":"%d"}}' % (name.encode(), value)
-    return b'{"key":"%b","value":{"doubleValue":%b}}' % (name.encode(), orjson.dumps(value))
-
-
-def _text(text: str, max_chars: int = _MAX_CHARS) -> bytes:
-    known = _known.get(text)
-    if known is None:
-        known = orjson.dumps(text[:max_chars])
-        _remember(text, known)
-    return known
-
-
-def _remember(key: str | tuple[str, Value], written: bytes) -> None:
-    if len(_known) >= _MAX_KNOWN:
-        _known.clear()
-    _known[key] = written
+        return {"boolValue": value}
+    return {"intValue": str(value)} if isinstance(value, int) else {"doubleValue": value}

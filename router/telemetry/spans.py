@@ -19,7 +19,7 @@ from router.contract.tracing import TracedRoute, TraceTerms
 from router.contract.words import Outcome
 from router.telemetry import genai
 from router.telemetry.finished import AnsweredBy, Finished
-from router.telemetry.otlp import CLIENT, INTERNAL, SERVER, Value, write_event, write_span
+from router.telemetry.otlp import CLIENT, INTERNAL, SERVER, Event, Value, describe_event, write_span
 from router.telemetry.trace_context import QUESTION, Ids, attempt_id, ids_of, name_conversation
 
 _FAULTS = (Outcome.FAILED, Outcome.CUT_SHORT)
@@ -60,10 +60,10 @@ class SpanWriter:
         spans += [self._write_call(finished, ids, call, decided_at) for call in calls]
         return b",".join(spans)
 
-    def _fold(self, finished: Finished) -> tuple[list[_Call], list[bytes], float]:
+    def _fold(self, finished: Finished) -> tuple[list[_Call], list[Event], float]:
         """The attempts, what happened besides them, and when the request first waited for a target."""
         calls: list[_Call] = []
-        told: list[bytes] = []
+        told: list[Event] = []
         first_at, request_id, opened = finished.ended, finished.line.id, 0
         queued: Queued | None = None
         call: _Call | None = None
@@ -77,7 +77,7 @@ class SpanWriter:
                 calls.append(_Call(span_id, fact.target, fact.opened_at, fact.at, fact.attempt))
             elif isinstance(fact, AttemptEnded):
                 if call is None:
-                    told.append(write_event(genai.NOT_SENT, self._at(fact.at), _not_sent(fact)))
+                    told.append(describe_event(genai.NOT_SENT, self._at(fact.at), _not_sent(fact)))
                 else:
                     call.closed, call.attempt, call = fact.at, fact.attempt, None
             elif isinstance(fact, FirstToken) and call is not None:
@@ -87,10 +87,10 @@ class SpanWriter:
             elif isinstance(fact, Queued):
                 queued, first_at = fact, min(first_at, fact.at)
             elif isinstance(fact, Dequeued) and queued is not None:
-                told.append(write_event(genai.QUEUED, self._at(queued.at), _waited(queued, fact)))
+                told.append(describe_event(genai.QUEUED, self._at(queued.at), _waited(queued, fact)))
         return calls, told, first_at
 
-    def _write_request(self, finished: Finished, ids: Ids, told: list[bytes]) -> bytes:
+    def _write_request(self, finished: Finished, ids: Ids, told: list[Event]) -> bytes:
         line, parent = finished.line, finished.parent
         method, (route, operation) = finished.method, self._route_of(finished)
         values: dict[str, Value] = {
