@@ -68,7 +68,7 @@ def _attributes(values: Values) -> list[dict[str, Any]]:
     ]
 
 
-def _number(value: bool | int | float) -> dict[str, Any]:  # noqa: FBT001  a value, not a switch
+def _number(value: bool | int | float) -> dict[str, Any]:
     if isinstance(value, bool):
         return {"boolValue": value}
     return {"intValue": str(value)} if isinstance(value, int) else {"doubleValue": value}
