@@ -32,7 +32,6 @@ MAX_ROWS = 50
 BATCH_SECONDS = 0.1
 QUIET_SECONDS = 15.0
 """After this long without a word, a comment goes out: proxies close what is silent."""
-_WOKEN_AT_ONCE = 4
 _STILL_HERE = b": still here\n\n"
 
 
@@ -159,15 +158,17 @@ class Feed:
         self._timer = None
         self._look()
         waiting, self._waiting = [*self._waiting], set()
-        self._wake(waiting)
+        self._wake(waiting, BATCH_SECONDS / len(waiting) if waiting else 0.0)
 
-    def _wake(self, waiting: list[asyncio.Future[None]]) -> None:
-        """Let a few readers go on, and then the next: a request that comes meanwhile need not wait for all of them."""
-        for waiter in waiting[:_WOKEN_AT_ONCE]:
+    def _wake(self, waiting: list[asyncio.Future[None]], gap_seconds: float) -> None:
+        """Let one reader go on, and after a while the next: a request that comes meanwhile waits for one of them at most."""
+        while waiting:
+            waiter = waiting.pop()
             if not waiter.done():
                 waiter.set_result(None)
-        if len(waiting) > _WOKEN_AT_ONCE:
-            asyncio.get_running_loop().call_soon(self._wake, waiting[_WOKEN_AT_ONCE:])
+                break
+        if waiting:
+            asyncio.get_running_loop().call_later(gap_seconds, self._wake, waiting, gap_seconds)
 
     def _look(self) -> None:
         """See what is new since the last look: rows to be counted, requests under way, what is broken."""
