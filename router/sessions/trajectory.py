@@ -40,7 +40,8 @@ _RED = re.compile(
 _GREEN = re.compile(
     r"\b[1-9]\d* (?:tests? )?pass(?:ed|ing)\b|^ok  \t\S+\s+[\d.]+s|^OK \(\d+|test result: ok|All tests passed", re.MULTILINE
 )
-_TELLING = ("fail", "FAIL", "xit", "Traceback", "not found", "panic: ", "Segmentation", "ERR!", "error[", "error TS")
+_REDDENING = ("fail", "FAIL")
+_TELLING = ("xit", "Traceback", "not found", "panic: ", "Segmentation", "ERR!", "error[", "BUILD", "error TS")
 _HAPPY = (" pass", "ok  \t", "OK (", "result: ok", "tests pass")
 """Words without which the patterns above cannot match: to look for these takes a hundredth of the time."""
 _BAD = frozenset({"red", "failed"})
@@ -231,14 +232,13 @@ def _sum_up(verdicts: list[str]) -> tuple[int, int, bool]:
 def _judge(result: ToolResult) -> str:
     """What a result says: red or green tests, a failure, or that all is well."""
     text = result.text if len(result.text) <= _HEAD + _TAIL else f"{result.text[:_HEAD]}\n{result.text[-_TAIL:]}"
-    has_words = any(word in text for word in _TELLING)
+    # A shell's result always says "exit": only words that `_RED` itself needs are worth running it for.
+    if any(word in text for word in _REDDENING) and _RED.search(text):
+        return "red"
     if result.is_error:
-        return "red" if has_words and _RED.search(text) else "failed"
-    if has_words:
-        if _RED.search(text):
-            return "red"
-        if not _ALL_WELL.search(text[:_HEAD]) and _FAILED.search(text):
-            return "failed"
+        return "failed"
+    if any(word in text for word in _TELLING) and not _ALL_WELL.search(text[:_HEAD]) and _FAILED.search(text):
+        return "failed"
     return "green" if any(word in text for word in _HAPPY) and _GREEN.search(text) else "fine"
 
 
