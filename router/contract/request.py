@@ -47,6 +47,10 @@ class Beginning(Struct, eq=False):
     count: int
     mark: int
     learned: dict[str, Any] = {}
+    size: int = 0
+    """Bytes of the body up to there; 0 where that is not known."""
+    found: dict[bytes, bool] = {}
+    """Whether these bytes hold what was searched for in them (`router/dialects/marks.py`)."""
 
 
 class History(Protocol):

@@ -10,10 +10,11 @@ from router.contract.target import Target
 from router.contract.words import Dialect, Feature
 from router.dialects.fields import as_list, as_object
 from router.dialects.hosts import ORDINARY, Quirks
+from router.dialects.marks import holds
 from router.dialects.opaque import without_foreign
 from router.dialects.spec import DialectSpec
 from router.dialects.table import SPECS
-from router.dialects.translate.envelope import MARKS
+from router.dialects.translate.envelope import MARK
 
 _EFFORT = "reasoning_effort"
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -34,8 +35,8 @@ class Reasons(Struct, frozen=True):
     """What a request of one dialect must have for anything of it to change on its way to one target."""
 
     fields: frozenset[str]
-    marks: tuple[bytes, ...]
-    """Bytes that a body must hold somewhere before any reasoning in it can be ours."""
+    list_field: str
+    """Where its messages are, if reasoning of ours may be among them."""
 
     def leave_alone(self, view: RequestView, target: Target) -> bool:
         """Whether a request has none of them, as is usual: then `fields_to_change` finds nothing, and need not look."""
@@ -43,7 +44,7 @@ class Reasons(Struct, frozen=True):
             self.fields.isdisjoint(view.body)
             and view.needs <= target.accepts
             and not view.origins
-            and not (self.marks and any(map(view.raw.__contains__, self.marks)))
+            and not (self.list_field and holds(view.raw, view.body.get(self.list_field), MARK))
         )
 
 
@@ -62,7 +63,7 @@ def _reasons(spec: DialectSpec, fit: Fit) -> Reasons:
         fields |= _other_limits(spec, quirks)
     if fit.efforts or quirks.efforts:
         fields.add(spec.effort_holder or _EFFORT)
-    return Reasons(frozenset(fields), MARKS if spec.without_wrapped is not None else ())
+    return Reasons(frozenset(fields), spec.list_field if spec.without_wrapped is not None else "")
 
 
 def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonObject, tuple[str, ...]]:
@@ -87,7 +88,7 @@ def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonO
         if kept is not None:
             changes[spec.list_field] = kept
             lost.append(_FOREIGN)
-    if spec.without_wrapped is not None and any(mark in view.raw for mark in MARKS):
+    if spec.without_wrapped is not None and holds(view.raw, view.body.get(spec.list_field), MARK):
         items = as_list(changes.get(spec.list_field) or view.body.get(spec.list_field))
         kept = spec.without_wrapped(items)
         if kept != items:

@@ -40,9 +40,11 @@ UNREADABLE = (ValueError, RecursionError)
 class Items(list[Json]):
     """The messages of a body that is kept, the beginning that was known before, perhaps of none of them, and those kept now."""
 
-    __slots__ = ("known",)
+    __slots__ = ("known", "raw_id")
 
     known: tuple[Beginning, list[Beginning]]
+    raw_id: int
+    """Of the bytes that they were read from, which live as long as their request."""
 
 
 class Cut(Struct, eq=False):
@@ -92,7 +94,7 @@ def go_on(kept: Body, cut: Cut, raw: bytes) -> tuple[Body, Items]:
         if new:
             added.append(cuts[0].beginning)
         kept = replace(kept, start=raw[:stop], end=end, after=after, items=items, cuts=cuts, size=len(raw))
-    items.known = known, added
+    items.known, items.raw_id = (known, added), id(raw)
     return kept, items
 
 
@@ -134,7 +136,7 @@ def cut_apart(
     if list(left) != fields or bytes(left[name]) != b"[]":
         return None
     body[name] = items = Items(given)
-    items.known = Beginning(0, 0), [each.beginning for each in reversed(cuts)]
+    items.known, items.raw_id = (Beginning(0, 0), [each.beginning for each in reversed(cuts)]), id(raw)
     before, after = ({field: body[field] for field in part} for part in (fields[:index], fields[index + 1 :]))
     return Body(caller, dialect, name, raw[:stop], raw[stop:], before, after, items, cuts, has_one_model, len(raw)), rest
 
@@ -166,4 +168,4 @@ def _cut_twice(raw: bytes, stop: int, written: bytes, count: int) -> tuple[Cut, 
 
 
 def _cut_at(raw: bytes, offset: int, count: int) -> Cut:
-    return Cut(offset, raw[offset - LAST_BYTES : offset], Beginning(count, 0))
+    return Cut(offset, raw[offset - LAST_BYTES : offset], Beginning(count, 0, size=offset))

@@ -14,10 +14,11 @@ from router.contract.errors import BadRequest, TooDeep, UpstreamMalformed
 from router.contract.request import Json, JsonObject, RequestView
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text, texts_of
+from router.dialects.marks import holds
 from router.dialects.requests import read_again
 from router.dialects.responses.request import CALLS
 from router.dialects.table import SPECS
-from router.dialects.translate.envelope import SUMMARY_MARK, unwrap_summary, wrap_summary
+from router.dialects.translate.envelope import MARK, SUMMARY_MARK, unwrap_summary, wrap_summary
 from router.dialects.translate.expect import unexpected
 from router.responses.items import input_items
 
@@ -46,15 +47,19 @@ _LEFT_OUT = frozenset(
 _SUMMARY_ITEM = "compaction"
 _HOSTS_SUMMARIES = frozenset({_SUMMARY_ITEM, "context_compaction"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
-COMPACTION_MARK = SUMMARY_MARK.encode()
-"""What a body holds somewhere before any summary of ours can be in it."""
+_MARK = SUMMARY_MARK.encode()
 _KEPT_CHARS = 80_000
 """About 20,000 tokens of what was said to the model; the newest are kept."""
 
 
+def may_hold_summaries(view: RequestView) -> bool:
+    """Whether the beginning of a summary of ours is anywhere in its bytes."""
+    return holds(view.raw, view.body.get("input"), MARK) and _MARK in view.raw
+
+
 def open_summaries(view: RequestView) -> RequestView:
     """The request with our summaries as messages, which every target reads, wherever it goes."""
-    if COMPACTION_MARK not in view.raw or not SPECS[view.dialect].continues_responses:
+    if not SPECS[view.dialect].continues_responses or not may_hold_summaries(view):
         return view
     items = input_items(with_digits(view.raw, view.body))
     opened = [_opened(as_object(item), item, f"input[{index}]") for index, item in enumerate(items)]

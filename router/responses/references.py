@@ -13,18 +13,23 @@ from router.contract.exchange import OffLoop, work_here
 from router.contract.request import Json, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.marks import holds
 from router.responses.items import input_items
 
-REFERENCE_MARK = b"item_reference"
-"""What a body holds somewhere before any reference can be in it."""
-_KIND = REFERENCE_MARK.decode()
+_KIND = "item_reference"
+_MARK = _KIND.encode()
 _Held = dict[str, tuple[Json, str]]
 """Items by their ids, each with the target that wrote it."""
 
 
+def may_name_items(view: RequestView) -> bool:
+    """Whether the kind of a reference is anywhere in its bytes."""
+    return holds(view.raw, view.body.get("input"), _MARK)
+
+
 async def look_up(view: RequestView, store: ResponseStore, off_loop: OffLoop = work_here) -> Transcript | None:
     """The input with every named item in its place, and who wrote it. None where it names none."""
-    if REFERENCE_MARK not in view.raw:
+    if not may_name_items(view):
         return None
     items = input_items(with_digits(view.raw, view.body))
     named = {index: as_text(item.get("id")) for index, item in enumerate(map(as_object, items)) if item.get("type") == _KIND}

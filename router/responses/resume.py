@@ -17,15 +17,14 @@ from router.dialects.requests import read_again
 from router.dialects.responses.compose import is_our_id
 from router.dialects.responses.request import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
-from router.responses.compact import COMPACTION_MARK, ask_for_summary, open_summaries, write_body
+from router.responses.compact import ask_for_summary, may_hold_summaries, open_summaries, write_body
 from router.responses.items import derive_id, input_items
-from router.responses.references import REFERENCE_MARK, look_up
+from router.responses.references import look_up, may_name_items
 from router.responses.threads import THREAD, resume_thread
 
 PREVIOUS = "previous_response_id"
 _LEFT_OUT = frozenset({PREVIOUS, THREAD})
 """Fields of requests that leave something out. In another dialect's request they mean nothing."""
-_MARKS = (COMPACTION_MARK, REFERENCE_MARK)
 _NO_HISTORY = Transcript([], [])
 
 
@@ -47,7 +46,7 @@ async def restore_history(
 
 def _may_leave_out(view: RequestView) -> bool:
     """Whether a request asks for a summary, or may hold one of ours or name an item, as its bytes show."""
-    return view.operation is Operation.COMPACT or any(map(view.raw.__contains__, _MARKS))
+    return view.operation is Operation.COMPACT or may_hold_summaries(view) or may_name_items(view)
 
 
 async def resume(

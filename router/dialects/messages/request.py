@@ -21,6 +21,7 @@ from router.dialects.fields import (
     texts_of,
 )
 from router.dialects.histories import learn
+from router.dialects.marks import holds
 from router.dialects.translate.envelope import is_wrapped
 
 _LIMIT = "max_tokens"
@@ -179,8 +180,9 @@ def refuse_dated(body: JsonObject, raw: bytes, version: str) -> None:
     for name in _GONE_FIELDS:
         if body.get(name) is not None:
             raise _refusal(name, version)
-    if b"document" in raw or b"citations" in raw:
-        for index, message in enumerate(map(as_object, as_list(body.get("messages")))):
+    messages = body.get("messages")
+    if holds(raw, messages, b"document") or holds(raw, messages, b"citations"):
+        for index, message in enumerate(map(as_object, as_list(messages))):
             _refuse_blocks(message, f"messages[{index}].content", version)
 
 

@@ -14,8 +14,8 @@ from router.dialects.fields import as_list, as_object
 _MARK = "tandem~"
 OUR_REASONING = "rs_tandem"
 """How the id of a reasoning item begins that was written here: no target knows such an item."""
-MARKS = (_MARK.encode(), OUR_REASONING.encode())
-"""Bytes without which a body holds neither an envelope nor a reasoning item of ours."""
+MARK = b"tandem"
+"""Bytes without which a body holds no envelope, reasoning item or summary of ours."""
 REASONING_ITEM, THINKING_BLOCK, REASONING_CONTENT = "reasoning", "thinking", "reasoning_content"
 """What an envelope may hold, one for each dialect of a target."""
 _TYPES = {

@@ -7,7 +7,7 @@ import pytest
 
 from router.contract.words import Feature
 from router.dialects.translate.envelope import (
-    MARKS,
+    MARK,
     REASONING_CONTENT,
     REASONING_ITEM,
     THINKING_BLOCK,
@@ -69,8 +69,8 @@ def test_an_envelope_with_nothing_in_it_is_empty_not_foreign():
     assert unwrap(wrap("spark", {}), "spark", THINKING_BLOCK) == {}
 
 
-def test_every_envelope_shows_one_of_the_marks_that_a_body_is_searched_for():
-    assert any(mark in wrap("spark", THINKING).encode() for mark in MARKS)
+def test_every_envelope_shows_the_mark_that_a_body_is_searched_for():
+    assert MARK in wrap("spark", THINKING).encode()
 
 
 def test_of_thinking_blocks_in_an_envelope_nothing_but_thinking_leaves():
