@@ -12,7 +12,7 @@ from router.contract.request import Conversation
 from router.contract.signals import FinishedTurn, SessionHistory
 from router.dialects.histories import learn
 from router.sessions.clients import Client
-from router.sessions.trajectory import NO_WORK, Work, add_calls, add_results, add_said
+from router.sessions.trajectory import NO_WORK, READ_CALLS, Work, add_calls, add_results, add_said
 from router.sessions.words import nobody_typed, opening_words, words_of
 
 _LAST_TURNS = 3
@@ -79,6 +79,7 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
     )  # fmt: skip
     messages, final = conversation.messages, len(conversation.items) - 1
     examples_end, recap = client.examples_end_at, client.recap
+    judged_from = _find_judged(conversation, start, stop) if stop - start > READ_CALLS else start
     for index in range(start, stop):
         message = messages[index]
         if message.calls:
@@ -100,10 +101,21 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
                 elif index < _FIRST_MESSAGES:
                     first_at = index
                 running, work = opening[:_MAX_WORDS], NO_WORK
-            elif message.results:
+            elif message.results and index >= judged_from:
                 work = add_results(work, index, message.results)
         elif message.results:
-            work = add_results(work, index, message.results)
+            if index >= judged_from:
+                work = add_results(work, index, message.results)
         elif message.texts and message.role == "assistant":
             work = add_said(work, message.texts)
     return History(first_at, words_at, turns, last, running, work)
+
+
+def _find_judged(conversation: Conversation, start: int, stop: int) -> int:
+    """The first message whose results are worth judging: what came back before the last calls is forgotten by the end."""
+    messages, calls = conversation.messages, 0
+    for index in range(stop - 1, start - 1, -1):
+        calls += len(messages[index].calls)
+        if calls >= READ_CALLS:
+            return index
+    return start

@@ -20,7 +20,7 @@ from router.contract.rescue import measure_unevenness
 from router.contract.signals import Trajectory
 from router.sessions.shell_edits import find_shell_edit, is_shell
 
-_READ_CALLS = 10
+READ_CALLS = 10
 """The last calls with their results: trouble that is older was overcome, or is still there."""
 _READ_MESSAGES = 60
 _READ_CHANGES = 24
@@ -83,7 +83,7 @@ class Work(Struct, frozen=True):
     is_quiet: dict[int, bool] = {}
     """Whether a call's result says nothing of how the work goes, by the mark of its id. Of the last calls."""
     steps: tuple[Step, ...] = ()
-    """The last ones: as many as hold `_READ_CALLS` calls."""
+    """The last ones: as many as hold `READ_CALLS` calls."""
     called: int = 0
     """The calls in them."""
     said: int = 0
@@ -178,7 +178,7 @@ def _add_step(work: Work, new: Step) -> tuple[int, tuple[Step, ...]]:
     """The last steps with a new one, and how many calls are in them: no step more than is looked at."""
     steps, called = (*work.steps, new), work.called + new.called
     first, oldest = 0, new.index - _READ_MESSAGES
-    while called - (step := steps[first]).called >= _READ_CALLS or step.index < oldest:
+    while called - (step := steps[first]).called >= READ_CALLS or step.index < oldest:
         called -= step.called
         first += 1
     return called, steps[first:] if first else steps

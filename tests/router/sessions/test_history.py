@@ -1,11 +1,12 @@
 import json
+from random import Random
 
 import pytest
 
 from router.contract.signals import FinishedTurn, SessionHistory
 from router.contract.words import Dialect
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
-from router.sessions.history import read_history
+from router.sessions.history import NOTHING_TOLD, _read, read_history
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
 
@@ -145,3 +146,38 @@ def test_the_question_before_a_summary_is_the_persons_only_where_it_is_the_last_
 
     assert read_history(whole, BY_NAME["opencode"]).words_at == ()
     assert read_history(asked, BY_NAME["opencode"]).words_at == (0,)
+
+
+RESULTS = (
+    "ok",
+    "3 failed, 2 passed",
+    "5 passed",
+    "Exit code: 1\nno",
+    "Exit code: 0\nfine",
+    "Traceback (most recent call last)",
+)
+TOOLS = ("shell", "read_file", "edit_file", "TodoWrite", "run_tests")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_history_tells_the_same_read_at_once_or_message_by_message(seed):
+    draw, items = Random(seed), [{"role": "user", "content": "begin"}]
+    for number in range(draw.randrange(5, 60)):
+        if draw.random() < 0.08:
+            items.append({"role": "user", "content": f"and now {number}"})
+        names = draw.choices(TOOLS, k=draw.choice((1, 1, 1, 2, 12)))
+        calls = [
+            {"id": f"c{number}.{place}", "type": "function", "function": {"name": name, "arguments": f'{{"path": "{place}"}}'}}
+            for place, name in enumerate(names)
+        ]
+        items.append({"role": "assistant", "content": "next", "tool_calls": calls})
+        items += [{"role": "tool", "tool_call_id": call["id"], "content": draw.choice(RESULTS)} for call in calls]
+    conversation = view_of(Dialect.CHAT, items).conversation
+
+    step_by_step = NOTHING_TOLD
+    for index in range(len(items)):
+        step_by_step = _read(UNKNOWN_CLIENT, step_by_step, conversation, index, index + 1)
+    at_once = _read(UNKNOWN_CLIENT, NOTHING_TOLD, conversation, 0, len(items))
+
+    assert at_once == step_by_step
+    assert at_once.work.steps
