@@ -69,10 +69,16 @@ def start_upstream() -> tuple[Process, int]:
     return upstream, int(upstream.child.stdout.readline())
 
 
-def start_tandem(upstream_port: int, folder: Path, *flags: str, config: str = CONFIG, **more) -> tuple[Process, int, float]:
-    """A fresh Tandem, its port, and the seconds to its first answer. `flags` are the interpreter's, `more` is `Popen`'s."""
+def start_tandem(
+    upstream_port: int, folder: Path, *flags: str, config: str = CONFIG, before: tuple[str, ...] = (), **more
+) -> tuple[Process, int, float]:
+    """A fresh Tandem, its port, and the seconds to its first answer.
+
+    `flags` are the interpreter's, `before` is what runs the interpreter, and `more` is `Popen`'s.
+    """
     (folder / "config.yaml").write_text(config.format(url=f"http://127.0.0.1:{upstream_port}/v1"))
     command = [
+        *before,
         sys.executable,
         *flags,
         "-m",

@@ -1,0 +1,122 @@
+"""How many instructions of the processor a request costs, next to the same small request sent again: C is counted too.
+
+`python -m tests.bench.instructions` prints it. The real server runs under callgrind, which counts only while it is told to. Unlike
+bytecodes, this sees regular expressions, searches and parsers. It takes half a minute, and repeats within two per cent under any
+load. The counts belong to one machine and one Python; their ratios hardly do.
+"""
+
+import argparse
+import itertools
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.bench.load import body_of, request_of
+from tests.bench.once import first_seen, fresh_words, going_on
+from tests.bench.processes import CONFIG, start_tandem, start_upstream
+
+WARM, COUNTED = 12, 8
+REPEATED = "600 B, repeated"
+
+
+def cases() -> dict[str, dict[str, Iterator[bytes]]]:
+    """Requests without end, for each kind, by the dialect of the targets."""
+    return {
+        "chat": {
+            REPEATED: itertools.repeat(request_of(body_of(600))),
+            "new words": fresh_words(),
+            "chat loop, goes on": going_on("chat"),
+            "chat loop, first seen": first_seen("chat"),
+        },
+        "responses": {
+            "Responses loop, streamed, goes on": going_on("responses"),
+            "Responses loop, streamed, first seen": first_seen("responses"),
+        },
+    }
+
+
+def count_instructions(counted: int = COUNTED) -> dict[str, float]:
+    """Instructions for one request of each kind, in thousands."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        upstream, upstream_port = start_upstream()
+        try:
+            found: dict[str, float] = {}
+            for dialect, kinds in cases().items():
+                (folder / dialect).mkdir()
+                found |= _count(
+                    folder / dialect, upstream_port, counted, kinds, CONFIG.replace("dialect: chat", f"dialect: {dialect}")
+                )
+            return found
+        finally:
+            upstream.stop()
+
+
+def _count(folder: Path, upstream_port: int, counted: int, kinds: dict[str, Iterator[bytes]], config: str) -> dict[str, float]:
+    out = folder / "out"
+    valgrind = (shutil.which("valgrind") or "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}")
+    process, port, _ = start_tandem(upstream_port, folder, config=config, before=(*valgrind, "-q"))
+    found: dict[str, float] = {}
+    try:
+        _control(process.child.pid, "-i", "on")
+        for kind, requests in kinds.items():
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                _ask(connection, itertools.islice(requests, WARM))
+                _control(process.child.pid, "-z")
+                _ask(connection, itertools.islice(requests, counted))
+                _control(process.child.pid, "-d")
+            found[kind] = _read_total(out) / counted / 1000
+    finally:
+        process.child.send_signal(signal.SIGKILL)
+        process.stop()
+    return found
+
+
+def _ask(connection: socket.socket, requests: Iterator[bytes]) -> None:
+    with connection.makefile("rb") as answers:
+        for request in requests:
+            connection.sendall(request)
+            assert b" 200 " in (status := answers.readline()), status
+            length = None
+            while (line := answers.readline()) not in (b"\r\n", b""):
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            if length is not None:
+                answers.read(length)
+            else:
+                while size := int(answers.readline(), 16):
+                    answers.read(size + 2)
+                answers.readline()
+
+
+def _control(pid: int, *words: str) -> None:
+    subprocess.run(["callgrind_control", *words, str(pid)], check=True, capture_output=True, timeout=120)
+
+
+def _read_total(out: Path) -> int:
+    """The sum of the newest dump."""
+    newest = max(out.parent.glob(f"{out.name}.*"), key=lambda path: int(path.suffix[1:]))
+    return sum(int(total) for total in re.findall(r"^(?:summary|totals): (\d+)", newest.read_text(), re.MULTILINE)[:1])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=COUNTED, help=f"how many of each kind are counted (default: {COUNTED})")
+    given = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        print("valgrind is not installed: nothing is counted", file=sys.stderr)
+        return 1
+    found = count_instructions(given.requests)
+    for kind, thousands in found.items():
+        print(f"{kind:36} {thousands:9,.0f} thousand  {thousands / found[REPEATED]:6.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
