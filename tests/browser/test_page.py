@@ -5,6 +5,7 @@ import threading
 
 import pytest
 from playwright.sync_api import Page, expect
+from routers import TOOL_RESULTS
 
 LONG = "Plan the migration of the whole code base to another framework, with tests"
 MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script><b>bold</b>'
@@ -54,6 +55,18 @@ def test_a_decision_can_be_marked_as_wrong(page, router):
     page.locator('[data-wrong="deep"]').click()
 
     expect(page.locator("[data-marked]")).to_have_attribute("data-marked", "deep")
+
+
+def test_a_turn_is_not_said_to_be_marked_for_the_tier_that_it_began_on(page, router):
+    named = {"x_tandem_session": "moved"}
+    router.ask("fix the return", x_tandem_tier="fast", **named)
+    moved = router.ask("fix the return", *TOOL_RESULTS, x_tandem_tier="deep", **named)
+    open_page(page, router, f"decision/{moved}")
+
+    page.locator('[data-wrong="fast"]').click()
+
+    expect(page.locator("[data-went-there]")).to_have_text("This turn already went to fast, so it is not marked.")
+    expect(page.locator("[data-marked]")).to_have_count(0)
 
 
 def test_a_session_shows_its_turns_as_a_strip_with_the_hop_between_tiers(page, router):

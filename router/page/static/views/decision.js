@@ -130,18 +130,20 @@ const Attempts = ({ found }) => html`
   </section>`;
 
 function Wrong({ id, tier }) {
-  const [state, setState] = useState({ marked: null, error: null, isSending: false });
+  const [state, setState] = useState({});
   const other = OTHER[tier];
   const mark = async () => {
-    setState({ marked: null, error: null, isSending: true });
+    setState({ isSending: true });
     try {
-      const { tier: marked } = await ask(`/tandem/wrong/${encodeURIComponent(id)}`, { body: { tier: other } });
-      setState({ marked, error: null, isSending: false });
+      const { marked } = await ask(`/tandem/wrong/${encodeURIComponent(id)}`, { body: { tier: other } });
+      setState(marked ? { isMarked: true } : { wentThere: true });
     } catch (error) {
-      setState({ marked: null, error, isSending: false });
+      setState({ error });
     }
   };
-  if (state.marked) return html`<p class="done" role="status" data-marked=${state.marked}>Marked: ${state.marked} would have been right. <code>tandem tune --apply</code> learns from it.</p>`;
+  if (state.isMarked) return html`<p class="done" role="status" data-marked=${other}>Marked: ${other} would have been right. <code>tandem tune --apply</code> learns from it.</p>`;
+  // A turn is judged by the tier that it began on; this call of it may have moved.
+  if (state.wentThere) return html`<p class="done" role="status" data-went-there=${other}>This turn already went to ${other}, so it is not marked.</p>`;
   return html`
     <div class="wrong">
       <button type="button" data-wrong=${other} disabled=${state.isSending} onClick=${mark}>This was wrong: ${other} would have been right</button>
