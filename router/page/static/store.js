@@ -135,23 +135,24 @@ function takeHello(hello) {
 
 function takeBatch(batch) {
   store.set((state) => {
-    const over = new Set((batch.rows ?? []).map((row) => row.id));
+    const over = byId(batch.rows ?? []);
     const known = byId(state.running);
-    const begun = (batch.begun ?? []).filter((call) => !known.has(call.id));
-    const running = [...begun.reverse(), ...state.running].filter((call) => !over.has(call.id));
+    const begun = byId(batch.begun ?? []);
+    // A call that moved to another target comes again: it keeps its place in the list.
+    const running = [...begun.values()].filter((call) => !known.has(call.id)).reverse();
+    running.push(...state.running.map((call) => begun.get(call.id) ?? call));
+    // Where rows were left out, the end of a call may have been among them: the batch then lists what still runs.
+    const isRunning = (call) => !over.has(call.id) && (batch.running?.includes(call.id) ?? true);
     return {
       connection: "live",
       rows: batch.rows?.length ? mergeRows(state.rows, batch.rows) : state.rows,
-      running: batch.more || batch.missed ? running.filter((call) => !isStale(call)) : running,
+      running: running.filter(isRunning),
       more: state.more + (batch.more ?? 0),
       missed: state.missed + (batch.missed ?? 0),
       notices: batch.notices ?? state.notices,
     };
   });
 }
-
-/** Where rows were left out, the end of a call may have been among them: it is not shown as running for ever. */
-const isStale = (call) => now() - call.at > 120;
 
 let source = null;
 let lastNumber = "";
