@@ -50,3 +50,31 @@ def test_where_rows_were_left_out_exactly_what_the_batch_lists_still_runs(page, 
     for name in ("req_new", "req_long"):
         expect(page.locator(f"[data-running={name}]")).to_be_visible()
     expect(page.locator("[data-running]")).to_have_count(2)
+
+
+def test_the_regret_says_how_far_back_it_goes_what_it_counts_and_where_no_price_is_known(page, router):
+    figures = {
+        "saved_usd": {"value": 0.0, "unit": "usd", "count": 0, "rows": []},
+        "lost_usd": {"value": 0.0, "unit": "usd", "count": 1, "rows": ["req_1"]},
+        "saved_seconds": {"value": 12.0, "unit": "seconds", "count": 2, "rows": ["req_1", "req_2"]},
+        "hops_usd": {"value": 0.5, "unit": "usd", "count": 2, "rows": ["req_3", "req_4"]},
+        "after_interrupt_tokens": {"value": 30, "unit": "tokens", "count": 1, "rows": ["req_5"]},
+    }
+    sure = {"sure": "estimated", "how": "As it was scripted."}
+    found = {name: {**figure, **sure} for name, figure in figures.items()}
+    answer = {"since": 1763000000, "from": 1763380800, "complete": False, "turns": 3, "figures": found}
+    script(page, "**/tandem/regret*", json.dumps(answer))
+
+    page.goto(f"{router.url}/#/regret")
+
+    expect(page.locator("[data-turns]")).to_have_text(re.compile(r"^3 turns since 1[678]/11/2025, \d\d:\d\d:\d\d$"))
+    for name, value in (("saved_usd", "–"), ("lost_usd", "$0"), ("hops_usd", "$0.500")):
+        expect(page.locator(f"[data-figure={name}] .value")).to_have_text(value)
+    for name, counted in (("saved_seconds", "2 turns"), ("hops_usd", "2 calls"), ("after_interrupt_tokens", "1 call")):
+        expect(page.locator(f"[data-figure={name}] summary")).to_have_text(f"{counted} behind it")
+
+
+def test_a_regret_that_is_complete_needs_no_date(page, router):
+    page.goto(f"{router.url}/#/regret")
+
+    expect(page.locator("[data-turns]")).to_have_text(re.compile(r"^[\d,]+ turns?$"))
