@@ -42,13 +42,17 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[routers.Router]
 
 @pytest.fixture(scope="session")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[routers.Router]:
-    """A router that needs keys: `ada` is an admin and may force both tiers, `bob` has the usual rights."""
+    """A router that needs keys: `ada` is an admin and may force both tiers, `bob` has the usual rights.
+
+    Each has had one call served, in a session that both call by the same name.
+    """
     folder = tmp_path_factory.mktemp("keyed")
     keys = routers.write_keys(folder, ada="admin: true, may_force: [fast, deep]", bob="daily_usd: 5")
     router = routers.Router(folder, "keys: {file: keys.yaml}\n")
     router.keys = keys
-    router.ask("fix the typo of bob", authorization=f"Bearer {keys['bob']}")
-    router.ask("fix the typo of ada", authorization=f"Bearer {keys['ada']}")
+    for name in ("bob", "ada"):
+        asked = router.ask(f"fix the typo of {name}", authorization=f"Bearer {keys[name]}", x_tandem_session="same")
+        router.asked[name] = asked
     yield router
     router.stop()
 

@@ -65,6 +65,8 @@ class Router:
         self._written: list[str] = []
         self._listening = threading.Event()
         self.port = 0
+        self.keys: dict[str, str] = {}
+        self.asked: dict[str, str] = {}
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         if not self._listening.wait(60) or not self.port:

@@ -23,7 +23,7 @@
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
 import { listenToKeys, KEYS } from "./keys.js";
 import { Failed, Loading } from "./parts.js";
-import { closeFeed, openFeed, send, store, useStore } from "./store.js";
+import { closeFeed, openFeed, seesCallers, send, store, useStore } from "./store.js";
 import { Now, pause } from "./views/now.js";
 import * as words from "./words.js";
 
@@ -135,7 +135,7 @@ const Bar = ({ state, view, showKeys }) => html`
     <a class="brand" href="#/now">Tandem</a>
     ${!state.needsLogin &&
     html`<nav class="menu" aria-label="Views">
-      ${menuFor(state).map(
+      ${menu().map(
         ([name, label]) => html`<a key=${name} href=${`#/${name}`} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${label}</a>`,
       )}
     </nav>`}
@@ -147,7 +147,7 @@ const Bar = ({ state, view, showKeys }) => html`
     </div>
   </header>`;
 
-const menuFor = (state) => MENU.filter(([name]) => name !== "callers" || (state.hello?.admin && state.hello?.keys));
+const menu = () => MENU.filter(([name]) => name !== "callers" || seesCallers());
 
 const Notices = ({ notices }) =>
   notices.length
@@ -188,7 +188,7 @@ function App() {
       },
       theme: switchTheme,
       pause: () => pause.toggle(),
-      view: (index) => menuFor(store.get())[index] && (location.hash = `#/${menuFor(store.get())[index][0]}`),
+      view: (index) => menu()[index] && (location.hash = `#/${menu()[index][0]}`),
     });
   }, [showsKeys]);
   return html`

@@ -1,10 +1,17 @@
 // Parts that several views share: tags, lists of calls, and what is shown while there is nothing to show.
 
 import { Component, html, useEffect, useState } from "./vendor/htm-preact.js";
-import { now } from "./store.js";
+import { now, seesCallers } from "./store.js";
 import * as words from "./words.js";
 
 export const link = (view, id) => `#/${view}/${encodeURIComponent(id)}`;
+
+/** Two callers may have sessions of one name: where both can be seen, the address says whose it is. */
+export const linkToSession = (session, caller) =>
+  link("session", session) + (caller && seesCallers() ? `?caller=${encodeURIComponent(caller)}` : "");
+
+export const pathOfSession = (session, caller) =>
+  `/tandem/sessions/${encodeURIComponent(session)}${caller ? `?caller=${encodeURIComponent(caller)}` : ""}`;
 
 /** A tier by its name and colour; the name is always there, so the colour only helps. */
 export const Tier = ({ tier }) => html`<span class=${`tier ${tier ?? "none"}`} data-tier=${tier ?? ""}>${tier ?? "none"}</span>`;
@@ -66,7 +73,7 @@ const isBad = (outcome) => outcome && outcome !== "SERVED";
 
 const Who = ({ call }) => html`
   ${call.client ?? call.caller ?? "unknown"}
-  ${call.session && html` <a class="quiet" href=${link("session", call.session)} title="show the session">${words.shortSession(call.session)}</a>`}`;
+  ${call.session && html` <a class="quiet" href=${linkToSession(call.session, call.caller)} title="show the session">${words.shortSession(call.session)}</a>`}`;
 
 const Why = ({ call }) => html`
   ${call.words && html`<span class="words" data-words>${call.words}</span> `}
@@ -81,10 +88,10 @@ const about = (call) => html`
   <td class="c-target">${call.target ?? words.NOTHING}</td>
   <td class="c-why"><${Why} call=${call} /></td>`;
 
-/** One finished call. It is drawn once: a row never changes. */
+/** One finished call. It is drawn once: a row never changes. Only its links do, once it is known who reads. */
 class CallRow extends Component {
   shouldComponentUpdate(next) {
-    return next.row !== this.props.row;
+    return next.row !== this.props.row || next.namesCaller !== this.props.namesCaller;
   }
 
   render({ row }) {
@@ -132,6 +139,6 @@ export const Calls = ({ rows, running = [], label }) => html`
     <${Head} of=${COLUMNS} />
     <tbody>
       ${running.map((call) => html`<${RunningRow} key=${call.id} call=${call} />`)}
-      ${rows.map((row) => html`<${CallRow} key=${row.id} row=${row} />`)}
+      ${rows.map((row) => html`<${CallRow} key=${row.id} row=${row} namesCaller=${seesCallers()} />`)}
     </tbody>
   </table>`;

@@ -41,6 +41,9 @@ export const store = makeStore({
 
 export const wantsWords = new URLSearchParams(location.search).has("words");
 
+/** Whether the calls of several callers are shown here: to an admin, where keys are used. */
+export const seesCallers = () => Boolean(store.get().hello?.admin && store.get().hello.keys);
+
 /** Seconds since 1970 by the router's clock. */
 export const now = () => Date.now() / 1000 + store.get().clockOffset;
 

@@ -1,7 +1,7 @@
 // Decision: why one call went where it went, and what came of it.
 
 import { html, useState } from "../vendor/htm-preact.js";
-import { Answered, Facts, Head, link, Tier } from "../parts.js";
+import { Answered, Facts, Head, linkToSession, pathOfSession, Tier } from "../parts.js";
 import { Strip } from "../strip.js";
 import { ask, store, useAnswer, useStore } from "../store.js";
 import * as words from "../words.js";
@@ -152,14 +152,14 @@ function Wrong({ id, tier }) {
 }
 
 function Place({ found, id }) {
-  const { value, error } = useAnswer(found.session ? `/tandem/sessions/${encodeURIComponent(found.session)}` : null);
+  const { value, error } = useAnswer(found.session ? pathOfSession(found.session, found.caller) : null);
   if (!found.session) return null;
   const at = value?.rows.findIndex((row) => row.id === id) ?? -1;
   return html`
     <section class="block wide" aria-labelledby="place">
       <h2 id="place">In its session</h2>
       ${value && html`<${Strip} rows=${value.rows} marked=${id} />`}
-      <p>${at >= 0 ? `Call ${at + 1} of ${value.rows.length}. ` : ""}<a href=${link("session", found.session)}>Show the session</a></p>
+      <p>${at >= 0 ? `Call ${at + 1} of ${value.rows.length}. ` : ""}<a href=${linkToSession(found.session, found.caller)}>Show the session</a></p>
       ${error && html`<p class="muted">${error.message}</p>`}
     </section>`;
 }

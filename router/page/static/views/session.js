@@ -1,8 +1,8 @@
 // Session: its turns as a strip of fast and deep, its hops with their cost, and every call.
 
 import { html } from "../vendor/htm-preact.js";
-import { Answered, Calls, Facts, Head, Hop, link } from "../parts.js";
-import { useAnswer } from "../store.js";
+import { Answered, Calls, Facts, Head, Hop, link, pathOfSession } from "../parts.js";
+import { seesCallers, useAnswer } from "../store.js";
 import { Strip } from "../strip.js";
 import * as words from "../words.js";
 
@@ -40,6 +40,7 @@ function Shown({ id, found }) {
       <div class="title"><h1>${session.client ?? "unknown"} <span class="muted">${words.shortSession(id)}</span></h1></div>
       <${Facts}
         of=${[
+          ...(seesCallers() ? [["Caller", session.caller]] : []),
           ["Began", words.time(session.began_at)],
           ["Last call", words.time(session.ended_at)],
           ["Turns", html`<span class="fast">${session.fast_turns} fast</span>, <span class="deep">${session.deep_turns} deep</span>`],
@@ -61,7 +62,7 @@ function Shown({ id, found }) {
     </div>`;
 }
 
-export default function Session({ id }) {
-  const answer = useAnswer(`/tandem/sessions/${encodeURIComponent(id)}`);
+export default function Session({ id, query }) {
+  const answer = useAnswer(pathOfSession(id, query.get("caller")));
   return html`<section data-view="session"><${Answered} answer=${answer} what="the session">${(found) => html`<${Shown} id=${id} found=${found} />`}<//></section>`;
 }
