@@ -140,6 +140,18 @@ def test_words_are_shown_only_where_they_are_asked_for(page, router):
     expect(page.locator(f'[data-row="{name}"]')).to_contain_text("peculiar")
 
 
+def test_a_decision_shows_words_only_where_they_are_asked_for(page, router):
+    name = router.ask("fix the typo in a most peculiar word")
+    decision = page.locator(f'[data-decision="{name}"]')
+    open_page(page, router, f"decision/{name}")
+    expect(decision.locator("h1")).to_be_visible()
+    expect(decision).not_to_contain_text("peculiar")
+
+    with page.expect_request(lambda request: request.url.endswith(f"/tandem/decisions/{name}?words=1")):
+        open_page(page, router, f"decision/{name}", query="?words=1")
+    expect(decision.locator("[data-words]")).to_contain_text("peculiar")
+
+
 def test_the_views_are_reached_with_the_keyboard_alone(page, router):
     open_page(page, router)
 

@@ -3,7 +3,7 @@
 import { html, useState } from "../vendor/htm-preact.js";
 import { Answered, Facts, Head, linkToSession, pathOfSession, Tier } from "../parts.js";
 import { Strip } from "../strip.js";
-import { ask, store, useAnswer, useStore } from "../store.js";
+import { ask, store, useAnswer, useStore, wantsWords } from "../store.js";
 import * as words from "../words.js";
 
 const OTHER = { fast: "deep", deep: "fast" };
@@ -182,7 +182,7 @@ function Shown({ id, found }) {
     <div data-decision=${id}>
       <div class="title">
         <h1><${Tier} tier=${found.tier} /> ${found.because}</h1>
-        ${found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
+        ${wantsWords && found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
         ${found.second_opinion && html`<${SecondOpinion} opinion=${found.second_opinion} />`}
       </div>
       <${Facts}
@@ -210,7 +210,7 @@ function Shown({ id, found }) {
 }
 
 export default function Decision({ id }) {
-  const answer = useAnswer(`/tandem/decisions/${encodeURIComponent(id)}`);
+  const answer = useAnswer(`/tandem/decisions/${encodeURIComponent(id)}${wantsWords ? "?words=1" : ""}`);
   return html`
     <section data-view="decision">
       ${answer.error?.status === 404
