@@ -46,6 +46,15 @@ export const Facts = ({ of }) => html`
 /** The head of a table: [label, class, title] for each column. */
 export const Head = ({ of }) => html`<thead><tr>${of.map(([label, name, title]) => html`<th scope="col" class=${name} title=${title}>${label}</th>`)}</tr></thead>`;
 
+/** Cells with numbers in them. */
+export const numbers = (...values) => values.map((value) => html`<td class="number">${value}</td>`);
+
+/** Tokens of the prompt and of the answer. */
+export const inOut = (input, output) => `${words.count(input)} → ${words.count(output)}`;
+
+/** A part of a view, with its title. */
+export const Block = ({ title, kind = "", children, ...more }) => html`<section class=${`block ${kind}`} aria-label=${title} ...${more}><h2>${title}</h2>${children}</section>`;
+
 /** A table that scrolls sideways where it must. */
 export const Table = ({ label, head, children }) => html`
   <div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="list" aria-label=${label}><${Head} of=${head} /><tbody>${children}</tbody></table></div>`;
@@ -103,7 +112,7 @@ class CallRow extends Component {
         <td class="c-first number">${words.milliseconds(row.ttft_ms)}</td>
         <td class="c-speed number">${words.whole(row.tokens_per_second)}</td>
         <td class="c-took number">${words.milliseconds(row.duration_ms)}</td>
-        <td class="c-tokens number">${words.count(row.input_tokens)} → ${words.count(row.output_tokens)}</td>
+        <td class="c-tokens number">${inOut(row.input_tokens, row.output_tokens)}</td>
         <td class="c-cost number">${words.usd(row.cost_usd)}</td>
       </tr>`;
   }

@@ -5,29 +5,7 @@ import { useEffect, useState } from "./vendor/htm-preact.js";
 const MAX_ROWS = 500;
 const RETRY_MS = 2000;
 
-/** A value that components follow. */
-export function makeStore(state) {
-  const followers = new Set();
-  return {
-    get: () => state,
-    set(change) {
-      state = { ...state, ...(typeof change === "function" ? change(state) : change) };
-      followers.forEach((follow) => follow());
-    },
-    follow(follow) {
-      followers.add(follow);
-      return () => followers.delete(follow);
-    },
-  };
-}
-
-export function useStore(store) {
-  const [, draw] = useState(0);
-  useEffect(() => store.follow(() => draw((count) => count + 1)), [store]);
-  return store.get();
-}
-
-export const store = makeStore({
+let state = {
   needsLogin: false,
   connection: "connecting", // connecting | live | lost
   hello: null,
@@ -37,7 +15,27 @@ export const store = makeStore({
   missed: 0, // rows that the feed lost, since the list was read
   notices: [],
   clockOffset: 0, // the router's clock minus this browser's, in seconds
-});
+};
+const followers = new Set();
+
+export const store = {
+  get: () => state,
+  set(change) {
+    state = { ...state, ...(typeof change === "function" ? change(state) : change) };
+    followers.forEach((follow) => follow());
+  },
+};
+
+/** What the store holds; the component is drawn again when that changes. */
+export function useStore() {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const follow = () => draw((count) => count + 1);
+    followers.add(follow);
+    return () => followers.delete(follow);
+  }, []);
+  return state;
+}
 
 export const wantsWords = new URLSearchParams(location.search).has("words");
 

@@ -1,7 +1,7 @@
 // Sessions: the latest conversations, one line each.
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
-import { Failed, linkToSession, Loading, openRow, Table } from "../parts.js";
+import { Failed, inOut, linkToSession, Loading, numbers, openRow, Table } from "../parts.js";
 import { ask, seesCallers } from "../store.js";
 import * as words from "../words.js";
 
@@ -33,11 +33,7 @@ const Line = ({ session }) => {
       <td>${words.time(session.ended_at)}</td>
       <td class="number">${session.turns}</td>
       <td class="c-share"><${Share} fast=${session.fast_turns} deep=${session.deep_turns} /> <span class="number"><span class="fast">${session.fast_turns}</span> / <span class="deep">${session.deep_turns}</span></span></td>
-      <td class="number">${session.moved}</td>
-      <td class="number">${session.calls}</td>
-      <td class="number">${words.count(session.input_tokens)} → ${words.count(session.output_tokens)}</td>
-      <td class="number">${words.seconds(session.seconds)}</td>
-      <td class="number">${words.usd(session.cost_usd)}</td>
+      ${numbers(session.moved, session.calls, inOut(session.input_tokens, session.output_tokens), words.seconds(session.seconds), words.usd(session.cost_usd))}
     </tr>`;
 };
 
