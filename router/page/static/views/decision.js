@@ -3,7 +3,7 @@
 import { html, useState } from "../vendor/htm-preact.js";
 import { Answered, Block, Facts, Head, inOut, linkToSession, numbers, pathOfSession, Tier } from "../parts.js";
 import { Strip } from "../strip.js";
-import { ask, useAnswer, useStore, wantsWords } from "../store.js";
+import { ask, store, useAnswer, useStore, wantsWords } from "../store.js";
 import * as words from "../words.js";
 
 const OTHER = { fast: "deep", deep: "fast" };
@@ -175,7 +175,7 @@ function Shown({ id, found }) {
     <div data-decision=${id}>
       <div class="title">
         <h1><${Tier} tier=${found.tier} /> ${found.because}</h1>
-        ${wantsWords && found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
+        ${wantsWords && store.get().hello?.keeps_text && found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
         ${found.second_opinion && html`<${SecondOpinion} opinion=${found.second_opinion} />`}
       </div>
       <${Facts}
