@@ -55,9 +55,10 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     def price_of(name: str) -> Price | None:
         return target.price if (target := house.plan.targets.get(name)) is not None else None
 
-    def read_regret(since: float) -> Mapping[str, float]:
+    def read_regret(since: float) -> tuple[Mapping[str, float], bool]:
         assert ledger is not None
-        return look_back(ledger, price_of, since).regret.seconds
+        found = look_back(ledger, price_of, since)
+        return found.regret.seconds, found.is_complete
 
     return (
         Health(is_ready),
@@ -68,7 +69,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
         NoticesPanel(built.notices),
         Figures(house, built.metrics, regret=read_regret if ledger is not None else None),
-        LiveFeed(house, built.page, is_ready, built.notices),
+        LiveFeed(house, built.page, is_ready, admission.logins, built.notices),
         LookingBack(house, built.page, built.page_reader),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),

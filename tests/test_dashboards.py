@@ -56,7 +56,7 @@ async def served() -> str:
     switch.follow(["spark"], on=True, callers=True)
     exchange.note(make_decided())
     exchange.note(make_recorded(caller="ada", key="00000001"))
-    figures = Figures(road, switch, regret=lambda since: {"saved": 1.0})
+    figures = Figures(road, switch, regret=lambda since: ({"saved": 1.0}, True))
     answer = await figures.pages[0].answer(Asked("req_test", Caller("boss"), {}, {}, {}, None))
     return answer.body.decode()
 

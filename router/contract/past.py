@@ -32,6 +32,8 @@ class SessionSums(NamedTuple):
     """Calls whose cost is not known."""
     seconds: float
     moved_up: int = 0
+    is_partial: bool = False
+    """Whether there are older calls that were not looked at."""
 
 
 class CallSums(NamedTuple):

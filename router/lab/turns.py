@@ -17,6 +17,8 @@ _WISHES = "override"
 """The policy that speaks for the person."""
 _TROUBLE = "trajectory"
 """The policy that leans where calls of a running turn fail. On the ask itself it leans only to words that came before."""
+_RACE = "x:race-req_"
+"""How the sessions of a race begin (`page.race`): both tiers had its prompt, so no choice was made."""
 _SAYS_WRONG = (SAID_WRONG, ASKED_AGAIN)
 _TIERS: dict[str | None, Tier] = {str(tier): tier for tier in Tier}
 _OUTCOMES = {str(outcome): outcome for outcome in Outcome}
@@ -112,6 +114,8 @@ def read_turns(rows: Iterable[TurnCall]) -> list[Turn]:
     turns: list[Turn] = []
     running: dict[tuple[str, str], Turn | None] = {}
     for row in rows:
+        if row.session.startswith(_RACE):
+            continue
         key = (row.caller, row.session)
         try:
             kept = _decode(row.decision)

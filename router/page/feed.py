@@ -87,7 +87,7 @@ class Feed:
     ) -> None:
         """`running` are the requests under way, on the monotonic `clock`; `notices` says what is broken now."""
         self._running, self._ask_notices, self._clock = running, notices, clock
-        self._ring = ring.rows
+        self._ring, self._epoch = ring.rows, ring.epoch
         self._counted = 0
         self._totals: Counter[str] = Counter()
         self._begun: dict[str, tuple[int, Exchange, str | None]] = {}
@@ -115,7 +115,7 @@ class Feed:
         seen = self._find_place(reader, after)
         begun = [self._show_begun(exchange) for _, exchange, _ in self._begun.values() if reader.sees(exchange.caller.name)]
         notices = _show_notices(reader, self._notices)
-        yield _write("hello", seen.number, {**hello, "running": [*begun], "notices": notices})
+        yield self._write("hello", seen.number, {**hello, "running": [*begun], "notices": notices})
         quiet_since = self._clock()
         while goes_on():
             await self._wait()
@@ -220,7 +220,7 @@ class Feed:
             batch["running"] = [name for name, (_, ours, _) in self._begun.items() if reader.sees(ours.caller.name)]
         if has_notices:
             batch["notices"] = _show_notices(reader, self._notices)
-        return _write("batch", now.number, batch), now
+        return self._write("batch", now.number, batch), now
 
     def _rows_after(self, number: int) -> list[Row]:
         """Those that were there at the last look: what came since waits for the next."""
@@ -244,6 +244,9 @@ class Feed:
                 found[number] = hop
             tiers[key] = line.tier
         return found
+
+    def _write(self, event: str, number: int, body: JsonObject) -> bytes:
+        return b"event: %b\nid: %b-%d\ndata: %b\n\n" % (event.encode(), self._epoch.encode(), number, orjson.dumps(body))
 
     def _show_begun(self, exchange: Exchange) -> JsonObject:
         decided, opened, passed = exchange.last(Decided), exchange.last(AttemptOpened), exchange.last(PassedOn)
@@ -290,7 +293,3 @@ def _show_notices(reader: Reader, notices: Sequence[Notice]) -> list[Json]:
     return [
         {**asdict(notice), "kind": str(notice.kind)} for notice in visible_to(reader.caller, notices, is_admin=reader.is_admin)
     ]
-
-
-def _write(event: str, number: int, body: JsonObject) -> bytes:
-    return b"event: %b\nid: %d\ndata: %b\n\n" % (event.encode(), number, orjson.dumps(body))

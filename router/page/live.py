@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from math import inf
 from time import time
 
-from router.contract.caller import Caller
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.keys import rights_of
 from router.contract.notices import Notice
 from router.contract.request import JsonObject
 from router.edge.control.panel import Answer, Asked, Page
+from router.edge.logins import Logins
 from router.house import House
 from router.page.feed import Feed, Reader
 from router.page.ring import PageSwitch, Ring
@@ -27,9 +26,10 @@ class LiveFeed:
         house: House,
         switch: PageSwitch | None,
         is_ready: Callable[[], bool],
+        logins: Logins,
         notices: Callable[[], Sequence[Notice]] = tuple,
     ) -> None:
-        self._house, self._switch, self._is_ready, self._notices = house, switch, is_ready, notices
+        self._house, self._switch, self._is_ready, self._notices, self._logins = house, switch, is_ready, notices, logins
         self._feed: tuple[Ring, Feed] | None = None
         self.pages = (Page("/tandem/feed", self._serve),)
 
@@ -47,13 +47,13 @@ class LiveFeed:
             "version": _find_version(),
             "now": time(),
         }
-        is_known = _Known(self._house, caller)
+        is_known = _Known(self._house, self._logins, asked)
 
         def goes_on() -> bool:
             """Not past a stop, nor when the page is turned off, nor when the reader has lost its key, or has other rights."""
             return self._is_ready() and self._holds(ring) and is_known() and rights_of(self._house.plan.keys, caller) == rights
 
-        pieces = self._feed_of(ring).read(reader, _read_place(asked), hello, goes_on)
+        pieces = self._feed_of(ring).read(reader, _read_place(asked, ring), hello, goes_on)
         return Answer(pieces, "text/event-stream", headers=dict(_NO_CACHE))
 
     def _holds(self, ring: Ring) -> bool:
@@ -67,25 +67,21 @@ class LiveFeed:
 
 
 class _Known:
-    """Whether a caller still has a key, where keys are needed. Looked up again only when the keys are others."""
+    """Whether a reader may still read: its key holds, where keys are needed, and so does its login, if it came with one."""
 
-    def __init__(self, house: House, caller: Caller) -> None:
-        self._house, self._caller = house, caller
-        self._keys = house.plan.keys
-        self._until = self._look()
+    def __init__(self, house: House, logins: Logins, asked: Asked) -> None:
+        self._house, self._logins, self._cookies = house, logins, asked.headers.get("cookie", "")
+        keys = house.plan.keys
+        self._key = next((key for key in keys if key.id == asked.key), None) if keys is not None else None
+        self._has_login = keys is not None and logins.find(self._cookies, keys, time()) is not None
 
     def __call__(self) -> bool:
-        if (keys := self._house.plan.keys) is not self._keys:
-            self._keys, self._until = keys, self._look()
-        return time() < self._until
-
-    def _look(self) -> float:
-        """When the last of its keys expires."""
         keys = self._house.plan.keys
         if keys is None:
-            return inf
-        own = (key.expires_at for key in keys if key.caller == self._caller)
-        return max((inf if at is None else at for at in own), default=0.0)
+            return True
+        if self._key is None or keys.renew(self._key, time()) is None:
+            return False
+        return not self._has_login or self._logins.find(self._cookies, keys, time()) is not None
 
 
 def check_on(switch: PageSwitch | None) -> Ring:
@@ -95,11 +91,17 @@ def check_on(switch: PageSwitch | None) -> Ring:
     return switch.ring
 
 
-def _read_place(asked: Asked) -> int | None:
-    """The number of the last row that a reader has. A browser that connects again sends the header by itself."""
+def _read_place(asked: Asked, ring: Ring) -> int | None:
+    """The number of the last row that a reader has. A browser that connects again sends the header by itself.
+
+    Rows of another ring, from before a restart, are none of this one.
+    """
     given = asked.headers.get("last-event-id") or asked.query.get("after")
     if not given:
         return None
+    epoch, _, number = given.rpartition("-")
+    if epoch:
+        given = number if epoch == ring.epoch else "0"
     if not (given.isascii() and given.isdigit() and len(given) <= _MAX_DIGITS):
         raise BadRequest("after: must be the number of a row, as the id of an event has it", param="after")
     return int(given)

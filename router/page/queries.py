@@ -177,4 +177,5 @@ def _show_session(sums: SessionSums) -> JsonObject:
         "cost_usd": sums.cost_usd,
         "unpriced": sums.unpriced,
         "seconds": sums.seconds,
+        "partial": sums.is_partial,
     }

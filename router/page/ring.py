@@ -1,5 +1,6 @@
 """The last finished requests, for the live feed: all of the page that is loaded before somebody opens it."""
 
+import time
 from collections import deque
 from collections.abc import Mapping
 from itertools import count
@@ -18,6 +19,8 @@ class Ring:
     """Observes finished requests and holds the newest, each with a number and its decision as JSON. Texts stay out of it."""
 
     def __init__(self) -> None:
+        self.epoch = f"{time.time_ns():x}"
+        """Which ring it is: another one, after a restart, counts from 1 again."""
         self.rows: deque[Held] = deque(maxlen=_MAX_ROWS)
         append, number, keep = self.rows.append, count(1).__next__, attrgetter("entry.line", "entry.decision")
 

@@ -147,6 +147,7 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "because": kept.because or row["because"],
         "decided_by": kept.decided_by,
         "turn_kind": row["turn_kind"],
+        "caller": row["caller"],
         "session": row["session"],
         "client": row["client"],
         "person_text": kept.person_text,

@@ -27,22 +27,24 @@ class Collector:
 
     def __init__(self, endpoint: str, headers: Headers) -> None:
         address = urlsplit(endpoint)
-        self._host, self._port = address.hostname or "", address.port
+        self._host, self._port = address.hostname or "", address.port or (443 if address.scheme == "https" else 80)
         self._path = f"{address.path.rstrip('/')}/v1/traces"
         self._headers = {"content-type": "application/json", "user-agent": "tandem", **dict(headers), "connection": "close"}
         self._is_tls, self._tls = address.scheme == "https", None  # type: bool, ssl.SSLContext | None
 
     def post(self, body: bytes, timeout_seconds: float) -> int:
         """Send a batch. Returns how many of its spans the collector rejected; raises `NotTaken` where it took none."""
-        connection = self._connect(timeout_seconds)
+        connection = None
         try:
+            connection = self._connect(timeout_seconds)
             connection.request("POST", self._path, body, self._headers)
             answer = connection.getresponse()
             told = answer.read(_MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise NotTaken(f"the collector cannot be reached: {type(error).__name__}", may_pass=True) from None
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()
         if answer.status // 100 != 2:
             wait = _read_wait(answer.getheader("retry-after", ""))
             raise NotTaken(f"the collector answered {answer.status}", may_pass=answer.status in _MAY_PASS, wait_seconds=wait)
@@ -58,7 +60,7 @@ class Collector:
 
 def _read_wait(written: str) -> float:
     """The seconds that a collector asks to be left alone. A date, which none sends, counts as no wish."""
-    return min(_MAX_WAIT_SECONDS, float(written)) if written.isdigit() else 0.0
+    return min(_MAX_WAIT_SECONDS, float(written)) if written.isascii() and written.isdigit() else 0.0
 
 
 def _read_rejected(answer: bytes) -> int:

@@ -169,6 +169,9 @@ class Traces:
                     if not self._is_given_up:  # else they are counted
                         self._lose(requests, str(error))
                     return
+            except Exception as error:  # noqa: BLE001  a defect must not end the thread
+                self._lose(requests, f"{type(error).__name__} at {events.place_of(error)}")
+                return
             else:
                 if rejected:
                     self._lose(min(rejected, requests), f"the collector rejected {rejected} spans")

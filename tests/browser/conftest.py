@@ -1,4 +1,26 @@
-"""A real Chromium, the routers that it looks at, and what must hold for every page that it is shown."""
+"""A real Chromium, the routers that it looks at, and what must hold for every page that it is shown.
+
+What tests may rely on in the page (ids and data attributes):
+
+  body                       [data-ready] once the first view is drawn
+  [data-connection]          "connecting" | "live" | "lost"
+  [data-nav="now"] …         links of the menu: now, sessions, targets, regret, callers, race
+  [data-view="now"] …        the view that is shown: now, decision, sessions, session, targets, regret, callers, race, login
+  [data-notice="KIND"]       one line for each notice
+  [data-theme-switch]        light or dark; <html data-theme="light|dark"> once chosen
+  [data-keys]                the list of keys (opened by "?" or [data-keys-open])
+  #login, #login-key, [data-login-error], [data-logout]
+  Now:       [data-filter], [data-choice="fast"|"deep"|"asks"|""], [data-pause], [data-row="ID"], [data-row-link],
+             [data-running="ID"], [data-clock], [data-words], [data-outcome], [data-more], [data-missed], [data-again],
+             [data-older], [data-empty]
+  Decision:  [data-decision="ID"], [data-evidence="POLICY"], [data-estimate="fast|deep"] with [data-part="wait|work|redo"],
+             [data-flip], [data-attempt], [data-wrong="fast|deep"], [data-marked], [data-went-there], [data-strip] with [data-block="ID"]
+  Session:   [data-session="ID"], [data-strip], [data-block="ID"], [data-hop="up|down"], [data-interrupt]
+  Targets:   [data-target="NAME"], [data-state], [data-plot="ttft|speed"], [data-choice="15m"|"1h"|"24h"|"7d"]
+  Regret:    [data-figure="NAME"], [data-sure], [data-turns], [data-behind] (links to the rows behind a figure)
+  Callers:   [data-caller="NAME"], [data-budget="day|month"]
+  Race:      #race-input, [data-race-go], [data-race-stop], [data-side="fast|deep"] with [data-answer], [data-watch], [data-done]
+"""
 
 from collections.abc import Iterator
 
@@ -42,13 +64,17 @@ def router(tmp_path_factory: pytest.TempPathFactory) -> Iterator[routers.Router]
 
 @pytest.fixture(scope="session")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[routers.Router]:
-    """A router that needs keys: `ada` is an admin and may force both tiers, `bob` has the usual rights."""
+    """A router that needs keys: `ada` is an admin and may force both tiers, `bob` has the usual rights.
+
+    Each has had one call served, in a session that both call by the same name.
+    """
     folder = tmp_path_factory.mktemp("keyed")
     keys = routers.write_keys(folder, ada="admin: true, may_force: [fast, deep]", bob="daily_usd: 5")
     router = routers.Router(folder, "keys: {file: keys.yaml}\n")
     router.keys = keys
-    router.ask("fix the typo of bob", authorization=f"Bearer {keys['bob']}")
-    router.ask("fix the typo of ada", authorization=f"Bearer {keys['ada']}")
+    for name in ("bob", "ada"):
+        asked = router.ask(f"fix the typo of {name}", authorization=f"Bearer {keys[name]}", x_tandem_session="same")
+        router.asked[name] = asked
     yield router
     router.stop()
 

@@ -35,6 +35,10 @@ tiers:
         simulated: {ttft_seconds: 0.3, tokens_per_second: 120, answer_tokens: 120}
 """
 LONG = "Migrate the whole code base to async, module by module, with tests"
+TOOL_RESULTS = (
+    {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "retrun x"},
+)
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
@@ -61,6 +65,8 @@ class Router:
         self._written: list[str] = []
         self._listening = threading.Event()
         self.port = 0
+        self.keys: dict[str, str] = {}
+        self.asked: dict[str, str] = {}
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         if not self._listening.wait(60) or not self.port:
@@ -103,9 +109,9 @@ class Router:
         finally:
             connection.close()
 
-    def ask(self, text: str, **headers: str) -> str:
-        """Have a turn served, and return its id."""
-        body = {"model": "auto", "stream": True, "messages": [{"role": "user", "content": text}]}
+    def ask(self, text: str, *after: dict[str, Any], **headers: str) -> str:
+        """Have a call served, and return its id. `after` are the messages after the text, where the turn has gone on."""
+        body = {"model": "auto", "stream": True, "messages": [{"role": "user", "content": text}, *after]}
         status, answered, content = self.post("/v1/chat/completions", body, **headers)
         assert status == 200, content
         return answered["x-tandem-request-id"]

@@ -64,6 +64,37 @@ def test_a_login_survives_a_reload_and_ends_with_a_logout(page, keyed, context: 
     expect(page.locator("[data-view=login]")).to_be_visible()
 
 
+def test_an_admin_opens_the_session_of_the_caller_that_was_clicked(page, keyed):
+    log_in(page, keyed, "ada")
+    opened = page.locator("[data-session]")
+
+    for name in ("bob", "ada"):
+        page.goto(f"{keyed.url}/#/sessions")
+        page.locator('[data-row="x:same"] [data-row-link]', has_text=name).click()
+        expect(opened.locator("[data-block]")).to_have_attribute("data-block", keyed.asked[name])
+
+        opened.locator("[data-row-link]").click()
+        decision = page.locator(f'[data-decision="{keyed.asked[name]}"]')
+        expect(decision.locator("[data-block]")).to_have_attribute("data-block", keyed.asked[name])
+
+        page.get_by_text("Show the session").click()
+        expect(opened.locator("[data-block]")).to_have_attribute("data-block", keyed.asked[name])
+        assert page.url.endswith(f"#/session/x%3Asame?caller={name}")
+
+
+def test_the_address_of_a_session_names_its_caller_for_an_admin_alone(page, keyed):
+    asked = keyed.asked["bob"]
+
+    for reader, address in (("ada", "#/session/x%3Asame?caller=bob"), ("bob", "#/session/x%3Asame")):
+        log_in(page, keyed, reader)
+        page.locator(f'[data-row="{asked}"] a.quiet').click()
+        expect(page.locator("[data-session] [data-block]")).to_have_attribute("data-block", asked)
+        assert page.url.endswith(address)
+        page.reload()
+        expect(page.locator("[data-session] [data-block]")).to_have_attribute("data-block", asked)
+        page.locator("[data-logout]").click()
+
+
 def test_a_race_needs_the_right_to_force_both_tiers(page, keyed):
     log_in(page, keyed, "bob")
     page.goto(f"{keyed.url}/#/race")

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 from playwright.sync_api import Page, expect
+from routers import TOOL_RESULTS
 
 LONG = "Plan the migration of the whole code base to another framework, with tests"
 MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script><b>bold</b>'
@@ -54,6 +55,18 @@ def test_a_decision_can_be_marked_as_wrong(page, router):
     page.locator('[data-wrong="deep"]').click()
 
     expect(page.locator("[data-marked]")).to_have_attribute("data-marked", "deep")
+
+
+def test_a_turn_is_not_said_to_be_marked_for_the_tier_that_it_began_on(page, router):
+    named = {"x_tandem_session": "moved"}
+    router.ask("fix the return", x_tandem_tier="fast", **named)
+    moved = router.ask("fix the return", *TOOL_RESULTS, x_tandem_tier="deep", **named)
+    open_page(page, router, f"decision/{moved}")
+
+    page.locator('[data-wrong="fast"]').click()
+
+    expect(page.locator("[data-went-there]")).to_have_text("This turn already went to fast, so it is not marked.")
+    expect(page.locator("[data-marked]")).to_have_count(0)
 
 
 def test_a_session_shows_its_turns_as_a_strip_with_the_hop_between_tiers(page, router):
@@ -125,6 +138,18 @@ def test_words_are_shown_only_where_they_are_asked_for(page, router):
 
     open_page(page, router, query="?words=1")
     expect(page.locator(f'[data-row="{name}"]')).to_contain_text("peculiar")
+
+
+def test_a_decision_shows_words_only_where_they_are_asked_for(page, router):
+    name = router.ask("fix the typo in a most peculiar word")
+    decision = page.locator(f'[data-decision="{name}"]')
+    open_page(page, router, f"decision/{name}")
+    expect(decision.locator("h1")).to_be_visible()
+    expect(decision).not_to_contain_text("peculiar")
+
+    with page.expect_request(lambda request: request.url.endswith(f"/tandem/decisions/{name}?words=1")):
+        open_page(page, router, f"decision/{name}", query="?words=1")
+    expect(decision.locator("[data-words]")).to_contain_text("peculiar")
 
 
 def test_the_views_are_reached_with_the_keyboard_alone(page, router):

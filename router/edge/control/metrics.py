@@ -19,8 +19,11 @@ from router.telemetry.metrics_switch import MetricsSwitch
 if TYPE_CHECKING:
     from router.telemetry.metrics import Buckets, Samples
 
-ReadRegret = Callable[[float], Mapping[str, float]]
-"""Seconds won and lost by decisions since a time, by kind. It reads the ledger, so it is called in a thread."""
+ReadRegret = Callable[[float], tuple[Mapping[str, float], bool]]
+"""Seconds won and lost by decisions since a time, by kind, and whether all rows since then were looked at.
+
+It reads the ledger, so it is called in a thread.
+"""
 _LAG_SECONDS = 0.005
 _REGRET_SECONDS = 60.0
 
@@ -72,27 +75,41 @@ async def measure_lag(clock: Callable[[], float] = time.perf_counter) -> float:
 
 
 class Regret:
-    """Regret as a counter: read from the ledger once a minute at most, and never less than before."""
+    """Regret as a counter: read from the ledger once a minute at most, and never less than before.
 
-    def __init__(self, read: ReadRegret, clock: Callable[[], float]) -> None:
-        self._read, self._clock = read, clock
+    Only so many rows can be looked at. When there are more since the beginning, what was counted until then is kept, and the
+    next rows are added to it.
+    """
+
+    def __init__(self, read: ReadRegret, clock: Callable[[], float], now: Callable[[], float] = time.time) -> None:
+        self._read, self._clock, self._now = read, clock, now
         self._reading = asyncio.Lock()
+        self._began_at = 0.0
+        self._start_again(0.0)
+
+    def _start_again(self, since: float) -> None:
+        self._began_at = self._from = self._last = since
         self._read_at = float("-inf")
-        self._since = 0.0
+        self._kept: dict[str, float] = {}
+        """What was counted before `_from`."""
         self._known: dict[str, float] = {}
 
     async def read(self, since: float) -> Mapping[str, float]:
         """The figures as last read. What cannot be read now stays as it was."""
         async with self._reading:
-            if since != self._since:  # switched off and on: everything is counted from the beginning
-                self._since, self._read_at, self._known = since, float("-inf"), {}
+            if since != self._began_at:  # switched off and on: everything is counted from the beginning
+                self._start_again(since)
             if self._clock() - self._read_at >= _REGRET_SECONDS:
-                self._read_at = self._clock()
+                self._read_at, now = self._clock(), self._now()
                 try:
-                    found = await asyncio.to_thread(self._read, since)
+                    found, is_complete = await asyncio.to_thread(self._read, self._from)
+                    if not is_complete and self._last > self._from:
+                        self._from, self._kept = self._last, self._known
+                        found, _ = await asyncio.to_thread(self._read, self._from)
                 except (StoreUnusable, OSError):
                     return self._known
-                self._known = {kind: max(seconds, self._known.get(kind, 0.0)) for kind, seconds in found.items()}
+                self._last, before, kept = now, self._known, self._kept
+                self._known = {kind: max(kept.get(kind, 0.0) + more, before.get(kind, 0.0)) for kind, more in found.items()}
         return self._known
 
 

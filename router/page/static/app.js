@@ -1,53 +1,16 @@
 // The live page. This file is its frame: addresses, menu, notices, login, theme, keys.
-//
-// What tests and scripts may rely on (ids and data attributes):
-//   body                       [data-ready] once the first view is drawn
-//   [data-connection]          "connecting" | "live" | "lost"
-//   [data-nav="now"] …         links of the menu: now, sessions, targets, regret, callers, race
-//   [data-view="now"] …        the view that is shown: now, decision, sessions, session, targets, regret, callers, race, login
-//   [data-notice="KIND"]       one line for each notice
-//   [data-theme-switch]        light or dark; <html data-theme="light|dark"> once chosen
-//   [data-keys]                the list of keys (opened by "?" or [data-keys-open])
-//   #login, #login-key, [data-login-error], [data-logout]
-//   Now:       [data-filter], [data-choice="fast"|"deep"|"asks"|""], [data-pause], [data-row="ID"], [data-row-link],
-//              [data-running="ID"], [data-clock], [data-words], [data-outcome], [data-more], [data-missed], [data-again],
-//              [data-older], [data-empty]
-//   Decision:  [data-decision="ID"], [data-evidence="POLICY"], [data-estimate="fast|deep"] with [data-part="wait|work|redo"],
-//              [data-flip], [data-attempt], [data-wrong="fast|deep"], [data-marked], [data-strip] with [data-block="ID"]
-//   Session:   [data-session="ID"], [data-strip], [data-block="ID"], [data-hop="up|down"], [data-interrupt]
-//   Targets:   [data-target="NAME"], [data-state], [data-plot="ttft|speed"], [data-choice="15m"|"1h"|"24h"|"7d"]
-//   Regret:    [data-figure="NAME"], [data-sure], [data-behind] (links to the rows behind a figure)
-//   Callers:   [data-caller="NAME"], [data-budget="day|month"]
-//   Race:      #race-input, [data-race-go], [data-race-stop], [data-side="fast|deep"] with [data-answer], [data-watch], [data-done]
+// tests/browser/conftest.py lists the ids and data attributes that tests rely on.
 
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
 import { listenToKeys, KEYS } from "./keys.js";
 import { Failed, Loading } from "./parts.js";
-import { closeFeed, openFeed, send, store, useStore } from "./store.js";
+import { closeFeed, openFeed, seesCallers, send, store, useStore } from "./store.js";
 import { Now, pause } from "./views/now.js";
 import * as words from "./words.js";
 
-const MENU = [
-  ["now", "Now"],
-  ["sessions", "Sessions"],
-  ["targets", "Targets"],
-  ["regret", "Regret"],
-  ["callers", "Callers"],
-  ["race", "Race"],
-];
+const TITLES = { now: "Now", sessions: "Sessions", targets: "Targets", regret: "Regret", callers: "Callers", race: "Race", decision: "Decision", session: "Session" };
+/** Views that are not in the menu, and the one of the menu that leads to each. */
 const UNDER = { decision: "now", session: "sessions" };
-const TITLES = { ...Object.fromEntries(MENU), decision: "Decision", session: "Session" };
-
-/** Views that are not needed for the first paint are loaded when they are opened. */
-const LATER = {
-  decision: () => import("./views/decision.js"),
-  sessions: () => import("./views/sessions.js"),
-  session: () => import("./views/session.js"),
-  targets: () => import("./views/targets.js"),
-  regret: () => import("./views/regret.js"),
-  callers: () => import("./views/callers.js"),
-  race: () => import("./views/race.js"),
-};
 
 function readAddress() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
@@ -74,7 +37,8 @@ function View({ address }) {
     document.title = view === "now" ? "Tandem" : `${TITLES[view]} · Tandem`;
     if (loaded[view]) return;
     setError(null);
-    LATER[view]().then(
+    // What is not needed for the first paint is loaded when it is opened.
+    import(`./views/${view}.js`).then(
       (module) => setLoaded((old) => ({ ...old, [view]: module.default })),
       () => setError(new Error("this view could not be loaded")),
     );
@@ -135,8 +99,8 @@ const Bar = ({ state, view, showKeys }) => html`
     <a class="brand" href="#/now">Tandem</a>
     ${!state.needsLogin &&
     html`<nav class="menu" aria-label="Views">
-      ${menuFor(state).map(
-        ([name, label]) => html`<a key=${name} href=${`#/${name}`} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${label}</a>`,
+      ${menu().map(
+        (name) => html`<a key=${name} href=${`#/${name}`} data-nav=${name} aria-current=${(UNDER[view] ?? view) === name ? "page" : undefined}>${TITLES[name]}</a>`,
       )}
     </nav>`}
     <div class="aside">
@@ -147,7 +111,7 @@ const Bar = ({ state, view, showKeys }) => html`
     </div>
   </header>`;
 
-const menuFor = (state) => MENU.filter(([name]) => name !== "callers" || (state.hello?.admin && state.hello?.keys));
+const menu = () => Object.keys(TITLES).filter((name) => !(name in UNDER) && (name !== "callers" || seesCallers()));
 
 const Notices = ({ notices }) =>
   notices.length
@@ -174,7 +138,7 @@ function Keys({ hide }) {
 
 function App() {
   const address = useAddress();
-  const state = useStore(store);
+  const state = useStore();
   const [showsKeys, setShowsKeys] = useState(false);
   useEffect(() => {
     let shown = showsKeys;
@@ -188,7 +152,7 @@ function App() {
       },
       theme: switchTheme,
       pause: () => pause.toggle(),
-      view: (index) => menuFor(store.get())[index] && (location.hash = `#/${menuFor(store.get())[index][0]}`),
+      view: (index) => menu()[index] && (location.hash = `#/${menu()[index]}`),
     });
   }, [showsKeys]);
   return html`

@@ -1,10 +1,17 @@
 // Parts that several views share: tags, lists of calls, and what is shown while there is nothing to show.
 
 import { Component, html, useEffect, useState } from "./vendor/htm-preact.js";
-import { now } from "./store.js";
+import { now, seesCallers } from "./store.js";
 import * as words from "./words.js";
 
 export const link = (view, id) => `#/${view}/${encodeURIComponent(id)}`;
+
+/** Two callers may have sessions of one name: where both can be seen, the address says whose it is. */
+export const linkToSession = (session, caller) =>
+  link("session", session) + (caller && seesCallers() ? `?caller=${encodeURIComponent(caller)}` : "");
+
+export const pathOfSession = (session, caller) =>
+  `/tandem/sessions/${encodeURIComponent(session)}${caller ? `?caller=${encodeURIComponent(caller)}` : ""}`;
 
 /** A tier by its name and colour; the name is always there, so the colour only helps. */
 export const Tier = ({ tier }) => html`<span class=${`tier ${tier ?? "none"}`} data-tier=${tier ?? ""}>${tier ?? "none"}</span>`;
@@ -39,6 +46,15 @@ export const Facts = ({ of }) => html`
 /** The head of a table: [label, class, title] for each column. */
 export const Head = ({ of }) => html`<thead><tr>${of.map(([label, name, title]) => html`<th scope="col" class=${name} title=${title}>${label}</th>`)}</tr></thead>`;
 
+/** Cells with numbers in them. */
+export const numbers = (...values) => values.map((value) => html`<td class="number">${value}</td>`);
+
+/** Tokens of the prompt and of the answer. */
+export const inOut = (input, output) => `${words.count(input)} → ${words.count(output)}`;
+
+/** A part of a view, with its title. */
+export const Block = ({ title, kind = "", children, ...more }) => html`<section class=${`block ${kind}`} aria-label=${title} ...${more}><h2>${title}</h2>${children}</section>`;
+
 /** A table that scrolls sideways where it must. */
 export const Table = ({ label, head, children }) => html`
   <div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="list" aria-label=${label}><${Head} of=${head} /><tbody>${children}</tbody></table></div>`;
@@ -66,7 +82,7 @@ const isBad = (outcome) => outcome && outcome !== "SERVED";
 
 const Who = ({ call }) => html`
   ${call.client ?? call.caller ?? "unknown"}
-  ${call.session && html` <a class="quiet" href=${link("session", call.session)} title="show the session">${words.shortSession(call.session)}</a>`}`;
+  ${call.session && html` <a class="quiet" href=${linkToSession(call.session, call.caller)} title="show the session">${words.shortSession(call.session)}</a>`}`;
 
 const Why = ({ call }) => html`
   ${call.words && html`<span class="words" data-words>${call.words}</span> `}
@@ -81,10 +97,10 @@ const about = (call) => html`
   <td class="c-target">${call.target ?? words.NOTHING}</td>
   <td class="c-why"><${Why} call=${call} /></td>`;
 
-/** One finished call. It is drawn once: a row never changes. */
+/** One finished call. It is drawn once: a row never changes. Only its links do, once it is known who reads. */
 class CallRow extends Component {
   shouldComponentUpdate(next) {
-    return next.row !== this.props.row;
+    return next.row !== this.props.row || next.namesCaller !== this.props.namesCaller;
   }
 
   render({ row }) {
@@ -96,7 +112,7 @@ class CallRow extends Component {
         <td class="c-first number">${words.milliseconds(row.ttft_ms)}</td>
         <td class="c-speed number">${words.whole(row.tokens_per_second)}</td>
         <td class="c-took number">${words.milliseconds(row.duration_ms)}</td>
-        <td class="c-tokens number">${words.count(row.input_tokens)} → ${words.count(row.output_tokens)}</td>
+        <td class="c-tokens number">${inOut(row.input_tokens, row.output_tokens)}</td>
         <td class="c-cost number">${words.usd(row.cost_usd)}</td>
       </tr>`;
   }
@@ -132,6 +148,6 @@ export const Calls = ({ rows, running = [], label }) => html`
     <${Head} of=${COLUMNS} />
     <tbody>
       ${running.map((call) => html`<${RunningRow} key=${call.id} call=${call} />`)}
-      ${rows.map((row) => html`<${CallRow} key=${row.id} row=${row} />`)}
+      ${rows.map((row) => html`<${CallRow} key=${row.id} row=${row} namesCaller=${seesCallers()} />`)}
     </tbody>
   </table>`;

@@ -1,6 +1,7 @@
 // Lines over time, by uPlot, which is loaded with the first plot: most visits need none.
 
 import { html, useEffect, useRef } from "./vendor/htm-preact.js";
+import { clock } from "./words.js";
 
 let loading = null;
 
@@ -15,11 +16,6 @@ function loadPlots() {
   return loading;
 }
 
-const two = (number) => String(number).padStart(2, "0");
-const clock = (at) => {
-  const date = new Date(at * 1000);
-  return `${two(date.getHours())}:${two(date.getMinutes())}`;
-};
 const day = (at) => new Date(at * 1000).toLocaleDateString("en-GB", { day: "numeric", month: "short" });
 
 /** The times under a plot; at midnight, and where the steps are days, the day. */

@@ -5,29 +5,7 @@ import { useEffect, useState } from "./vendor/htm-preact.js";
 const MAX_ROWS = 500;
 const RETRY_MS = 2000;
 
-/** A value that components follow. */
-export function makeStore(state) {
-  const followers = new Set();
-  return {
-    get: () => state,
-    set(change) {
-      state = { ...state, ...(typeof change === "function" ? change(state) : change) };
-      followers.forEach((follow) => follow());
-    },
-    follow(follow) {
-      followers.add(follow);
-      return () => followers.delete(follow);
-    },
-  };
-}
-
-export function useStore(store) {
-  const [, draw] = useState(0);
-  useEffect(() => store.follow(() => draw((count) => count + 1)), [store]);
-  return store.get();
-}
-
-export const store = makeStore({
+let state = {
   needsLogin: false,
   connection: "connecting", // connecting | live | lost
   hello: null,
@@ -37,9 +15,32 @@ export const store = makeStore({
   missed: 0, // rows that the feed lost, since the list was read
   notices: [],
   clockOffset: 0, // the router's clock minus this browser's, in seconds
-});
+};
+const followers = new Set();
+
+export const store = {
+  get: () => state,
+  set(change) {
+    state = { ...state, ...(typeof change === "function" ? change(state) : change) };
+    followers.forEach((follow) => follow());
+  },
+};
+
+/** What the store holds; the component is drawn again when that changes. */
+export function useStore() {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const follow = () => draw((count) => count + 1);
+    followers.add(follow);
+    return () => followers.delete(follow);
+  }, []);
+  return state;
+}
 
 export const wantsWords = new URLSearchParams(location.search).has("words");
+
+/** Whether the calls of several callers are shown here: to an admin, where keys are used. */
+export const seesCallers = () => Boolean(store.get().hello?.admin && store.get().hello.keys);
 
 /** Seconds since 1970 by the router's clock. */
 export const now = () => Date.now() / 1000 + store.get().clockOffset;
@@ -135,23 +136,24 @@ function takeHello(hello) {
 
 function takeBatch(batch) {
   store.set((state) => {
-    const over = new Set((batch.rows ?? []).map((row) => row.id));
+    const over = byId(batch.rows ?? []);
     const known = byId(state.running);
-    const begun = (batch.begun ?? []).filter((call) => !known.has(call.id));
-    const running = [...begun.reverse(), ...state.running].filter((call) => !over.has(call.id));
+    const begun = byId(batch.begun ?? []);
+    // A call that moved to another target comes again: it keeps its place in the list.
+    const running = [...begun.values()].filter((call) => !known.has(call.id)).reverse();
+    running.push(...state.running.map((call) => begun.get(call.id) ?? call));
+    // Where rows were left out, the end of a call may have been among them: the batch then lists what still runs.
+    const isRunning = (call) => !over.has(call.id) && (batch.running?.includes(call.id) ?? true);
     return {
       connection: "live",
       rows: batch.rows?.length ? mergeRows(state.rows, batch.rows) : state.rows,
-      running: batch.more || batch.missed ? running.filter((call) => !isStale(call)) : running,
+      running: running.filter(isRunning),
       more: state.more + (batch.more ?? 0),
       missed: state.missed + (batch.missed ?? 0),
       notices: batch.notices ?? state.notices,
     };
   });
 }
-
-/** Where rows were left out, the end of a call may have been among them: it is not shown as running for ever. */
-const isStale = (call) => now() - call.at > 120;
 
 let source = null;
 let lastNumber = "";

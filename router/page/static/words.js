@@ -44,19 +44,24 @@ export const percent = (value) => (isNumber(value) ? `${Math.round(value * 100)}
 
 const two = (number) => String(number).padStart(2, "0");
 
+/** Hours and minutes. */
+export function clock(at) {
+  const date = new Date(at * 1000);
+  return `${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
 /** The time of day; with the date where that is not today. */
-export function time(at, now = Date.now() / 1000) {
+export function time(at) {
   if (!isNumber(at)) return NOTHING;
   const date = new Date(at * 1000);
-  const clock = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
-  if (date.toDateString() === new Date(now * 1000).toDateString()) return clock;
-  return `${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock.slice(0, 5)}`;
+  if (date.toDateString() === new Date().toDateString()) return `${clock(at)}:${two(date.getSeconds())}`;
+  return `${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(at)}`;
 }
 
 export const fullTime = (at) => (isNumber(at) ? new Date(at * 1000).toLocaleString("en-GB") : "");
 
-export function ago(at, now = Date.now() / 1000) {
-  const passed = Math.max(0, now - at);
+export function ago(at) {
+  const passed = Date.now() / 1000 - at;
   if (passed < 60) return "just now";
   if (passed < 3600) return `${Math.floor(passed / 60)} min ago`;
   if (passed < 86400) return `${Math.floor(passed / 3600)} h ago`;

@@ -23,6 +23,8 @@ WITHIN_SECONDS = 0.2
 _WALK_SECONDS = 0.1
 """How long a list may look for rows. The rest of the time is for reading those that it found."""
 _LOOK_ROWS = 64
+_SUMMED_ROWS = 2_000
+"""The newest calls of a session that are summed up: a script may use one session for years."""
 _SERIES_VALUES = 24_000
 """How many calls a plot reads its percentiles from: the newest of each step."""
 _PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
@@ -45,16 +47,18 @@ _BEFORE = f"""
 """  # noqa: S608  fixed names
 _IS_NEWER = "SELECT 1 FROM main.entries WHERE session = ? AND +caller = ? AND (+at, sequence) >= (?, ?) LIMIT 1"
 _LAST_CALLER = "SELECT caller FROM entries WHERE session = ? ORDER BY sequence DESC LIMIT 1"
+_OLDER = "SELECT sequence FROM main.entries WHERE session = ? ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _SESSION = f"{_ROW} WHERE session = ? AND +caller = ? ORDER BY sequence DESC LIMIT ?"
 _NEXT_TARGET = "SELECT target FROM main.entries WHERE target > ? ORDER BY target LIMIT 1"
 _TIER = "SELECT tier FROM main.entries WHERE target = ? ORDER BY at DESC LIMIT 1"
 _STEP = "FROM main.entries WHERE target = ? AND at >= ? AND at < ?"
 _COUNTS = f"SELECT count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}) {_STEP}"
 _VALUES = f"SELECT ttft_ms, tokens_per_second {_STEP} ORDER BY at DESC LIMIT ?"
-_OWN_CALLS = (
-    f"SELECT target, tier, at, outcome IN {_ERRORS}, ttft_ms, tokens_per_second FROM main.entries"  # noqa: S608  fixed names
-    " WHERE caller = ? AND at >= ? AND at < ? AND +target IS NOT NULL ORDER BY at"
+_OWN_STEP = "FROM main.entries WHERE caller = ? AND at >= ? AND at < ? AND +target IS NOT NULL"
+_OWN_COUNTS = (
+    f"SELECT target, tier, count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}), max(at) {_OWN_STEP} GROUP BY +target"
 )
+_OWN_VALUES = f"SELECT target, ttft_ms, tokens_per_second {_OWN_STEP} ORDER BY at DESC LIMIT ?"
 
 
 class SqlitePageReader:
@@ -98,20 +102,22 @@ class SqlitePageReader:
 
     def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> Mapping[str, TargetSeries]:
         begins_at = ends_at - step_seconds * steps
+        marks = [(begins_at + step_seconds * step, begins_at + step_seconds * (step + 1)) for step in range(steps)]
         with open_ledger(self.path, sees_all=True, within_seconds=WITHIN_SECONDS) as database:
             if caller is not None:
-                calls = database.execute(_OWN_CALLS, (caller, begins_at, ends_at))
-                return _sum_up_calls(calls, begins_at, step_seconds, steps)
+                return _read_own(database, caller, marks)
             targets = [*_find_targets(database)]
             values = max(20, _SERIES_VALUES // (steps * max(1, len(targets))))
-            marks = [(begins_at + step_seconds * step, begins_at + step_seconds * (step + 1)) for step in range(steps)]
             found = {target: _read_target(database, target, marks, values) for target in targets}
         return {target: series for target, series in found.items() if any(series.calls)}
 
 
 def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> list[SessionSums]:
     """The sums of one session; empty where it has no sound row. Another caller may have one of the same name."""
-    return [sums for sums in sum_up_sessions(database, 0.0, [session], -1) if sums.caller == caller]
+    older = database.execute(_OLDER, (session, _SUMMED_ROWS)).fetchone()
+    first, is_partial = (older[0] + 1, True) if older is not None else (0, False)
+    found = sum_up_sessions(database, 0.0, [session], -1, first)
+    return [sums._replace(is_partial=is_partial) for sums in found if sums.caller == caller]
 
 
 def find_filters(asked: TurnsAsked) -> dict[str, str]:
@@ -233,18 +239,25 @@ def _read_target(database: sqlite3.Connection, target: str, marks: list[tuple[fl
     return series
 
 
-def _sum_up_calls(calls: sqlite3.Cursor, begins_at: float, step_seconds: float, steps: int) -> dict[str, TargetSeries]:
-    """The same from the calls themselves, oldest first."""
-    tiers: dict[str, str | None] = {}
-    by_step: defaultdict[str, defaultdict[int, list[tuple[object, ...]]]] = defaultdict(lambda: defaultdict(list))
-    for target, tier, at, *values in calls:
-        tiers[target] = tier
-        by_step[target][int((at - begins_at) / step_seconds)].append(tuple(values))
-    found = {target: TargetSeries(tier, [], [], [], [], []) for target, tier in tiers.items()}
-    for target, series in found.items():
-        for step in range(steps):
-            rows = by_step[target][step]
-            _add_step(series, len(rows), sum(bool(row[0]) for row in rows), [row[1] for row in rows], [row[2] for row in rows])
+def _read_own(database: sqlite3.Connection, caller: str, marks: list[tuple[float, float]]) -> dict[str, TargetSeries]:
+    """The same of one caller's calls, whose targets are not known before."""
+    found: dict[str, TargetSeries] = {}
+    values = _SERIES_VALUES // len(marks)
+    for step, (begin, end) in enumerate(marks):
+        counts = database.execute(_OWN_COUNTS, (caller, begin, end)).fetchall()
+        told: defaultdict[str, list[tuple[object, object]]] = defaultdict(list)
+        if counts:
+            for target, ttft, speed in database.execute(_OWN_VALUES, (caller, begin, end, values)):
+                told[target].append((ttft, speed))
+        for target, tier, *_ in counts:
+            if target not in found:
+                found[target] = TargetSeries(tier, [], [], [], [], [])
+                for _ in range(step):
+                    _add_step(found[target], 0, 0, [], [])
+        by_target = {target: (calls, errors) for target, _, calls, errors, _ in counts}
+        for target, series in found.items():
+            rows = told[target]
+            _add_step(series, *by_target.get(target, (0, 0)), [ttft for ttft, _ in rows], [speed for _, speed in rows])
     return found
 
 

@@ -77,7 +77,8 @@ _SESSIONS = f"""
         sum({_IS_TURN} AND tier = '{Tier.FAST}'), sum({_IS_TURN} AND tier = '{Tier.DEEP}'),
         sum(input_tokens), sum(output_tokens), sum(cost_usd), sum({_UNPRICED}),
         sum(duration_ms) / 1000
-    FROM entries WHERE at >= ? AND session IN ({{marks}}) GROUP BY caller, session ORDER BY max(sequence) DESC LIMIT ?
+    FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) GROUP BY caller, session
+    ORDER BY max(sequence) DESC LIMIT ?
 """  # noqa: S608  fixed names
 _SUMS = f"""
     SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum({_IS_TURN}), count(*), sum(input_tokens),
@@ -238,13 +239,15 @@ class SqliteEntryReader:
             return list(threads.map(read, queries))
 
 
-def sum_up_sessions(database: sqlite3.Connection, since: float, names: Sequence[str], limit: int) -> list[SessionSums]:
-    """The sums of these sessions, newest first."""
+def sum_up_sessions(
+    database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0
+) -> list[SessionSums]:
+    """The sums of these sessions, newest first, over rows from a moment and from a number on."""
     marks = ", ".join("?" * len(names))
-    rows = database.execute(_SESSIONS.format(marks=marks), (since, *names, limit)).fetchall()
-    ways = database.execute(_WAYS.format(sessions=f"session IN ({marks})"), (since, *names))
+    rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, limit)).fetchall()
+    ways = database.execute(_WAYS.format(sessions=f"sequence >= ? AND session IN ({marks})"), (since, first, *names))
     moved = {session: _count_moved(way) for session, way in ways}
-    return [SessionSums._make((*row, moved.get(row[1], 0))) for row in rows]
+    return [SessionSums._make((*row, moved.get(row[1], 0), False)) for row in rows]
 
 
 def _count_moved(way: str) -> int:

@@ -53,6 +53,10 @@ def test_a_row_that_cannot_be_read_begins_no_turn_and_its_calls_belong_to_no_oth
     assert [[call.id for call in turn.calls] for turn in turns] == [["1"], ["3"]]
 
 
+def test_the_two_sides_of_a_race_are_no_turns():
+    assert read_turns([row("1", session="x:race-req_1-fast"), row("2", session="x:race-req_1-deep")]) == []
+
+
 def test_a_row_has_all_that_its_decision_expected():
     kept = json.dumps({**KEPT, "fast": SIDE, "deep": [*SIDE[:2], 20.0, *SIDE[3:]], "person_text": "fix it"})
 

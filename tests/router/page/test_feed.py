@@ -52,7 +52,7 @@ async def event(pieces) -> tuple[str, int, dict]:
     while True:
         lines = dict(line.split(": ", 1) for line in (await anext(pieces)).decode().strip().split("\n"))
         if "event" in lines:
-            return lines["event"], int(lines["id"]), json.loads(lines["data"])
+            return lines["event"], int(lines["id"].rpartition("-")[2]), json.loads(lines["data"])
 
 
 async def test_a_reader_is_greeted_and_then_sent_what_begins_and_ends(rig):

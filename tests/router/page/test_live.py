@@ -129,6 +129,48 @@ async def test_a_reader_whose_key_is_revoked_is_ended(start, tmp_path, config):
     assert await reading.end()
 
 
+async def test_a_reader_whose_own_key_is_replaced_is_ended(start, tmp_path, config):
+    callers = Callers(tmp_path, ann={})
+    tandem = await start(KEYS + config)
+    reading = await Reading.open(tandem.port, headers=callers["ann"])
+
+    Callers(tmp_path, ann={})  # the same name with another key
+    swap(tandem, KEYS + config)
+
+    assert await reading.end()
+
+
+async def test_a_reader_that_logs_out_is_ended(start, tmp_path, config):
+    callers = Callers(tmp_path, ann={})
+    tandem = await start(KEYS + config)
+    key = callers["ann"]["authorization"].removeprefix("Bearer ")
+    login = await call(tandem.port, "/tandem/login", {"key": key}, {"x-tandem-page": "1"})
+    cookie = {"cookie": login.headers["set-cookie"].partition(";")[0]}
+    reading = await Reading.open(tandem.port, headers=cookie)
+    other = await Reading.open(tandem.port, headers=callers["ann"])
+
+    await call(tandem.port, "/tandem/logout", {}, {**cookie, "x-tandem-page": "1"})
+
+    assert await reading.end()
+    assert (await other.event())[0] == "hello"
+
+
+async def test_a_place_in_an_earlier_ring_begins_with_all_that_is_held(start, config):
+    tandem = await start(config)
+    for _ in range(2):
+        await call(tandem.port, "/v1/chat/completions", chat())
+    ring = tandem.built.page.ring
+
+    async def rows_after(place: str) -> int:
+        reading = await Reading.open(tandem.port, headers={"last-event-id": place})
+        await reading.event()
+        await call(tandem.port, "/v1/chat/completions", chat())
+        return len(await rows_of(reading, 1))
+
+    assert await rows_after("another-1") == 3
+    assert await rows_after(f"{ring.epoch}-3") == 1
+
+
 async def test_a_reader_whose_key_expires_is_ended(start, tmp_path, config, monkeypatch):
     callers = Callers(tmp_path, ann={})
     tandem = await start(KEYS + config)

@@ -20,6 +20,7 @@ from tests.tools.kept import ATTEMPTS, LINE
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
 
 TOLD_BY_THE_LINE = (
+    "caller",
     "request_id",
     "queued",
     "outcome",
@@ -100,7 +101,7 @@ def test_what_became_of_the_request_is_told_from_the_columns():
 
     told = explain_row(row)
 
-    assert (told["request_id"], told["outcome"], told["served_by"]) == ("req_5", "SERVED", "sage")
+    assert (told["request_id"], told["caller"], told["outcome"], told["served_by"]) == ("req_5", "local", "SERVED", "sage")
     assert (told["tier"], told["because"], told["decided_by"]) == ("fast", "looks like a quick edit", "estimate")
     assert told["attempts"] == [
         {"target": "spark", "status": 200, "error": None, "seconds": 0.1, "usage": None, "cost_usd": None}

@@ -32,7 +32,7 @@ def test_only_answers_that_otlp_lists_are_tried_again(status, may_pass):
     assert refused.value.wait_seconds == 7
 
 
-@pytest.mark.parametrize(("written", "seconds"), [("", 0.0), ("soon", 0.0), ("-5", 0.0), ("86400", 30.0)])
+@pytest.mark.parametrize(("written", "seconds"), [("", 0.0), ("soon", 0.0), ("-5", 0.0), ("²", 0.0), ("86400", 30.0)])
 def test_a_wish_to_be_left_alone_is_bounded(written, seconds):
     with Receiver(503, headers={"retry-after": written}) as receiver, pytest.raises(NotTaken) as refused:
         post(receiver.url)
@@ -68,6 +68,21 @@ def test_an_endpoint_where_nobody_listens_may_be_tried_again():
             post(f"http://127.0.0.1:{unused.getsockname()[1]}")
 
     assert refused.value.may_pass
+
+
+@pytest.mark.parametrize("endpoint", ["http://[2001:db8::abcd]", "https://[2001:db8::abcd]", "http://[::1]"])
+def test_an_address_without_a_port_is_tried_at_the_usual_one(endpoint, monkeypatch):
+    tried = []
+
+    def connect(address, *_):
+        tried.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(NotTaken, match="ConnectionRefusedError"):
+        post(endpoint)
+
+    assert tried == [(endpoint.split("[")[1][:-1], 443 if endpoint.startswith("https") else 80)]
 
 
 def test_an_endpoint_that_never_answers_is_left_after_the_timeout():

@@ -1,16 +1,16 @@
 // Decision: why one call went where it went, and what came of it.
 
 import { html, useState } from "../vendor/htm-preact.js";
-import { Answered, Facts, Head, link, Tier } from "../parts.js";
+import { Answered, Block, Facts, Head, inOut, linkToSession, numbers, pathOfSession, Tier } from "../parts.js";
 import { Strip } from "../strip.js";
-import { ask, store, useAnswer, useStore } from "../store.js";
+import { ask, store, useAnswer, useStore, wantsWords } from "../store.js";
 import * as words from "../words.js";
 
 const OTHER = { fast: "deep", deep: "fast" };
 const PARTS = [
-  ["wait", "wait", "in a queue, before it begins"],
-  ["work", "work", "on the turn itself"],
-  ["redo", "redo", "doing it again after a wrong first answer: the chance of one, times what it costs"],
+  ["wait", "in a queue, before it begins"],
+  ["work", "on the turn itself"],
+  ["redo", "doing it again after a wrong first answer: the chance of one, times what it costs"],
 ];
 const DECIDERS = { estimate: "both estimates", rule_out: "only one tier could serve" };
 
@@ -42,8 +42,7 @@ function Evidence({ found }) {
   const others = found.evidence.filter((item) => typeof item.log_odds !== "number");
   const scale = Math.max(2, ...leans.map((item) => Math.abs(item.log_odds)));
   return html`
-    <section class="block" aria-labelledby="evidence">
-      <h2 id="evidence">Evidence</h2>
+    <${Block} title="Evidence">
       ${found.evidence.length === 0 && html`<p class="muted">No policy had anything to say: the usual share of long tasks decided.</p>`}
       ${others.length > 0 && html`<ul class="plain">${others.map((item) => html`<${Said} item=${item} />`)}</ul>`}
       ${leans.length > 0 &&
@@ -51,7 +50,7 @@ function Evidence({ found }) {
         <ul class="plain">${leans.map((item) => html`<${Bar} item=${item} scale=${scale} />`)}</ul>`}
       <${Score} score=${found.score} flip=${found.flip?.score} />
       ${found.skipped?.length > 0 && html`<p class="bad">Not heard: ${found.skipped.map((item) => `${item.policy} (${item.reason})`).join(", ")}</p>`}
-    </section>`;
+    <//>`;
 }
 
 const Score = ({ score, flip }) => html`
@@ -76,7 +75,7 @@ function Estimate({ tier, estimate, longest, isChosen }) {
         ${PARTS.map(([part]) => html`<span class=${`part ${part} ${tier}`} data-part=${part} style=${width(part)}></span>`)}
       </div>
       <dl class="parts">
-        ${PARTS.map(([part, label, meaning]) => html`<div title=${meaning}><dt><i class=${`part ${part} ${tier}`}></i>${label}</dt><dd class="number">${words.seconds(parts[part])}</dd></div>`)}
+        ${PARTS.map(([part, meaning]) => html`<div title=${meaning}><dt><i class=${`part ${part} ${tier}`}></i>${part}</dt><dd class="number">${words.seconds(parts[part])}</dd></div>`)}
         <div title="what the target charges"><dt>price</dt><dd class="number">${words.usd(estimate.money_usd)}</dd></div>
         <div title="price, and what your time is worth"><dt>all in</dt><dd class="number">${words.usd(estimate.cost_usd)}</dd></div>
       </dl>
@@ -87,12 +86,11 @@ function Estimates({ found }) {
   const tiers = Object.entries(found.estimates ?? {});
   const longest = Math.max(0.001, ...tiers.map(([, estimate]) => estimate.seconds));
   return html`
-    <section class="block" aria-labelledby="estimates">
-      <h2 id="estimates">Expected time to done</h2>
+    <${Block} title="Expected time to done">
       ${tiers.length === 0 && html`<p class="muted">Nothing was weighed: ${decider(found)} decided.</p>`}
       ${tiers.map(([tier, estimate]) => html`<${Estimate} tier=${tier} estimate=${estimate} longest=${longest} isChosen=${tier === found.tier} />`)}
       ${found.redo && html`<p class="muted">A wrong first answer of fast: a chance of ${words.percent(found.redo.chance)}, ${words.seconds(found.redo.seconds)} to put right${found.redo.learned_turns ? `, learned from ${words.many(found.redo.learned_turns, "turn")}` : ", as assumed until turns have shown it"}.</p>`}
-    </section>`;
+    <//>`;
 }
 
 function Flip({ found }) {
@@ -102,15 +100,13 @@ function Flip({ found }) {
   if (typeof wait === "number") sentences.push(html`<li>a wait for fast ${found.tier === "fast" ? "over" : "under"} <b class="number">${words.seconds(wait)}</b></li>`);
   if (typeof found.margin_usd === "number") sentences.push(html`<li class="muted">the estimates were <b class="number">${words.usd(found.margin_usd)}</b> apart, time included</li>`);
   return html`
-    <section class="block" data-flip aria-labelledby="flip">
-      <h2 id="flip">What would have sent it to ${OTHER[found.tier]}</h2>
+    <${Block} title=${`What would have sent it to ${OTHER[found.tier]}`} data-flip>
       ${sentences.length ? html`<ul>${sentences}</ul>` : html`<p class="muted">Nothing in the estimates: ${decider(found)} decided.</p>`}
-    </section>`;
+    <//>`;
 }
 
 const Attempts = ({ found }) => html`
-  <section class="block wide" aria-labelledby="attempts">
-    <h2 id="attempts">Attempts</h2>
+  <${Block} title="Attempts" kind="wide">
     ${found.queued?.map((item) => html`<p class="muted">Waited ${words.seconds(item.seconds)} for ${item.target}.</p>`)}
     ${found.attempts?.length
       ? html`<table class="small">
@@ -119,29 +115,29 @@ const Attempts = ({ found }) => html`
             (attempt, index) => html`<tr data-attempt=${index}>
               <td>${attempt.target}${attempt.is_question ? html` <span class="muted">second opinion</span>` : null}</td>
               <td>${attempt.error ? html`<span class="bad">${attempt.status ?? ""} ${attempt.error}</span>` : (attempt.status ?? "no answer")}</td>
-              <td class="number">${words.seconds(attempt.seconds)}</td>
-              <td class="number">${words.count(attempt.usage?.input_tokens)} → ${words.count(attempt.usage?.output_tokens)}</td>
-              <td class="number">${words.usd(attempt.cost_usd)}</td>
+              ${numbers(words.seconds(attempt.seconds), inOut(attempt.usage?.input_tokens, attempt.usage?.output_tokens), words.usd(attempt.cost_usd))}
             </tr>`,
           )}</tbody>
         </table>`
       : html`<p class="muted">No target was called.</p>`}
     ${found.dropped?.length > 0 && html`<p class="muted">Left out on the way to the target: ${found.dropped.join(", ")}</p>`}
-  </section>`;
+  <//>`;
 
 function Wrong({ id, tier }) {
-  const [state, setState] = useState({ marked: null, error: null, isSending: false });
+  const [state, setState] = useState({});
   const other = OTHER[tier];
   const mark = async () => {
-    setState({ marked: null, error: null, isSending: true });
+    setState({ isSending: true });
     try {
-      const { tier: marked } = await ask(`/tandem/wrong/${encodeURIComponent(id)}`, { body: { tier: other } });
-      setState({ marked, error: null, isSending: false });
+      const { marked } = await ask(`/tandem/wrong/${encodeURIComponent(id)}`, { body: { tier: other } });
+      setState(marked ? { isMarked: true } : { wentThere: true });
     } catch (error) {
-      setState({ marked: null, error, isSending: false });
+      setState({ error });
     }
   };
-  if (state.marked) return html`<p class="done" role="status" data-marked=${state.marked}>Marked: ${state.marked} would have been right. <code>tandem tune --apply</code> learns from it.</p>`;
+  if (state.isMarked) return html`<p class="done" role="status" data-marked=${other}>Marked: ${other} would have been right. <code>tandem tune --apply</code> learns from it.</p>`;
+  // A turn is judged by the tier that it began on; this call of it may have moved.
+  if (state.wentThere) return html`<p class="done" role="status" data-went-there=${other}>This turn already went to ${other}, so it is not marked.</p>`;
   return html`
     <div class="wrong">
       <button type="button" data-wrong=${other} disabled=${state.isSending} onClick=${mark}>This was wrong: ${other} would have been right</button>
@@ -150,23 +146,22 @@ function Wrong({ id, tier }) {
 }
 
 function Place({ found, id }) {
-  const { value, error } = useAnswer(found.session ? `/tandem/sessions/${encodeURIComponent(found.session)}` : null);
+  const { value, error } = useAnswer(found.session ? pathOfSession(found.session, found.caller) : null);
   if (!found.session) return null;
   const at = value?.rows.findIndex((row) => row.id === id) ?? -1;
   return html`
-    <section class="block wide" aria-labelledby="place">
-      <h2 id="place">In its session</h2>
+    <${Block} title="In its session" kind="wide">
       ${value && html`<${Strip} rows=${value.rows} marked=${id} />`}
-      <p>${at >= 0 ? `Call ${at + 1} of ${value.rows.length}. ` : ""}<a href=${link("session", found.session)}>Show the session</a></p>
+      <p>${at >= 0 ? `Call ${at + 1} of ${value.rows.length}. ` : ""}<a href=${linkToSession(found.session, found.caller)}>Show the session</a></p>
       ${error && html`<p class="muted">${error.message}</p>`}
-    </section>`;
+    <//>`;
 }
 
 const SecondOpinion = ({ opinion }) => html`
   <p class="muted">Second opinion of ${opinion.target}: ${opinion.answer ?? "none"}${opinion.because ? ` (${opinion.because})` : ""}.</p>`;
 
 function Undecided({ id, error }) {
-  const row = useStore(store).rows.find((known) => known.id === id);
+  const row = useStore().rows.find((known) => known.id === id);
   return html`
     <div data-decision=${id}>
       <h1>${row ? words.outcome(row.outcome) : "No decision"}</h1>
@@ -180,7 +175,7 @@ function Shown({ id, found }) {
     <div data-decision=${id}>
       <div class="title">
         <h1><${Tier} tier=${found.tier} /> ${found.because}</h1>
-        ${found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
+        ${wantsWords && store.get().hello?.keeps_text && found.person_text && html`<blockquote data-words>${found.person_text}</blockquote>`}
         ${found.second_opinion && html`<${SecondOpinion} opinion=${found.second_opinion} />`}
       </div>
       <${Facts}
@@ -208,7 +203,7 @@ function Shown({ id, found }) {
 }
 
 export default function Decision({ id }) {
-  const answer = useAnswer(`/tandem/decisions/${encodeURIComponent(id)}`);
+  const answer = useAnswer(`/tandem/decisions/${encodeURIComponent(id)}${wantsWords ? "?words=1" : ""}`);
   return html`
     <section data-view="decision">
       ${answer.error?.status === 404

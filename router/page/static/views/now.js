@@ -94,7 +94,7 @@ const Hint = () => html`
 
 export function Now({ query }) {
   const filter = { tier: query.get("tier") ?? "", kind: query.get("kind") ?? "", text: query.get("text") ?? "" };
-  const state = useStore(store);
+  const state = useStore();
   const list = useList(filter);
   const live = { rows: state.rows, running: state.running };
   const [held, hold] = usePause(live, list.again);

@@ -15,13 +15,12 @@ async function* readEvents(body) {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    kept += value.replaceAll("\r\n", "\n");
+    kept += value;
     const blocks = kept.split("\n\n");
     kept = blocks.pop();
     for (const block of blocks) {
-      const fields = block.split("\n").map((line) => /^(\w+): ?(.*)$/.exec(line)?.slice(1) ?? []);
-      const data = fields.filter(([name]) => name === "data").map(([, value]) => value).join("\n");
-      if (data) yield [fields.find(([name]) => name === "event")?.[1] ?? "message", JSON.parse(data)];
+      const [, name, data] = /^event: (.*)\ndata: (.*)$/.exec(block) ?? [];
+      if (data) yield [name, JSON.parse(data)];
     }
   }
 }

@@ -14,29 +14,29 @@ const LABELS = {
   hops_usd: "Money paid for changes of tier",
   after_interrupt_tokens: "Tokens written after an interrupt, at most",
 };
+/** These come from single calls, the others from whole turns. */
+const OF_CALLS = new Set(["hops_usd", "after_interrupt_tokens"]);
 const SINCE = [["24h", "24 hours"], ["7d", "7 days"], ["30d", "30 days"]];
 const SURE = {
   measured: "measured: added up from what happened",
   estimated: "estimated: what happened, against what the other tier was expected to take",
   guessed: "guessed: a rule of thumb; read it as an order of magnitude",
 };
-const UNITS = {
-  seconds: words.seconds,
-  usd: words.usd,
-  tokens: (value) => `${words.count(value)} tokens`,
-  turns: (value) => words.many(value, "turn"),
-};
+const UNITS = { seconds: words.seconds, usd: words.usd, tokens: (value) => `${words.count(value)} tokens` };
 
 const labelOf = (name) => LABELS[name] ?? name.replaceAll("_", " ").replace(/^./, (letter) => letter.toUpperCase());
+
+/** Money of no turns is not known rather than nothing: turns without a price are left out. */
+const valueOf = ({ unit, value, count }) => (unit === "usd" && count === 0 ? words.NOTHING : UNITS[unit](value));
 
 const Figure = ({ name, figure }) => html`
   <article class="figure" data-figure=${name}>
     <h2>${labelOf(name)}</h2>
-    <p class="value number">${(UNITS[figure.unit] ?? words.count)(figure.value)}</p>
+    <p class="value number">${valueOf(figure)}</p>
     <p><span class=${`sure ${figure.sure}`} data-sure=${figure.sure} title=${SURE[figure.sure]}>${figure.sure}</span> ${figure.how}</p>
-    ${figure.rows?.length > 0 &&
+    ${figure.count > 0 &&
     html`<details>
-      <summary>${words.many(figure.count ?? figure.rows.length, "call")} behind it${(figure.count ?? 0) > figure.rows.length ? `, the largest ${figure.rows.length}` : ""}</summary>
+      <summary>${words.many(figure.count, OF_CALLS.has(name) ? "call" : "turn")} behind it${figure.count > figure.rows.length ? `, the largest ${figure.rows.length}` : ""}</summary>
       <ol class="behind" data-behind>${figure.rows.map((id) => html`<li key=${id}><a data-row-link href=${link("decision", id)}>${id}</a></li>`)}</ol>
     </details>`}
   </article>`;
@@ -53,7 +53,7 @@ export default function Regret({ query }) {
     <section data-view="regret">
       <div class="tools"><h1>Regret</h1>
         <${Choice} label="Since" value=${since} options=${SINCE.map(([own, label]) => [own, label, `#/regret?since=${own}`])} />
-        ${answer.value && html`<span class="muted push">${words.many(answer.value.turns, "turn")}</span>`}
+        ${answer.value && html`<span class="muted push" data-turns>${words.many(answer.value.turns, "turn")}${answer.value.complete === false && ` since ${words.fullTime(answer.value.from)}`}</span>`}
       </div>
       <${Answered} answer=${answer} what="figures">${({ figures }) => html`<${Figures} figures=${figures} />`}<//>
     </section>`;

@@ -1,8 +1,8 @@
 // Session: its turns as a strip of fast and deep, its hops with their cost, and every call.
 
 import { html } from "../vendor/htm-preact.js";
-import { Answered, Calls, Facts, Head, Hop, link } from "../parts.js";
-import { useAnswer } from "../store.js";
+import { Answered, Block, Calls, Facts, Head, Hop, inOut, link, numbers, pathOfSession } from "../parts.js";
+import { seesCallers, useAnswer } from "../store.js";
 import { Strip } from "../strip.js";
 import * as words from "../words.js";
 
@@ -25,8 +25,7 @@ const Hops = ({ rows }) => {
           <td><a href=${link("decision", row.id)}>${words.time(row.at)}</a></td>
           <td><${Hop} hop=${row.hop} /> ${row.tier}</td>
           <td>${row.because}</td>
-          <td class="number">${words.seconds(row.hop_seconds)}</td>
-          <td class="number">${words.usd(row.hop_cost_usd)}</td>
+          ${numbers(words.seconds(row.hop_seconds), words.usd(row.hop_cost_usd))}
         </tr>`,
       )}</tbody>
     </table>`;
@@ -40,13 +39,14 @@ function Shown({ id, found }) {
       <div class="title"><h1>${session.client ?? "unknown"} <span class="muted">${words.shortSession(id)}</span></h1></div>
       <${Facts}
         of=${[
+          ...(seesCallers() ? [["Caller", session.caller]] : []),
           ["Began", words.time(session.began_at)],
           ["Last call", words.time(session.ended_at)],
           ["Turns", html`<span class="fast">${session.fast_turns} fast</span>, <span class="deep">${session.deep_turns} deep</span>`],
           ["Moved while running", session.moved],
           ["Interrupts", stopped],
           ["Calls", session.calls],
-          ["Tokens in → out", `${words.count(session.input_tokens)} → ${words.count(session.output_tokens)}`],
+          ["Tokens in → out", inOut(session.input_tokens, session.output_tokens)],
           ["Time of all calls", words.seconds(session.seconds)],
           ["Cost", words.usd(session.cost_usd)],
         ]}
@@ -55,13 +55,13 @@ function Shown({ id, found }) {
         <${Strip} rows=${rows} />
         <p class="legend muted"><span><i class="cell fast"></i> fast</span><span><i class="cell deep"></i> deep</span><span>↑ ↓ changed tier</span><span>× interrupted</span><span>wider: took longer</span></p>
       </div>
-      <section class="block" aria-labelledby="hops"><h2 id="hops">Changes of tier</h2><${Hops} rows=${rows} /></section>
-      <section aria-labelledby="calls"><h2 id="calls">Calls</h2><${Calls} rows=${rows} label="Calls of the session, oldest first" /></section>
+      <${Block} title="Changes of tier"><${Hops} rows=${rows} /><//>
+      <section><h2>Calls</h2><${Calls} rows=${rows} label="Calls of the session, oldest first" /></section>
       <p class="muted id">${id}</p>
     </div>`;
 }
 
-export default function Session({ id }) {
-  const answer = useAnswer(`/tandem/sessions/${encodeURIComponent(id)}`);
+export default function Session({ id, query }) {
+  const answer = useAnswer(pathOfSession(id, query.get("caller")));
   return html`<section data-view="session"><${Answered} answer=${answer} what="the session">${(found) => html`<${Shown} id=${id} found=${found} />`}<//></section>`;
 }

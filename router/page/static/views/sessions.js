@@ -1,8 +1,8 @@
 // Sessions: the latest conversations, one line each.
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
-import { Failed, link, Loading, openRow, Table } from "../parts.js";
-import { ask } from "../store.js";
+import { Failed, inOut, linkToSession, Loading, numbers, openRow, Table } from "../parts.js";
+import { ask, seesCallers } from "../store.js";
 import * as words from "../words.js";
 
 /** How the turns divide, as a bar; the numbers are next to it. */
@@ -25,19 +25,15 @@ const HEAD = [
 ];
 
 const Line = ({ session }) => {
-  const href = link("session", session.session);
+  const href = linkToSession(session.session, session.caller);
   return html`
     <tr data-row=${session.session} onClick=${openRow(href)}>
-      <td><a data-row-link href=${href}>${session.client ?? "unknown"} <span class="muted">${words.shortSession(session.session)}</span></a></td>
+      <td><a data-row-link href=${href}>${session.client ?? "unknown"} <span class="muted">${words.shortSession(session.session)}${seesCallers() && ` ${session.caller}`}</span></a></td>
       <td>${words.time(session.began_at)}</td>
       <td>${words.time(session.ended_at)}</td>
       <td class="number">${session.turns}</td>
       <td class="c-share"><${Share} fast=${session.fast_turns} deep=${session.deep_turns} /> <span class="number"><span class="fast">${session.fast_turns}</span> / <span class="deep">${session.deep_turns}</span></span></td>
-      <td class="number">${session.moved}</td>
-      <td class="number">${session.calls}</td>
-      <td class="number">${words.count(session.input_tokens)} → ${words.count(session.output_tokens)}</td>
-      <td class="number">${words.seconds(session.seconds)}</td>
-      <td class="number">${words.usd(session.cost_usd)}</td>
+      ${numbers(session.moved, session.calls, inOut(session.input_tokens, session.output_tokens), words.seconds(session.seconds), words.usd(session.cost_usd))}
     </tr>`;
 };
 
@@ -57,7 +53,7 @@ export default function Sessions() {
     <section data-view="sessions">
       <h1>Sessions</h1>
       ${list.sessions.length > 0 &&
-      html`<${Table} label="Sessions, latest first" head=${HEAD}>${list.sessions.map((session) => html`<${Line} key=${session.session} session=${session} />`)}<//>`}
+      html`<${Table} label="Sessions, latest first" head=${HEAD}>${list.sessions.map((session) => html`<${Line} key=${`${session.caller}/${session.session}`} session=${session} />`)}<//>`}
       ${list.isLoading && !list.sessions.length && html`<${Loading} what="sessions" />`}
       ${list.error && html`<${Failed} error=${list.error} again=${() => load(null)} />`}
       ${!list.isLoading && !list.error && !list.sessions.length && html`<p class="empty" data-empty>No sessions yet.</p>`}

@@ -1,7 +1,7 @@
 // Targets: how quick each is, now and over time, and what keeps it from serving.
 
 import { html, useMemo } from "../vendor/htm-preact.js";
-import { Answered, Choice, Table, Tier } from "../parts.js";
+import { Answered, Choice, numbers, Table, Tier } from "../parts.js";
 import { Plot } from "../plots.js";
 import { useAnswer } from "../store.js";
 import * as words from "../words.js";
@@ -38,11 +38,8 @@ const Row = ({ name, target, quota }) => {
     <tr data-target=${name}>
       <td><b>${name}</b> <${Tier} tier=${target.tier} /></td>
       <td><span class=${`state ${state}`} data-state=${state}>${meaning}</span></td>
-      <td class="number">${target.in_flight ?? words.NOTHING}</td>
-      <td class="number">${quota?.waiting ?? 0}</td>
-      <td class="number">${words.seconds(target.wait_seconds)}</td>
-      <td class="number">${words.seconds(target.ttft_seconds)}</td>
-      <td class="number">${words.whole(target.tokens_per_second)}</td>
+      ${numbers(target.in_flight ?? words.NOTHING, quota?.waiting ?? 0)}
+      ${numbers(words.seconds(target.wait_seconds), words.seconds(target.ttft_seconds), words.whole(target.tokens_per_second))}
       <td><${Limits} target=${target} quota=${quota} /></td>
     </tr>`;
 };

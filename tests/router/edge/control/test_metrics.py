@@ -145,7 +145,19 @@ class Ledger:
         found = self.figures.pop(0)
         if isinstance(found, Exception):
             raise found
-        return found
+        return found if isinstance(found, tuple) else (found, True)
+
+
+async def test_regret_goes_on_from_the_last_time_where_there_are_more_rows_than_can_be_looked_at():
+    ledger, now = Ledger({"saved": 10.0}, ({"saved": 9.0}, False), {"saved": 2.0}, {"saved": 5.0}), [0.0]
+    regret = Regret(ledger, lambda: now[0], lambda: 1_000.0 + now[0])
+
+    seen = []
+    for now[0] in (0.0, 60.0, 120.0):
+        seen.append(dict(await regret.read(5.0)))
+
+    assert seen == [{"saved": 10.0}, {"saved": 12.0}, {"saved": 15.0}]
+    assert ledger.asked == [5.0, 5.0, 1_000.0, 1_000.0]
 
 
 async def test_regret_is_read_once_a_minute_at_most_and_never_goes_down():
@@ -185,7 +197,7 @@ async def test_two_scrapes_at_once_read_the_ledger_once():
 
 
 async def test_regret_is_served_by_kind():
-    figures = Figures(FakeRoad(), switched(), regret=lambda since: {"saved": 12.5})
+    figures = Figures(FakeRoad(), switched(), regret=lambda since: ({"saved": 12.5}, True))
     asked = Asked("req_test", Caller("local"), {}, {}, {}, None)
 
     answer = await figures.pages[0].answer(asked)

@@ -27,7 +27,7 @@ from tests.tools.slow_sessions import save
 OLD = """
 CREATE TABLE IF NOT EXISTS entries (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, caller TEXT NOT NULL, decision TEXT,
-    session TEXT, target TEXT, outcome TEXT, ttft_ms REAL, tokens_per_second REAL
+    session TEXT, tier TEXT, target TEXT, outcome TEXT, ttft_ms REAL, tokens_per_second REAL
 );
 CREATE TABLE IF NOT EXISTS sessions (key TEXT PRIMARY KEY, at REAL NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
 INSERT INTO entries (id, at, caller, decision) VALUES ('req_old', 1.0, 'local', '{}');

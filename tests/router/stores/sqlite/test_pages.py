@@ -59,7 +59,9 @@ def test_a_walk_is_led_by_an_index_and_sorts_nothing_but_one_session(ledger, fil
         (pages._TIER, "INDEX entries_target (target=?)"),
         (pages._COUNTS, "COVERING INDEX entries_target (target=? AND at>? AND at<?)"),
         (pages._VALUES, "COVERING INDEX entries_target (target=? AND at>? AND at<?)"),
-        (pages._OWN_CALLS, "INDEX entries_caller (caller=? AND at>? AND at<?)"),
+        (pages._OLDER, "COVERING INDEX entries_session (session=?)"),
+        (pages._OWN_COUNTS, "COVERING INDEX entries_caller (caller=? AND at>? AND at<?)"),
+        (pages._OWN_VALUES, "COVERING INDEX entries_caller (caller=? AND at>? AND at<?)"),
         (past._SUMS, "INDEX entries_at (at>?)"),
         (past._EXPECTED, "INDEX entries_at (at>?)"),
         (past._ASKED_FOR, "INDEX entries_at (at>?)"),
@@ -86,6 +88,19 @@ def test_a_question_that_takes_too_long_is_given_up(ledger, monkeypatch):
 
     with pytest.raises(AskedTooMuch):
         SqlitePageReader(ledger).read_session("s", "local", 1_000)
+
+
+def test_of_a_session_that_has_no_end_the_newest_calls_are_summed_up(ledger, monkeypatch):
+    monkeypatch.setattr(pages, "_SUMMED_ROWS", 100)
+    with contextlib.closing(sqlite3.connect(ledger)) as database:
+        database.execute("UPDATE entries SET session = CASE WHEN sequence % 50 THEN 'long' ELSE 'short' END")
+        database.commit()
+
+    listed = {
+        sums.session: (sums.calls, sums.is_partial) for sums in SqlitePageReader(ledger).read_session_page(10, None, None)[0]
+    }
+
+    assert listed == {"long": (100, True), "short": (10, False)}
 
 
 def test_a_walk_that_takes_too_long_ends_with_the_number_to_go_on_from(ledger, monkeypatch):
