@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from math import inf
 
 from msgspec.structs import replace
 
@@ -12,7 +13,7 @@ from router.contract.facts import Decided, Ending, Read, Settled
 from router.contract.request import JsonObject, RequestView
 from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.words import Outcome
-from router.decide.alternatives import foresee, needs_exact_count
+from router.decide.alternatives import foresee, worth_of_a_count
 from router.decide.choose import choose
 from router.decide.explain import explain
 from router.decide.opinions import collect
@@ -21,7 +22,14 @@ from router.plan import Plan, State
 from router.responses.answer import reply_to
 from router.responses.local import answer_locally
 from router.responses.resume import restore_history
-from router.sense.signals import count_exactly, is_near_a_limit, read_signals
+from router.sense.signals import (
+    SMALL_TOKENS,
+    approaches_a_limit,
+    count_exactly,
+    fills_its_window,
+    is_near_a_limit,
+    read_signals,
+)
 from router.sessions.in_band import apply_tier_lines
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse
@@ -96,11 +104,14 @@ class House:
         signals = read_signals(view, session.annotate(turn), alias, statuses, state.calibration)
         if live.limits.told or live.queues.is_on:
             signals = live.apply_limits(signals, view, self.clock())
-        rules = plan.rules
-        if is_near_a_limit(signals) and needs_exact_count(rules, view, signals):
-            signals = await count_exactly(view, signals, state.counter, state.calibration)
+        rules, is_long = plan.rules, signals.prompt.high >= SMALL_TOKENS and approaches_a_limit(signals)
+        if is_long and is_near_a_limit(signals) and (worth := worth_of_a_count(rules, view, signals)):
+            seconds = worth if exchange is not None else inf  # who only asks for an explanation can wait
+            signals = await count_exactly(view, signals, state.counter, state.calibration, seconds)
         opinions = collect(rules, view, signals)
         decided = Decided(view, session, choose(rules, view, signals, opinions), opinions)
+        if is_long and exchange is not None and fills_its_window(decided.decision):
+            state.counter.prepare()
         if live.may_wait:
             decided = foresee(rules, decided)
         if plan.adviser is None or exchange is None:

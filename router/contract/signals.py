@@ -1,6 +1,7 @@
 """Measured facts about a request and its place in a session. None means unknown: not looked at, or not present."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import inf
 from typing import Protocol
 
 from msgspec import Struct
@@ -114,13 +115,24 @@ class TokenCount(Struct, frozen=True):
     low: int
     high: int
     is_exact: bool = False
+    late_range: tuple[int, int] | None = None
+    """The band again, where an exact count was wanted and was not ready in time."""
 
 
 class TokenCounter(Protocol):
     """Counts tokens off the event loop."""
 
-    async def count(self, view: RequestView) -> TokenCount | None:
-        """The exact count; None where it cannot be had."""
+    async def count(
+        self, view: RequestView, within_seconds: float = inf, learn: Callable[[int], None] | None = None
+    ) -> TokenCount | None:
+        """The exact count; None where none is available.
+
+        Raises `TimeoutError` where it takes longer. `learn` is called with the count, in another thread, even if it comes late.
+        """
+        ...
+
+    def prepare(self) -> None:
+        """Have everything loaded that a count needs: one is likely soon."""
         ...
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:

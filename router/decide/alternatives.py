@@ -1,5 +1,7 @@
 """What would be decided if something were different: the prompt's length, or a quota."""
 
+from math import inf
+
 from msgspec.structs import replace
 
 from router.contract.errors import TandemError
@@ -10,11 +12,15 @@ from router.decide.choose import choose, decide
 from router.decide.estimate import worth_waiting
 from router.decide.opinions import SECOND_OPINION, Rules, collect, with_lean
 
+_COUNT_SECONDS = 0.02
+"""A conversation that has grown is counted again in 1 to 10 ms. A first count of 500 KB takes 50 to 100: it serves the next."""
 
-def needs_exact_count(rules: Rules, request: RequestView, signals: Signals) -> bool:
-    """Whether the two ends of the estimate's band decide differently: only then is an exact count worth its time.
 
-    Policies read the count (a window's limit, a rule's `more_than_tokens`), so they are asked at each end.
+def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> float:
+    """How many seconds a request may wait for an exact count: 0 where both ends of the estimate's band decide the same.
+
+    Policies read the count (a window's limit, a rule's `more_than_tokens`), so they are asked at each end. Where one end
+    would be refused, the count is waited for: nobody is refused because of an estimate.
     """
     try:
         low, high = (
@@ -22,8 +28,8 @@ def needs_exact_count(rules: Rules, request: RequestView, signals: Signals) -> b
             for end in (signals.prompt.low, signals.prompt.high)
         )
     except TandemError:
-        return True
-    return low.tier is not high.tier or low.targets[:1] != high.targets[:1]
+        return inf
+    return 0.0 if low.tier is high.tier and low.targets[:1] == high.targets[:1] else _COUNT_SECONDS
 
 
 def foresee(rules: Rules, decided: Decided) -> Decided:

@@ -15,7 +15,7 @@ from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.words import Tier
 from router.decide.estimate import costs_of, count_alike, project_tiers, redo_between, weigh_up
-from router.decide.explain import because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
+from router.decide.explain import LATE_COUNT, because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
 from router.decide.length import because_too_long, say_too_long, say_way_back
 from router.decide.opinions import Rules, collect, spare, without_closed
 
@@ -67,7 +67,7 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
         choice.targets,
         choice.spill if rules.spill_over else (),
         score,
-        f"{choice.because}; {spared}, and nothing else can serve this" if spared else choice.because,
+        _because(choice, spared, signals) if spared or signals.prompt.late_range else choice.because,
         choice.decided_by,
         opinions,
         signals,
@@ -81,6 +81,12 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
         alike=count_alike(choice.targets, signals, score, economics) if len(choice.targets) > 1 else 1,
         rival=choice.spill[0] if choice.is_close else "",
     )
+
+
+def _because(choice: _Choice, spared: str, signals: Signals) -> str:
+    """The sentence, with what is to be said of a target that was spared, and of a prompt that was to be counted."""
+    told = f"{choice.because}; {spared}, and nothing else can serve this" if spared else choice.because
+    return f"{told}; {LATE_COUNT}" if signals.prompt.late_range else told
 
 
 def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, collected: Opinions, opinions: Opinions) -> Opinions:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from router.contract.decision import ESTIMATE, Decision, Estimate, Evidence, Flip, Projection, Redo, SecondOpinion, Weighing
 from router.contract.economics import ASSUMED_RATES
 from router.contract.opinions import Insist, Lean, Opinions, RuleOut
-from router.contract.request import JsonObject
+from router.contract.request import Json, JsonObject
 from router.contract.signals import Signals
 from router.contract.words import Tier
 from router.decide.estimate import Worth, chance_of_redo, estimates_of, flip_of, weighing_of
 from router.decide.opinions import evidence_of, say_wait
 
+LATE_COUNT = "the prompt's length is an estimate, as the exact count was not ready in time"
 _MAX_CHARS = 120
 _TOLD_WARM_TOKENS = 8_000
 _TOLD_WAIT_SECONDS = 1.0
@@ -104,12 +105,18 @@ def explain(decision: Decision) -> JsonObject:
         "person_text": decision.turn.person_text,
         "prompt_tokens": decision.prompt_tokens,
         "prompt_tokens_exact": signals.prompt.is_exact,
+        "prompt_tokens_range": explain_range(signals.prompt.late_range),
         **explain_opinions(decision.opinions),
         **explain_weighing(weighing, decision.score, decision.decided_by, decision.economics),
         "second_opinion": explain_second_opinion(decision.second_opinion, decision.economics),
         "config": decision.config_fingerprint,
         "weights": decision.weights_fingerprint,
     }
+
+
+def explain_range(late_range: tuple[int, int] | None) -> Json:
+    """Between which numbers the length of a prompt lies that was to be counted exactly, and was not in time."""
+    return None if late_range is None else list(late_range)
 
 
 def explain_opinions(opinions: Opinions) -> JsonObject:

@@ -1,7 +1,7 @@
 """Deciding again: the first half of the road for every past turn, under a config of choice. Nothing is sent or remembered."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -46,9 +46,14 @@ _BY_LENGTH = "window"
 class NoCounter:
     """Counts nothing exactly: the text of a rebuilt request is filler, and only its length is real."""
 
-    async def count(self, view: RequestView) -> TokenCount | None:
+    async def count(
+        self, view: RequestView, within_seconds: float = math.inf, learn: Callable[[int], None] | None = None
+    ) -> TokenCount | None:
         """None: the estimate is used."""
         return None
+
+    def prepare(self) -> None:
+        """Nothing is to be loaded."""
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:
         return estimate_prompt(view)

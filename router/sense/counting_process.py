@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from router.sense import counting
-from router.sense.counting import ANSWER, END, LENGTH, READY, UNCOUNTED
+from router.sense.counting import ANSWER, READY, UNCOUNTED, write_question
 
 PROGRAM = Path(counting.__file__)
 _PASSED_ON = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
@@ -33,18 +33,18 @@ class CountingProcess:
         self.is_ready = False
         """Whether its vocabulary is loaded."""
 
+    def load(self, within_seconds: float) -> None:
+        """Wait until its vocabulary is loaded. Raises `OSError` when it is gone, or too slow."""
+        if not self.is_ready:
+            with self._killed_after(within_seconds):
+                self.is_ready = self._read() == READY
+
     def count(self, texts: Iterable[str], within_seconds: float) -> int | None:
         """The tokens of the texts together; None where it cannot tell. Raises `OSError` when it is gone, or too slow."""
-        too_late = threading.Timer(within_seconds, self._process.kill)
-        too_late.daemon = True
-        too_late.start()
-        try:
-            if not self.is_ready:
-                self.is_ready = self._read() == READY
+        self.load(within_seconds)
+        with self._killed_after(within_seconds):
             self._ask(texts)
             tokens = self._read()
-        finally:
-            too_late.cancel()
         return None if tokens == UNCOUNTED else tokens
 
     def stop(self) -> None:
@@ -56,15 +56,21 @@ class CountingProcess:
                     pipe.close()
         self._process.wait()
 
+    @contextlib.contextmanager
+    def _killed_after(self, seconds: float) -> Iterator[None]:
+        too_late = threading.Timer(seconds, self._process.kill)
+        too_late.daemon = True
+        too_late.start()
+        try:
+            yield
+        finally:
+            too_late.cancel()
+
     def _ask(self, texts: Iterable[str]) -> None:
         pipe = self._process.stdin
         if pipe is None:
             raise BrokenPipeError
-        for text in texts:
-            raw = text.encode("utf-8", "replace")
-            pipe.write(LENGTH.pack(len(raw)))
-            pipe.write(raw)
-        pipe.write(LENGTH.pack(END))
+        pipe.write(write_question(texts))
         pipe.flush()
 
     def _read(self) -> int:

@@ -5,7 +5,8 @@ import hashlib
 import importlib.util
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from math import inf
 from pathlib import Path
 
 from router.contract.request import RequestView
@@ -19,13 +20,13 @@ _MAX_WAITING = 8
 _MAX_STARTS = 3
 """How often in a row the process may die before it is ready."""
 _WAIT_SECONDS = 5.0
-"""How long a request waits for a count: the first one, with the vocabulary to load, takes a second."""
+"""The longest that anybody waits for a count, and that loading the vocabulary may take; it takes half a second."""
 _IDLE_SECONDS = 300.0
 _TOKENS_PER_MESSAGE = 4
 
 
 class ExactCounter:
-    """Counts with tiktoken's `o200k_base`, in a process that is started on the first need and stopped when it is idle.
+    """Counts with tiktoken's `o200k_base`, in a process that is started when a count is likely and stopped when it is idle.
 
     Whatever happens to that process costs a count, and no request: where there is none, the estimate serves.
     """
@@ -42,32 +43,52 @@ class ExactCounter:
         self._wait_seconds, self._idle_seconds = wait_seconds, idle_seconds
         self._vocabulary: Path | None = None
         self._process: CountingProcess | None = None
-        self._is_missing = self._is_closed = False
+        self._is_missing = self._is_closed = self._is_loading = False
         self._failed_starts = 0
         self._waiting = 0
         self._retirement: asyncio.TimerHandle | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokens")
 
-    async def count(self, view: RequestView) -> TokenCount | None:
-        """The exact count, or None when it cannot be had: no vocabulary, no time, or too many are waiting for one already."""
-        if self._is_missing or self._is_closed or self._waiting >= _MAX_WAITING:
+    async def count(
+        self, view: RequestView, within_seconds: float = inf, learn: Callable[[int], None] | None = None
+    ) -> TokenCount | None:
+        """The exact count; None where there is no vocabulary, or the process failed.
+
+        Raises `TimeoutError` where it takes longer, or too many are waiting for one already. A count that is under way goes
+        on, for `learn` and for the next one: `learn` is called with every count, in the thread.
+        """
+        if self._is_missing or self._is_closed:
             return None
-        loop = asyncio.get_running_loop()
-        counting = loop.run_in_executor(self._thread, self._count, view)
+        if self._waiting >= _MAX_WAITING:
+            raise TimeoutError
+        if within_seconds < self._wait_seconds and not self._is_ready:
+            self._load_by(self._count, view, learn)
+            raise TimeoutError
+        counting = asyncio.get_running_loop().run_in_executor(self._thread, self._count, view, learn)
         self._waiting += 1
         try:
             # Not asyncio.timeout, which needs a task: the first steps of a request have none.
-            await asyncio.wait((counting,), timeout=self._wait_seconds)
-            tokens = counting.result() if counting.done() else None
+            await asyncio.wait((counting,), timeout=min(within_seconds, self._wait_seconds))
+            if not counting.done():
+                raise TimeoutError
+            tokens = counting.result()
         finally:
             counting.cancel()
             self._waiting -= 1
-            self._retire_later(loop)
+            self._retire_later()
         return None if tokens is None else TokenCount(tokens, tokens, tokens, is_exact=True)
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:
         """The exact count, or else the estimate."""
-        return await self.count(view) or estimate_prompt(view)
+        try:
+            return await self.count(view) or estimate_prompt(view)
+        except TimeoutError:
+            return estimate_prompt(view)
+
+    def prepare(self) -> None:
+        """Have the process started and its vocabulary loaded, and kept for as long as this is called now and then."""
+        if not self._is_missing and not self._is_closed:
+            self._load_by(self._load)
 
     def close(self) -> None:
         """Let the thread and the process go."""
@@ -77,15 +98,38 @@ class ExactCounter:
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._stop()
 
-    def _retire_later(self, loop: asyncio.AbstractEventLoop) -> None:
+    @property
+    def _is_ready(self) -> bool:
+        process = self._process
+        return process is not None and process.is_ready
+
+    def _load_by(self, work: Callable[..., object], *given: object) -> None:
+        """Have the vocabulary loaded by what needs it, unless it is or is about to be."""
+        if not self._is_ready and not self._is_loading:
+            self._is_loading = True
+            self._thread.submit(work, *given).add_done_callback(self._end_loading)
+        self._retire_later()
+
+    def _end_loading(self, _: Future[object]) -> None:
+        self._is_loading = False
+
+    def _retire_later(self) -> None:
         if self._retirement is not None:
             self._retirement.cancel()
         if not self._is_closed:
+            loop = asyncio.get_running_loop()
             self._retirement = loop.call_later(self._idle_seconds, self._thread.submit, self._stop)
 
     # In the thread.
 
-    def _count(self, view: RequestView) -> int | None:
+    def _load(self) -> None:
+        try:
+            if (process := self._process or self._start()) is not None:
+                process.load(self._wait_seconds)
+        except Exception as error:  # noqa: BLE001  as below
+            self._note_death(error)
+
+    def _count(self, view: RequestView, learn: Callable[[int], None] | None) -> int | None:
         try:
             process = self._process or self._start()
             texts = process.count(texts_of(view), self._wait_seconds) if process is not None else None
@@ -94,7 +138,10 @@ class ExactCounter:
             return None
         if texts is None:
             return None
-        return texts + len(view.conversation) * _TOKENS_PER_MESSAGE + view.image_count * TOKENS_PER_IMAGE
+        tokens = texts + len(view.conversation) * _TOKENS_PER_MESSAGE + view.image_count * TOKENS_PER_IMAGE
+        if learn is not None:
+            learn(tokens)
+        return tokens
 
     def _start(self) -> CountingProcess | None:
         self._vocabulary = self._vocabulary or find_vocabulary()

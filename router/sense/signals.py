@@ -1,10 +1,12 @@
 """Putting the signals together, and knowing when an estimate of tokens is not good enough."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
 from router.contract.caller import SessionKey
+from router.contract.decision import Decision
 from router.contract.features import Features
 from router.contract.request import RequestView
 from router.contract.room import RESERVE_TOKENS
@@ -16,8 +18,10 @@ from router.sense.tokens import Calibration, estimate_prompt
 
 _CALIBRATED_TOKENS = 4_000
 """From here on a session's earlier counts narrow the estimate."""
-_SMALL_TOKENS = 700
+SMALL_TOKENS = 700
 """No model's window is near this."""
+_FILLED = 0.6
+"""Of a window. From 0.7 on, the end of the window lies inside the estimate's band: by then the vocabulary should be loaded."""
 
 
 def read_signals(
@@ -45,20 +49,42 @@ def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]
     return tuple(earlier)
 
 
+def approaches_a_limit(signals: Signals) -> bool:
+    """Whether the prompt is near the limit of a target, or may be soon: a cheap question, which nearly all answer with no."""
+    low, far = signals.prompt.low, (signals.prompt.high + RESERVE_TOKENS) / _FILLED
+    for status in signals.statuses.values():  # noqa: SIM110  any() takes twice the bytecodes
+        if low <= status.target.window_tokens <= far:
+            return True
+    return False
+
+
 def is_near_a_limit(signals: Signals) -> bool:
     """Whether the band of the estimate holds the limit of some target, so that only an exact count can tell."""
     prompt = signals.prompt
-    if prompt.is_exact or prompt.high < _SMALL_TOKENS:
-        return False
-    low, high = prompt.low, prompt.high
-    far = high + RESERVE_TOKENS  # or less: a request may need less room for its answer
-    return any(low <= standing.target.window_tokens <= far for standing in signals.statuses.values())
+    far = prompt.high + RESERVE_TOKENS  # or less: a request may need less room for its answer
+    return not prompt.is_exact and any(prompt.low <= status.target.window_tokens <= far for status in signals.statuses.values())
 
 
-async def count_exactly(view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration) -> Signals:
-    """The signals with the prompt counted, where that can be done; what it taught narrows the session's next estimates."""
-    exact = await counter.count(view)
-    if exact is None:
-        return signals
-    calibration.note(SessionKey(view.caller, signals.turn.session), estimate_prompt(view).tokens, exact.tokens)
-    return replace(signals, prompt=exact)
+def fills_its_window(decision: Decision) -> bool:
+    """Whether a prompt takes up so much of its target's window that it is likely to be counted before long.
+
+    The windows of other targets do not matter: it does not move when it grows out of them.
+    """
+    status = decision.signals.statuses[decision.targets[0]]
+    return decision.prompt_tokens > status.target.window_tokens * _FILLED
+
+
+async def count_exactly(
+    view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration, within_seconds: float
+) -> Signals:
+    """The signals with the prompt counted, or marked as estimated where the count is late.
+
+    What a count taught narrows the session's next estimates, also if it was late for this request.
+    """
+    session, estimated = SessionKey(view.caller, signals.turn.session), estimate_prompt(view).tokens
+    try:
+        exact = await counter.count(view, within_seconds, partial(calibration.note, session, estimated))
+    except TimeoutError:
+        prompt = signals.prompt
+        return replace(signals, prompt=replace(prompt, late_range=(prompt.low, prompt.high)))
+    return signals if exact is None else replace(signals, prompt=exact)

@@ -18,7 +18,7 @@ from router.contract.opinions import Insist, Lean, Opinions, RuleOut, Skipped
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.decide.estimate import weighing_of
-from router.decide.explain import explain_opinions, explain_second_opinion, explain_weighing
+from router.decide.explain import explain_opinions, explain_range, explain_second_opinion, explain_weighing
 
 _VERSION = 3
 ROW_COLUMNS = (*COLUMNS, "decision", "attempts")
@@ -52,6 +52,8 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     """The other tier's targets that a failed attempt could go to."""
     prompt_tokens_exact: bool = False
     """Whether the prompt was counted and not estimated."""
+    prompt_tokens_range: tuple[int, int] | None = None
+    """Between which numbers the prompt's length lies, where the estimate decided since an exact count was not ready in time."""
     config: str = ""
     """The fingerprint of the config."""
     weights: str = ""
@@ -85,7 +87,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
 _facts_of = attrgetter(
     *("tier", "targets", "decided_by", "prompt_tokens", "economics.usd_per_second"),
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
-    *("signals.prompt.is_exact", "config_fingerprint", "weights_fingerprint", "second_opinion"),
+    *("signals.prompt.is_exact", "signals.prompt.late_range", "config_fingerprint", "weights_fingerprint", "second_opinion"),
 )
 """The fields from `tier` to `second_opinion`, as a decision has them: read in one go, since every request pays for it."""
 _UNKNOWN: dict[str, Any] = {"usage": None, "cost_usd": None}
@@ -153,6 +155,7 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
         "person_text": kept.person_text,
         "prompt_tokens": kept.prompt_tokens,
         "prompt_tokens_exact": kept.prompt_tokens_exact,
+        "prompt_tokens_range": explain_range(kept.prompt_tokens_range),
         **explain_opinions(opinions),
         **explain_weighing(_weighing(kept), score, kept.decided_by, kept),
         "second_opinion": explain_second_opinion(kept.second_opinion, kept),

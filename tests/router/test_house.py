@@ -483,6 +483,72 @@ async def test_tokens_are_counted_where_the_estimate_cannot_decide_and_the_count
     assert walk.headers["x-tandem-target"] == served
 
 
+LONG = [{"role": "user", "content": "words of a long paste " * 24_000}]
+
+
+async def test_a_late_count_leaves_the_choice_to_the_estimate_and_the_answer_and_the_ledger_report_it():
+    counter = Counter(140_000, takes_seconds=0.05)
+    house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(WindowPolicy(WindowPolicy.Config()),))
+    late = Walk(house, messages=LONG)
+
+    await late.task
+
+    told = await house.state.entries.find_decision("req_1", LOCAL)
+    low, high = told["prompt_tokens_range"]
+    assert low < told["prompt_tokens"] < 128_000 < high
+    assert (late.headers["x-tandem-target"], told["prompt_tokens_exact"]) == ("spark", False)
+    assert late.headers["x-tandem-because"].endswith("an estimate, as the exact count was not ready in time")
+
+
+async def test_a_late_count_teaches_the_next_request_of_its_session():
+    counter = Counter(140_000, takes_seconds=0.05)
+    house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(WindowPolicy(WindowPolicy.Config()),))
+    session = {"x-tandem-session": "s"}
+    await Walk(house, messages=LONG, headers=session).task
+
+    later = Walk(house, name="req_2", messages=LONG, headers=session)
+    await later.task
+
+    told = await house.state.entries.find_decision("req_2", LOCAL)
+    assert (told["tier"], told["prompt_tokens"], told["prompt_tokens_range"], counter.asked) == ("deep", 140_000, None, 1)
+
+
+async def test_no_request_is_refused_by_an_estimate_while_a_count_is_on_its_way():
+    counter = Counter(90_000, takes_seconds=2.0)
+    house = make_house(reach(SPARK), counter=counter, policies=(WindowPolicy(WindowPolicy.Config()),))
+    walk = Walk(house, messages=[{"role": "user", "content": "words of a long paste " * 28_000}])
+
+    await walk.task
+
+    assert walk.headers["x-tandem-target"] == "spark"
+    assert (await house.state.entries.find_decision("req_1", LOCAL))["prompt_tokens_exact"]
+
+
+async def test_an_explanation_waits_for_a_count_that_a_request_would_not_wait_for():
+    counter = Counter(140_000, takes_seconds=2.0)
+    house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(WindowPolicy(WindowPolicy.Config()),))
+
+    explained = await house.explain(arrive(messages=LONG))
+
+    assert (explained["prompt_tokens"], explained["prompt_tokens_exact"]) == (140_000, True)
+    assert explained["prompt_tokens_range"] is None
+
+
+@pytest.mark.parametrize(
+    ("times", "tier", "prepared"),
+    [(15_000, "fast", 0), (18_500, "fast", 1), (18_500, "deep", 0)],
+    ids=["half of fast's window", "two thirds of it", "two thirds of it, on deep"],
+)
+async def test_counting_is_prepared_once_the_window_of_the_target_that_serves_is_filling_up(times, tier, prepared):
+    counter = Counter()
+    house = make_house(reach(SPARK), reach(SAGE), counter=counter, policies=(OverridePolicy(OverrideConfig()),))
+    paste = [{"role": "user", "content": "words of a long paste " * times}]
+
+    await Walk(house, headers={"x-tandem-tier": tier}, messages=paste).task
+
+    assert (counter.asked, counter.prepared) == (0, prepared)
+
+
 async def test_tokens_are_not_counted_where_the_estimate_decides():
     counter = Counter(5)
     walk = Walk(make_house(reach(SPARK), reach(SAGE), counter=counter))
@@ -536,9 +602,9 @@ class Pausing(Counter):
         super().__init__(90_000)
         self.may_count = asyncio.Event()
 
-    async def count(self, view):
+    async def count(self, view, *how):
         await self.may_count.wait()
-        return await super().count(view)
+        return await super().count(view, *how)
 
 
 async def test_a_request_that_is_not_decided_yet_keeps_the_plan_that_it_began_with():

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from math import inf
 
 from msgspec.structs import replace
 
@@ -30,14 +31,23 @@ LIMITS = Limits(1 << 20, 100, 1 << 16, 100, 10.0, 10.0, 100, 30.0)
 
 
 class Counter:
-    """Counts as it is told to."""
+    """Counts as it is told to, and takes as long."""
 
-    def __init__(self, tokens: int | None = None) -> None:
-        self.tokens, self.asked = tokens, 0
+    def __init__(self, tokens: int | None = None, takes_seconds: float = 0.0) -> None:
+        self.tokens, self.takes_seconds, self.asked, self.prepared = tokens, takes_seconds, 0, 0
 
-    async def count(self, view) -> TokenCount | None:
+    async def count(self, view, within_seconds: float = inf, learn=None) -> TokenCount | None:
         self.asked += 1
-        return None if self.tokens is None else TokenCount(self.tokens, self.tokens, self.tokens, is_exact=True)
+        if self.tokens is None:
+            return None
+        if learn is not None:
+            learn(self.tokens)
+        if self.takes_seconds > within_seconds:
+            raise TimeoutError
+        return TokenCount(self.tokens, self.tokens, self.tokens, is_exact=True)
+
+    def prepare(self) -> None:
+        self.prepared += 1
 
     async def count_or_estimate(self, view) -> TokenCount:
         return await self.count(view) or TokenCount(7, 7, 7)

@@ -20,8 +20,7 @@ def write_explanation(decision: JsonObject) -> str:
     lines.append(f"turn        {_turn(decision)}")
     if before := as_list(decision.get("assumed_before")):
         lines.append(f"assumed     before: {', '.join(map(_assumed, before))}")
-    exact = "counted" if decision["prompt_tokens_exact"] else "estimated"
-    lines.append(f"prompt      {decision['prompt_tokens']} tokens ({exact})")
+    lines.append(f"prompt      {_prompt(decision)}")
     lines.append(f"long task   {_number(decision['score']):.0%} chance")
     lines.append("evidence")
     lines += [f"  {_evidence(item)}" for item in as_list(decision["evidence"])] or ["  none"]
@@ -57,6 +56,14 @@ def _turn(decision: JsonObject) -> str:
     if "~" not in str(decision["session"]) and not str(decision["session"]).startswith(_DRY_RUN_SESSION):
         parts.append(f"session {decision['session']}")
     return ", ".join(parts)
+
+
+def _prompt(decision: JsonObject) -> str:
+    """Its length, and how sure that is."""
+    known = "counted" if decision["prompt_tokens_exact"] else "estimated"
+    if late := as_list(decision.get("prompt_tokens_range")):
+        known += f", between {late[0]} and {late[-1]}: the exact count was not ready in time"
+    return f"{decision['prompt_tokens']} tokens ({known})"
 
 
 def _assumed(item: Json) -> str:

@@ -1,5 +1,6 @@
 """The program of the process that counts: cutting texts, and answering over a pipe."""
 
+import hashlib
 import io
 import random
 import string
@@ -9,14 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.sense import counting
-from router.sense.counting import ANSWER, END, LENGTH, READY, UNCOUNTED
+from router.sense.counting import ANSWER, READY, UNCOUNTED, KeptCounts, read_question, write_question
 
 
 def ask(*questions: tuple[str, ...]) -> io.BytesIO:
-    raw = b""
-    for texts in questions:
-        raw += b"".join(LENGTH.pack(len(text.encode())) + text.encode() for text in texts) + LENGTH.pack(END)
-    return io.BytesIO(raw)
+    return io.BytesIO(b"".join(map(write_question, questions)))
 
 
 def answers_to(questions: io.BytesIO, encode) -> list[int]:
@@ -29,10 +27,59 @@ def test_each_question_gets_the_sum_of_its_texts_after_a_word_that_it_may_be_ask
     assert answers_to(ask(("ab", "c"), (), ("\u6771",)), list) == [READY, 3, 0, 1]
 
 
-def test_a_question_that_is_cut_off_gets_no_answer():
+def test_a_text_that_occurs_twice_is_sent_once_and_counted_twice():
+    assert read_question(ask(("ab", "c", "ab"))) == [(b"ab", 2), (b"c", 1)]
+    assert answers_to(ask(("ab", "c", "ab")), list) == [READY, 5]
+
+
+@pytest.mark.parametrize("left", [2, 6, 13])
+def test_a_question_that_is_cut_off_gets_no_answer(left):
     whole = ask(("abc",)).getvalue()
 
-    assert answers_to(io.BytesIO(whole[:-6]), list) == [READY]
+    assert answers_to(io.BytesIO(whole[:left]), list) == [READY]
+    assert answers_to(io.BytesIO(whole), list) == [READY, 3]
+
+
+@given(st.lists(st.lists(st.text(max_size=300), max_size=6), max_size=6))
+def test_what_was_counted_before_is_counted_as_it_would_be_alone(questions):
+    def encode(text: str) -> list[int]:
+        return [0] * (len(text) % 7)
+
+    expected = [sum(len(encode(text)) for text in texts) for texts in questions]
+
+    assert answers_to(ask(*map(tuple, questions), *map(tuple, questions)), encode) == [READY, *expected, *expected]
+
+
+def test_a_text_is_given_to_the_tokenizer_once():
+    seen: list[str] = []
+
+    def encode(text: str) -> list[int]:
+        seen.append(text)
+        return [0] * len(text)
+
+    grown = [("a" * 300, "short"), ("a" * 300, "short", "new")]
+
+    assert answers_to(ask(*grown), encode) == [READY, 305, 308]
+    assert seen == ["a" * 300, "short", "new"]
+
+
+def test_the_text_that_was_asked_about_longest_ago_is_forgotten_first(monkeypatch):
+    monkeypatch.setattr(counting, "_MAX_KEPT", 2)
+    seen: list[str] = []
+    counts = KeptCounts(lambda text: seen.append(text) or [0])
+
+    for text in (b"a", b"b", b"a", b"c", b"a", b"b"):
+        counts.count(text)
+
+    assert seen == ["a", "b", "c", "b"]
+
+
+def test_a_short_text_that_spells_the_hash_of_a_long_one_has_a_count_of_its_own():
+    counts = KeptCounts(list)
+    long = b"x" * 300
+    counts.count(long)
+
+    assert counts.count(hashlib.sha256(long).hexdigest().encode()) == 64
 
 
 class Panic(BaseException):

@@ -125,13 +125,14 @@ async def test_the_loop_runs_on_while_a_prompt_is_counted(child, tmp_path):
     assert [count.tokens for count in await counting] == [len("four") + len("content") + 4]
 
 
-async def test_while_eight_wait_for_a_count_a_ninth_gets_none(child, tmp_path):
+async def test_while_eight_wait_for_a_count_a_ninth_does_not(child, tmp_path):
     gate = tmp_path / "gate"
     counter = child(act=f"while not {until_there(gate)}: pass", wait_seconds=30)
     counting = asyncio.gather(*(counter.count(ask("x")) for _ in range(8)))
     await asyncio.sleep(0)
 
-    assert await counter.count(ask("x")) is None
+    with pytest.raises(TimeoutError):
+        await counter.count(ask("x"))
 
     gate.touch()
     assert all(count.is_exact for count in await counting)
@@ -199,9 +200,73 @@ async def test_a_count_that_takes_too_long_is_given_up_and_the_next_one_is_had(c
     counter = child(act="if text == 'slow': time.sleep(60)", wait_seconds=1.5)
 
     async with asyncio.timeout(50):
-        assert await counter.count(ask("slow")) is None
+        with pytest.raises(TimeoutError):
+            await counter.count(ask("slow"))
     await asyncio.sleep(0.2)  # the thread gives up a moment after the request did
     assert (await counter.count(ask("quick"))).is_exact
+
+
+async def test_a_count_that_is_late_for_its_request_is_still_learned(child, tmp_path):
+    gate, learned = tmp_path / "gate", []
+    counter = child(act=f"while text == 'slow' and not {until_there(gate)}: pass")
+    await counter.count(ask("quick"))
+
+    with pytest.raises(TimeoutError):
+        await counter.count(ask("slow"), 0.001, learned.append)
+    assert learned == []
+    gate.touch()
+    await until(lambda: learned)
+
+    assert learned == [len("slow") + len("content") + 4]
+
+
+async def test_a_request_in_a_hurry_does_not_wait_for_the_vocabulary_and_is_counted_once_that_is_loaded(child, tmp_path):
+    gate, learned = tmp_path / "gate", []
+    counter = child(before=f"while not {until_there(gate)}: pass")
+
+    with pytest.raises(TimeoutError):
+        await counter.count(ask("x"), 4.9, learned.append)
+    assert not learned
+    gate.touch()
+    await until(lambda: learned)
+
+    assert (await counter.count(ask("x"), 4.9)).tokens == learned[0]
+
+
+async def test_a_counter_that_was_prepared_has_its_vocabulary_loaded_once(child, tmp_path):
+    counter = child(before=f"open({str(tmp_path / 'loads')!r}, 'a').write('x')")
+
+    for _ in range(3):
+        counter.prepare()
+    await until(lambda: counter._is_ready)
+    counter.prepare()
+
+    assert (await counter.count(ask("x"), 4.9)).is_exact
+    assert (tmp_path / "loads").read_text() == "x"
+
+
+async def test_preparing_a_process_that_cannot_start_ends_with_one_warning(child):
+    warnings = []
+    counter = child(warnings.append, before="raise SystemExit(1)")
+
+    async with asyncio.timeout(50):
+        while not warnings:
+            counter.prepare()
+            await asyncio.sleep(0.01)
+    counter.prepare()
+
+    assert await counter.count(ask("x"), 0.02) is None
+    assert len(warnings) == 1
+
+
+async def test_a_prepared_process_that_nobody_needs_is_stopped(child):
+    counter = child(idle_seconds=0.05)
+
+    counter.prepare()
+    await until(lambda: counter._process is not None)
+    process = counter._process._process
+
+    await until(lambda: process.poll() is not None)
 
 
 async def test_a_process_that_cannot_start_is_tried_three_times_and_then_said_to_be_missing(child):

@@ -60,7 +60,7 @@ async def test_an_exact_count_takes_the_estimates_place_and_teaches_the_session(
     view, calibration = ask("word " * 20_000), Calibration()
     estimated = estimate_prompt(view)
 
-    signals = await count_exactly(view, make_signals(tokens=100), Counter(counted), calibration)
+    signals = await count_exactly(view, make_signals(tokens=100), Counter(counted), calibration, 1.0)
 
     assert signals.prompt.tokens == expected
     narrowed = calibration.narrow(SessionKey(view.caller, signals.turn.session), estimated)

@@ -70,6 +70,11 @@ def test_tokens_that_were_counted_are_said_to_be():
     assert "prompt      120 tokens (counted)" in lines_of(prompt_tokens_exact=True)
 
 
+def test_a_count_that_was_not_ready_in_time_is_reported_with_the_range_of_the_estimate():
+    late = "prompt      120 tokens (estimated, between 96 and 163: the exact count was not ready in time)"
+    assert late in lines_of(prompt_tokens_range=[96, 163])
+
+
 def test_without_evidence_there_is_none():
     lines = lines_of(evidence=[])
 
