@@ -18,25 +18,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.load import body_of, request_of
-from tests.bench.once import first_seen, fresh_words, going_on
-from tests.bench.processes import CONFIG, start_tandem, start_upstream
+from tests.bench.once import ONCE
+from tests.bench.processes import CONFIG, RESPONSES_CONFIG, start_tandem, start_upstream
 
 WARM, COUNTED = 12, 8
 REPEATED = "600 B, repeated"
 
 
 def cases() -> dict[str, dict[str, Iterator[bytes]]]:
-    """Requests without end, for each kind, by the dialect of the targets."""
+    """Requests without end, for each kind, by the config of their router."""
+    small, own = itertools.repeat(request_of(body_of(600))), itertools.count
     return {
-        "chat": {
-            REPEATED: itertools.repeat(request_of(body_of(600))),
-            "new words": fresh_words(),
-            "chat loop, goes on": going_on("chat"),
-            "chat loop, first seen": first_seen("chat"),
+        CONFIG: {
+            REPEATED: small,
+            "new words": ONCE["fresh"](own(1)),
+            "agent, goes on": ONCE["agent"](own(1)),
+            "agent, first seen": ONCE["agent_first"](own(1_000)),
         },
-        "responses": {
-            "Responses loop, streamed, goes on": going_on("responses"),
-            "Responses loop, streamed, first seen": first_seen("responses"),
+        RESPONSES_CONFIG: {
+            "Codex-like, goes on": ONCE["codex"](own(1)),
+            "Codex-like, first seen": ONCE["codex_first"](own(1_000)),
         },
     }
 
@@ -48,11 +49,9 @@ def count_instructions(counted: int = COUNTED) -> dict[str, float]:
         upstream, upstream_port = start_upstream()
         try:
             found: dict[str, float] = {}
-            for dialect, kinds in cases().items():
-                (folder / dialect).mkdir()
-                found |= _count(
-                    folder / dialect, upstream_port, counted, kinds, CONFIG.replace("dialect: chat", f"dialect: {dialect}")
-                )
+            for number, (config, kinds) in enumerate(cases().items()):
+                (own := folder / str(number)).mkdir()
+                found |= _count(own, upstream_port, counted, kinds, config)
             return found
         finally:
             upstream.stop()

@@ -25,37 +25,6 @@ WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 FRAME = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"%020d "},"finish_reason":null}]}\n\n'
 LAST = b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-RESPONSE = {
-    "id": "resp_x",
-    "object": "response",
-    "created_at": 1,
-    "model": "m",
-    "status": "completed",
-    "output": [
-        {
-            "type": "message",
-            "id": "msg_x",
-            "status": "completed",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "done", "annotations": []}],
-        }
-    ],
-    "usage": {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6},
-}
-WHOLE_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (
-    len(json.dumps(RESPONSE)),
-    json.dumps(RESPONSE).encode(),
-)
-RESPONSE_FRAMES = b"".join(
-    b"event: %b\ndata: %b\n\n" % (event["type"].encode(), json.dumps({**event, "sequence_number": number}).encode())
-    for number, event in enumerate(
-        (
-            {"type": "response.created", "response": {**RESPONSE, "status": "in_progress", "output": []}},
-            {"type": "response.output_text.delta", "item_id": "msg_x", "output_index": 0, "content_index": 0, "delta": "done"},
-            {"type": "response.completed", "response": RESPONSE},
-        )
-    )
-)
 PULL = b"PULL"
 END = 128
 
@@ -94,10 +63,7 @@ class Upstream(asyncio.Protocol):
             if len(self.buffer) < end + 4 + length:
                 return
             body, self.buffer = self.buffer[end + 4 : end + 4 + length], self.buffer[end + 4 + length :]
-            if head.startswith(b"post /v1/responses"):
-                is_streaming = b'"stream":true' in body
-                self.transport.write(HEAD + chunk(RESPONSE_FRAMES) + b"0\r\n\r\n" if is_streaming else WHOLE_RESPONSE)
-            elif b'"stream":true' in body[:200] or b'"stream":true' in body[-200:]:
+            if b'"stream":true' in body[:200] or b'"stream":true' in body[-200:]:
                 self.begin_stream(body)
             else:
                 self.transport.write(WHOLE)
