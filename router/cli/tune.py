@@ -18,7 +18,7 @@ from router.contract.decision import ESTIMATE
 from router.contract.personal import BadTable, load_personal, write_personal
 from router.lab.cases import Sample
 from router.lab.marks import Taught
-from router.lab.replay import choose_again, quiet
+from router.lab.replay import choose_again, choose_from_kept, quiet
 from router.lab.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.screen.figures import plural
 from router.telemetry import events
@@ -81,15 +81,18 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     built = build_house(_without_table(loaded), with_ledger=False)
     house, samples, skipped = quiet(built.house), [], Counter[str]()
     with asyncio.Runner() as runner:
+        weights = loaded.weights_fingerprint
         try:
-            # One run for each turn: inside a run, Ctrl-C is heard only where something waits, and reading a log never does.
+            # One run for each turn with text: inside a run, Ctrl-C is heard only where something waits, and reading a log never
+            # does. A run takes twice as long as a turn that waits for nothing.
             for case in history.cases("tuning"):
-                if case.arrival is None and case.kept is not None and case.kept.weights != loaded.weights_fingerprint:
+                if case.arrival is None and case.kept is not None and case.kept.weights != weights:
                     # Their score came from other weights, and no words were kept to score again.
                     was_asked_for = case.kept.decided_by != ESTIMATE
                     skipped["a tier was asked for" if was_asked_for else "recorded without text"] += 1
                     continue
-                choice = runner.run(choose_again(house, case))
+                has_text = case.arrival is not None
+                choice = runner.run(choose_again(house, case)) if has_text else choose_from_kept(house, case)
                 sample = as_sample(case, choice) if choice is not None else None
                 if sample is not None:
                     samples.append(sample)

@@ -11,6 +11,7 @@ Every call of a tool loop repeats the whole conversation and adds a message or t
 """
 
 import threading
+from bisect import bisect
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -27,13 +28,21 @@ _START = 4
 """The messages by which a conversation is looked up. They hold the person's first words with every client that was seen."""
 _SHORTEST = 12
 """Shorter ones are read whole: that costs less than finding out what is known of them, above all where messages are long."""
-_MAX_BODIES, _MAX_BYTES = 128, 1 << 23
+_MAX_BYTES = (1 << 26) // 4
+"""Of all bodies that are kept. A byte takes four of memory with what it was parsed to, so this is 64 MB."""
+_MARK_BYTES = 32
+_LANDMARKS = tuple(top << bits for bits in range(3, LARGEST_BYTES.bit_length() - 3) for top in range(4, 8))
+"""Places in a body by which it is found: four for each doubling of its length, so that one of them is in its last fifth."""
+_MARKS = tuple(
+    tuple(slice(place - _MARK_BYTES, place) for place in reversed(_LANDMARKS) if place < 1 << bits) for bits in range(64)
+)
+"""Which bytes to look at in a body whose length has so many bits: those before each landmark, the last one first. Many
+conversations begin with the same instructions, but what comes late is their own."""
 _MAX_STARTS = 2_048
 _MAX_ALIKE = 4
 """Beginnings kept for one start: of a conversation as it grows, of its forks, and of others that begin alike."""
 
 _write = msgspec.msgpack.Encoder(enc_hook=attrgetter("text")).encode  # a number with all its digits
-_size = attrgetter("size")
 
 _T = TypeVar("_T")
 Reader = Callable[[_T, Conversation, int, int], _T]
@@ -48,8 +57,9 @@ class Histories:
 
     def __init__(self, *, remembers: bool = True) -> None:
         self.remembers = remembers
-        self.bodies: dict[int, Body] = {}
-        """By their ids. The one that was used last is at the end, here and below."""
+        self.bodies: dict[bytes, tuple[Body, ...]] = {}
+        """By the bytes before one of the landmarks. What was used last is at the end, here and below."""
+        self.kept_bytes = 0
         self.starts: dict[tuple[Caller, Callable[[Json], Message], int], list[Beginning]] = {}
         """By caller, dialect (the function that reads its messages) and first messages."""
         self.lock = threading.Lock()
@@ -64,6 +74,17 @@ class Histories:
         with self.lock:
             self.bodies.clear()
             self.starts.clear()
+            self.kept_bytes = 0
+
+    def forget(self, body: Body, mark: bytes) -> None:
+        """Forget a body that was found by a mark, unless another thread was quicker. The lock is held."""
+        alike = self.bodies.get(mark, ())
+        if body in alike:
+            self.kept_bytes -= body.size
+            if others := tuple(each for each in alike if each is not body):
+                self.bodies[mark] = others
+            else:
+                del self.bodies[mark]
 
 
 NO_HISTORIES = Histories(remembers=False)
@@ -77,32 +98,47 @@ class History(Struct, frozen=True):
 
     def parse_grown(self, raw: bytes, dialect: Dialect) -> "tuple[JsonObject, bool, History] | None":
         """A body that begins like one that is kept, and whether `model` is known to be in it once. None if it is another."""
-        caller = self.caller
-        for body in reversed(list(self._all.bodies.values())):
-            if body.caller != caller or body.dialect is not dialect:
-                continue
-            for cut in body.cuts:
-                if raw.startswith(cut.last_bytes, cut.offset - LAST_BYTES) and raw.startswith(
-                    memoryview(body.start)[: cut.offset]
-                ):
-                    try:
-                        grown, items = go_on(body, cut, raw)
-                    except UNREADABLE:
-                        return None
-                    self.keep(grown, body)
-                    return {**grown.before, grown.name: items, **grown.after}, grown.has_one_model, self
+        caller, bodies = self.caller, self._all.bodies
+        for mark in filter(bodies.__contains__, map(raw.__getitem__, _MARKS[len(raw).bit_length()])):
+            for body in reversed(bodies.get(mark, ())):
+                last, cut = body.cuts
+                if not raw.startswith(cut.last_bytes, cut.offset - LAST_BYTES):
+                    continue
+                if body.caller != caller or body.dialect is not dialect:
+                    continue
+                if raw.startswith(body.start):
+                    cut = last
+                elif not raw.startswith(memoryview(body.start)[: cut.offset]):
+                    continue
+                try:
+                    grown, items = go_on(body, cut, raw)
+                except UNREADABLE:
+                    return None
+                self.keep(grown, body, mark)
+                return {**grown.before, grown.name: items, **grown.after}, grown.has_one_model, self
         return None
 
-    def keep(self, new: Body, old: Body | None = None) -> None:
-        """Keep a body as the latest one, instead of the one that it grew from."""
+    def keep(self, new: Body, old: Body | None = None, mark: bytes = b"") -> None:
+        """Keep a body as the latest one, instead of the one that it grew from, which was found by a mark."""
         everyone = self._all
-        bodies = everyone.bodies
+        bodies, fits = everyone.bodies, len(new.start) <= LARGEST_BYTES
         with everyone.lock:
-            bodies.pop(id(old), None)
-            if len(new.start) <= LARGEST_BYTES:
-                bodies[id(new)] = new
-            while new is not old and (len(bodies) > _MAX_BODIES or sum(map(_size, bodies.values())) > _MAX_BYTES):
-                del bodies[next(iter(bodies))]
+            alike = bodies.get(mark, ())
+            if fits and alike[-1:] == (old,):  # it was the first to be looked at, and will be again
+                del bodies[mark]
+                bodies[mark] = (*alike[:-1], new)
+                everyone.kept_bytes += new.size - alike[-1].size
+            else:
+                if old is not None:
+                    everyone.forget(old, mark)
+                if fits:
+                    landmark = _LANDMARKS[bisect(_LANDMARKS, new.cuts[1].offset) - 1]
+                    mark = new.start[landmark - _MARK_BYTES : landmark]
+                    bodies[mark] = (*bodies.pop(mark, ()), new)
+                    everyone.kept_bytes += new.size
+            while everyone.kept_bytes > _MAX_BYTES:
+                oldest = next(iter(bodies))
+                everyone.forget(bodies[oldest][0], oldest)
 
     def converse(self, items: list[Json], read: Callable[[Json], Message]) -> Conversation:
         """The conversation of a request, with what is known of its beginning."""

@@ -25,7 +25,7 @@ from router.lab.logs.lines import as_count
 from router.lab.past import Size, size_of_work
 from router.lab.regrets import is_asked_again
 from router.lab.requests import write_headers
-from router.settle.kept import ROW_COLUMNS, explain_row
+from router.settle.kept import ROW_COLUMNS, explain_opinions_of
 
 _LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
 """The person did not want the rest: they hung up, or said something else in the meantime."""
@@ -61,15 +61,22 @@ class _Row(NamedTuple):
     should_be: Tier | None
     places: bytes
     explained: JsonObject
-    """The decision; nothing where it cannot be read."""
+    """What was said in the decision; nothing where it cannot be read, or is of no use here."""
+    override: str
+    """The rank of the person's override, or an empty string."""
 
 
-_read_columns = itemgetter(*map(ROW_COLUMNS.index, _Row._fields[:-4]))
+_read_columns = itemgetter(*map(ROW_COLUMNS.index, _Row._fields[:-5]))
+_read_kind_and_decision = itemgetter(ROW_COLUMNS.index("turn_kind"), ROW_COLUMNS.index("decision"))
 
 
 def _read_row(entry: PastEntry) -> _Row:
     row, *rest = entry
-    return _Row._make((*_read_columns(row), *rest, explain_row(row) or {}))
+    kind, decision = _read_kind_and_decision(row)
+    # Most rows are calls of a tool loop, of whose decision only an override is of interest, and few have one.
+    may_override = f'"{_WISHES}"' in str(decision)
+    explained = (explain_opinions_of(row) or {}) if may_override or kind != TurnKind.TOOL_LOOP else {}
+    return _Row._make((*_read_columns(row), *rest, explained, _read_override(explained) if may_override else ""))
 
 
 @dataclass(slots=True)
@@ -141,16 +148,15 @@ def read_ledger(ledger: EntryReader, tally: LedgerTally) -> list[Case]:
 
 def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally) -> None:
     """Take an entry into its session. None means a turn that cannot be read: its calls belong to no other turn."""
-    explained = row.explained
     last = turns[-1] if turns else None
-    if last is not None and last.tier == row.tier and _read_override(explained) == "session_scope":
+    if last is not None and last.tier == row.tier and row.override == "session_scope":
         last.is_overridden = False  # what was asked for there holds here too: it was asked for the session
     if row.turn_kind == TurnKind.TOOL_LOOP:
         if last is not None:
             last.go_on(row)
         return  # without a beginning it is no turn: its ask was refused, or is too old to be here
     try:
-        turn = _read_turn(row, explained)
+        turn = _read_turn(row)
     except ValueError:
         turns.append(None)
         tally.unreadable += 1
@@ -159,8 +165,9 @@ def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally) -> None:
     tally.with_text += turn.arrival is not None
 
 
-def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
+def _read_turn(row: _Row) -> _Turn:
     """Raises `ValueError` where an entry was not written by Tandem."""
+    explained, override = row.explained, row.override
     if not explained:
         raise ValueError("no decision")
     at = float(str(row.at))
@@ -168,7 +175,6 @@ def _read_turn(row: _Row, explained: JsonObject) -> _Turn:
         raise ValueError("no time")
     arrival = _read_text(row, Dialect(str(row.dialect)))
     kept = _read_kept(explained, TurnKind(row.turn_kind))
-    override = _read_override(explained)
     turn = _Turn(
         session=str(row.session),
         client=str(row.client or "unknown"),

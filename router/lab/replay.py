@@ -97,16 +97,22 @@ def quiet(house: House) -> House:
 
 async def choose_again(house: House, case: Case) -> Choice | None:
     """Decide a turn. None when nothing could serve it under this config."""
+    if case.arrival is None:
+        return choose_from_kept(house, case)
     try:
-        if case.arrival is not None:
-            decision = (await house.decide(case.arrival)).decision
-        elif case.kept is not None:
-            decision = _decide_kept(house, case, case.kept)
-        else:
-            return None
+        return _as_choice((await house.decide(case.arrival)).decision)
     except TandemError:
         return None
-    return _as_choice(decision)
+
+
+def choose_from_kept(house: House, case: Case) -> Choice | None:
+    """The same for a turn without its text, which waits for nothing."""
+    if case.kept is None:
+        return None
+    try:
+        return _as_choice(_decide_kept(house, case, case.kept))
+    except TandemError:
+        return None
 
 
 def _decide_kept(house: House, case: Case, kept: Kept) -> Decision:

@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from router.config.models import DecisionSettings
 from router.contract.personal import PersonalTable
@@ -25,6 +26,9 @@ _PRIOR_TURNS = 50.0
 _LEARNED_SHARE = 0.7
 _MAX_OFFSET = 3.0
 _RESAMPLES = 2_000
+_MAX_GROUPS = 200
+"""Groups that are resampled. Where there are more sessions, neighbours are drawn together: the band is as good, and it takes
+no longer."""
 RESAMPLINGS = 3 * _RESAMPLES
 """The most steps of progress that `tune` reports."""
 _RULES = "rules"
@@ -273,15 +277,22 @@ def _compare(
         return Change(0.0, 0.0, 0.0, 0.0)
     sums = [
         (math.fsum(loss(sample, before) for sample in group), math.fsum(loss(sample, after) for sample in group), len(group))
-        for group in groups
+        for group in _join_neighbours(groups)
     ]
     old, new, turns = (math.fsum(column) for column in zip(*sums, strict=True))
+    differences = [(late - early, count) for early, late, count in sums]
     chance = random.Random(0)  # noqa: S311  the same history gives the same band
     changes = []
     for _ in range(_RESAMPLES):
-        drawn = chance.choices(sums, k=len(sums))
-        changes.append(math.fsum(late - early for early, late, _ in drawn) / sum(count for _, _, count in drawn))
+        drawn, counts = zip(*chance.choices(differences, k=len(differences)), strict=True)
+        changes.append(math.fsum(drawn) / sum(counts))
         advance(1)
     changes.sort()
     low, high = (changes[min(len(changes) - 1, int(share * len(changes)))] for share in _BAND)
     return Change(old / turns, new / turns, low, high)
+
+
+def _join_neighbours(groups: list[list[Sample]]) -> list[list[Sample]]:
+    """The same samples in at most `_MAX_GROUPS` groups of about the same number of sessions."""
+    size = math.ceil(len(groups) / _MAX_GROUPS)
+    return [[*chain.from_iterable(groups[index : index + size])] for index in range(0, len(groups), size)]

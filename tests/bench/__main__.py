@@ -12,11 +12,30 @@ from pathlib import Path
 from tests.bench import costs, many_sockets, peak, quotas, real_time
 from tests.bench.compare import PAIR_SECONDS, ROUNDS, compare
 from tests.bench.decision import decision_times
-from tests.bench.processes import CORES, HERE, interpreter, pinned, say, start_tandem, start_upstream
+from tests.bench.processes import (
+    CORES,
+    HERE,
+    RESPONSES_CONFIG,
+    Process,
+    interpreter,
+    pinned,
+    say,
+    start_tandem,
+    start_upstream,
+)
 
 ROOT = HERE.parents[1]
-REQUESTS = (("whole", 600, "600b"), ("agent", 0, "agent"), ("whole", 100_000, "100kb"), ("whole", 500_000, "500kb"))
-"""What is sent, and under which name its figures are kept. An agent's requests have their own size."""
+REQUESTS = (
+    ("repeated", 600, "600b"),
+    ("fresh", 0, "fresh"),
+    ("agent", 0, "agent"),
+    ("agent_first", 0, "agent_first"),
+    ("repeated", 100_000, "100kb"),
+    ("repeated", 500_000, "500kb"),
+)
+"""What is sent, and under which name its figures are kept. Those that are not repeated are sent once each (`once.py`)."""
+RESPONSES = (("codex", 0, "codex"), ("codex_first", 0, "codex_first"))
+"""The same for targets that speak Responses."""
 
 
 def driver(*arguments: object) -> list[str]:
@@ -37,13 +56,7 @@ def measure(seconds: float, folder: Path) -> dict[str, float]:
     tandem, port, start = start_tandem(direct, folder)
     found: dict[str, float] = {"start_seconds": start, "idle_mb": tandem.resident_mb()}
     try:
-        for kind, size, name in REQUESTS:
-            load(kind, port, size, 8, seconds / 4)
-            plain = load(kind, direct, size, 8, seconds)
-            before = tandem.cpu_seconds()
-            routed = load(kind, port, size, 8, seconds)
-            found[f"cpu_us_{name}"] = (tandem.cpu_seconds() - before) / routed["requests"] * 1e6
-            found[f"latency_ratio_{name}"] = routed["latencies"]["0.5"] / plain["latencies"]["0.5"]
+        found |= measure_requests(REQUESTS, tandem, port, direct, seconds)
         plain, routed = (load("first", target, 600, 150, 0) for target in (direct, port))
         found["ttft_ratio"] = routed["firsts"]["0.5"] / plain["firsts"]["0.5"]
         found["ttft_added_ms"] = (routed["firsts"]["0.5"] - plain["firsts"]["0.5"]) * 1e3
@@ -67,17 +80,39 @@ def measure(seconds: float, folder: Path) -> dict[str, float]:
         time.sleep(1.5)
         found["mb_with_200_streams"] = tandem.resident_mb()
         watcher.wait(60)
+        tandem.stop()
+        tandem, port, _ = start_tandem(direct, folder, config=RESPONSES_CONFIG)
+        found |= measure_requests(RESPONSES, tandem, port, direct, seconds)
     finally:
         tandem.stop()
         upstream.stop()
     return found
 
 
+def measure_requests(
+    requests: tuple[tuple[str, int, str], ...], tandem: Process, port: int, direct: int, seconds: float
+) -> dict[str, float]:
+    """CPU and latency of each kind of request, direct and through Tandem in turn."""
+    found = {}
+    for kind, size, name in requests:
+        load(kind, port, size, 8, seconds / 4)
+        plain = load(kind, direct, size, 8, seconds)
+        before = tandem.cpu_seconds()
+        routed = load(kind, port, size, 8, seconds)
+        found[f"cpu_us_{name}"] = (tandem.cpu_seconds() - before) / routed["requests"] * 1e6
+        found[f"latency_ratio_{name}"] = routed["latencies"]["0.5"] / plain["latencies"]["0.5"]
+    return found
+
+
 FIGURES = (
-    ("cpu_us_600b", "CPU for a request of 600 B", "µs"),
-    ("cpu_us_agent", "CPU for a call of an agent's tool loop, 60 messages, 50 KB", "µs"),
-    ("cpu_us_100kb", "CPU for a request of 100 KB", "µs"),
-    ("cpu_us_500kb", "CPU for a request of 500 KB", "µs"),
+    ("cpu_us_600b", "CPU for 600 B, the same request again", "µs"),
+    ("cpu_us_fresh", "CPU for 600 B, sixty words never sent before", "µs"),
+    ("cpu_us_agent", "CPU for a call of a tool loop that goes on, 50 KB", "µs"),
+    ("cpu_us_agent_first", "CPU for a tool loop first seen, 45 KB", "µs"),
+    ("cpu_us_codex", "CPU for a Codex-like call that goes on, 53 KB, streamed", "µs"),
+    ("cpu_us_codex_first", "CPU for a Codex-like session first seen", "µs"),
+    ("cpu_us_100kb", "CPU for 100 KB, the same request again", "µs"),
+    ("cpu_us_500kb", "CPU for 500 KB, the same request again", "µs"),
     ("latency_ratio_600b", "latency, 600 B, against direct", "×"),
     ("latency_ratio_agent", "latency, an agent's call, against direct", "×"),
     ("latency_ratio_100kb", "latency, 100 KB, against direct", "×"),

@@ -6,11 +6,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from itertools import count as count_from
 from itertools import cycle, islice, repeat
 from typing import Protocol
 
-from tests.bench.agent import agent_requests
 from tests.bench.load import ask_over, body_of, listen, request_of
+from tests.bench.once import ONCE
 from tests.bench.processes import Process
 from tests.bench.upstream import END, PULL
 
@@ -21,6 +22,7 @@ TURNS = 4
 WARM_SECONDS = 0.1
 
 _numbers = cycle(range(END))
+_sessions = count_from(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +99,15 @@ class Callers:
         await asyncio.gather(*(ask_over(*caller, until, self._latencies) for caller in self._callers))
 
 
-def requests_of_size(size: int, count: int = 8) -> Measure:
-    """CPU for requests of so many bytes, from `count` callers. A burst lasts until the last of them is answered."""
+def repeated_requests(size: int, count: int = 8) -> Measure:
+    """CPU for the same request again and again, from `count` callers. A burst lasts until the last of them is answered."""
     request = request_of(body_of(size))
     return cpu_under(lambda router: callers(router, lambda: repeat(request), count))
 
 
-def requests_of_agents(count: int = 8) -> Measure:
-    return cpu_under(lambda router: callers(router, agent_requests, count))
+def requests_sent_once(kind: str, count: int = 8) -> Measure:
+    """CPU for requests of which no two are equal, whichever router they go to."""
+    return cpu_under(lambda router: callers(router, lambda: ONCE[kind](_sessions), count))
 
 
 @asynccontextmanager

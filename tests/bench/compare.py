@@ -20,12 +20,12 @@ from tests.bench.bursts import (
     Measure,
     Order,
     Router,
-    requests_of_agents,
-    requests_of_size,
+    repeated_requests,
+    requests_sent_once,
     streamed_tokens,
     time_to_first_token,
 )
-from tests.bench.processes import CORES, DidNotStart, interpreter, say, start_tandem, start_upstream
+from tests.bench.processes import CONFIG, CORES, RESPONSES_CONFIG, DidNotStart, interpreter, say, start_tandem, start_upstream
 from tests.bench.versions import FLAGS, UnknownVersion, copy_working_tree, environment, find_commit, unpack_commit
 
 ROUNDS = 14
@@ -41,6 +41,8 @@ class Costs:
     title: str
     unit: str
     measure: Measure | None = None
+    config: str = CONFIG
+    """That of the routers it is measured with."""
     base: list[float] = field(default_factory=list)
     tree: list[float] = field(default_factory=list)
 
@@ -58,9 +60,13 @@ class Costs:
 
 def figures() -> dict[str, Costs]:
     return {
-        "cpu_us_600b": Costs("CPU for a request of 600 B", "µs", requests_of_size(600)),
-        "cpu_us_agent": Costs("CPU for an agent's request, 60 messages, 50 KB", "µs", requests_of_agents()),
-        "cpu_us_500kb": Costs("CPU for a request of 500 KB", "µs", requests_of_size(500_000, 2)),
+        "cpu_us_600b": Costs("CPU for 600 B, the same again", "µs", repeated_requests(600)),
+        "cpu_us_fresh": Costs("CPU for 600 B, words never sent before", "µs", requests_sent_once("fresh")),
+        "cpu_us_agent": Costs("CPU for a tool loop that goes on, 50 KB", "µs", requests_sent_once("agent")),
+        "cpu_us_agent_first": Costs("CPU for a tool loop first seen, 45 KB", "µs", requests_sent_once("agent_first")),
+        "cpu_us_codex": Costs("CPU for Codex that goes on, 53 KB", "µs", requests_sent_once("codex"), RESPONSES_CONFIG),
+        "cpu_us_codex_first": Costs("CPU for Codex first seen", "µs", requests_sent_once("codex_first"), RESPONSES_CONFIG),
+        "cpu_us_500kb": Costs("CPU for 500 KB, the same again", "µs", repeated_requests(500_000, 2)),
         "cpu_us_per_token": Costs("CPU for a relayed token, 16 streams", "µs", streamed_tokens("chat")),
         "cpu_us_per_bridged_token": Costs("CPU for a token bridged to messages, 16 streams", "µs", streamed_tokens("messages")),
         "ttft_ms": Costs("time to first token", "ms", time_to_first_token),
@@ -108,13 +114,14 @@ def measure(commit: str, rounds: int, seconds: float) -> dict[str, Costs]:
         unpack_commit(commit, code["base"])
         copy_working_tree(code["tree"])
         say(f"the working tree against {commit[:7]}: the first start compiles and is not counted")
-        with running(code, ORDERS[0], upstream_port, figures()):
+        with running(code, ORDERS[0], upstream_port, CONFIG, figures()):
             pass
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")
             order = ORDERS[number % 2]
-            with running(code, order, upstream_port, found) as routers:
-                run(drive(routers, order, seconds, found))
+            for config in (CONFIG, RESPONSES_CONFIG):
+                with running(code, order, upstream_port, config, found) as routers:
+                    run(drive(routers, order, seconds, [costs for costs in found.values() if costs.config is config]))
     return found
 
 
@@ -128,13 +135,17 @@ def upstream() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def running(code: dict[str, Path], order: Order, upstream_port: int, found: dict[str, Costs]) -> Iterator[dict[str, Router]]:
+def running(
+    code: dict[str, Path], order: Order, upstream_port: int, config: str, found: dict[str, Costs]
+) -> Iterator[dict[str, Router]]:
     """Both versions, started one after another, with what their start took."""
     with contextlib.ExitStack() as stack:
         routers = {}
         for version in order[:2]:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tandem-bench-")))
-            process, port, took = start_tandem(upstream_port, folder, *FLAGS, env=environment(code[version]), cwd=folder)
+            process, port, took = start_tandem(
+                upstream_port, folder, *FLAGS, config=config, env=environment(code[version]), cwd=folder
+            )
             stack.callback(process.stop)
             found["start_seconds"].add(version, took)
             found["start_cpu_seconds"].add(version, process.cpu_nanoseconds() / 1e9)
@@ -152,8 +163,8 @@ def run(work) -> None:
         uvloop.run(work)
 
 
-async def drive(routers: dict[str, Router], order: Order, seconds: float, found: dict[str, Costs]) -> None:
-    for costs in found.values():
+async def drive(routers: dict[str, Router], order: Order, seconds: float, found: list[Costs]) -> None:
+    for costs in found:
         if costs.measure is None:
             continue
         try:

@@ -7,13 +7,11 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 
 from msgspec import Struct
 
-from router.lab.items import Item, load_items
+from tests.bench.asks import LONG, QUICK
 
-ASKS = Path(__file__).resolve().parents[2] / "router" / "lab" / "first-things.jsonl"
 TURNS_OF_SESSION = 5
 LONG_SHARE = 0.3
 MEAN_THINKING_SECONDS = 20.0
@@ -64,18 +62,15 @@ Ask = Callable[[str, bytes], Awaitable[Answer]]
 def plan_turns(people: int, turns: int, quick: Size, long: Size, seed: int) -> list[list[Turn]]:
     """What each of them will ask for: words that are labelled quick or long, in sizes around the usual one."""
     chance = random.Random(seed)
-    items = [item for item in load_items([ASKS]) if item.is_clear and item.prompt]
-    by_kind: dict[bool, list[Item]] = {
-        is_long: [item for item in items if item.is_long is is_long] for is_long in (True, False)
-    }
 
     def make(is_long: bool) -> Turn:
         size = long if is_long else quick
         scale = chance.uniform(0.5, 1.5)
         calls = max(1, round(size.calls * scale))
         thinking = min(chance.expovariate(1 / MEAN_THINKING_SECONDS), 4 * MEAN_THINKING_SECONDS)
-        item = chance.choice(by_kind[is_long])
-        return Turn(item.prompt, is_long, Size(calls, round(size.output_tokens * scale)), thinking)
+        return Turn(
+            chance.choice(LONG if is_long else QUICK), is_long, Size(calls, round(size.output_tokens * scale)), thinking
+        )
 
     return [[make(chance.random() < LONG_SHARE) for _ in range(turns)] for _ in range(people)]
 

@@ -7,18 +7,18 @@ import time
 from itertools import count as count_from
 from itertools import repeat
 
-from tests.bench.agent import agent_requests
 from tests.bench.load import ask, body_of, listen, request_of
+from tests.bench.once import ONCE
 from tests.tools.later import later
 
 
 async def main(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:
     numbers: list[float] = []
-    if kind in ("whole", "agent"):
+    if kind == "repeated" or kind in ONCE:
         request = request_of(body_of(size))
         # Numbered by the clock: the driver before this one has sent its sessions to the same router, which may remember them.
         sessions = count_from(time.time_ns() // 1_000_000 % 10**9)
-        callers = [agent_requests(sessions) if kind == "agent" else repeat(request) for _ in range(count)]
+        callers = [ONCE[kind](sessions) if kind in ONCE else repeat(request) for _ in range(count)]
         until = time.monotonic() + seconds
         await asyncio.gather(*(ask(port, requests, until, numbers) for requests in callers))
         return {"requests": len(numbers), "latencies": sorted(numbers)}

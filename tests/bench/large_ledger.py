@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from policies.learned import LearnedConfig
 from router.contract.past import TurnsAsked
 from router.contract.stores import AskedTooMuch
 from router.contract.words import Outcome, Tier, TurnKind
@@ -26,11 +27,13 @@ from router.stores.sqlite.pages import SqlitePageReader
 BEFORE_INDEXES = 5
 """The schema before the page's indexes."""
 DAYS = 31
+WEIGHTS = LearnedConfig().fingerprint
+"""Those that are shipped, so that `tandem tune` decides every turn of such a ledger again."""
 DECISION = (
     '{"v":3,"tier":"fast","targets":["fast-1","fast-2"],"decided_by":"estimate","prompt_tokens":8123,"usd_per_second":0.0208,'
     '"leans":[' + ",".join('["learned",{"log_odds":-0.61,"because":"words of a quick edit"}]' for _ in range(6)) + "],"
-    '"spill":["deep-1","deep-2"],"config":"0f1e2d3c4b5a","weights":"a1b2c3d4e5f6",'
-    '"fast":["fast-1",0.0,2.1,9.4,0.002,0.011,true,1.0,1.0,2.4],"deep":["deep-1",0.0,14.2,61.0,0.03,0.19,true,1.0,1.0,17.9],'
+    f'"spill":["deep-1","deep-2"],"config":"0f1e2d3c4b5a","weights":"{WEIGHTS}",'
+    '"fast":["fast-1",0.0,2.1,9.4,0.002,0.011,true,[1.0,1.0],2.4],"deep":["deep-1",0.0,14.2,61.0,0.03,0.19,true,[1.0,1.0],17.9],'
     '"redo":[0.05,0.6,14.0,60.0,0.03,0.19,0]}'
 )
 ATTEMPTS = '[{"target":"fast-1","status":200,"error":null,"seconds":2.4,"usage":{"input_tokens":8123,"output_tokens":412}}]'

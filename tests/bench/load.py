@@ -11,7 +11,7 @@ PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages
 
 
 def body_of(size: int, *, tokens: int | None = None, dialect: str = "chat", pull: int | None = None) -> bytes:
-    """A request of about `size` bytes, its text source code; streaming when `tokens` is given.
+    """A request of about `size` bytes, its text source code; streaming when `tokens` is given. The same bytes every time.
 
     With `pull` the upstream makes a token only when it is told to, by this number.
     """
@@ -32,10 +32,14 @@ def request_of(body: bytes, dialect: str = "chat") -> bytes:
 
 
 async def read_whole(reader: asyncio.StreamReader) -> None:
+    """An answer to its end, whether it has a length or is streamed."""
     head = await reader.readuntil(b"\r\n\r\n")
     assert b" 200 " in head[:20], head
-    length = int(re.search(rb"content-length: (\d+)", head.lower()).group(1))
-    await reader.readexactly(length)
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    if length is None:
+        await reader.readuntil(b"\r\n0\r\n\r\n")
+    else:
+        await reader.readexactly(int(length.group(1)))
 
 
 async def ask(port: int, requests: Iterator[bytes], until: float, latencies: list[float]) -> None:

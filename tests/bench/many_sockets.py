@@ -26,6 +26,12 @@ HANDSHAKE = (
 )
 LIMITS = "limits: {{max_connections_per_address: 1000}}\n"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+SILENT_MB, STREAMING_MB = "memory for the silent sockets, MB", "memory for the streaming ones, MB"
+SILENT_CPU, STREAMING_CPU = "CPU with silent sockets, share of a core", "CPU with streaming ones too, share of a core"
+TOKENS, LAG, PLAIN = "tokens that arrived", "token lag p50, ms", "plain HTTP meanwhile p50, ms"
+BARS = {SILENT_MB: 8.0, STREAMING_MB: 30.0, SILENT_CPU: 0.02, STREAMING_CPU: 0.5, LAG: 50.0, PLAIN: 50.0}
+"""The most that each may be: about twice what was measured. 99th percentiles have none, since this process is as slow as a
+router where the machine has other work."""
 
 
 async def open_raw(port: int) -> Streams:
@@ -95,17 +101,23 @@ async def measure(tandem: Process, port: int) -> dict[str, float]:
     lags.sort()
     return {
         "memory idle, MB": idle_mb,
-        f"memory with {SILENT} silent sockets, MB": silent_mb,
-        f"memory with {STREAMING} streaming ones too, MB": most_mb,
-        f"CPU with {SILENT} silent sockets, share of a core": silent_cpu,
-        f"CPU with {STREAMING} streaming ones too, share of a core": cpu,
-        "tokens": len(lags),
-        "token lag p50, ms": share(lags, 0.5),
+        SILENT_MB: silent_mb - idle_mb,
+        STREAMING_MB: most_mb - silent_mb,
+        SILENT_CPU: silent_cpu,
+        STREAMING_CPU: cpu,
+        TOKENS: len(lags),
+        LAG: share(lags, 0.5),
         "token lag p99, ms": share(lags, 0.99),
         "plain HTTP alone p50, ms": share(alone, 0.5),
-        "plain HTTP meanwhile p50, ms": share(meanwhile, 0.5),
+        PLAIN: share(meanwhile, 0.5),
         "plain HTTP meanwhile p99, ms": share(meanwhile, 0.99),
     }
+
+
+def find_missed(found: dict[str, float]) -> list[str]:
+    """The bars that are not met. Every token of every stream must have arrived."""
+    missed = [title for title, most in BARS.items() if found[title] > most]
+    return missed if found[TOKENS] == STREAMING * SECONDS * PER_SECOND else [*missed, TOKENS]
 
 
 def main(json_file: str | None = None) -> int:
@@ -117,8 +129,11 @@ def main(json_file: str | None = None) -> int:
         finally:
             tandem.stop()
             upstream.stop()
+    print(f"{SILENT} silent sockets, and {STREAMING} that stream {PER_SECOND} tokens a second")
     for title, value in found.items():
-        print(f"{title:<62}{value:>10,.2f}")
+        print(f"{title:<50}{value:>10,.2f}{f'  ≤ {BARS[title]:g}' if title in BARS else ''}")
+    missed = find_missed(found)
+    print(f"missed: {'; '.join(missed)}" if missed else "nothing is missed")
     if json_file:
         Path(json_file).write_text(json.dumps(found, indent=2))
-    return 0
+    return 1 if missed else 0

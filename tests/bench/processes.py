@@ -21,6 +21,7 @@ tiers:
   fast: {{targets: [{{name: quick, adapter: openai_http, dialect: chat, base_url: "{url}", model: m}}]}}
   deep: {{targets: [{{name: thorough, adapter: openai_http, dialect: chat, base_url: "{url}", model: m, window_tokens: 400000}}]}}
 """
+RESPONSES_CONFIG = CONFIG.replace("dialect: chat", "dialect: responses")
 
 BUILDS = {
     True: "built with --enable-optimizations",

@@ -108,7 +108,7 @@ async def run(ask: Callable[[list, list, str], AsyncIterator[bytes]], rounds: in
 
 
 class HttpAgent:
-    """Sends the whole history every time, on one connection that stays."""
+    """Sends the whole history every time, on one connection that stays, as Codex does."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -141,6 +141,15 @@ class HttpAgent:
         async for data in self.post(body):
             trip.hear(data)
         return trip
+
+
+class StoringHttpAgent(HttpAgent):
+    """Sends what is new, and says which stored response it goes on from."""
+
+    async def ask(self, history: list, new: list, previous: str) -> AsyncIterator[bytes]:
+        continues = {"previous_response_id": previous} if previous else {}
+        async for data in self.post(body_of(new, stream=True, store=True, **continues)):
+            yield data
 
 
 class SocketAgent:

@@ -25,12 +25,41 @@ WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 FRAME = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"%020d "},"finish_reason":null}]}\n\n'
 LAST = b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+RESPONSE = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed", "error": None}
+MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+SAID = {"type": "output_text", "text": "done", "annotations": [], "logprobs": []}
+USAGE = {"input_tokens": 5, "output_tokens": 1, "total_tokens": 6}
+RESPONDED = json.dumps({**RESPONSE, "output": [{**MESSAGE, "content": [SAID]}], "usage": USAGE}).encode()
+WHOLE_RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (
+    len(RESPONDED),
+    RESPONDED,
+)
+EVENTS: tuple[tuple[str, dict], ...] = (
+    ("response.created", {"response": {**RESPONSE, "status": "in_progress", "output": []}}),
+    ("response.output_item.added", {"output_index": 0, "item": {**MESSAGE, "status": "in_progress", "content": []}}),
+    ("response.content_part.added", {"output_index": 0, "content_index": 0, "item_id": "msg_1", "part": {**SAID, "text": ""}}),
+    ("response.output_text.delta", {"output_index": 0, "content_index": 0, "item_id": "msg_1", "delta": "done"}),
+    ("response.output_text.done", {"output_index": 0, "content_index": 0, "item_id": "msg_1", "text": "done"}),
+    ("response.content_part.done", {"output_index": 0, "content_index": 0, "item_id": "msg_1", "part": SAID}),
+    ("response.output_item.done", {"output_index": 0, "item": {**MESSAGE, "content": [SAID]}}),
+    ("response.completed", {"response": json.loads(RESPONDED)}),
+)
 PULL = b"PULL"
 END = 128
 
 
 def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _write_events() -> bytes:
+    """A short answer of the Responses API, streamed in one piece."""
+    told = ({"type": kind, "sequence_number": number, **more} for number, (kind, more) in enumerate(EVENTS))
+    lines = (f"event: {each['type']}\ndata: {json.dumps(each, separators=(',', ':'))}\n\n".encode() for each in told)
+    return HEAD + chunk(b"".join(lines)) + b"0\r\n\r\n"
+
+
+STREAMED_RESPONSE = _write_events()
 
 
 class Upstream(asyncio.Protocol):
@@ -63,7 +92,10 @@ class Upstream(asyncio.Protocol):
             if len(self.buffer) < end + 4 + length:
                 return
             body, self.buffer = self.buffer[end + 4 : end + 4 + length], self.buffer[end + 4 + length :]
-            if b'"stream":true' in body[:200] or b'"stream":true' in body[-200:]:
+            is_streaming = b'"stream":true' in body[:200] or b'"stream":true' in body[-200:]
+            if head.startswith(b"post /v1/responses "):
+                self.transport.write(STREAMED_RESPONSE if is_streaming else WHOLE_RESPONSE)
+            elif is_streaming:
                 self.begin_stream(body)
             else:
                 self.transport.write(WHOLE)

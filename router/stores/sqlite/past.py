@@ -9,9 +9,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
 from router.contract.money import UNITS_PER_USD
@@ -40,12 +38,9 @@ _BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
 _PERSONS = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}', '{TurnKind.TOOL_LOOP}')"
 _IS_TURN = f"turn_kind IN {_BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}')"
 """A turn in which a model worked. One that was refused or failed is sent again, and would count twice."""
-_ASKED_FOR = (
-    f"SELECT count(*) FROM entries WHERE at >= ? AND {_IS_TURN}"  # noqa: S608  fixed names
-    # Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped. Older rows have
-    # a space.
-    """ AND (instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
-)
+# Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped. Older rows have a
+# space.
+_IS_ASKED_FOR = """(instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
 _MAX_USD = 1_000_000
 """No request costs more: a row that says so was changed by hand."""
 _MAX_ROWS = 20_000
@@ -53,7 +48,10 @@ _MAX_ROWS = 20_000
 _NEWEST = (
     f"SELECT {', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END,"  # noqa: S608  fixed names
     " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.tier') END, sequence"
-    " FROM entries WHERE at >= ?1 AND (?2 IS NULL OR caller = ?2) ORDER BY sequence DESC LIMIT ?3"
+    # The index by time tells where to stop: without it, all older rows would be looked at for the few that are lacking.
+    " FROM entries WHERE at >= ?1"
+    " AND sequence >= CASE WHEN ?1 > 0 THEN (SELECT min(+sequence) FROM main.entries WHERE at >= ?1) ELSE 0 END"
+    " AND (?2 IS NULL OR caller = ?2) ORDER BY sequence DESC LIMIT ?3"
 )
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {_BEGIN} AND session"  # noqa: S608  fixed names
@@ -64,7 +62,7 @@ _WAYS = f"""
         SELECT session,
             CASE WHEN turn_kind = '{TurnKind.TOOL_LOOP}' THEN CASE tier WHEN '{Tier.DEEP}' THEN 'D' ELSE 'F' END
             ELSE CASE tier WHEN '{Tier.DEEP}' THEN 'd' ELSE 'f' END END AS letter
-        FROM entries WHERE at >= ? AND {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY session, sequence
+        FROM {{entries}} WHERE at >= ? AND {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY session, sequence
     ) GROUP BY session
 """  # noqa: S608  fixed names
 _MOVED = re.compile("fF*D")
@@ -80,12 +78,20 @@ _SESSIONS = f"""
     FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) GROUP BY caller, session
     ORDER BY max(sequence) DESC LIMIT ?
 """  # noqa: S608  fixed names
+_LOOK = f"""
+    CREATE TEMP TABLE looked_at AS
+    SELECT sequence, at, caller, session, client, turn_kind, tier, outcome, score, input_tokens, output_tokens, cost_usd,
+        ttft_ms, duration_ms, {_IS_TURN} AS is_turn, {_UNPRICED} AS is_unpriced,
+        CASE WHEN {_IS_TURN} THEN {_IS_ASKED_FOR} END AS is_asked_for
+    FROM entries WHERE at >= ?
+"""  # noqa: S608  fixed names
+"""What the sums below need of each row. It takes longer to find and check a row than to add it up, so that is done once."""
 _SUMS = f"""
-    SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum({_IS_TURN}), count(*), sum(input_tokens),
-        sum(output_tokens), sum(cost_usd), sum({_UNPRICED}), sum(duration_ms) / 1000,
+    SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum(is_turn), count(*), sum(input_tokens),
+        sum(output_tokens), sum(cost_usd), sum(is_unpriced), sum(duration_ms) / 1000,
         sum(ttft_ms) / 1000, count(ttft_ms), sum(outcome IN ('{Outcome.ABANDONED}', '{Outcome.INTERRUPTED}')),
         sum(outcome = '{Outcome.FAILED}'), sum(outcome = '{Outcome.REFUSED}'), caller
-    FROM entries WHERE at >= ? AND (tier IS NOT NULL OR outcome != '{Outcome.SERVED}') GROUP BY 1, 2, 3, caller
+    FROM looked_at WHERE tier IS NOT NULL OR outcome != '{Outcome.SERVED}' GROUP BY 1, 2, 3, caller
 """  # noqa: S608  fixed names
 _SPENDING = f"""
     SELECT caller, sum(CAST(round(cost_usd * {UNITS_PER_USD}) AS INTEGER)) FROM entries
@@ -124,8 +130,10 @@ _EXPECTED = f"""
             cost_usd IS NOT NULL AND CASE WHEN json_type(decision, '$.fast') = 'array'
                 THEN json_extract(decision, '$.fast[6]') AND json_extract(decision, '$.deep[6]')
                 ELSE {_OLD_USD["fast"]} IS NOT NULL AND {_OLD_USD["deep"]} IS NOT NULL END AS has_price
-        FROM entries WHERE at >= ? AND turn_kind IN {_BEGIN} AND tier IS NOT NULL AND score IS NOT NULL AND json_valid(decision)
-        ORDER BY at DESC LIMIT {_MAX_EXPECTED}
+        FROM main.entries JOIN (
+            SELECT sequence FROM looked_at WHERE turn_kind IN {_BEGIN} AND tier IS NOT NULL AND score IS NOT NULL
+            ORDER BY at DESC LIMIT {_MAX_EXPECTED}
+        ) USING (sequence) WHERE json_valid(decision)
     ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
 """  # noqa: S608  fixed names
 
@@ -184,12 +192,14 @@ class SqliteEntryReader:
             return sum_up_sessions(database, since, [*names], limit)
 
     def read_sums(self, since: float) -> Sums:
-        queries = (_SUMS, _EXPECTED, _WAYS.format(sessions="+session IS NOT NULL"), _ASKED_FOR)
-        calls, expected, ways, ((asked_for,),) = self._read_at_once(queries, (since,))
         with open_ledger(self.path) as database:
-            marked = turns.count_misjudged(database, since)
-        moved = sum(_count_moved(way) for _, way in ways)
-        return Sums([CallSums(*row) for row in calls], [ExpectedSums(*row) for row in expected], moved, marked, asked_for)
+            database.execute(_LOOK, (since,))
+            calls = [CallSums(*row) for row in database.execute(_SUMS)]
+            expected = [ExpectedSums(*row) for row in database.execute(_EXPECTED)]
+            ways = database.execute(_WAYS.format(entries="looked_at", sessions="session IS NOT NULL"), (since,))
+            moved = sum(_count_moved(way) for _, way in ways)
+            ((asked_for,),) = database.execute("SELECT count(*) FROM looked_at WHERE is_asked_for")
+            return Sums(calls, expected, moved, turns.count_misjudged(database, since), asked_for)
 
     def read_spending(self, since: float) -> dict[str, int]:
         with open_ledger(self.path, sees_all=True) as database:
@@ -228,16 +238,6 @@ class SqliteEntryReader:
         with open_ledger(self.path, sees_all=True, within_seconds=_HISTORY_SECONDS) as database:
             yield from turns.read_history(database)
 
-    def _read_at_once(self, queries: Sequence[str], values: tuple[object, ...]) -> list[list[tuple[Any, ...]]]:
-        """Several queries at once: SQLite releases Python's lock while it works, so that each may have a processor."""
-
-        def read(query: str) -> list[tuple[Any, ...]]:
-            with open_ledger(self.path) as database:
-                return database.execute(query, values).fetchall()
-
-        with ThreadPoolExecutor(len(queries)) as threads:
-            return list(threads.map(read, queries))
-
 
 def sum_up_sessions(
     database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0
@@ -245,7 +245,9 @@ def sum_up_sessions(
     """The sums of these sessions, newest first, over rows from a moment and from a number on."""
     marks = ", ".join("?" * len(names))
     rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, limit)).fetchall()
-    ways = database.execute(_WAYS.format(sessions=f"sequence >= ? AND session IN ({marks})"), (since, first, *names))
+    ways = database.execute(
+        _WAYS.format(entries="entries", sessions=f"sequence >= ? AND session IN ({marks})"), (since, first, *names)
+    )
     moved = {session: _count_moved(way) for session, way in ways}
     return [SessionSums._make((*row, moved.get(row[1], 0), False)) for row in rows]
 

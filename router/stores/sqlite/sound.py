@@ -8,6 +8,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from router.contract.stores import AskedTooMuch, StoreUnusable
@@ -18,15 +19,15 @@ _LAST_SECOND = 253_402_300_799
 """Of the year 9999: no later time has a date."""
 _NUMBERS = ("score", "ttft_ms", "tokens_per_second", "input_tokens", "cached_tokens", "output_tokens", "cost_usd")
 _TEXTS = ("session", "turn_kind", "client", "error", "tier", "target", "because")
-# A plus keeps SQLite from using an index for a condition that nearly every row meets.
+# A plus keeps SQLite from using an index for a condition that nearly every row meets. SQLite sorts numbers before texts, and
+# texts before blobs, so a range also checks the type, in half the time of `typeof`.
 _SOUND = " AND ".join(
     (
-        f"typeof(at) IN ('real', 'integer') AND +at BETWEEN 0 AND {_LAST_SECOND}",
-        "typeof(duration_ms) IN ('real', 'integer') AND duration_ms BETWEEN 0 AND 1e12",
+        f"+at BETWEEN 0 AND {_LAST_SECOND} AND duration_ms BETWEEN 0 AND 1e12",
         "typeof(id) = 'text' AND typeof(caller) = 'text' AND typeof(model) = 'text' AND typeof(status) = 'integer'",
         f"+outcome IN ({', '.join(repr(str(outcome)) for outcome in Outcome)})",
-        *(f"({name} IS NULL OR typeof({name}) IN ('real', 'integer') AND abs({name}) < 1e15)" for name in _NUMBERS),
-        *(f"typeof({name}) IN ('text', 'null')" for name in _TEXTS),
+        *(f"ifnull({name}, 0) BETWEEN -1e15 AND 1e15" for name in _NUMBERS),
+        *(f"ifnull({name}, '') >= '' AND ifnull({name}, '') < x''" for name in _TEXTS),
     )
 )
 _VIEW = "CREATE TEMP VIEW entries AS SELECT *{more} FROM main.entries{where}"
@@ -37,6 +38,7 @@ ANSWER_SECONDS = 60.0
 _STEPS = 10_000
 """Of SQLite's machine, between two looks at the clock: about a millisecond."""
 _LOOKED_AT = 20_000
+_decode = partial(str, encoding="utf-8", errors="replace")
 _COUNT = f"SELECT count(*) FROM (SELECT * FROM main.entries ORDER BY sequence DESC LIMIT ?) WHERE NOT ({_SOUND})"  # noqa: S608  ours
 
 
@@ -57,7 +59,7 @@ def open_ledger(
         raise StoreUnusable(f"{path}: there is no ledger yet")
     try:
         with contextlib.closing((connect if writes else connect_to_read)(path, lock_seconds)) as database:
-            database.text_factory = lambda text: text.decode("utf-8", "replace")
+            database.text_factory = _decode
             deadline = time.monotonic() + within_seconds
             database.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
             if not writes:

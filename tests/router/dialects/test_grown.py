@@ -162,7 +162,7 @@ def test_two_dialects_share_nothing():
 def test_what_is_no_more_messages_is_parsed_as_the_whole_says(between):
     raw = body_of(messages(*range(20)))
     parse(raw)
-    kept = next(iter(KNOWN.bodies.values()))
+    ((kept,),) = KNOWN.bodies.values()
     spoilt = kept.start + between + kept.end
 
     assert outcome(spoilt) == outcome(spoilt, NO_HISTORIES)
@@ -239,17 +239,43 @@ def test_what_is_read_does_not_change_what_is_kept():
         body.pop("tools")
 
 
-def test_the_longest_unused_are_forgotten(monkeypatch):
-    monkeypatch.setattr(histories, "_MAX_BODIES", 3)
-    for number in range(5):
-        parse(body_of(messages(*range(number, 20))))
-    assert len(KNOWN.bodies) == 3
-    assert is_grown(parse(body_of(messages(*range(3, 20)))))
-    assert not is_grown(parse(body_of(messages(*range(20)))))
+def kept_bodies(known: Histories = KNOWN) -> list[grown.Body]:
+    return [body for alike in known.bodies.values() for body in alike]
 
-    monkeypatch.setattr(histories, "_MAX_BYTES", len(body_of(messages(*range(20)))) * 3 // 2)
-    parse(body_of(messages(*range(20, 40))))
-    assert len(KNOWN.bodies) == 1
+
+def test_the_longest_unused_are_forgotten(monkeypatch):
+    monkeypatch.setattr(histories, "_MAX_BYTES", len(body_of(messages(*range(20)))) * 7 // 2)
+    for number in range(5):
+        parse(body_of(messages(*range(number, number + 20))))
+    assert len(kept_bodies()) == 3
+    assert is_grown(parse(body_of(messages(*range(2, 22)))))
+    parse(body_of(messages(*range(7, 27))))
+
+    assert is_grown(parse(body_of(messages(*range(2, 22)))))
+    assert not is_grown(parse(body_of(messages(*range(3, 23)))))
+
+
+def test_what_is_counted_as_kept_is_what_is_kept_however_bodies_grow_and_are_forgotten(monkeypatch):
+    monkeypatch.setattr(histories, "_MAX_BYTES", len(body_of(messages(*range(30)))) * 5)
+    random = Random(7)
+    for _ in range(300):
+        begin = random.randrange(12)
+        parse(body_of(messages(*range(begin, begin + random.randrange(16, 40)))))
+
+        assert KNOWN.kept_bytes == sum(body.size for body in kept_bodies()) <= histories._MAX_BYTES
+
+
+def test_of_conversations_with_the_same_bytes_at_every_landmark_each_is_found(monkeypatch):
+    alike = [{"role": "user", "content": "the same in all of them, " * 40} for _ in range(30)]
+    for _ in range(2):
+        for number in range(200):
+            raw = body_of([{"role": "user", "content": f"{number:03}"}, *alike])
+            parse(raw)
+            alike_but_longer = parse(body_of([{"role": "user", "content": f"{number:03}"}, *alike, *messages(number)]))
+
+            assert is_grown(alike_but_longer)
+    assert len(kept_bodies()) == 200
+    assert max(map(len, KNOWN.bodies.values())) > 100
 
 
 SPACES = st.sampled_from(["", " ", "\n  "])

@@ -396,14 +396,16 @@ def test_histories_that_remember_nothing_keep_nothing():
 
 
 def test_all_callers_together_are_kept_within_one_bound(monkeypatch):
-    monkeypatch.setattr(histories, "_MAX_BODIES", 5)
+    monkeypatch.setattr(histories, "_MAX_BYTES", len(json.dumps(large(*range(20, 60)))) * 11 // 2)
     monkeypatch.setattr(histories, "_MAX_STARTS", 7)
     known = Histories()
 
     for number in range(20):
         view_of(Dialect.CHAT, large(*range(number, number + 40)), {}, known, Caller(f"caller {number}"))
 
-    assert [body.caller.name for body in known.bodies.values()] == [f"caller {number}" for number in range(15, 20)]
+    assert [body.caller.name for alike in known.bodies.values() for body in alike] == [
+        f"caller {number}" for number in range(15, 20)
+    ]
     assert [caller.name for caller, *_ in known.starts] == [f"caller {number}" for number in range(13, 20)]
 
 

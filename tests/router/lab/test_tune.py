@@ -7,6 +7,7 @@ import pytest
 
 from router.config.models import DecisionSettings
 from router.contract.words import Tier, TurnKind
+from router.lab import tune as lab_tune
 from router.lab.cases import Case, Sample
 from router.lab.marks import places_of, sigmoid
 from router.lab.past import Size
@@ -124,6 +125,18 @@ def test_what_no_score_can_change_stays():
 
 def test_the_same_history_gives_the_same_band():
     assert tune(history(200, -1.0), SHIPPED) == tune(history(200, -1.0), SHIPPED)
+
+
+def test_a_long_history_of_short_sessions_has_the_band_that_its_sessions_would_have(monkeypatch):
+    samples = history(400, -1.0, per_session=1)
+    alone = tune(samples, SHIPPED).regret_per_100
+
+    monkeypatch.setattr(lab_tune, "_MAX_GROUPS", 60)
+    joined = tune(samples, SHIPPED).regret_per_100
+
+    assert (joined.before, joined.after) == pytest.approx((alone.before, alone.after))
+    assert joined != alone
+    assert (joined.low, joined.high) == pytest.approx((alone.low, alone.high), abs=(alone.high - alone.low) / 5)
 
 
 def test_a_turn_that_counts_ten_times_is_fitted_like_ten_turns():

@@ -14,7 +14,7 @@ from router.contract.words import Tier
 from router.decide.choose import decide
 from router.decide.explain import explain
 from router.decide.opinions import Rules
-from router.settle.kept import ROW_COLUMNS, explain_row, keep_decision
+from router.settle.kept import ROW_COLUMNS, explain_opinions_of, explain_row, keep_decision
 from tests.tools.exchanges import ECONOMICS, make_decision
 from tests.tools.kept import ATTEMPTS, LINE
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
@@ -87,8 +87,10 @@ def test_a_kept_decision_is_told_as_it_was_made(opinions, tokens, wait, priced, 
     lasting = [said for said in opinions if not isinstance(said, RuleOut) or said.target == "spark"]
     decision = decide(Rules((Says(*lasting),), ECONOMICS, True, "f", "w"), ask(), signals)
 
-    told = explain_row(row_for(decision, keeps_text=keeps_text))
+    row = row_for(decision, keeps_text=keeps_text)
+    told = explain_row(row)
 
+    assert explain_opinions_of(row).items() <= told.items()
     made = explain(decision)
     assert {key: value for key, value in told.items() if key not in TOLD_BY_THE_LINE} == {
         **made,

@@ -19,7 +19,12 @@ SPOILT = {
     "an endless duration": "duration_ms = 9e999",
     "a duration in words": "duration_ms = 'long'",
     "a cost in words": "cost_usd = 'much'",
+    "a cost of bytes": "cost_usd = x'01'",
+    "a score beyond all odds": "score = 1e300",
+    "tokens below all counts": "input_tokens = -9223372036854775807 - 1",
     "a session of bytes": "session = x'ff00'",
+    "a target without bytes": "target = x''",
+    "an error without bytes": "error = x''",
     "a caller of bytes": "caller = x'ff'",
 }
 
