@@ -3,6 +3,7 @@
 All that can be said of a word alone is found out once, when the word is first met. A text then costs one look at each word.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 from zlib import crc32
@@ -22,7 +23,9 @@ _WHOLE, _BEGINNING, _ENDING, _SIGN = 0, 1, 2, 3
 _SPREAD = 2_731
 """An odd number whose product with a word's place is far from the place itself. Small: products of large ones cost more."""
 _OPENS, _CLOSES, _UNSPOKEN = (crc32(sign) & _LAST_PLACE for sign in (b"^", b"$", b"~"))
-_HINTS = (*PARTS_OF_CLAIMS, "http", "traceback", "exception")
+_NO_JOINTS: Mapping[str, str] = {}
+_HINTS = (*sorted(PARTS_OF_CLAIMS), "http", "traceback", "exception")
+_HAS_HINT = re.compile("|".join(_HINTS)).search
 
 _Says = tuple[tuple[Concept, ...], Mapping[str, str], tuple[str, ...]]
 """The concepts that a word names, those that it names together with the word before it, and its hints."""
@@ -95,7 +98,7 @@ def _read_word(word: str) -> _Known:
     elif size > _BEGINNING_CHARS:
         own = place, _place(text[:_BEGINNING_CHARS], _BEGINNING)
     phrase = find_phrase(word)
-    return place, _spread(place), own, _say(word, ((phrase, own),) if phrase is not None else ())
+    return place, place * _SPREAD & _LAST_PLACE, own, _say(word, ((phrase, own),) if phrase is not None else ())
 
 
 def _read_signs(word: str) -> _Known:
@@ -109,8 +112,10 @@ def _read_signs(word: str) -> _Known:
 
 def _say(word: str, named: tuple[Concept, ...]) -> _Says | None:
     """Put together what a word says; None for most words, which say nothing."""
-    hints = tuple(hint for hint in filter(word.__contains__, _HINTS) for _ in range(word.count(hint)))
-    joints = PAIRS.get(word, {})
+    joints = PAIRS.get(word, _NO_JOINTS)
+    hints: tuple[str, ...] = ()
+    if _HAS_HINT(word):  # one search instead of many: few words have any
+        hints = tuple(hint for hint in _HINTS for _ in range(word.count(hint)))
     return (named, joints, hints) if named or joints or hints else None
 
 
