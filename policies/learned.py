@@ -5,6 +5,7 @@ The words decide. The previous turn matters only if the words point back at it: 
 
 from functools import lru_cache
 from importlib.resources import files
+from operator import itemgetter
 from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
@@ -50,6 +51,10 @@ _NO_EDITS = ((_QUESTIONS, "quick question"), (_CHECKS, "small check"), (_COMMAND
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
 """Below this, a question about a plan is a question: "what's the plan?"."""
+
+
+_phrase_of = itemgetter(0)
+"""The phrase of a concept."""
 
 
 class LearnedConfig(PolicyConfig):
@@ -172,7 +177,7 @@ class LearnedPolicy:
         size = weights.read_size(features, is_later=is_later)
         is_vague = is_later and features.is_short and weights.vague.read(features) > _IS_VAGUE
         is_complaint = is_later and weights.wrong.read(features) > weights.wrong_above
-        is_plan = size > _LEAST_PLAN and any(phrase in _PLANS for phrase, _ in features.concepts)
+        is_plan = size > _LEAST_PLAN and not _PLANS.isdisjoint(map(_phrase_of, features.concepts))
         because = self._say(size, features, is_later=is_later)
         taught = self._personal.weigh(features.pieces) if self._personal is not None and features.has_task else 0.0
         plain = _lean(size, because, goes_on=max(size, _PLANNED) if is_plan else None, wants_plan=is_plan)
@@ -254,7 +259,7 @@ def _name_quick(features: Features, reasons: list[str]) -> str:
     """What kind of quick turn it is. It is an edit only if there is something to edit."""
     if features.marks[_QUESTION]:
         return "quick question"
-    named = [phrase for phrase, _ in features.concepts]
+    named = [*map(_phrase_of, features.concepts)]
     for phrase in (*named[:1], *reasons, *named):
         for kinds, name in _NO_EDITS:
             if phrase in kinds:

@@ -6,7 +6,8 @@ be slow must not hold up the loop.
 
 import re
 
-_PLAYS = ("<|", "<<sys", "<system", "<admin", "<rout", "<dev", "<inst", "[system", "[admin", "[rout", "[dev", "[inst", "[/inst")
+_TAGS = ("<|", "<<sys", "<system", "<admin", "<rout", "<dev", "<inst")
+_BRACKETS = ("[system", "[admin", "[rout", "[dev", "[inst", "[/inst")
 _SPEAKS = ("system", "admin", "router", "developer")
 _SIZES = (
     "fast quick deep slow strong weak cheap small large big smart powerful capable expensive premium best light heavy".split()
@@ -14,6 +15,8 @@ _SIZES = (
 _PLACES = ("model", "tier", "lane", "llm")
 _SIZED = tuple(f"{size}{ending}{joint}" for size in _SIZES for ending in ("", "er", "est", "r", "st") for joint in " -")
 """What stands before a place that somebody claims. To look for these first takes a tenth of the time of the patterns below."""
+PARTS_OF_CLAIMS = frozenset("admin dev inst lane llm mode rout sys tandem tier".split())
+"""One of these is in some word of each text that has a claim, unless it has `<|`: the rest need not be searched for claims."""
 _ROLE = r"(?:system|admin|administrator|router|routing|developer|instructions?|sys|inst)"
 _TIER_WORD = r"(?:fast|deep|slow|quick|strong|weak)"
 _PLAYED = re.compile(
@@ -132,7 +135,7 @@ def _find_end(text: str, end: int) -> int:
 
 
 def _may_play(lower: str) -> bool:
-    if ("<" in lower or "[" in lower) and any(map(lower.__contains__, _PLAYS)):
+    if ("<" in lower and any(map(lower.__contains__, _TAGS))) or ("[" in lower and any(map(lower.__contains__, _BRACKETS))):
         return True
     return (":" in lower or "#" in lower) and any(map(lower.__contains__, _SPEAKS))
 

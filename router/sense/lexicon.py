@@ -225,6 +225,7 @@ _STEM_CHARS = 4
 
 WORDS: dict[str, str] = {}
 PAIRS: dict[str, dict[str, str]] = {}
+"""Phrases of two words, by the second word and then by the first."""
 _STEMS: dict[str, list[tuple[str, str]]] = {}
 _PARTS: dict[str, list[tuple[str, str]]] = {}
 for _phrase, _forms in _PHRASES.items():
@@ -235,7 +236,7 @@ for _phrase, _forms in _PHRASES.items():
             _PARTS.setdefault(_form[0], []).append((_form, _phrase))
         elif "_" in _form:
             _first, _second = _form.split("_")[:2]
-            PAIRS.setdefault(_first, {}).setdefault(_second, _phrase)
+            PAIRS.setdefault(_second, {}).setdefault(_first, _phrase)
         else:
             WORDS.setdefault(_form, _phrase)
 for _alike in _PARTS.values():

@@ -20,6 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from router.contract.keys import NewKey, make_key
+from router.dispatch import preconnect
 from router.dispatch.live import statistics
 from router.edge.server import run
 from router.settle import record
@@ -116,9 +117,13 @@ class _Quiet:
 
 @contextmanager
 def serving(folder: Path, config: str = CONFIG) -> Iterator["Bench"]:
-    """A Tandem and a target, each in a thread. Figures of targets are looked at for every request, as for a lone caller."""
+    """A Tandem and a target, each in a thread. Figures of targets are looked at for every request, as for a lone caller.
+
+    Connections are made ahead once, and not every second: on a busy machine every request that is counted could meet that.
+    """
     bench = Bench(folder, config)
     fresh, statistics._FRESH_SECONDS = statistics._FRESH_SECONDS, 0.0
+    look, preconnect._LOOK_SECONDS = preconnect._LOOK_SECONDS, float("inf")
     log, events._writer = events._writer, _Quiet()  # type: ignore[assignment]
     events.set_up_logging(as_json=True)
     events._writer = _Quiet()  # type: ignore[assignment]
@@ -127,7 +132,7 @@ def serving(folder: Path, config: str = CONFIG) -> Iterator["Bench"]:
         yield bench
     finally:
         bench.stop()
-        events._writer, statistics._FRESH_SECONDS = log, fresh
+        events._writer, statistics._FRESH_SECONDS, preconnect._LOOK_SECONDS = log, fresh, look
 
 
 class Bench:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from router.sense import features
-from router.sense.claims import drop_claims
+from router.sense.claims import PARTS_OF_CLAIMS, drop_claims
 from router.sense.features import read_features
 from tests.tools.work import cost_ratio
 
@@ -44,6 +44,14 @@ def test_a_text_of_nothing_else_stays_as_it_is(subtests):
     for claim in CLAIMS:
         with subtests.test(claim=claim):
             assert drop_claims(claim) == claim
+
+
+def test_a_text_with_a_claim_has_a_word_with_a_part_of_one(subtests):
+    """A text without such a word, and without `<|`, is not searched for claims."""
+    for claim in CLAIMS:
+        with subtests.test(claim=claim):
+            assert "<|" in claim or any(part in claim.lower() for part in PARTS_OF_CLAIMS)
+            assert read_features(f"{claim} {PLAIN}").pieces == read_features(PLAIN).pieces
 
 
 def test_words_about_models_and_routes_are_no_claims(subtests):

@@ -38,7 +38,7 @@ def test_every_phrase_that_a_word_or_a_pair_stands_for_is_one_that_may_be_said()
 
 
 def test_two_words_that_must_follow_each_other_are_no_single_words():
-    assert PAIRS["one"]["line"] == "one line"
+    assert PAIRS["line"]["one"] == "one line"
     assert "one_line" not in WORDS
 
 

@@ -1,0 +1,71 @@
+"""The shape of a text: what is between its words, counted in the order of `MARKS`."""
+
+import re
+from itertools import compress
+
+_FILE = re.compile(
+    r"\.(?:py|js|ts|tsx|jsx|go|rs|rb|java|kt|c|h|cpp|cc|hpp|cs|php|md|json|ya?ml|toml|html|css|scss|vue|sh|sql|txt|ini|cfg|lock"
+    r"|xml|svelte|swift|exs?|lua|r|env|conf|tf|proto|ipynb|csv)\b"
+)
+_LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
+_QUESTION_MARKS = ("?", "？", "؟")
+_COUNTED = tuple(b',\n`_(/":?')
+_ALIKE = bytes.maketrans(b"{[=;<'", b'((((("')
+"""Signs that are counted as another: all of these brackets as one kind, and both quotes."""
+_UNCOUNTED = bytes(code for code in range(256) if _ALIKE[code] not in _COUNTED)
+_CASES = bytes(b"a"[0] if chr(code).islower() else b"A"[0] if chr(code).isupper() else 0 for code in range(128)).ljust(256)
+_SIGN_OF_RED = {
+    **dict(zip(("FAIL", "Traceback (most", "npm ERR!", "❌", "✗"), "F(!❌✗", strict=True)),
+    **dict.fromkeys(("panic: ", "Error: ", "Exception: ", "error: ", "fatal: "), ":"),
+    **dict.fromkeys(("xit code 1", "xit status 1"), "1"),
+    **dict.fromkeys(("xit code 2", "xit status 2"), "2"),
+}
+"""What the output of something that failed shows, and a sign in it that is rare elsewhere: a lone sign is found much sooner."""
+_RED, _RED_SIGNS = tuple(_SIGN_OF_RED), tuple(_SIGN_OF_RED.values())
+_FAILURES = re.compile(r"[1-9](?<!\w[1-9])\d* (?:tests? )?fail(?:ed|ing|ures?)\b")
+r"""The same as one that begins with `\b[1-9]`, but a search for it leaps from digit to digit."""
+
+
+def count_marks(shown: str, lower: str, words: int, length: int, hints: list[str]) -> tuple[int, ...]:
+    """Count what is in a text, of which `lower` is the same in small letters and `hints` are what its words have shown."""
+    count = lower.count
+    # All signs that are counted, and nothing else, so that to count each of them takes next to no time.
+    signs = lower.encode("utf-8", "surrogatepass").translate(_ALIKE, _UNCOUNTED)
+    commas, lines, ticks, underscores, brackets, slashes, quotes, colons, questions = map(signs.count, _COUNTED)
+    dots = "." in lower
+    sentences = (count(". ") if dots else 0) + (count("! ") if "!" in lower else 0)
+    has_arrow = ">" in lower and ("->" in lower or "=>" in lower)
+    if not lower.isascii():
+        commas += count("、") + count("，")
+        sentences += count("。")
+        questions += count("？") + count("؟")
+        has_arrow = has_arrow or "→" in lower
+    return (
+        words,
+        length,
+        len(_FILE.findall(lower)) if dots else 0,
+        commas,
+        lines,
+        len(_LIST_ITEM.findall(lower)) if lines else 0,
+        ticks,
+        hints.count("http"),
+        0 if shown == lower else shown.encode("utf-8", "surrogatepass").translate(_CASES).count(b"aA"),
+        underscores,
+        brackets,
+        slashes,
+        quotes,
+        sentences,
+        colons,
+        questions,
+        int(lower.rstrip()[-1:] in _QUESTION_MARKS),
+        int(ticks > 2 and "```" in lower),
+        int("traceback" in hints or "exception" in hints or (lines > 0 and "\n    at " in lower)),
+        int(has_arrow),
+    )
+
+
+def is_red(text: str) -> bool:
+    """Whether a text shows output of something that failed."""
+    if any(map(text.__contains__, compress(_RED, map(text.__contains__, _RED_SIGNS)))):
+        return True
+    return " fail" in text and _FAILURES.search(text) is not None
