@@ -1,6 +1,8 @@
 """Putting the signals together, and knowing when an estimate of tokens is not good enough."""
 
+import math
 from collections.abc import Mapping
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -18,6 +20,7 @@ _CALIBRATED_TOKENS = 4_000
 """From here on a session's earlier counts narrow the estimate."""
 _SMALL_TOKENS = 700
 """No model's window is near this."""
+_window_of = attrgetter("target.window_tokens")
 
 
 def read_signals(
@@ -52,7 +55,8 @@ def is_near_a_limit(signals: Signals) -> bool:
         return False
     low, high = prompt.low, prompt.high
     far = high + RESERVE_TOKENS  # or less: a request may need less room for its answer
-    return any(low <= standing.target.window_tokens <= far for standing in signals.statuses.values())
+    windows = [*map(_window_of, signals.statuses.values())]
+    return far >= min(windows, default=math.inf) and any(low <= window <= far for window in windows)
 
 
 async def count_exactly(view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration) -> Signals:
