@@ -4,6 +4,7 @@ A turn on fast that grows is weighed at every call: what a failure would cost ag
 """
 
 import math
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -15,6 +16,7 @@ from router.contract.signals import SessionPosition, Signals, Trajectory, Turn
 from router.contract.target import Speed, TargetStatus
 from router.contract.words import Tier, TurnKind
 
+_wait_of = attrgetter("wait_seconds")
 _CHARS_PER_TOKEN = 4
 _TOLD_COLD_TOKENS = 1_000
 _GROWN_EDITS, _GROWN_FILES, _GROWN_TOKENS, _GROWN_CALLS = 5, 4, 6_000, 20
@@ -106,8 +108,7 @@ class BoundaryPolicy:
 
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
         """Whether no target of that tier would take the call soon: then the estimate decides, including the wait."""
-        waits = [status.wait_seconds for status in signals.statuses.values() if status.target.tier is tier]
-        return min(waits, default=0.0) > self._config.longest_wait_seconds
+        return min(map(_wait_of, signals.of_tier(tier)), default=0.0) > self._config.longest_wait_seconds
 
     def _is_in_trouble(self, signals: Signals) -> bool:
         trajectory, config = signals.turn.trajectory, self._config
@@ -145,8 +146,7 @@ def _seconds(speed: Speed, calls: float, tokens: float) -> float:
 
 def _soonest(signals: Signals, tier: Tier) -> TargetStatus | None:
     """The target of a tier with the shortest wait; the first among equals."""
-    statuses = [status for status in signals.statuses.values() if status.target.tier is tier]
-    return min(statuses, key=lambda status: status.wait_seconds, default=None)
+    return min(signals.of_tier(tier), key=_wait_of, default=None)
 
 
 def _cold_tokens(signals: Signals, status: TargetStatus) -> int:

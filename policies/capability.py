@@ -1,6 +1,8 @@
 """A target that does not accept what a request contains cannot serve it."""
 
 from collections.abc import Iterator
+from itertools import repeat
+from operator import attrgetter, contains
 from typing import ClassVar
 
 from router.contract.opinions import Opinion, PolicyConfig, RuleOut
@@ -16,6 +18,7 @@ _NAMES = {
     Feature.CUSTOM_TOOLS: "a custom (free-form) tool",
     Feature.JSON_SCHEMA: "a JSON schema for the answer",
 }
+_accepts_of, _speaks_of = attrgetter("target.accepts"), attrgetter("target.speaks")
 
 
 class CapabilityConfig(PolicyConfig):
@@ -33,11 +36,18 @@ class CapabilityPolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Rule out each target that lacks something, naming what."""
+        needs, statuses = request.needs, signals.statuses.values()
+        # Most requests can go anywhere, which is found without a step of Python for each target.
+        if (
+            Feature.COMPLETIONS not in needs
+            and all(map(needs.issubset, map(_accepts_of, statuses)))
+            and all(map(contains, map(_speaks_of, statuses), repeat(request.dialect)))
+        ):
+            return ()
         opinions: list[Opinion] = []
-        needs, dialect = request.needs, request.dialect
-        for status in signals.statuses.values():
+        for status in statuses:
             target = status.target
-            if dialect in target.speaks and needs <= target.accepts and Feature.COMPLETIONS not in needs:
+            if request.dialect in target.speaks and needs <= target.accepts and Feature.COMPLETIONS not in needs:
                 continue
             reason = _find_lack(request, target)
             if reason:

@@ -1,7 +1,10 @@
 """The operator's own rules, under `rules:` in `config.yaml`: they name a tier, or lean, where a turn begins."""
 
 import re
-from typing import Annotated, ClassVar, Literal
+from bisect import bisect_left
+from collections.abc import Set
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -15,6 +18,9 @@ _MAX_READ_CHARS = 4_000
 _HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
 _NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
 """Turns that continue something that began before."""
+_MAX_KEPT = 512
+"""Outcomes that are kept. Each has at most `_MAX_READ_CHARS` of text."""
+_NO_LIMIT = -1
 
 
 class Conditions(BaseModel):
@@ -79,6 +85,17 @@ class RulesConfig(PolicyConfig):
     """The rules, in order."""
 
 
+class _Facts(NamedTuple):
+    """All that a rule can ask about. Outcomes are kept by these, so a new condition needs a field here."""
+
+    text: str
+    client: str
+    kind: TurnKind
+    needs: Set[Feature]
+    passed_limit: int
+    """The largest `more_than_tokens` of all rules that the prompt is longer than. Its own length would be new each time."""
+
+
 class RulesPolicy:
     """Applies your rules. They rank below every override, and yield where their tier cannot serve the request."""
 
@@ -87,6 +104,10 @@ class RulesPolicy:
 
     def __init__(self, config: RulesConfig) -> None:
         self._rules = [(number, rule, _pattern_of(rule.when.words)) for number, rule in enumerate(config.rules, 1)]
+        limits = {rule.when.more_than_tokens for rule in config.rules}
+        self._limits = [_NO_LIMIT, *sorted(limit for limit in limits if limit is not None)]
+        # The same words come again, with retries and with each "go on", and are matched against all rules once.
+        self._apply_once = lru_cache(maxsize=_MAX_KEPT)(self._apply)
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """The first tier that a rule names, and every lean. A turn that is under way is left alone."""
@@ -95,11 +116,16 @@ class RulesPolicy:
         turn = signals.turn
         # A "go on" is about what it goes on with, and a subagent about what it was given.
         words_read = turn.person_text if turn.kind is TurnKind.ASK else turn.ask_text or turn.person_text
-        text = (words_read or "")[:_MAX_READ_CHARS]
+        passed_limit = self._limits[bisect_left(self._limits, signals.prompt.tokens, 1) - 1]
+        return self._apply_once(
+            _Facts((words_read or "")[:_MAX_READ_CHARS], turn.client, turn.kind, request.needs, passed_limit)
+        )
+
+    def _apply(self, facts: _Facts) -> tuple[Opinion, ...]:
         opinions: list[Opinion] = []
         has_tier = False
         for number, rule, words in self._rules:
-            if not _holds(rule.when, words, text, request, signals):
+            if not _holds(rule.when, words, facts):
                 continue
             if rule.lean is not None:
                 opinions.append(Lean(rule.lean, f"rule {number} of the config leans to {'deep' if rule.lean > 0 else 'fast'}"))
@@ -119,11 +145,11 @@ def _pattern_of(words: tuple[str, ...]) -> "re.Pattern[str] | None":
     return re.compile("|".join(whole), re.IGNORECASE)
 
 
-def _holds(when: Conditions, words: "re.Pattern[str] | None", text: str, request: RequestView, signals: Signals) -> bool:
+def _holds(when: Conditions, words: "re.Pattern[str] | None", facts: _Facts) -> bool:
     return (
-        (when.client is None or when.client == signals.turn.client)
-        and (when.turn is None or when.turn == signals.turn.kind)
-        and (when.has is None or _HAS[when.has] in request.needs)
-        and (when.more_than_tokens is None or signals.prompt.tokens > when.more_than_tokens)
-        and (words is None or words.search(text) is not None)
+        (when.client is None or when.client == facts.client)
+        and (when.turn is None or when.turn == facts.kind)
+        and (when.has is None or _HAS[when.has] in facts.needs)
+        and (when.more_than_tokens is None or when.more_than_tokens <= facts.passed_limit)
+        and (words is None or words.search(facts.text) is not None)
     )

@@ -1,5 +1,6 @@
 """A request that does not fit a target's context window cannot go there."""
 
+from operator import attrgetter
 from typing import ClassVar
 
 from pydantic import Field
@@ -10,6 +11,8 @@ from router.contract.room import RESERVE_TOKENS, reserve_tokens
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
 from router.dialects.table import SPECS
+
+_window_of = attrgetter("target.window_tokens")
 
 
 class WindowConfig(PolicyConfig):
@@ -34,8 +37,11 @@ class WindowPolicy:
         """Rule out each target that is too small, with the numbers."""
         prompt = signals.prompt.tokens
         most = prompt + self._most
+        statuses = signals.statuses.values()
+        if most <= min(map(_window_of, statuses), default=most):  # seldom is a prompt near even the smallest window
+            return ()
         opinions: list[Opinion] = []
-        for status in signals.statuses.values():
+        for status in statuses:
             window = status.target.window_tokens
             if most > window:
                 reserve = reserve_tokens(window, SPECS[request.dialect].read_limit(request.body), self._most)

@@ -4,6 +4,7 @@ What only a reader wants (evidence in order, both estimates, the margin, what wo
 `decide.estimate` and `decide.explain` do that when they are asked, from what is kept.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -85,6 +86,16 @@ class Redo(NamedTuple):
     """How many turns the rates were learned from. 0: they are assumed."""
 
 
+class Ranked(Struct, frozen=True):
+    """The open targets of a tier by name, cheapest first; equals stay in the order of the config."""
+
+    names: tuple[str, ...]
+    hop_seconds: float
+    """How long it takes to move the session there."""
+    costs: Mapping[str, float] | None = None
+    """What the turn would cost on each in USD; None where there was nothing to put in order."""
+
+
 class Weighing(Struct, frozen=True):
     """What the turn would take on the cheapest open target of each tier. Both estimates follow from it and the score."""
 
@@ -140,3 +151,5 @@ class Decision(Struct, frozen=True):
     """How many of the first targets are as good as each other: the least busy of them serves."""
     rival: str = ""
     """The other tier's target, where that was nearly chosen."""
+    ranked: tuple[Ranked, Ranked] | None = None
+    """The order of fast and of deep, where somebody insisted and both were put in order: nobody need do that again."""

@@ -1,7 +1,9 @@
 """Measured facts about a request and its place in a session. None means unknown: not looked at, or not present."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import compress, repeat
 from math import inf
+from operator import attrgetter, is_
 from typing import Protocol
 
 from msgspec import Struct
@@ -10,6 +12,8 @@ from router.contract.features import Features
 from router.contract.request import RequestView
 from router.contract.target import TargetStatus
 from router.contract.words import Tier, TurnKind
+
+_tier_of = attrgetter("target.tier")
 
 
 class FinishedTurn(Struct, frozen=True):
@@ -165,3 +169,8 @@ class Signals(Struct, frozen=True):
     """The person's words in numbers; None when the person typed nothing."""
     earlier: tuple[Features, ...] = ()
     """Those of the turns before, the newest first, where the words may point back at them and nobody remembers their size."""
+
+    def of_tier(self, tier: Tier) -> Iterator[TargetStatus]:
+        """The targets of a tier, in the order of the config, without a step of Python for each: there may be many."""
+        statuses = self.statuses.values()
+        return compress(statuses, map(is_, map(_tier_of, statuses), repeat(tier)))

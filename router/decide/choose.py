@@ -7,14 +7,14 @@ from operator import attrgetter
 
 from msgspec import Struct, structs
 
-from router.contract.decision import ESTIMATE, Decision, Projection, Weighing
+from router.contract.decision import ESTIMATE, Decision, Ranked, Weighing
 from router.contract.economics import Economics
 from router.contract.errors import Misfit, TandemError, TiersBusy, TooLong, UpstreamLoading
 from router.contract.opinions import Insist, Opinions, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.words import Tier
-from router.decide.estimate import costs_of, count_alike, project_tiers, redo_between, weigh_up
+from router.decide.estimate import costs_of, count_alike, project_first, rank_tier, redo_between, weigh_up
 from router.decide.explain import LATE_COUNT, because_estimate, because_only_tier, because_out, no_target_error, say_rule_out
 from router.decide.length import because_too_long, say_too_long, say_way_back
 from router.decide.opinions import Rules, collect, spare, without_closed
@@ -29,12 +29,13 @@ class _Choice(Struct, frozen=True):
     """A tier and its open targets, the sentence, and who decided. `spill` are those of the other tier, if one fails."""
 
     tier: Tier
-    targets: tuple[str, ...]
+    targets: Ranked
     because: str
     decided_by: str
     spill: tuple[str, ...] = ()
     weighing: Weighing | None = None
     is_close: bool = False
+    ranked: tuple[Ranked, Ranked] | None = None
 
 
 def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
@@ -62,9 +63,10 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
         was_asked_for = opinions.insists[0][1].rank > Rank.RUNNING_TURN  # more than the running turn's habit
     else:
         choice, was_asked_for = _estimate(signals, opinions, ruled_out, score, economics), False
+    targets = choice.targets.names
     return Decision(
         choice.tier,
-        choice.targets,
+        targets,
         choice.spill if rules.spill_over else (),
         score,
         _because(choice, spared, signals) if spared or signals.prompt.late_range else choice.because,
@@ -78,8 +80,9 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
         rules.config_fingerprint,
         rules.weights_fingerprint,
         was_asked_for,
-        alike=count_alike(choice.targets, signals, score, economics) if len(choice.targets) > 1 else 1,
+        alike=count_alike(choice.targets, signals, score, economics) if len(targets) > 1 else 1,
         rival=choice.spill[0] if choice.is_close else "",
+        ranked=choice.ranked,
     )
 
 
@@ -138,70 +141,63 @@ def _obey(
 ) -> _Choice:
     """Somebody insists: nothing is weighed but the order of several targets in one tier."""
     policy, opinion = opinions.insists[0]
-    tier, wanted = _wanted(opinion, signals)
-    targets = _open_targets(signals, ruled_out, tier, score, economics)
-    if opinion.target is not None:
-        targets = tuple([name for name in targets if name in wanted])
-    others = _open_targets(signals, ruled_out, tier.other, score, economics)
-    if targets:
-        may_spill = opinion.yields or request.overrides.other_on_misfit
-        return _Choice(tier, targets, opinion.because, policy, others if may_spill else ())
+    tier = opinion.tier
+    if tier is not None:
+        targets = rank_tier(signals, ruled_out, tier, score, economics)
+    else:
+        assert opinion.target is not None
+        tier = signals.statuses[opinion.target].target.tier
+        targets = Ranked(() if opinion.target in ruled_out else (opinion.target,), 0.0)
+    if targets.names and not opinion.yields and not request.overrides.other_on_misfit:
+        return _Choice(tier, targets, opinion.because, policy)
+    others = rank_tier(signals, ruled_out, tier.other, score, economics)
+    if targets.names:
+        both = (targets, others) if tier is Tier.FAST else (others, targets)
+        ranked = both if opinion.target is None else None
+        return _Choice(tier, targets, opinion.because, policy, others.names, ranked=ranked)
+    wanted = _wanted(opinion, signals)
     because = f"{opinion.because}, but {_main_reason(ruled_out, wanted)}"
-    if opinion.yields and others:
+    if opinion.yields and others.names:
         way_back = say_way_back(ruled_out, wanted) if tier is Tier.FAST else ""
         return _Choice(tier.other, others, f"{opinion.because}, but {way_back}" if way_back else because, policy)
-    if not request.overrides.other_on_misfit or not others:
-        raise _refusal(signals, ruled_out, wanted, opinion, tier.other if others else None)
+    if not request.overrides.other_on_misfit or not others.names:
+        raise _refusal(signals, ruled_out, wanted, opinion, tier.other if others.names else None)
     return _Choice(tier.other, others, f"{because}; {tier.other} instead, as x-tandem-on-misfit allows", policy)
-
-
-def _open_targets(
-    signals: Signals, ruled_out: Mapping[str, RuleOut], tier: Tier, score: float, economics: Economics
-) -> tuple[str, ...]:
-    """The names of a tier's open targets, cheapest first."""
-    names = [name for name, status in signals.statuses.items() if status.target.tier is tier and name not in ruled_out]
-    if len(names) < 2:
-        return tuple(names)
-    fast, deep = project_tiers(signals, ruled_out, score, economics)
-    return _names(fast if tier is Tier.FAST else deep)
 
 
 def _estimate(
     signals: Signals, opinions: Opinions, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
 ) -> _Choice:
     """Nobody insists: the tier with which the turn will cost less."""
-    fast, deep = project_tiers(signals, ruled_out, score, economics)
-    if not fast or not deep:
-        told = because_too_long(signals, opinions, ruled_out, score, economics) if deep else ""
+    fast = rank_tier(signals, ruled_out, Tier.FAST, score, economics)
+    deep = rank_tier(signals, ruled_out, Tier.DEEP, score, economics)
+    if not fast.names or not deep.names:
+        told = because_too_long(signals, opinions, ruled_out, score, economics) if deep.names else ""
         weighing = weigh_up(fast, deep, signals, economics)
-        return _take_only_tier(signals, opinions, ruled_out, fast or deep, weighing, told)
-    best_fast, best_deep = fast[0], deep[0]
+        return _take_only_tier(signals, opinions, ruled_out, fast if fast.names else deep, weighing, told)
+    best_fast, best_deep = project_first(fast, signals, economics), project_first(deep, signals, economics)
     redo = redo_between(best_fast, best_deep, signals, economics)
     fast_cost, deep_cost = costs_of(best_fast, best_deep, redo, score, economics)
-    weighing = Weighing(best_fast, best_deep, len(fast) > 1, redo)
+    weighing = Weighing(best_fast, best_deep, len(fast.names) > 1, redo)
     if fast_cost < deep_cost:
         because = because_estimate(Tier.FAST, best_fast, best_deep, opinions, signals, deep_cost - fast_cost, economics)
-        return _Choice(Tier.FAST, _names(fast), because, ESTIMATE, _names(deep), weighing, deep_cost <= fast_cost * _CLOSE)
+        return _Choice(Tier.FAST, fast, because, ESTIMATE, deep.names, weighing, deep_cost <= fast_cost * _CLOSE)
     because = because_estimate(Tier.DEEP, best_deep, best_fast, opinions, signals, fast_cost - deep_cost, economics)
-    return _Choice(Tier.DEEP, _names(deep), because, ESTIMATE, _names(fast), weighing, fast_cost <= deep_cost * _CLOSE)
-
-
-def _names(projections: list[Projection]) -> tuple[str, ...]:
-    return tuple([projection.target for projection in projections]) if len(projections) > 1 else (projections[0].target,)
+    return _Choice(Tier.DEEP, deep, because, ESTIMATE, fast.names, weighing, fast_cost <= deep_cost * _CLOSE)
 
 
 def _take_only_tier(
     signals: Signals,
     opinions: Opinions,
     ruled_out: Mapping[str, RuleOut],
-    open_ones: list[Projection],
+    open_ones: Ranked,
     weighing: Weighing,
     too_long: str,
 ) -> _Choice:
     """One tier alone can serve it, or none."""
-    if not open_ones:
+    if not open_ones.names:
         raise _refusal(signals, ruled_out, tuple(signals.statuses), None)
-    tier = signals.statuses[open_ones[0].target].target.tier
+    tier = signals.statuses[open_ones.names[0]].target.tier
     others = [name for name, status in signals.statuses.items() if status.target.tier is tier.other]
     passing = [ruled_out[name] for name in others if not ruled_out[name].lasting]
     if passing:
@@ -209,15 +205,13 @@ def _take_only_tier(
     else:
         reason = _main_reason(ruled_out, others) if others else f"no {tier.other} target is configured"
         because = too_long or because_only_tier(tier, reason)
-    return _Choice(tier, _names(open_ones), because, "rule_out", weighing=weighing)
+    return _Choice(tier, open_ones, because, "rule_out", weighing=weighing)
 
 
-def _wanted(opinion: Insist, signals: Signals) -> tuple[Tier, tuple[str, ...]]:
+def _wanted(opinion: Insist, signals: Signals) -> tuple[str, ...]:
     if opinion.target is not None:
-        return signals.statuses[opinion.target].target.tier, (opinion.target,)
-    assert opinion.tier is not None
-    names = tuple(name for name, status in signals.statuses.items() if status.target.tier is opinion.tier)
-    return opinion.tier, names
+        return (opinion.target,)
+    return tuple(name for name, status in signals.statuses.items() if status.target.tier is opinion.tier)
 
 
 def _main_reason(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:

@@ -5,19 +5,22 @@ the chance that fast's work must be done again and what that costs: every figure
 closed form.
 """
 
-import itertools
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
+from itertools import repeat, takewhile
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from router.contract.decision import Decision, Estimate, Flip, Projection, Redo, Weighing
+from router.contract.decision import Decision, Estimate, Flip, Projection, Ranked, Redo, Weighing
 from router.contract.economics import ASSUMED_RATES, Economics, FailureRates, RedoWeights, weigh_redo
 from router.contract.signals import Signals
-from router.contract.target import LEAST_STEP_TOKENS, Price, TargetStatus, WorkRatio
+from router.contract.target import LEAST_STEP_TOKENS, Price, Speed, TargetStatus, WorkRatio
 from router.contract.words import Preference, Tier, TurnKind
 
 _MILLION = 1_000_000.0
+_name_of, _price_of = attrgetter("target.name"), attrgetter("target.price")
+_speed_of, _ratio_of, _wait_of = attrgetter("speed"), attrgetter("ratio"), attrgetter("wait_seconds")
 _ALIKE = 1.1
 """A target that costs at most this many times as much as the cheapest of its tier is as good."""
 
@@ -95,38 +98,81 @@ def project(
     )
 
 
-def project_tiers(
-    signals: Signals, ruled_out: Container[str], score: float, economics: Economics
-) -> tuple[list[Projection], list[Projection]]:
-    """What each open target would take, fast and deep, cheapest first; equals stay in the order of the config."""
-    tokens, position = signals.prompt.tokens, signals.turn.position
-    warm, now_on = position.warm, position.tier
-    fast: list[Projection] = []
-    deep: list[Projection] = []
-    for name, status in signals.statuses.items():
-        if name not in ruled_out:
-            tier = status.target.tier
-            hop_seconds = 0.0 if now_on is None or now_on is tier else economics.hop_seconds
-            (fast if tier is Tier.FAST else deep).append(
-                project(status, tokens, economics, warm.get(name, 0) if warm else 0, hop_seconds)
-            )
-    if len(signals.statuses) > 2:
-        for several in (fast, deep):
-            several.sort(key=lambda projection: weigh(projection, score, economics).cost_usd)
-    return fast, deep
+class _Terms(NamedTuple):
+    """What a turn costs on a target, but for its wait, the prompt and the score."""
+
+    work_seconds: float
+    more_seconds: float
+    prefill: float
+    usd: float
+    usd_per_cold_token: float
+    usd_per_prompt_token: float
+    more_usd: float
+    more_usd_per_prompt_token: float
 
 
-def count_alike(names: tuple[str, ...], signals: Signals, score: float, economics: Economics) -> int:
+@lru_cache(maxsize=1024)
+def _terms(economics: Economics, price: Price | None, speed: Speed, ratio: WorkRatio) -> _Terms:
+    """Worked out once for a target, until it is called again and its speed changes."""
+    calls, output, more_calls, more_output, *usd = _rates(economics, price, ratio)
+    ttft, tokens_per_second, prefill = speed
+    work = calls * ttft + output / tokens_per_second
+    return _Terms(work, more_calls * ttft + more_output / tokens_per_second, prefill, *usd)
+
+
+def _costs(
+    statuses: Sequence[TargetStatus], signals: Signals, hop_seconds: float, p: float, economics: Economics
+) -> dict[str, float]:
+    """What a turn would cost on each target in USD: to the last bit what `weigh` makes of `project`.
+
+    Only the target that wins is projected. The others need a place in the order, and where there are fifty of them every step
+    counts: all columns are taken from the targets without a step of Python for each.
+    """
+    prompt_tokens, rate = signals.prompt.tokens, economics.usd_per_second
+    names = [*map(_name_of, statuses)]
+    prices: Iterable[Price | None] = map(_price_of, statuses)
+    if prompt_tokens >= LEAST_STEP_TOKENS:
+        prices = [price.at(prompt_tokens) if price is not None and price.steps else price for price in prices]
+    terms = map(_terms, repeat(economics), prices, map(_speed_of, statuses), map(_ratio_of, statuses))
+    colds = {name: max(prompt_tokens - tokens, 0) for name, tokens in signals.turn.position.warm.items()}
+    columns = zip(names, map(_wait_of, statuses), map(colds.get, names, repeat(prompt_tokens)), terms, strict=True)
+    return {
+        name: (wait + hop_seconds + cold / prefill + work + slope * p) * rate
+        + (usd + cold * per_cold + prompt_tokens * per_prompt + (more_usd + prompt_tokens * more_per_prompt) * p)
+        for name, wait, cold, (work, slope, prefill, usd, per_cold, per_prompt, more_usd, more_per_prompt) in columns
+    }
+
+
+def rank_tier(signals: Signals, ruled_out: Container[str], tier: Tier, p: float, economics: Economics) -> Ranked:
+    """Put the open targets of a tier in order."""
+    now_on = signals.turn.position.tier
+    hop_seconds = 0.0 if now_on is None or now_on is tier else economics.hop_seconds
+    own = list(signals.of_tier(tier))
+    if ruled_out:
+        own = [status for status in own if status.target.name not in ruled_out]
+    if len(own) < 2:
+        return Ranked(tuple(map(_name_of, own)), hop_seconds)
+    costs = _costs(own, signals, hop_seconds, p, economics)
+    return Ranked(tuple(sorted(costs, key=costs.__getitem__)), hop_seconds, costs)
+
+
+def project_first(ranked: Ranked, signals: Signals, economics: Economics) -> Projection:
+    """What the turn would take on the cheapest target of a tier."""
+    name, warm = ranked.names[0], signals.turn.position.warm
+    return project(signals.statuses[name], signals.prompt.tokens, economics, warm.get(name, 0), ranked.hop_seconds)
+
+
+def count_alike(ranked: Ranked, signals: Signals, p: float, economics: Economics) -> int:
     """How many of a tier's targets, cheapest first, are as good as the first. A session stays where its prefix is warm."""
-    tokens, warm = signals.prompt.tokens, signals.turn.position.warm
-
-    def cost(name: str) -> float:
-        return weigh(project(signals.statuses[name], tokens, economics, warm.get(name, 0)), score, economics).cost_usd
-
-    first = names[0]
-    max_cost = cost(first) * _ALIKE
-    alike = itertools.takewhile(lambda name: cost(name) <= max_cost and warm.get(name, 0) >= warm.get(first, 0), names)
-    return len(list(alike))
+    names, costs = ranked.names, ranked.costs
+    if costs is None or ranked.hop_seconds:
+        costs = _costs([signals.statuses[name] for name in names], signals, 0.0, p, economics)
+    max_cost, warm = costs[names[0]] * _ALIKE, signals.turn.position.warm
+    alike = len(list(takewhile(max_cost.__ge__, map(costs.__getitem__, names))))
+    if warm and alike > 1:
+        most = warm.get(names[0], 0)
+        return len(list(takewhile(lambda name: warm.get(name, 0) >= most, names[:alike])))
+    return alike
 
 
 _weights: Callable[[Preference, FailureRates], RedoWeights] = lru_cache(maxsize=256)(weigh_redo)
@@ -189,17 +235,21 @@ def weighing_of(decision: Decision) -> Weighing:
     """What a decision was weighed by or, where somebody insisted, would have been."""
     if decision.weighing is not None:
         return decision.weighing
-    signals, score, economics = decision.signals, decision.score, decision.economics
-    ruled_out = {opinion.target for _, opinion in decision.opinions.ruled_out}
-    return weigh_up(*project_tiers(signals, ruled_out, score, economics), signals, economics)
+    signals, score, economics, ranked = decision.signals, decision.score, decision.economics, decision.ranked
+    if ranked is None:
+        ruled_out = {opinion.target for _, opinion in decision.opinions.ruled_out}
+        fast = rank_tier(signals, ruled_out, Tier.FAST, score, economics)
+        ranked = fast, rank_tier(signals, ruled_out, Tier.DEEP, score, economics)
+    return weigh_up(*ranked, signals, economics)
 
 
-def weigh_up(fast: list[Projection], deep: list[Projection], signals: Signals, economics: Economics) -> Weighing:
+def weigh_up(fast: Ranked, deep: Ranked, signals: Signals, economics: Economics) -> Weighing:
     """The cheapest of each tier, and what a redo would cost between the two."""
-    if not fast or not deep:
-        return Weighing(fast[0] if fast else None, deep[0] if deep else None, len(fast) > 1)
-    redo = redo_between(fast[0], deep[0], signals, economics)
-    return Weighing(fast[0], deep[0], len(fast) > 1, redo)
+    first_fast = project_first(fast, signals, economics) if fast.names else None
+    first_deep = project_first(deep, signals, economics) if deep.names else None
+    if first_fast is None or first_deep is None:
+        return Weighing(first_fast, first_deep, len(fast.names) > 1)
+    return Weighing(first_fast, first_deep, len(fast.names) > 1, redo_between(first_fast, first_deep, signals, economics))
 
 
 _NO_REDO = Redo(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

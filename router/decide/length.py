@@ -8,7 +8,7 @@ from router.contract.economics import Economics
 from router.contract.opinions import Insist, Opinions, RuleOut
 from router.contract.signals import SessionPosition, Signals, TokenCount
 from router.contract.words import Tier
-from router.decide.estimate import costs_of, project_tiers, redo_between
+from router.decide.estimate import costs_of, project_first, rank_tier, redo_between
 
 _NOTHING = TokenCount(0, 0, 0)
 _IN_THOUSANDS = 10_000
@@ -21,18 +21,20 @@ def because_too_long(
 
     The tiers are compared for a conversation that was compacted: at its present length fast may have all of it to read.
     """
-    names = [name for name, status in signals.statuses.items() if status.target.tier is Tier.FAST]
+    names = [status.target.name for status in signals.of_tier(Tier.FAST)]
     words = say_way_back(ruled_out, names)
     if not words:
         return ""
     compacted = structs.replace(
         signals, prompt=_NOTHING, turn=structs.replace(signals.turn, position=SessionPosition(tier=Tier.FAST))
     )
-    fast, deep = project_tiers(compacted, set(ruled_out) - set(names), score, economics)
-    if not deep:
+    others_out = set(ruled_out) - set(names)
+    ranked = [rank_tier(compacted, others_out, tier, score, economics) for tier in (Tier.FAST, Tier.DEEP)]
+    if not ranked[1].names:
         return ""
-    redo = redo_between(fast[0], deep[0], compacted, economics)
-    fast_cost, deep_cost = costs_of(fast[0], deep[0], redo, score, economics)
+    fast, deep = (project_first(tier, compacted, economics) for tier in ranked)
+    redo = redo_between(fast, deep, compacted, economics)
+    fast_cost, deep_cost = costs_of(fast, deep, redo, score, economics)
     looks = opinions.looks
     return "" if fast_cost >= deep_cost else f"{words}; {looks.because}" if looks else words
 

@@ -1,7 +1,9 @@
 """Putting the signals together, and knowing when an estimate of tokens is not good enough."""
 
+import math
 from collections.abc import Mapping
 from functools import partial
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -22,6 +24,7 @@ SMALL_TOKENS = 700
 """No model's window is near this."""
 _FILLED = 0.6
 """Of a window. From 0.7 on, the end of the window lies inside the estimate's band: by then the vocabulary should be loaded."""
+_window_of = attrgetter("target.window_tokens")
 
 
 def read_signals(
@@ -52,10 +55,8 @@ def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]
 def approaches_a_limit(signals: Signals) -> bool:
     """Whether the prompt is near the limit of a target, or may be soon: a cheap question, which nearly all answer with no."""
     low, far = signals.prompt.low, (signals.prompt.high + RESERVE_TOKENS) / _FILLED
-    for status in signals.statuses.values():  # noqa: SIM110  any() takes twice the bytecodes
-        if low <= status.target.window_tokens <= far:
-            return True
-    return False
+    windows = [*map(_window_of, signals.statuses.values())]
+    return far >= min(windows, default=math.inf) and any(low <= window <= far for window in windows)
 
 
 def is_near_a_limit(signals: Signals) -> bool:

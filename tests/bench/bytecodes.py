@@ -45,6 +45,7 @@ tiers:
          price: {{input: 2, output: 8}}}}
 """
 WITH_A_KEY = "with a key"
+TEN_TARGETS, FIFTY_TARGETS, MANY_RULES = "ten targets", "fifty targets", "200 rules"
 KEYS = """
 callers:
   ada: {{keys: [{{id: "{id}", sha256: {digest}, created: 2026-01-01}}]}}
@@ -274,13 +275,40 @@ def write_keys(folder: Path, key: NewKey) -> str:
     return f"{CONFIG}keys: {{{{file: keys.yaml}}}}\n"
 
 
+def with_targets(count: int) -> str:
+    """The config with this many targets, half of them in each tier."""
+    fast, deep = CONFIG.split("  deep:\n")
+    return f"{fast}{_repeat(fast, 'quick', count // 2)}  deep:\n{deep}{_repeat(deep, 'thorough', count // 2)}"
+
+
+def _repeat(tier: str, name: str, count: int) -> str:
+    target = tier[tier.index("      - ") :]
+    return "".join(target.replace(name, f"{name}-{number}") for number in range(2, count + 1))
+
+
+def with_rules(count: int) -> str:
+    """The config with this many rules, some of which look at more than words. None applies."""
+    conditions = (
+        "words: [word{}]",
+        "words: [word{}], client: codex",
+        "more_than_tokens: 1{}000",
+        "words: [word{}], has: image",
+    )
+    rules = (conditions[number % len(conditions)].format(number) for number in range(count))
+    return CONFIG + "rules:\n" + "".join(f"  - {{{{when: {{{{{condition}}}}}, lean: 0.5}}}}\n" for condition in rules)
+
+
 CASES: dict[str, Callable[[], Iterator[bytes]]] = {
     "600 B": small_requests,
     "stream": lambda: small_requests(is_streaming=True),
     "new words": new_words,
     "agent": agent_calls,
     WITH_A_KEY: small_requests,
+    TEN_TARGETS: small_requests,
+    FIFTY_TARGETS: small_requests,
+    MANY_RULES: small_requests,
 }
+CONFIGS = {TEN_TARGETS: with_targets(10), FIFTY_TARGETS: with_targets(50), MANY_RULES: with_rules(200)}
 
 
 def count_case(name: str, folder: Path) -> Counts:
@@ -289,7 +317,7 @@ def count_case(name: str, folder: Path) -> Counts:
         key = make_key()
         with serving(folder, write_keys(folder, key)) as bench:
             return bench.count(with_key(request, key) for request in CASES[name]())
-    with serving(folder) as bench:
+    with serving(folder, CONFIGS.get(name, CONFIG)) as bench:
         return bench.count(CASES[name]())
 
 

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from msgspec.structs import replace
 from pydantic import ValidationError
@@ -116,3 +118,43 @@ def test_a_go_on_is_read_by_what_it_goes_on_with():
     rule = {"when": {"words": "C++"}, "tier": "deep"}
 
     assert RulesPolicy(RulesConfig(rules=(rule,))).judge(ask(), signals)
+
+
+def test_an_outcome_that_is_kept_holds_for_the_same_words_alone():
+    """One policy that has judged before says what another would that has not, whatever a rule looks at."""
+    image = {"type": "image_url", "image_url": {"url": "x"}}
+    rules = (
+        {"when": {"words": ["bump"]}, "lean": 0.5},
+        {"when": {"words": ["bump"], "client": "codex"}, "lean": 1.0},
+        {"when": {"turn": "follow_up"}, "lean": 2.0},
+        {"when": {"has": "image"}, "tier": "deep"},
+        {"when": {"more_than_tokens": 50}, "tier": "fast"},
+        {"when": {"more_than_tokens": 100}, "lean": -1.0},
+    )
+    kept = RulesPolicy(RulesConfig(rules=rules))
+    views = ask("x"), make_view({"messages": [{"role": "user", "content": [image]}]})
+    seen = set()
+
+    for text, tokens, kind, client, view in itertools.product(
+        ("bump it", "bumper cars", ""),
+        (0, 50, 51, 100, 101),
+        (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.SUBAGENT, TurnKind.TOOL_LOOP),
+        ("codex", "test"),
+        views * 2,
+    ):
+        signals = make_signals(text=text, tokens=tokens, kind=kind)
+        signals = replace(signals, turn=replace(signals.turn, client=client))
+        fresh = RulesPolicy(RulesConfig(rules=rules)).judge(view, signals)
+        assert kept.judge(view, signals) == fresh
+        seen.add(fresh)
+
+    assert len(seen) > 20
+
+
+def test_no_more_outcomes_are_kept_than_a_bound():
+    policy = RulesPolicy(RulesConfig(rules=({"when": {"words": ["bump"]}, "lean": 0.5},)))
+
+    for number in range(1_000):
+        policy.judge(ask("x"), make_signals(text=f"bump {number}"))
+
+    assert 0 < policy._apply_once.cache_info().currsize < 1_000

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.bytecodes import CASES, WITH_A_KEY, Counts, count_case
+from tests.bench.bytecodes import CASES, FIFTY_TARGETS, MANY_RULES, TEN_TARGETS, WITH_A_KEY, Counts, count_case
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-it-works" / "budget.md").read_text()
 MARGIN = 1.02
 MOST_FOR_A_KEY = 60
+MOST_FOR_TARGETS = {TEN_TARGETS: 0.12, FIFTY_TARGETS: 0.6}
+MOST_FOR_RULES = 100
 KINDS = {kind: (int(whole.replace(",", "")), int(before.replace(",", "")))
          for kind, whole, before in re.findall(r"^\| ([\w ]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)}  # fmt: skip
 ROOMS = {
@@ -54,6 +56,22 @@ def test_a_budget_is_no_more_than_what_is_needed(counted):
 
 def test_a_key_without_limits_adds_little(counted):
     assert 0 < counted[WITH_A_KEY].total - counted["600 B"].total <= MOST_FOR_A_KEY, counted[WITH_A_KEY].by_function()
+
+
+def more_before_write(counted, kind: str) -> int:
+    """What a kind takes beyond the first row: targets and rules are all weighed before the write."""
+    return counted[kind].before_write - counted["600 B"].before_write
+
+
+@pytest.mark.parametrize("kind", MOST_FOR_TARGETS)
+def test_targets_that_lose_add_little(counted, kind):
+    most = MOST_FOR_TARGETS[kind] * KINDS["600 B"][0]
+
+    assert 0 < more_before_write(counted, kind) <= most, counted[kind].by_function().most_common(40)
+
+
+def test_rules_add_little_for_words_that_were_judged_before(counted):
+    assert 0 < more_before_write(counted, MANY_RULES) <= MOST_FOR_RULES, counted[MANY_RULES].by_function().most_common(40)
 
 
 def test_the_counter_counts():

@@ -11,6 +11,8 @@ from statistics import median
 
 _KEPT_SAMPLES = 15
 _HALF_LIFE_SECONDS = 10.0
+FADED_SECONDS = 80 * _HALF_LIFE_SECONDS
+"""After this nothing is left of what was lately seen: a float has 53 bits, and a sample is at most 2 ** 10 times the usual."""
 _KEPT_MINUTES = 61
 _MINUTE_SECONDS = 60.0
 _UNSEEN_HALF_LIFE_SECONDS = 6 * 3600.0

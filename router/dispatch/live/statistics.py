@@ -42,6 +42,8 @@ class LiveStatistics(LiveTargets):
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
+        self._seen: dict[str, TargetStatus] = {}
+        """Every target as it was at the last look."""
         self._has_rested = False
         """Whether any target ever had to rest: seldom so, and each decision would ask."""
         self.may_wait = False
@@ -55,6 +57,8 @@ class LiveStatistics(LiveTargets):
         if targets is not self._targets:
             self._targets = targets
             self._listed = {name: self._follow(target) for name, target in targets.items()}
+            self._moving = dict(self._listed)
+            self._seen = {}
             self.queues.follow(targets)
             self.may_wait = self.may_wait or self.queues.is_on
         elif 0 <= now - self._looked_at < _FRESH_SECONDS:
@@ -62,7 +66,13 @@ class LiveStatistics(LiveTargets):
         self._looked_at = now
         if now >= self._settle_at:
             self._settle(now)
-        self._statuses = {name: live.status(now) for name, live in self._listed.items()}
+        seen, listed, moving = self._seen.copy(), self._listed, self._moving
+        for name, live in tuple(moving.items()):
+            if name in listed:
+                seen[name] = live.status(now)
+            if live.is_still or name not in listed:
+                del moving[name]
+        self._statuses = self._seen = seen
         if self._has_rested and all(live.circuit.is_open for live in self._listed.values()):
             # Where every target rests, none is better for waiting: a request must have somewhere to go.
             self._statuses = {name: status.with_wait(0.0) for name, status in self._statuses.items()}
@@ -164,6 +174,7 @@ class LiveStatistics(LiveTargets):
         """Only a stream shows when its first token is late."""
         live, read = self._live.get(fact.target.name) or self.of(fact.target), exchange.last(Read)
         live.open[exchange.id] = fact.at
+        self._moving[fact.target.name] = live
         if live.is_watched and not live.probe and (live.circuit.is_open or live.closed_until > fact.at):
             live.probe = exchange.id if exchange.arrival.passed is None else ""
             self._looked_at = _NEVER_LOOKED
@@ -231,7 +242,7 @@ class LiveStatistics(LiveTargets):
 
     def _judge(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, fact: AttemptEnded) -> None:
         """What the end of a call says of its target. One that its caller left says nothing."""
-        error = fact.error
+        error, self._moving[fact.target.name] = fact.error, live
         if error is None and exchange.arrival.passed is not None:
             return  # another of its routes: that says nothing of this one
         if error is None and fact.attempt.error is None:

@@ -11,7 +11,7 @@ from router.dialects.table import SPECS
 from router.dispatch.live.circuit import Circuit
 from router.dispatch.live.lateness import Lateness, is_late
 from router.dispatch.live.past import LONG_PROMPT_TOKENS, PastPace
-from router.dispatch.live.samples import Samples
+from router.dispatch.live.samples import FADED_SECONDS, Samples
 from router.dispatch.live.slots import Slots
 from router.dispatch.queues.quota import seconds_left, wait_for_slot
 
@@ -58,6 +58,10 @@ class LiveTarget:
         self.asked: dict[str, RequestView] = {}
         """What each stream under way was asked for."""
         self.has_samples = False
+        self.fades_until = 0.0
+        """Until when the last figure that was seen of it fades into what is usual."""
+        self.is_still = False
+        """Whether its status stays as it last was until somebody calls it: nothing is under way, and nothing of it fades."""
         self.closed_until = self.probe_at = 0.0
         self.asked_at = 0.0
         """When it last refused with a time, or when a request last went there to find out whether that time was right."""
@@ -79,7 +83,7 @@ class LiveTarget:
     def add(self, samples: Samples, value: float, now: float) -> None:
         """Take a figure that was seen of it."""
         samples.add(value, now)
-        self.has_samples = True
+        self.has_samples, self.fades_until = True, now + FADED_SECONDS
 
     def add_speed(self, value: float, now: float, *, is_counted: bool) -> None:
         """Take how fast it wrote. Counted pieces are not all tokens: they count until the target says how many there were."""
@@ -138,11 +142,17 @@ class LiveTarget:
         if self.has_samples:
             speed = Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
         status = TargetStatus(self.known, speed, 0.0, len(self.open), self.ratio, failures=self.failures)
+        self.is_still = not self.open and self.fades_until <= now
         if self.closed_until > now:
+            self.is_still = False
             status = status._replace(closed_seconds=self.closed_seconds(now), may_probe=self.may_probe(now))
         if self.unanswered or self.lateness.seconds or self.slots.count:
+            self.is_still = False
             status = self._queued(status, now)
-        return self._at_rest(self._with_window(status, now), now) if self.is_watched else status
+        if self.is_watched:
+            self.is_still = False
+            status = self._at_rest(self._with_window(status, now), now)
+        return status
 
     def _with_window(self, status: TargetStatus, now: float) -> TargetStatus:
         """The same with the configured window, where it is time to find out whether what the target said of it still holds."""

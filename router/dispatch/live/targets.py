@@ -24,6 +24,11 @@ class LiveTargets:
 
     def __init__(self) -> None:
         self._live: dict[str, LiveTarget] = {}
+        self._moving: dict[str, LiveTarget] = {}
+        """Targets that may have changed since the last look: those that were called lately, and those that `of` was asked for.
+
+        The others are not looked at again. Of many targets, that is most.
+        """
         self._ratios: Mapping[str, WorkRatio] = {}
         self._failures: Mapping[str, Mapping[str, FailureRates]] = {}
         self._past: Paces | None = None
@@ -34,12 +39,16 @@ class LiveTargets:
         """The windows that targets named in refusals, where they are smaller than configured. Replaced after each."""
 
     def of(self, target: Target) -> LiveTarget:
-        """What is known of a target, by its name. A target of an earlier plan changes nothing of one that is known."""
+        """What is known of a target, by its name. A target of an earlier plan changes nothing of one that is known.
+
+        Its status is worked out again after this: who asks for it may change it.
+        """
         live = self._live.get(target.name)
         if live is None:
             live = self._live[target.name] = LiveTarget(target)
             self._teach(live)
             self._settle_at = 0.0  # what is known of its past comes with the next look
+        self._moving[target.name] = live
         return live
 
     def _follow(self, target: Target) -> LiveTarget:
@@ -64,6 +73,7 @@ class LiveTargets:
         Until it is known it is as expected.
         """
         self._ratios, self._failures = ratios, failures
+        self._moving.update(self._live)
         for live in self._live.values():
             self._teach(live)
 
@@ -78,6 +88,7 @@ class LiveTargets:
         if is_fading:
             self._fade_at = now + _FADE_SECONDS
         self._settle_at = self._fade_at
+        self._moving.update(self._live)
         for live in self._live.values():
             if known is not None and not live.has_recalled:
                 past = known.get((live.target.name, live.target.model), NO_PAST)

@@ -20,7 +20,8 @@ from router.decide.estimate import (
     find_flip,
     price_redo,
     project,
-    project_tiers,
+    project_first,
+    rank_tier,
     redo_between,
     weigh,
     worth_waiting,
@@ -168,8 +169,8 @@ def test_a_poor_title_is_not_asked_for_again():
     side, person = (make_signals(kind=kind) for kind in (TurnKind.SIDE, TurnKind.ASK))
 
     def redo(signals):
-        fast, deep = project_tiers(signals, {}, 0.02, ECONOMICS)
-        return redo_between(fast[0], deep[0], signals, ECONOMICS)
+        ranked = [rank_tier(signals, {}, tier, 0.02, ECONOMICS) for tier in (Tier.FAST, Tier.DEEP)]
+        return redo_between(*(project_first(tier, signals, ECONOMICS) for tier in ranked), signals, ECONOMICS)
 
     assert (redo(side).quick_rate, redo(side).seconds) == (0.0, 0.0)
     assert redo(person).quick_rate > 0
@@ -366,4 +367,75 @@ def test_targets_of_a_tier_are_alike_where_they_cost_nearly_the_same_and_neither
     statuses = stand(make_target("spark")), stand(make_target("owl"), **others)
     signals = make_signals(*statuses, tokens=600, position=SessionPosition(warm=warm))
 
-    assert count_alike(("spark", "owl"), signals, 0.1, ECONOMICS) == alike
+    assert count_alike(rank_tier(signals, {}, Tier.FAST, 0.1, ECONOMICS), signals, 0.1, ECONOMICS) == alike
+
+
+def test_moving_a_session_makes_no_difference_between_the_targets_that_it_moves_to():
+    statuses = stand(make_target("spark"), speed=1_000), stand(make_target("owl"), speed=800)
+    ranked = [
+        rank_tier(make_signals(*statuses, tokens=600, position=SessionPosition(tier=tier)), {}, Tier.FAST, 0.1, ECONOMICS)
+        for tier in (Tier.FAST, Tier.DEEP)
+    ]
+
+    assert [one.hop_seconds for one in ranked] == [0.0, 1.0]
+    assert [count_alike(one, make_signals(*statuses, tokens=600), 0.1, ECONOMICS) for one in ranked] == [1, 1]
+
+
+_prices = some.one_of(
+    some.none(),
+    some.builds(
+        Price,
+        some.sampled_from([0.0, 0.5, 3.0]),
+        some.sampled_from([0.0, 2.0, 15.0]),
+        some.sampled_from([None, 0.1]),
+        some.sampled_from([None, 4.0]),
+        steps=some.sampled_from([(), (PriceStep(12_000, 5.0, 20.0), PriceStep(90_000, 9.0, 40.0))]),
+    ),
+)
+_statuses = some.lists(
+    some.builds(
+        lambda tier, price, wait, ratio, ttft, speed: stand(
+            make_target("", tier, price=price), wait, ttft=ttft, speed=speed
+        )._replace(ratio=WorkRatio(ratio, ratio)),
+        some.sampled_from(list(Tier)),
+        _prices,
+        some.sampled_from([0.0, 0.7, 60.0]),
+        some.sampled_from([1.0, 1.37]),
+        some.floats(0.01, 9.0),
+        some.floats(1.0, 900.0),
+    ),
+    max_size=8,
+)
+
+
+@given(
+    given_ones=_statuses,
+    tokens=some.integers(0, 200_000),
+    warm=some.dictionaries(some.integers(0, 7), some.integers(0, 200_000), max_size=3),
+    out=some.sets(some.integers(0, 7), max_size=3),
+    now_on=some.sampled_from([None, *Tier]),
+    score=some.floats(0.0, 1.0),
+)
+def test_the_order_of_a_tier_is_that_of_what_its_targets_are_estimated_to_cost(given_ones, tokens, warm, out, now_on, score):
+    """To the last bit: the costs are worked out apart from the estimates, which most targets do not need."""
+    statuses = [
+        status._replace(target=make_target(f"t{number}", status.target.tier, price=status.target.price))
+        for number, status in enumerate(given_ones)
+    ]
+    position = SessionPosition(tier=now_on, warm={f"t{number}": count for number, count in warm.items()})
+    signals = replace(
+        make_signals(tokens=tokens, position=position), statuses={status.target.name: status for status in statuses}
+    )
+    ruled_out = {f"t{number}" for number in out}
+
+    for tier in Tier:
+        hop_seconds = 0.0 if now_on in (None, tier) else ECONOMICS.hop_seconds
+        costs = {
+            name: weigh(project(status, tokens, ECONOMICS, position.warm.get(name, 0), hop_seconds), score, ECONOMICS).cost_usd
+            for name, status in signals.statuses.items()
+            if status.target.tier is tier and name not in ruled_out
+        }
+        ranked = rank_tier(signals, ruled_out, tier, score, ECONOMICS)
+
+        assert ranked.names == tuple(sorted(costs, key=costs.__getitem__))
+        assert ranked.costs is None or ranked.costs == costs

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.dispatch.live.samples import Samples
+from router.dispatch.live.samples import FADED_SECONDS, Samples
 
 HALF_LIFE = 6 * 3600.0
 
@@ -92,3 +92,12 @@ def test_what_is_forgotten_is_as_typical_again():
 @pytest.mark.parametrize(("value", "taken"), [(1e9, 10_000), (0.0, 0.01)])
 def test_an_accident_counts_for_no_more_than_a_thousand_times_typical(value, taken):
     assert seen(value).current(100.0) == taken
+
+
+@pytest.mark.parametrize("value", [1e9, 0.0, 20.0, 1 / 3])
+def test_what_was_lately_seen_is_gone_to_the_last_bit_when_it_has_faded(value):
+    samples = seen(7.0, value)
+    samples.settled = 10.0
+
+    assert samples.current(samples.newest_at + 0.1 * FADED_SECONDS) != 10.0
+    assert samples.current(samples.newest_at + FADED_SECONDS) == 10.0

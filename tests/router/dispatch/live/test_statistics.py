@@ -1,6 +1,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from router.contract.economics import FailureRates
 from router.contract.entry import Attempt, Pace
@@ -654,3 +656,74 @@ def test_an_answer_on_a_route_that_is_passed_on_does_not_end_a_targets_rest(answ
     assert during == ""
     assert "rests after 5 failures" in status(live, 100.3).wait_because
     assert status(live, 100.3).in_flight == 0
+
+
+def test_a_target_that_nobody_calls_is_looked_at_once(live):
+    before = live.statuses(TARGETS, 0.0)
+    Call(live, at=1.0).end(2.0, 50.0)
+    after = live.statuses(TARGETS, 2.0)
+
+    assert after["sage"] is before["sage"]
+    assert after["spark"].speed != before["spark"].speed
+    assert list(after) == list(TARGETS)
+
+
+def test_a_target_that_was_called_is_looked_at_until_its_figures_have_faded(live):
+    Call(live, at=0.0).end(1.0, 50.0)
+    found = [status(live, at).speed.tokens_per_second for at in (1.0, 5.0, 50.0)]
+    still = [status(live, at) for at in (5_000.0, 5_030.0)]
+
+    assert len(set(found)) == 1  # in its first minute, what was seen is what is usual
+    assert still[0] is still[1]
+
+
+_STEPS = some.lists(
+    some.tuples(
+        some.sampled_from(["open", "begin", "end", "fail", "refuse", "shrink", "load", "leave", "learn", "question", "look"]),
+        some.sampled_from(["spark", "sage", "owl"]),
+        some.sampled_from([0.0, 0.3, 2.0, 15.0, 90.0, 1_000.0]),
+    ),
+    max_size=40,
+)
+
+
+@given(_STEPS)
+def test_what_is_not_looked_at_again_has_not_changed(steps):
+    live, now, under_way = LiveStatistics(), 0.0, []
+    targets = {**TARGETS, "owl": make_target("owl")}
+    live.statuses(targets, now)
+    for what, name, seconds in steps:
+        now, target = now + seconds + 0.01, targets[name]
+        if what == "open":
+            under_way.append(Call(live, at=now, target=target))
+        elif what == "learn":
+            live.learn({name: WorkRatio(1.5, 2.0)})
+        elif what == "question":
+            error = UpstreamRefused(name, 429, b"", "", retry_after_seconds=20.0)
+            make_exchange(live).note(QuestionEnded(now, target, Attempt(name, 429, "", 0.1), error, None, None, now))
+        elif what == "load":
+            live.keep_loading(target, "Loading model", now)
+        elif what != "look" and under_way:
+            _go_on(under_way[0] if what == "begin" else under_way.pop(0), what, now)
+
+        found = live.statuses(targets, now)
+
+        closely = {each: live._live[each].status(now) for each in targets}
+        if all(live._live[each].circuit.is_open for each in targets):
+            closely = {each: known.with_wait(0.0) for each, known in closely.items()}
+        assert found == closely
+
+
+def _go_on(call: Call, what: str, now: float) -> None:
+    name = call.target.name
+    errors = {
+        "fail": UpstreamUnreachable(name, "gone"),
+        "refuse": UpstreamRefused(name, 429, b"", "", retry_after_seconds=20.0),
+        "shrink": UpstreamRefused(name, 400, b'{"error": {"message": "maximum context length is 90 tokens"}}', ""),
+    }
+    if what == "begin":
+        call.begin(now)
+    elif what == "leave":
+        call.leave(now)
+    else:
+        call.end(now, 50.0 if what == "end" else None, error=errors.get(what))
