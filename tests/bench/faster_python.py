@@ -1,6 +1,6 @@
 """Whether another Python on this machine is a faster build than the one that runs this. `make` asks after installing.
 
-A build with profile guidance runs the router with 12 to 20 % less CPU. Most builds say so in their configuration; Debian's
+A build with profile guidance runs the router with 6 to 12 % less CPU. Most builds say so in their configuration; Debian's
 removes it, so what says nothing is timed. Runs with the standard library alone, and in less than half a second.
 """
 

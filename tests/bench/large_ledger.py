@@ -1,4 +1,4 @@
-"""A ledger of a million rows: how long each question of the live page takes, and what the indexes cost the writer.
+"""A ledger of a million rows: how long each question of the page and the commands takes, and what the indexes cost the writer.
 
 `python -m tests.bench.large_ledger` writes such a file in a new folder, migrates it, and prints the figures. `--file` keeps it
 for another run, `--rows` makes it smaller. The same rows come out of the same seed.
@@ -19,10 +19,12 @@ from policies.learned import LearnedConfig
 from router.contract.past import TurnsAsked
 from router.contract.stores import AskedTooMuch
 from router.contract.words import Outcome, Tier, TurnKind
+from router.lab.lookback import look_back
 from router.page.queries import SPANS
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import LEDGER, prepare
 from router.stores.sqlite.pages import SqlitePageReader
+from router.stores.sqlite.past import SqliteEntryReader
 
 BEFORE_INDEXES = 5
 """The schema before the page's indexes."""
@@ -108,6 +110,13 @@ def list_questions(path: Path) -> dict[str, Callable[[], object]]:
         "sessions from the middle": lambda: reader.read_session_page(50, 500_000, None),
         "sessions of a caller": lambda: reader.read_session_page(50, None, "caller-3"),
         "one session": lambda: reader.read_session(session, None, 1_000),
+    }
+    past, day = SqliteEntryReader(path), now - 86_400.0
+    questions |= {
+        "tandem log": lambda: past.read_newest(0.0, 20),
+        "tandem log --since 1m": lambda: past.read_newest(now - 60.0, 20),
+        "tandem stats --since 1d": lambda: (past.read_sums(day), look_back(past, lambda _: None, day)),
+        "tandem stats": lambda: (past.read_sums(0.0), look_back(past, lambda _: None, 0.0)),
     }
     for span, (step, steps) in SPANS.items():
         questions[f"series {span}"] = partial(reader.read_series, now, step, steps, None)

@@ -258,7 +258,7 @@ def look_at_python() -> Finding:
     text = f"{platform.python_implementation()} {platform.python_version()}"
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     if arguments and "--enable-optimizations" not in arguments:
-        hint = "one from your distribution or python.org takes 12 to 20 % less CPU"
+        hint = "one from your distribution or python.org takes 6 to 12 % less CPU"
         return Finding("python", NOTE, f"{text}, built without optimizations", hint)
     return Finding("python", GOOD, text)
 
