@@ -13,6 +13,7 @@ from tests.tools.terminal import run_in_terminal
 
 TOP = [sys.executable, "-m", "router.cli", "top"]
 NOTICE = {"kind": "key_refused", "subject": "spark", "since": 900.0, "text": "spark: its host refuses the API key", "hint": "x"}
+pytestmark = pytest.mark.usefixtures("heard_signals")
 HELLO = event("hello", make_hello(notices=[NOTICE]))
 
 
