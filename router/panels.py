@@ -70,7 +70,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         NoticesPanel(built.notices),
         Figures(house, built.metrics, regret=read_regret if ledger is not None else None),
         LiveFeed(house, built.page, is_ready, admission.logins, built.notices),
-        LookingBack(house, built.page, built.page_reader),
+        LookingBack(house, built.page, built.page_reader, price_of),
         Responses(state.responses),
         Reload(built.reloader.answer if built.reloader is not None else None),
         Login(admission),

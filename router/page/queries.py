@@ -9,10 +9,10 @@ from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
 from router.contract.stores import AskedTooMuch, PageReader, StoreUnusable
-from router.contract.target import Price
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
+from router.lab.regret import PriceOf
 from router.page.feed import show_line
 from router.page.hops import cost_of_hop, wait_of_hop
 from router.page.live import check_on
@@ -31,8 +31,8 @@ _Found = TypeVar("_Found")
 class LookingBack:
     """Answers from the ledger, for a caller from its own rows, for an admin from all."""
 
-    def __init__(self, house: House, switch: PageSwitch | None, ledger: PageReader | None) -> None:
-        self._house, self._switch, self._ledger = house, switch, ledger
+    def __init__(self, house: House, switch: PageSwitch | None, ledger: PageReader | None, price_of: PriceOf) -> None:
+        self._house, self._switch, self._ledger, self._price_of = house, switch, ledger, price_of
         self._turn = asyncio.Semaphore(_MAX_AT_ONCE)
         self.pages = (
             Page("/tandem/turns", self._show_turns),
@@ -94,10 +94,6 @@ class LookingBack:
                 "targets": {name: series._asdict() for name, series in found.items()},
             }
         )
-
-    def _price_of(self, name: str) -> Price | None:
-        target = self._house.plan.targets.get(name)
-        return target.price if target is not None else None
 
     def _shows_words(self, asked: Asked) -> bool:
         return asked.query.get("words") == "1" and self._house.plan.keeps_text

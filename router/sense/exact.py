@@ -126,7 +126,7 @@ class ExactCounter:
         try:
             if (process := self._process or self._start()) is not None:
                 process.load(self._wait_seconds)
-        except Exception as error:  # noqa: BLE001  as below
+        except Exception as error:  # noqa: BLE001  whatever it is, the next count starts another process
             self._note_death(error)
 
     def _count(self, view: RequestView, learn: Callable[[int], None] | None) -> int | None:

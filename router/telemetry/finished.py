@@ -57,7 +57,7 @@ def gather(exchange: Exchange, recorded: Recorded, parent: Parent | None) -> Fin
     """What a trace needs of a request. Nothing of it refers to the request's body, or to frames that do."""
     facts: list[Fact | AnsweredBy] = []
     for fact in exchange.journal:
-        kind = fact.__class__
+        kind = fact.__class__  # compared by identity, which is quick, and which mypy cannot follow below
         if kind in _SMALL:
             facts.append(fact)
         elif kind in _ENDED:

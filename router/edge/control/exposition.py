@@ -20,7 +20,7 @@ def write_figures(samples: Mapping[str, Samples], histograms: Mapping[str, Bucke
     """The text of all figures, and its content type. OpenMetrics where the reader prefers it, else the format 0.0.4."""
     figures = _Figures(samples, histograms)
     if prefers_openmetrics(accept):
-        text: bytes = openmetrics.generate_latest(figures, version="1.0.0")  # type: ignore[no-untyped-call]
+        text: bytes = openmetrics.generate_latest(figures, version="1.0.0")  # type: ignore[no-untyped-call]  # of the library
         return text, _OPENMETRICS_TYPE
     return generate_latest(figures), CONTENT_TYPE_PLAIN_0_0_4
 

@@ -55,6 +55,7 @@ _STEP = "FROM main.entries WHERE target = ? AND at >= ? AND at < ?"
 _COUNTS = f"SELECT count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}) {_STEP}"
 _VALUES = f"SELECT ttft_ms, tokens_per_second {_STEP} ORDER BY at DESC LIMIT ?"
 _OWN_STEP = "FROM main.entries WHERE caller = ? AND at >= ? AND at < ? AND +target IS NOT NULL"
+# With max(at), SQLite takes the tier from the newest of the rows.
 _OWN_COUNTS = (
     f"SELECT target, tier, count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}), max(at) {_OWN_STEP} GROUP BY +target"
 )
