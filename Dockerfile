@@ -10,8 +10,8 @@ ARG PYTHON=3.11
 FROM python:${PYTHON}-slim AS build
 WORKDIR /src
 RUN python -m venv --without-pip /opt/tandem
-COPY requirements/serve.txt requirements/
-RUN python -m pip --python /opt/tandem/bin/python install --no-cache-dir --require-hashes -r requirements/serve.txt
+COPY requirements/shared.txt requirements/
+RUN python -m pip --python /opt/tandem/bin/python install --no-cache-dir --require-hashes -r requirements/shared.txt
 COPY pyproject.toml README.md LICENSE config.yaml ./
 COPY adapters adapters
 COPY policies policies

@@ -122,7 +122,7 @@ wheel: $(DEV) $(AUDITING)/.installed  ## Build a wheel into dist/, and the list 
 	@ls -1 dist/*.cdx.json
 
 audit: $(AUDITING)/.installed  ## Look every locked package up in the databases of known weaknesses (needs the network)
-	@for lock in serve litellm dev; do echo "requirements/$$lock.txt"; \
+	@for lock in serve shared litellm dev; do echo "requirements/$$lock.txt"; \
 	  $(AUDITING)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r requirements/$$lock.txt || failed=1; done; \
 	  exit $${failed:-0}
 
@@ -138,6 +138,8 @@ lock:  ## Resolve pyproject.toml again into requirements/ (needs uv; nothing you
 	$(COMPILE) --upgrade --group dev --all-extras --output-file requirements/dev.txt
 	cp requirements/dev.txt requirements/litellm.txt
 	$(COMPILE) --group checkout --extra uvloop --extra litellm --output-file requirements/litellm.txt
+	cp requirements/dev.txt requirements/shared.txt
+	$(COMPILE) --group checkout --extra uvloop --extra shared --output-file requirements/shared.txt
 	cp requirements/dev.txt requirements/serve.txt
 	$(COMPILE) --group checkout --extra uvloop --output-file requirements/serve.txt
 	$(subst pyproject.toml,--group pyproject.toml:engine,$(COMPILE)) --upgrade --no-deps --output-file requirements/engine.txt

@@ -82,6 +82,7 @@ class TandemApp:
         self._built = built = build_house(self._loaded, load=self._load)
         _, self._app = build_edge(built, lambda: self._app is not None)
         built.warm()
+        built.resume_jobs()
         if built.ledger_path is not None:
             spawn(built.keep_learning(), name="learn")
         spawn(built.watch_keys(), name="watch keys")

@@ -2,12 +2,16 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from router.callers.troubles import find_troubles as find_budget_troubles
+from router.contract.ended_job import EndedJob
 from router.contract.entry import FinishedWork
+from router.contract.group import Group
 from router.contract.notices import Notice, Notices
 from router.contract.relay import Warmable
 from router.contract.stores import EntryReader, PageReader, StoreUnusable
@@ -15,6 +19,8 @@ from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.house import House
+from router.jobs.jobs import Jobs
+from router.loop.tasks import spawn
 from router.notices.alerts import Alerts
 from router.notices.board import NoticeBoard
 from router.page.ring import PageSwitch
@@ -22,6 +28,9 @@ from router.reload.key_watch import KeyWatch
 from router.reload.reloader import Reloader
 from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
 from router.telemetry.metrics_switch import MetricsSwitch
+
+if TYPE_CHECKING:
+    from router.page.others import OtherRouters
 
 _LEARN_SECONDS = 600.0
 
@@ -44,14 +53,39 @@ class Built:
     """What counts requests for `/metrics`, while that is on."""
     page: PageSwitch | None = None
     """Whether there is a live page, and what it shows."""
+    others: "OtherRouters | None" = None
+    """What the page shows of other routers, where there are any."""
+    jobs: Jobs | None = None
+    """Background work."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
+    group: Group | None = None
+    """The workers that this router is one of; None where it is alone."""
+
+    async def connect(self) -> None:
+        """Connect to what this router shares with others. Raises `SharedUnusable`."""
+        if self.house.state.shared is not None:
+            await self.house.state.shared.connect()
 
     def warm(self) -> None:
         """Let adapters load what is costly to load, now that requests are served."""
         for adapter in self.house.plan.dispatcher.adapters:
             if isinstance(adapter, Warmable):
                 adapter.warm()
+
+    def resume_jobs(self) -> None:
+        """Go on with background work that an earlier process left, now that requests are served."""
+        if self.jobs is not None:
+            self.jobs.resume()
+
+    def list_ended_jobs(self) -> Sequence[EndedJob]:
+        """Background jobs that wait to be collected, the newest last."""
+        return self.jobs.list_ended() if self.jobs is not None else ()
+
+    def release_jobs(self) -> None:
+        """The router is asked to stop: background work need not wait until its callers are served."""
+        if self.jobs is not None:
+            spawn(self.jobs.stop(), name="release jobs")
 
     def learn(self) -> None:
         """Take from the ledger how fast targets were, how much work each makes of a turn, and how often fast's is redone."""
@@ -60,7 +94,8 @@ class Built:
     async def watch_keys(self) -> None:
         """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
         if self.reloader is not None and self.house.plan.keys is not None:
-            await KeyWatch(self.reloader).watch()
+            shared = self.house.state.shared
+            await KeyWatch(self.reloader, revoked=shared.revoked_keys if shared is not None else None).watch()
 
     async def watch_troubles(self) -> None:
         """Send word of what breaks, as long as the router runs."""
@@ -126,4 +161,11 @@ def list_notices(house: House) -> NoticeBoard:
     def of_ledger() -> list[Notice]:
         return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []
 
-    return NoticeBoard(of_targets, of_budgets, of_ledger)
+    def of_shared() -> list[Notice]:
+        if state.shared is None:
+            return []
+        from router.stores.shared_troubles import find_troubles as find_shared_troubles  # only routers that share need it
+
+        return find_shared_troubles(state.shared, time.time())
+
+    return NoticeBoard(of_targets, of_budgets, of_ledger, of_shared)

@@ -7,7 +7,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from router.contract.errors import TandemError
+from router.contract.errors import InBackground, TandemError
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Deadline, Exchange
 from router.contract.facts import Decided, Ending, Read, Settled
 from router.contract.request import JsonObject, RequestView
@@ -41,6 +41,8 @@ class House:
     def __init__(self, plan: Plan, state: State, clock: Callable[[], float] = time.perf_counter) -> None:
         self.plan, self.state, self.clock = plan, state, clock
         self._off_loop = state.speedups.off_loop
+        self.accept_job: Callable[[Exchange, AnswerSink], Awaitable[Ending]] | None = None
+        """Takes requests with `background: true`, where there are jobs."""
 
     def swap(self, plan: Plan) -> None:
         """Serve by another plan from now on. Requests under way keep theirs; memory, figures, stores and connections stay."""
@@ -66,6 +68,8 @@ class House:
                 ending = await self.state.repeats.serve(self._answer, exchange, sink)
             else:
                 ending = await self._answer(exchange, sink)
+        except InBackground as asked:
+            ending = await self.accept_job(exchange, caller) if self.accept_job else refuse(asked, arrival, caller)
         except TandemError as error:
             ending = refuse(error, arrival, caller)
         except LEAVING:
@@ -125,15 +129,15 @@ class House:
         carried = self.state.memory.tokens.carry(decided.session, view, decision)
         return plan.dispatcher.send(exchange, decided, sink, self.state.live, explanation=whole, carried=carried)
 
-    async def decide(self, arrival: Arrival) -> Decided:
+    async def decide(self, arrival: Arrival, plan: Plan | None = None) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
-        plan, exchange, off_loop = self.plan, self.begin(arrival), self._off_loop
+        plan, exchange, off_loop = plan or self.plan, self.begin(arrival), self._off_loop
         view = await restore_history(exchange, await off_loop(read_request, arrival), self.state.responses, plan.targets)
         return await self._decide(plan, await off_loop(apply_tier_lines, view) if plan.applies_tier_lines else view)
 
-    async def explain(self, arrival: Arrival) -> JsonObject:
+    async def explain(self, arrival: Arrival, plan: Plan | None = None) -> JsonObject:
         """The decision in full, with what the request would lose on its way to each target."""
-        plan, decided = self.plan, await self.decide(arrival)
+        decided, plan = await self.decide(arrival, plan), plan or self.plan
         decision = decided.decision if plan.adviser is None else plan.adviser.consider(decided).decision
         losses = ((name, plan.dispatcher.find_losses(decided.view, name)) for name in decision.targets)
         return {**explain(decision), "drops": {name: list(lost) for name, lost in losses if lost}}

@@ -1,7 +1,7 @@
 """What one config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from router.callers.budgets import Budgets
@@ -11,8 +11,10 @@ from router.callers.rates import CallerRates
 from router.contract.caller import Caller
 from router.contract.exchange import Exchange, Observers, Passed
 from router.contract.facts import Ending
+from router.contract.job import USUAL_TERMS, JobTerms
 from router.contract.keys import Key, KeyRing, rights_of
 from router.contract.limits import Limits
+from router.contract.opinions import Policy
 from router.contract.relay import Sink, Upstream
 from router.contract.signals import TokenCounter
 from router.contract.stores import EntryStore, ResponseStore
@@ -28,6 +30,7 @@ from router.second_opinion import Adviser
 from router.sense.models import ModelNames
 from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
+from router.stores.open_shared import Shared
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.tracing import Tracing
 
@@ -62,6 +65,15 @@ class Plan:
     """Who gives a second opinion, where the config names one."""
     shows_page: bool = True
     """Whether browsers are shown the live page at `/`."""
+    jobs: JobTerms = USUAL_TERMS
+    """How much background work there may be."""
+    background: tuple[Policy, ...] = ()
+    """Who is asked about background work alone, in addition to the other policies."""
+
+    def for_background(self) -> "Plan":
+        """The same for a request with `background: true`. Other requests pay nothing for the difference."""
+        rules = replace(self.rules, policies=(*self.rules.policies, *self.background))
+        return replace(self, rules=rules, background=(), deadline_seconds=self.jobs.deadline_seconds)
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
         """Relay a request for a route that is not decided: there is nothing to read, and one target alone to ask.
@@ -101,5 +113,7 @@ class State:
     """Writes the ledger's file, if one is kept."""
     tracing: Tracing = field(default_factory=Tracing)
     """Sends traces of requests to a collector, where the config asks for that."""
+    shared: Shared | None = None
+    """What this router shares with others, if anything."""
     own_key: Key | None = None
     """The key that commands of the router's own user come with, where callers need one."""

@@ -4,6 +4,7 @@ from adapters.anthropic_http import AnthropicHttpAdapter
 from adapters.litellm import LitellmAdapter
 from adapters.openai_http import OpenAiHttpAdapter
 from adapters.simulated import SimulatedAdapter
+from policies.background import BackgroundPolicy as BackgroundPolicy
 from policies.boundary import BoundaryPolicy
 from policies.capability import CapabilityPolicy
 from policies.effort import EffortPolicy
@@ -12,6 +13,7 @@ from policies.override import OverridePolicy
 from policies.rights import RightsPolicy as RightsPolicy
 from policies.rules import RulesPolicy
 from policies.side_request import SideRequestPolicy
+from policies.subagent import SubagentPolicy as SubagentPolicy
 from policies.trajectory import TrajectoryPolicy
 from policies.window import WindowPolicy
 from router.contract.relay import Adapter

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import fields, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from router.built import Built, list_notices
@@ -18,37 +17,34 @@ from router.callers.rates import CallerRates
 from router.config.budgets import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
-from router.config.model_facts import provider_of
 from router.config.models import SHIPPED_MODELS, Config
-from router.config.targets import TargetPlan
+from router.config.trace_terms import find_trace_terms
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
+from router.contract.group import Group
+from router.contract.job import JobTerms
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.periods import find_zone
 from router.contract.rights import BOTH_TIERS, Rights
-from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
-from router.contract.tracing import TracedRoute, TraceTerms
+from router.contract.words import Subagents, Tier
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
-from router.dialects.table import SPECS
 from router.dispatch.dispatch import Dispatcher
-from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
-from router.house import House
+from router.jobs.jobs import Jobs
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
-from router.registry import ADAPTERS, POLICIES, RightsPolicy
+from router.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.reload.reloader import Reloader
 from router.responses.keep import ResponseKeeper
-from router.responses.repeats import Repeats
 from router.second_opinion import Adviser, hold_nothing
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
@@ -56,18 +52,10 @@ from router.sense.tokens import Calibration
 from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
-from router.sessions.turn_state import TurnTokens
-from router.settle.kept import explain_row
 from router.settle.record import Recorder
-from router.stores.key_file import read_key
-from router.stores.memory.entries import MemoryEntries
-from router.stores.memory.responses import MemoryResponses
-from router.stores.memory.sessions import NoSessions
-from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations
-from router.stores.sqlite.responses import SqliteResponses
-from router.stores.sqlite.sessions import SqliteSessions
-from router.stores.sqlite.writer import SqliteWriter
+from router.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
+from router.storage import keep_entries, name_ledger, open_jobs_of, open_ledger, open_responses, open_sessions, read_spending
+from router.stores.open_shared import open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.metrics_switch import MetricsSwitch
@@ -95,18 +83,21 @@ def build_house(
     watchers: tuple[Observer, ...] = (),
     address: str = "",
     load: Callable[[], LoadedConfig] | None = None,
+    group: Group | None = None,
 ) -> Built:
     """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed.
 
     `address` is where the router will listen: another one that is started on the same ledger is told so, and refused. `load`
-    reads the config again, for a reload.
+    reads the config again, for a reload. `group` is the workers that this router is one of.
     """
     closing = AsyncExitStack()
     try:
-        own = make_key(OWN_ID)
+        own = group.own_key if group is not None else make_key(OWN_ID)
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
-        house = House(build_plan(loaded, state), state)
+        watches = state.shared.watch_jobs() if state.shared is not None else None
+        closing.push_async_callback((opener := open_jobs_of(loaded, address, on_disk=with_ledger, watches=watches)).close)
+        house = open_house(build_plan(loaded, state), state)
         if state.budgets is not None and state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())
     except BaseException:
@@ -115,16 +106,28 @@ def build_house(
         raise
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
+    closing.push_async_callback((jobs := Jobs(house, opener)).stop)
+    house.accept_job = jobs.accept
+    jobs.follow(loaded.job_webhooks)
+
+    def build(taken: LoadedConfig) -> Plan:
+        plan = build_plan(taken, state)
+        return jobs.with_notes(plan) if taken.config.delegation.note else plan
+
+    if loaded.config.delegation.note:
+        house.swap(jobs.with_notes(house.plan))
     closing.push_async_callback((webhook := Webhook()).close)
     alerts = Alerts(notices := list_notices(house), webhook)
     alerts.follow(loaded.webhook)
-    reloader = Reloader(house, loaded, load, partial(build_plan, state=state), [_check_prices]) if load is not None else None
+    reloader = Reloader(house, loaded, load, build, [check_prices]) if load is not None else None
     _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
     _follow_page(page := PageSwitch(state.observers), loaded)
     if reloader is not None:
         follow = [partial(_follow_metrics, metrics), partial(_follow_page, page)]
-        reloader.applies += [lambda taken: alerts.follow(taken.webhook), *follow]
-    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, metrics, page, closing)
+        told = [lambda taken: alerts.follow(taken.webhook), lambda taken: jobs.follow(taken.job_webhooks)]
+        reloader.applies += [*told, *follow]
+    others = show_others(state, page)
+    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, metrics, page, others, jobs, closing, group)
 
 
 def _follow_page(page: PageSwitch, loaded: LoadedConfig) -> None:
@@ -145,19 +148,26 @@ def build_state(
     """
     speedups = Speedups(plain=is_plain_asked(os.environ))
     closing.callback(speedups.off_loop.close)
-    ledger = _open_ledger(loaded, address) if on_disk else None
-    closing.callback((repeats := Repeats()).close)
+    if (shared := open_shared(loaded.shared)) is not None:
+        closing.push_async_callback(shared.close)
+    ledger = open_ledger(loaded, address) if on_disk else None
+    if shared is not None and ledger is not None:
+        shared.copy_ledger(ledger, loaded.config.ledger.keep_days)
+        closing.push_async_callback(shared.stop_copying)
+    closing.callback((repeats := recognise_repeats(shared)).close)
     path = loaded.ledger_path if on_disk else None
-    tokens = TurnTokens(partial(read_key, path.with_name(f"{path.name}.key"))) if path is not None else TurnTokens()
-    sessions = SqliteSessions(ledger) if ledger else NoSessions()
-    closing.push_async_callback((memory := SessionMemory(sessions, tokens=tokens)).close)
-    closing.push_async_callback((responses := _open_responses(loaded, address, on_disk=on_disk)).close)
+    tokens = make_tokens(path, loaded.shared)
+    closing.push_async_callback((memory := SessionMemory(open_sessions(ledger, shared), tokens=tokens)).close)
+    closing.push_async_callback((responses := open_responses(loaded, address, on_disk=on_disk, shared=shared)).close)
     closing.push_async_callback((tracing := Tracing()).close)
-    closing.push_async_callback((recorder := Recorder(_keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
+    closing.push_async_callback((recorder := Recorder(keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
     closing.push_async_callback((upstream := Pool(speedups)).close)
-    live, running = LiveStatistics(), set[Exchange]()
-    budgets = Budgets(partial(_read_spending, path) if path is not None else None) if loaded.keys is not None else None
+    live, running = observe_targets(shared), set[Exchange]()
+    read = partial(read_spending, path) if path is not None else None
+    rates, budgets = CallerRates(), Budgets(read) if loaded.keys is not None else None
+    if shared is not None and (allowance := shared.open_allowance(partial(name_ledger, path))) is not None:
+        rates, budgets = share_limits(allowance, live, read, has_keys=loaded.keys is not None)
     observers: tuple[Observer, ...] = (
         memory,
         live,
@@ -180,11 +190,12 @@ def build_state(
         observers=Observers(observers, DefectLog().report),
         running=running,
         repeats=repeats,
-        rates=(rates := CallerRates()),
+        rates=rates,
         caller_limits=(rates, budgets) if budgets is not None else (rates,),
         budgets=budgets,
         ledger=ledger,
         tracing=tracing,
+        shared=shared,
     )
 
 
@@ -193,19 +204,13 @@ def _follow_metrics(metrics: MetricsSwitch, loaded: LoadedConfig) -> None:
     metrics.follow([plan.target.name for plan in loaded.targets], on=settings.on, callers=settings.callers)
 
 
-def _check_prices(loaded: LoadedConfig) -> None:
+def check_prices(loaded: LoadedConfig) -> None:
     """Check what budgets need once more: other keys may bring the first, without the config being read again."""
     faults: list[Fault] = []
     paths = {plan.target.name: f"tiers.{plan.target.tier}" for plan in loaded.targets}
     check_budgets(loaded.keys, loaded.targets, paths, loaded.config.ledger, faults)
     if faults:
         raise ConfigError(loaded.source, faults)
-
-
-def _read_spending(path: Path, since: float) -> Mapping[str, int]:
-    from router.stores.sqlite.past import SqliteEntryReader  # loaded late: no request needs it
-
-    return SqliteEntryReader(path).read_spending(since)
 
 
 def _follow_budgets(loaded: LoadedConfig, budgets: Budgets, rights: Mapping[str, Rights]) -> None:
@@ -230,7 +235,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     adapters: dict[str, Any] = dict(ADAPTERS)
     policies: dict[str, Any] = dict(POLICIES)
     targets = {plan.target.name: plan.target for plan in loaded.targets}
-    trace = state.tracing.follow(_trace_terms(loaded), state.observers)
+    trace = state.tracing.follow(find_trace_terms(loaded), state.observers)
     reachable = {
         plan.target.name: Reachable(
             plan.target,
@@ -248,6 +253,8 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
     if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
+    if config.subagents is not Subagents.AUTO:
+        chosen.append(SubagentPolicy(Tier(config.subagents)))
     if rights is not None and state.budgets is not None:
         _follow_budgets(loaded, state.budgets, rights)
     rules = Rules(
@@ -276,32 +283,9 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
+        background=(BackgroundPolicy(),),
+        jobs=JobTerms(**config.jobs.model_dump(), takes_agents=config.delegation.runner is not None),
     )
-
-
-def _trace_terms(loaded: LoadedConfig) -> TraceTerms | None:
-    """What the config says of traces; None where there are to be none."""
-    settings = loaded.config.traces
-    if settings.endpoint is None:
-        return None
-    from router.telemetry.genai import name_operation, name_provider  # loaded late: only traces need it
-
-    return TraceTerms(
-        endpoint=settings.endpoint,
-        sample=settings.sample,
-        headers=loaded.trace_headers,
-        providers={plan.target.name: name_provider(_provider_of(plan), plan.adapter) for plan in loaded.targets},
-        routes={
-            (spec.name, operation): TracedRoute(f"/v1{path}", name_operation(operation, is_conversation=spec.is_conversation))
-            for spec in SPECS.values()
-            for operation, path in spec.paths.items()
-        },
-    )
-
-
-def _provider_of(plan: TargetPlan) -> str:
-    """Who serves a target's model, as far as its address shows it, or its name where that begins with the provider's."""
-    return provider_of(plan.endpoint.base_url) or (plan.endpoint.model.partition("/")[0] if plan.adapter == "litellm" else "")
 
 
 def _build_dispatcher(
@@ -313,9 +297,17 @@ def _build_dispatcher(
 ) -> Dispatcher:
     """Who calls the targets. Where no caller has a limit, no request pays for the question."""
     max_bytes, limited = loaded.config.limits.max_response_bytes, rights or {}
-    if not any(own.is_limited for own in limited.values()):
+    has_limits = any(own.is_limited for own in limited.values())
+    if state.shared is not None:
+        state.shared.has_limits = has_limits or any(plan.target.quota is not None for plan in loaded.targets)
+    if not has_limits:
         return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
-    return GuardedDispatcher(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
+    guard = GuardedDispatcher
+    if state.shared is not None and state.shared.link is not None:
+        from router.callers.shared_limits import SharedGuard  # only routers that share limits need it
+
+        guard = SharedGuard
+    return guard(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
 
 
 def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
@@ -358,34 +350,3 @@ def _economics(loaded: LoadedConfig) -> Economics:
         base_rate=decision.base_rate,
         personal_log_odds=decision.personal_log_odds,
     )
-
-
-def _open_ledger(loaded: LoadedConfig, address: str) -> SqliteWriter | None:
-    """The writer of the file that entries and sessions share."""
-    path = loaded.ledger_path
-    if path is None:
-        return None
-    return _open_writer(path, LEDGER, address, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
-
-
-def _keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStore:
-    if ledger is None:
-        return MemoryEntries(explain_row)
-    kept = loaded.config.ledger
-    return SqliteEntries(ledger, keep_days=kept.keep_days, keeps_places=kept.keep_places, explain=explain_row)
-
-
-def _open_responses(loaded: LoadedConfig, address: str, *, on_disk: bool) -> ResponseStore:
-    path = loaded.store_path
-    if not on_disk or path is None:
-        return MemoryResponses()
-    writer = _open_writer(path, RESPONSES, address, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
-    return MemoryResponses(SqliteResponses(writer))
-
-
-def _open_writer(path: Path, migrations: Migrations, address: str, on_failure: Callable[[str, int], None]) -> SqliteWriter:
-    writer = SqliteWriter(path, migrations, on_failure=on_failure, address=address)
-    if writer.migrated is not None:
-        done = writer.migrated
-        events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
-    return writer

@@ -79,6 +79,68 @@ def _quiet_logs():
     events.set_up_logging(as_json=True)
 
 
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server for the run."""
+    pytest.importorskip("asyncpg")
+    from tests.tools.postgres import PostgresServer, find_binaries
+
+    if (binaries := find_binaries()) is None:
+        pytest.skip("no PostgreSQL server on this machine: sudo apt install postgresql")
+    server = PostgresServer(binaries)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _valkey_server():
+    pytest.importorskip("hiredis")
+    from tests.tools.valkey import ValkeyServer, find_server
+
+    if (program := find_server()) is None:
+        pytest.skip("no Valkey or Redis server on this machine: sudo apt install valkey-server or redis-server")
+    server = ValkeyServer(program)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def _valkey_of_the_run():
+    with _valkey_server() as server:
+        yield server
+
+
+@pytest.fixture
+def valkey(_valkey_of_the_run):
+    """The Valkey or Redis server of the run, empty."""
+    _valkey_of_the_run.send("FLUSHALL")
+    return _valkey_of_the_run
+
+
+@pytest.fixture
+def own_valkey():
+    """A Valkey or Redis server for one test, which may pause or kill it."""
+    with _valkey_server() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _signals_as_before():
+    """A server that was stopped ignores further signals for good. Programs that later tests start must not inherit that."""
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
 @pytest.fixture
 def heard_signals():
     """Signals as a terminal gives them to a program: `nohup` ignores SIGHUP, a script's `&` SIGINT, and both are inherited."""

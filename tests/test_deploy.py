@@ -11,13 +11,15 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
 import yaml
 
 from router.cli import serve
-from router.config.load import check_config
+from router.config.load import LoadedConfig, check_config
 from router.config.models import LimitsSettings, ServerSettings
 from router.config.presets import read_presets
+from router.config.unshared import list_unshared
 from router.edge.server import CannotListen, check_host
 from router.wiring import known_names
 
@@ -65,7 +67,7 @@ def test_the_image_installs_locked_packages_alone():
     installs = [rest for stage in read_stages() for name, rest in stage if name == "RUN" and " install " in f" {rest} "]
 
     locked, own = installs
-    assert "--require-hashes -r requirements/serve.txt" in locked
+    assert "--require-hashes -r requirements/shared.txt" in locked
     assert "--no-deps --no-build-isolation ." in own
 
 
@@ -123,6 +125,88 @@ def test_the_manifest_for_kubernetes_has_a_config_that_passes_and_time_to_stop(t
     assert pod["terminationGracePeriodSeconds"] > stops
     assert found["Deployment"]["spec"]["replicas"] == 1
     assert pod["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+SEVERAL = ROOT / "docs" / "deploy" / "several"
+FLEET = ROOT / "docs" / "deploy" / "kubernetes" / "several"
+LEAST_SECRET = "s" * 32
+ADDRESSES = {"TANDEM_VALKEY_URL": "redis://valkey", "TANDEM_POSTGRES_URL": "postgresql://u@postgres/tandem"}
+
+
+def parts_of_fleet() -> list[dict]:
+    """The resources that the kustomization names."""
+    named = yaml.safe_load((FLEET / "kustomization.yaml").read_text())["resources"]
+    return [part for name in named for part in yaml.safe_load_all((FLEET / name).read_text())]
+
+
+def manifests() -> list[dict]:
+    return [*yaml.safe_load_all((ROOT / "docs" / "deploy" / "kubernetes" / "tandem.yaml").read_text()), *parts_of_fleet()]
+
+
+@pytest.mark.parametrize("part", manifests(), ids=lambda part: f"{part['kind']}-{part['metadata']['name']}")
+def test_every_manifest_is_what_kubernetes_accepts(part):
+    version = kubernetes_validate.latest_version()
+
+    kubernetes_validate.validate(part, version, strict=True)
+
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**part, "spce": {}}, version, strict=True)
+
+
+def load_several(path: Path, folder: Path, monkeypatch) -> LoadedConfig:
+    text = path.read_text()
+    for name in re.findall(r"env:([A-Z_]+)", text):
+        monkeypatch.setenv(name, ADDRESSES.get(name, LEAST_SECRET))
+    (keys := folder / "keys.yaml").touch(0o600)
+    return check_config(re.sub(r"keys: \{file: \S+\}", f"keys: {{file: {keys}}}", text), path.name, folder, known_names())
+
+
+@pytest.mark.parametrize("folder", [SEVERAL, FLEET], ids=["compose", "kubernetes"])
+def test_several_routers_have_a_config_that_shares_everything_and_needs_keys(folder, tmp_path, monkeypatch):
+    loaded = load_several(folder / "config.yaml", tmp_path, monkeypatch)
+
+    assert list_unshared(loaded) == []
+    assert loaded.keys is not None
+    check_host(loaded.config.server.host, needs_keys=True)
+
+
+def test_routers_in_kubernetes_have_time_to_drain_probes_a_volume_each_and_leave_one_by_one(tmp_path, monkeypatch):
+    loaded = load_several(FLEET / "config.yaml", tmp_path, monkeypatch)
+    found = {(part["kind"], part["metadata"]["name"]): part["spec"] for part in parts_of_fleet()}
+    routers, scaling = found["StatefulSet", "tandem"], found["HorizontalPodAutoscaler", "tandem"]
+    pod = routers["template"]["spec"]
+    container = pod["containers"][0]
+
+    assert pod["terminationGracePeriodSeconds"] == loaded.config.limits.drain_seconds + 15
+    assert loaded.config.server.stop_listening_after_seconds < 15
+    probes = [container[name]["httpGet"]["path"] for name in ("startupProbe", "readinessProbe", "livenessProbe")]
+    assert probes == ["/healthz", "/readyz", "/healthz"]
+    assert routers["volumeClaimTemplates"][0]["metadata"]["name"] in [mount["name"] for mount in container["volumeMounts"]]
+    assert found["PodDisruptionBudget", "tandem"]["maxUnavailable"] == 1
+    assert found["Service", "tandem"]["sessionAffinity"] == "None"
+    labels = routers["template"]["metadata"]["labels"]
+    selectors = [found["Service", name]["selector"] for name in ("tandem", "tandem-routers")]
+    assert [*selectors, found["PodDisruptionBudget", "tandem"]["selector"]["matchLabels"]] == [labels] * 3
+    assert scaling["scaleTargetRef"]["kind"] == "StatefulSet"
+    assert scaling["minReplicas"] == routers["replicas"] == 3
+    assert scaling["metrics"][0]["pods"]["metric"]["name"] in (ROOT / "docs" / "reference" / "metrics.md").read_text()
+
+
+def test_several_routers_of_compose_have_a_volume_each_and_a_balancer_that_knows_all_of_them():
+    found = yaml.safe_load((SEVERAL / "compose.yaml").read_text())
+    routers = {name: service for name, service in found["services"].items() if service["image"] == "tandem"}
+    balancer = (SEVERAL / "nginx.conf").read_text()
+
+    assert len(routers) == 3
+    assert re.findall(r"^\s*server ([a-z0-9-]+):4000", balancer, re.MULTILINE) == list(routers)
+    assert len({service["volumes"][0].partition(":")[0] for service in routers.values()} & found["volumes"].keys()) == 3
+    assert "ip_hash" not in balancer
+    assert "proxy_buffering off" in balancer
+    for service in routers.values():
+        assert int(service["stop_grace_period"].removesuffix("s")) == LimitsSettings().drain_seconds + 15
+        assert service["environment"].keys() == ADDRESSES.keys()
+        assert "ports" not in service
+        assert service["depends_on"].keys() == {"valkey", "postgres"} <= found["services"].keys()
 
 
 class Health(BaseHTTPRequestHandler):

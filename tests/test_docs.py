@@ -10,12 +10,14 @@ import pytest
 
 from router.built import Built
 from router.cli import main
-from router.cli.serve import LONG_EXAMPLE, QUICK_EXAMPLE
+from router.cli.welcome import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission
 from router.edge.routes import ROUTES, SOCKET_PATHS
+from router.jobs.jobs import Jobs
 from router.panels import list_panels
+from router.stores.open_jobs import JobsOpener
 from router.wiring import known_names
 from tests.tools.edge import FakeRoad
 
@@ -127,7 +129,8 @@ def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version():
 
 def test_every_route_is_documented_and_every_documented_route_is_served():
     road = FakeRoad()
-    pages = [page for panel in list_panels(Built(road), lambda: True, Admission(road)) for page in panel.pages]
+    built = Built(road, jobs=Jobs(road, JobsOpener(lambda: None)))
+    pages = [page for panel in list_panels(built, lambda: True, Admission(road)) for page in panel.pages]
     served = {f"{method} {page.path}" for page in pages for method in page.methods}
     served |= {f"POST {path}" for path in ROUTES} | {f"GET {path}" for path in SOCKET_PATHS}
     rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "reference" / "routes.md").read_text(), re.MULTILINE)

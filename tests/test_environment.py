@@ -34,7 +34,7 @@ def test_no_package_runs_code_at_start_that_nobody_knows():
     assert {path.name for path in folder.glob("*.pth")} <= KNOWN_PTH
 
 
-@pytest.mark.parametrize("name", [*LOCKS, "engine", "mutants"])
+@pytest.mark.parametrize("name", [*LOCKS, "shared", "engine", "mutants"])
 def test_a_lock_names_versions_and_hashes_and_no_address(name):
     text, pins = read_lock(name)
 
@@ -51,6 +51,14 @@ def test_each_lock_holds_the_smaller_one_with_the_same_versions_and_hashes():
     assert serve.items() <= litellm.items()
     assert litellm.items() <= dev.items()
     assert len(serve) < len(litellm) < len(dev)
+
+
+def test_the_lock_of_the_image_holds_what_serving_and_shared_stores_need_and_nothing_else():
+    serve, shared, dev = (read_lock(name)[1] for name in ("serve", "shared", "dev"))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    assert serve.items() <= shared.items() <= dev.items()
+    assert {pin.partition("==")[0] for pin in shared.keys() - serve.keys()} == names_of(extras["shared"])
 
 
 def test_the_lock_for_serving_holds_what_the_package_needs_and_nothing_to_work_on_it_with():
@@ -111,8 +119,8 @@ def test_serving_imports_neither_litellm_nor_any_sdk():
     assert printed.strip() == "[]"
 
 
-def test_a_turn_loads_no_web_framework_and_a_control_call_does():
-    """FastAPI with what it brings is a third of a start and 9 MB, and no turn needs it."""
+def test_a_turn_loads_no_web_framework_nor_what_routers_share_and_a_control_call_does():
+    """FastAPI with what it brings is a third of a start and 9 MB, and no turn needs it. Stores of several routers are for those."""
     code = """
 import asyncio, sys, tempfile
 from pathlib import Path
@@ -121,6 +129,9 @@ from tests.tools.http import call, chat
 from tests.tools.running import running
 
 COSTLY = ("fastapi", "starlette", "anyio", "opentelemetry", "pydantic.v1", "http.client", "urllib.request", "router.lab")
+COSTLY += ("hiredis", "redis", "asyncpg", "router.stores.valkey", "router.stores.postgres", "router.stores.shared_responses")
+COSTLY += ("router.shared_house", "router.responses.acknowledged", "router.sessions.shared_records", "router.page.others")
+COSTLY += ("router.dispatch.live.elsewhere", "router.dispatch.queues.shared_quota", "router.callers.shared_budgets")
 
 async def main(folder):
     async with running(SIMULATED, Path(folder)) as tandem:

@@ -27,6 +27,28 @@ class Purse:
         self.refused_with = 0
         """The limit at that time: a higher one may have been set since."""
 
+    @property
+    def held_by_all(self) -> int:
+        """What is held for requests under way, here and wherever else this budget is used."""
+        return self.held
+
+    def room(self, limit: int) -> int:
+        """What is left of a limit, as long as everything that is held may be spent."""
+        return limit - self.spent - self.held
+
+    def settle(self, held: int, cost: int) -> None:
+        """Give back what was held for something, and count what it came to."""
+        self.held -= held
+        self.spent += cost
+
+    def recall(self, spent: int) -> None:
+        """Count what the ledger says, where that is more."""
+        self.spent = max(self.spent, spent)
+
+    def renew(self, span: Span) -> "Purse":
+        """The same budget for another day or month."""
+        return Purse(self.period, span)
+
 
 class Limited(NamedTuple):
     """A purse with the limit that its caller has there."""
@@ -40,8 +62,8 @@ class Limited(NamedTuple):
         return self.purse.spent / self.limit
 
     def lacks(self, needed: int) -> bool:
-        """Whether this much more is too much, as long as everything that is held may be spent."""
-        return self.purse.spent + self.purse.held + needed > self.limit
+        """Whether this much more is too much."""
+        return needed > self.purse.room(self.limit)
 
 
 class Account:
@@ -56,7 +78,7 @@ class Account:
         """Those of this moment: a new one where a day or month is over. A clock that is set back begins none."""
         for period, purse in self._purses.items():
             if now >= purse.span.ends:
-                self._purses[period] = Purse(period, span_of(period, now, zone))
+                self._purses[period] = purse.renew(span_of(period, now, zone))
         return tuple(self._purses.values())
 
     def catch_up(self, period: Period, span: Span, spent: int) -> None:
@@ -66,7 +88,7 @@ class Account:
         """
         purse = self._purses[period]
         if purse.span == span:
-            purse.spent = max(purse.spent, spent)
+            purse.recall(spent)
 
 
 def limits_of(purses: tuple[Purse, ...], rights: Rights) -> list[Limited]:
@@ -95,5 +117,4 @@ class Reservation:
             return
         self.is_settled = True
         for purse in self._purses:
-            purse.held -= self.units
-            purse.spent += cost
+            purse.settle(self.units, cost)

@@ -129,10 +129,14 @@ class Budgets:
                 account.catch_up(period, span, sums.get(name, 0))
 
     def _open_account(self, name: str, spending: Spending) -> Account:
-        purses = tuple(Purse(period, span, sums.get(name, 0)) for period, span, sums in spending.sums)
+        purses = tuple(self.make_purse(name, period, span, sums.get(name, 0)) for period, span, sums in spending.sums)
         for limited in limits_of(purses, self._terms.rights.get(name, USUAL)):  # before a restart, somebody was told
             limited.purse.near_since = self._now() if limited.share >= self._terms.warn_at else None
         return Account(*purses)
+
+    def make_purse(self, name: str, period: Period, span: Span, spent: int) -> Purse:
+        """A caller's budget for a day or a month, with what its ledger says of it."""
+        return Purse(period, span, spent)
 
     @contextmanager
     def hold(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> Iterator[Headers]:
@@ -140,12 +144,12 @@ class Budgets:
         if not rights.has_budget:
             yield ()
             return
-        purses = self._purses_of(exchange.caller.name)
+        purses = self.purses_of(exchange.caller.name)
         limits = limits_of(purses, rights)
         if decided is not None and decided.view.operation is Operation.COUNT_TOKENS:
             yield self._headers(limits)
             return
-        bound, most = self._bound(exchange, decided)
+        bound, most = self.bound(exchange, decided)
         opened = _Open(Reservation(purses), limits, bound, len(exchange.journal))
         self._take(exchange, opened, most)
         self._open[exchange] = opened
@@ -161,9 +165,16 @@ class Budgets:
         opened = self._open.get(exchange)
         if opened is None:
             return
-        missing = self._cost(exchange, opened, learns=False) + opened.bound(target) - opened.reservation.units
+        missing = self.missing_for(exchange, target)
         if missing > 0:
             self._take(exchange, opened, missing)
+
+    def missing_for(self, exchange: Exchange, target: Target) -> int:
+        """How much more must be held for a further attempt at this target."""
+        opened = self._open.get(exchange)
+        if opened is None:
+            return 0
+        return self._cost(exchange, opened, learns=False) + opened.bound(target) - opened.reservation.units
 
     @contextmanager
     def hold_question(self, exchange: Exchange, target: Target, words: str, most_tokens: int) -> Iterator[bool]:
@@ -175,7 +186,7 @@ class Budgets:
         if target.price is None:
             yield False
             return
-        purses, most = self._purses_of(exchange.caller.name), bound_of_question(target, words, most_tokens)
+        purses, most = self.purses_of(exchange.caller.name), bound_of_question(target, words, most_tokens)
         limits = limits_of(purses, rights)
         if any(limited.lacks(most) for limited in limits):
             yield False
@@ -201,7 +212,7 @@ class Budgets:
                 "left_usd": as_usd(max(0, limited.limit - limited.purse.spent)),
                 "resets_at": self._time_of(limited.purse.span.ends).isoformat(),
             }
-            for limited in limits_of(self._purses_of(caller), rights)
+            for limited in limits_of(self.purses_of(caller), rights)
         }
 
     def known_limits(self) -> Iterator[tuple[str, list[Limited]]]:
@@ -222,10 +233,10 @@ class Budgets:
 
     def used_part(self, caller: str) -> float:
         """How much of a caller's budget is spent, 0 to 1: of the day or the month, where it is more."""
-        limits = limits_of(self._purses_of(caller), self._terms.rights[caller])
+        limits = limits_of(self.purses_of(caller), self._terms.rights[caller])
         return max((limited.share for limited in limits), default=0.0)
 
-    def _purses_of(self, caller: str) -> tuple[Purse, ...]:
+    def purses_of(self, caller: str) -> tuple[Purse, ...]:
         account = self._accounts.get(caller)
         if account is None:
             # Nearly always it was read at the start or with a reload. This keeps the loop waiting, once for each caller.
@@ -236,7 +247,7 @@ class Budgets:
             account = self._accounts[caller] = self._open_account(caller, spending)
         return account.purses(self._now(), self._terms.zone)
 
-    def _bound(self, exchange: Exchange, decided: Decided | None) -> tuple[Callable[[Target], int], int]:
+    def bound(self, exchange: Exchange, decided: Decided | None) -> tuple[Callable[[Target], int], int]:
         """The most that an attempt at a target may cost, and the most at any that the request may begin with."""
         assert decided is not None, "a caller with a budget may not use what is passed on: see `passed`"
         decision, size = decided.decision, measure(decided)
@@ -287,7 +298,9 @@ class Budgets:
         purse, limit = max(spent or lacking, key=lambda limited: limited.purse.span.ends)
         name = f"your {purse.period.adjective} budget of {show_usd(limit)}"
         if not spent:
-            words = f"{show_usd(purse.spent)} is spent, and other requests hold {show_usd(purse.held - own)} until they end"
+            words = (
+                f"{show_usd(purse.spent)} is spent, and other requests hold {show_usd(purse.held_by_all - own)} until they end"
+            )
             told = f"{name} has no room now for a request that may cost up to {needed}: {words}"
             return BudgetSpent(told, retry_after_seconds=_HELD_RETRY_SECONDS)
         purse.refused_with = limit

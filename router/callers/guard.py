@@ -39,6 +39,13 @@ class AttemptLimit(Protocol):
         ...
 
 
+def carry_along(carried: Mapping[Tier, Headers], told: Sequence[Headers]) -> Mapping[Tier, Headers]:
+    """What an answer from each tier carries, with what the limits tell its caller."""
+    if not any(told):
+        return carried
+    return {tier: (*carried.get(tier, ()), *(header for headers in told for header in headers)) for tier in Tier}
+
+
 class GuardedDispatcher(Dispatcher):
     """A dispatcher that asks the limits of callers first."""
 
@@ -83,8 +90,7 @@ class GuardedDispatcher(Dispatcher):
     ) -> Ending:
         with ExitStack() as held:
             told = [held.enter_context(limit.hold(exchange, decided, rights)) for limit in self._limits]
-            if any(told):
-                carried = {tier: (*carried.get(tier, ()), *(header for headers in told for header in headers)) for tier in Tier}
+            carried = carry_along(carried, told)
             return await super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
 
     async def choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:

@@ -20,7 +20,7 @@ from router.contract.words import Operation
 from router.dispatch.queues.quota import Grant, Meter, Wait
 from router.telemetry import events
 
-_MINUTE_SECONDS = 60.0
+MINUTE_SECONDS = 60.0
 _FEW_METERS = 256
 _TOLD_NOTHING: Headers = ()
 _NO_QUOTA = Quota()
@@ -30,11 +30,15 @@ class CallerRates:
     """The meters of all callers that have a limit. A request that calls no target is not counted."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
+        self.clock = clock
         self._meters: dict[str, Meter] = {}
         self._told_at: dict[str, float] = {}
         """When it was last logged that a caller reached a limit."""
         self._most = _FEW_METERS
+
+    def make_meter(self, name: str, quota: Quota) -> Meter:
+        """A new meter for a caller."""
+        return Meter(quota, MINUTE_SECONDS)
 
     def __len__(self) -> int:
         """How many callers have a meter."""
@@ -47,16 +51,16 @@ class CallerRates:
         if quota is None:
             yield _TOLD_NOTHING
             return
-        name, now = exchange.caller.name, self._clock()
-        meter = self._find(name, quota)
-        tokens = _expect(meter, decided)
+        name, now = exchange.caller.name, self.clock()
+        meter = self.find(name, quota)
+        tokens = expect_tokens(meter, decided)
         if not meter.has_room(tokens, now):
             raise self._refuse(name, meter.wait(tokens, now), now)
         grant = meter.take(tokens, now)
         try:
             yield _TOLD_NOTHING
         finally:
-            _settle(meter, grant, exchange, self._clock())
+            _settle(meter, grant, exchange, self.clock())
 
     def turn_away(self, rights: Mapping[str, Rights], caller: Caller) -> None:
         """Refuse a caller that has used up its minute, before more than a head is read, or another target is asked about it.
@@ -66,7 +70,7 @@ class CallerRates:
         quota = quota_of(rights.get(caller.name, USUAL))
         if quota is None or caller.name not in self._meters:
             return
-        meter, now = self._find(caller.name, quota), self._clock()
+        meter, now = self.find(caller.name, quota), self.clock()
         if not meter.free_part():
             raise self._refuse(caller.name, meter.wait(meter.expect_tokens(0), now), now)
 
@@ -75,7 +79,7 @@ class CallerRates:
         quota = quota_of(rights)
         if quota is None:
             return {}
-        meter = self._find(caller.name, quota) if caller.name in self._meters else Meter(quota)
+        meter = self.find(caller.name, quota) if caller.name in self._meters else Meter(quota)
         used = {
             "requests_per_minute": (meter.requests, quota.requests_per_minute),
             "tokens_per_minute": (meter.tokens, quota.tokens_per_minute),
@@ -87,19 +91,19 @@ class CallerRates:
             if limit is not None
         }
 
-    def _find(self, name: str, quota: Quota) -> Meter:
+    def find(self, name: str, quota: Quota) -> Meter:
         """The meter of a caller, by the limits that it has now."""
         meter = self._meters.get(name)
         if meter is None:
             self._forget_idle()
-            meter = self._meters[name] = Meter(quota, _MINUTE_SECONDS)
+            meter = self._meters[name] = self.make_meter(name, quota)
         meter.quota = quota
         # Where no minute is counted nothing need be kept for one, however many requests come in it.
-        meter.expire(self._clock() if meter.counts_minutes else math.inf)
+        meter.expire(self.clock() if meter.counts_minutes else math.inf)
         return meter
 
     def _refuse(self, name: str, wait: Wait, now: float) -> RateLimited:
-        if now >= self._told_at.get(name, -math.inf) + _MINUTE_SECONDS:
+        if now >= self._told_at.get(name, -math.inf) + MINUTE_SECONDS:
             self._told_at[name] = now
             events.caller_limited(caller=name, limit=wait.limit, seconds=round(wait.seconds, 1))
         words = f"this key has used up its {wait.limit}. Try again in {max(1, math.ceil(wait.seconds))} s"
@@ -109,10 +113,13 @@ class CallerRates:
         """Drop the meters with nothing on them, now and then: callers come and go with their keys."""
         if len(self._meters) < self._most:
             return
-        now = self._clock()
+        now = self.clock()
         for meter in self._meters.values():
             meter.expire(now)
-        self._meters = {name: meter for name, meter in self._meters.items() if meter.requests or meter.in_flight}
+        for name, meter in tuple(self._meters.items()):
+            if not meter.requests and not meter.in_flight:
+                del self._meters[name]
+                meter.close()
         self._told_at = {name: at for name, at in self._told_at.items() if name in self._meters}
         self._most = max(_FEW_METERS, 2 * len(self._meters))
 
@@ -123,7 +130,7 @@ def quota_of(rights: Rights) -> Quota | None:
     return None if quota == _NO_QUOTA else quota
 
 
-def _expect(meter: Meter, decided: Decided | None) -> int:
+def expect_tokens(meter: Meter, decided: Decided | None) -> int:
     """How many tokens a request will take: none where it is passed on, or only counts them."""
     if decided is None or decided.view.operation is Operation.COUNT_TOKENS:
         return 0

@@ -7,6 +7,7 @@ address on this machine, and no authority need have signed it.
 import http.client
 import ssl
 import urllib.request
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,15 +17,23 @@ from router.cli.routers import Router, find_at
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
-def ask(url: str, path: str, body: bytes | None = None, *, within_seconds: float, key: str = "") -> Any:
+def ask(
+    url: str,
+    path: str,
+    body: bytes | None = None,
+    *,
+    within_seconds: float,
+    key: str = "",
+    more: Mapping[str, str] | None = None,
+) -> Any:
     """Send a request to the router at an address; the answer is as `urllib.request.urlopen` has it, and so are the errors.
 
-    `key` is sent instead of the router's own for this user.
+    `key` is sent instead of the router's own for this user, and `more` are headers.
     """
     router = find_at(url)
     base = (router.url if router is not None else url).rstrip("/").removesuffix("/v1")
     sent = key or (router.key if router is not None else "")
-    request = urllib.request.Request(f"{base}{path}", body)  # noqa: S310  callers have checked the scheme
+    request = urllib.request.Request(f"{base}{path}", body, dict(more or {}))  # noqa: S310  callers have checked the scheme
     if body is not None:
         request.add_header("content-type", "application/json")
     if sent:

@@ -11,7 +11,9 @@ from router.cli.setup.findings import FIX, all_faults, find_host_fault, look_at_
 from router.config.certificate import read_certificate
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
+from router.config.unshared import list_unshared
 from router.contract.keys import Key, KeyRing
+from router.contract.shared import SharedTerms
 from router.screen.figures import plural
 from router.sense.models import ModelNames
 from router.stores.sqlite.lock import find_owner
@@ -68,11 +70,23 @@ def _print_summary(loaded: LoadedConfig) -> None:
         print(f"  second opinion: {loaded.second_opinion}")
     if loaded.ledger_path is not None and (owner := find_owner(loaded.ledger_path)) is not None:
         print(f"  ledger {loaded.ledger_path}: in use by the router {owner}")
+    if loaded.shared is not None:
+        _print_shared(loaded, loaded.shared)
     if loaded.webhook is not None:
         print(f"  alerts: sent to the address in {loaded.webhook.variable}")
     if loaded.keys is not None:
         _print_keys(loaded.keys, time.time())
     _print_models(ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS))
+
+
+def _print_shared(loaded: LoadedConfig, shared: SharedTerms) -> None:
+    """Which stores routers share, and line by line what they do not."""
+    stores = {"valkey": shared.valkey, "postgres": shared.postgres}
+    named = [f"{name} at {terms.url}" for name, terms in stores.items() if terms is not None]
+    named += [f"secret {shared.secret}"] if shared.secret is not None else []
+    print(f"  shared: {', '.join(named)}; this router is {shared.replica}")
+    for line in list_unshared(loaded):
+        print(f"    not shared: {line}")
 
 
 def _print_keys(keys: KeyRing, now: float) -> None:

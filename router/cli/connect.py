@@ -6,10 +6,11 @@ import sys
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, command_name, load_or_end, say
+from router.cli.mcp_tools import PACKAGE_HINT, has_package
 from router.cli.routers import is_listening
 from router.cli.service import is_offered
 from router.cli.service import run as run_service
-from router.cli.setup.facts import ask_codex, open_store, read_facts, shell_here
+from router.cli.setup.facts import ask_codex, mcp_facts, open_store, read_facts, shell_here
 from router.cli.setup.interview import confirm, offer
 from router.cli.setup.reach import ClientKey, read_key
 from router.config.faults import close_to
@@ -38,6 +39,7 @@ _CODEX = "codex"
 EXAMPLES = (
     "connect",
     "connect codex",
+    "connect --mcp claude-code",
     "connect claude-code --undo",
     "connect --run codex --url http://127.0.0.1:4001 -- exec 'fix the typo'",
     "connect codex --url https://router.example --key-env TANDEM_KEY",
@@ -59,6 +61,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the environment variable with your key. Clients refer to it by name; the few that cannot get the key itself",
     )
+    parser.add_argument(
+        "--mcp",
+        action="store_true",
+        help="also give the client tools to delegate tasks to the router and to collect the results (tandem mcp)",
+    )
     parser.add_argument("--yes", action="store_true", help="change the files without asking")
     parser.add_argument("--undo", action="store_true", help="undo the connection; your own settings stay")
     parser.add_argument("--print", action="store_true", help="print the settings without changing any file")
@@ -79,6 +86,9 @@ def _choose(arguments: argparse.Namespace) -> int:
         raise Ended(2, f"{arguments.arguments[0]}: only --run takes arguments for the client")
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
         raise Ended(2, "use only one of --undo, --print and --run")
+    if arguments.mcp and (arguments.undo or arguments.run):
+        why = "--undo removes the tools together with the connection" if arguments.undo else "--run changes no file"
+        raise Ended(2, f"--mcp cannot be used with --{'undo' if arguments.undo else 'run'}: {why}")
     store, shell, key = open_store(), shell_here(), read_key(arguments.key_env)
     recipe = None
     if arguments.client is not None:
@@ -89,13 +99,15 @@ def _choose(arguments: argparse.Namespace) -> int:
             raise Ended(2, f'unknown client "{arguments.client}"\n  hint: {hint}') from None
         if arguments.undo:
             return _undo(recipe, store, shell, arguments)
-    elif arguments.undo or arguments.print or arguments.run:
+    elif arguments.undo or arguments.print or arguments.run or arguments.mcp:
         raise Ended(2, "name a client, as in tandem connect codex")
     loaded = load_or_end(arguments.config)
     codex = ask_codex() if recipe is not None and recipe.client == _CODEX else ()
     if recipe is not None:
         _check_key(recipe, loaded, key, arguments)
     facts = read_facts(loaded, arguments.url, codex, key)
+    if recipe is not None and _wants_mcp(recipe, store, arguments):
+        facts = {**facts, **mcp_facts(facts)}
     if recipe is None:
         return _list(facts, store, shell)
     if arguments.run:
@@ -103,6 +115,17 @@ def _choose(arguments: argparse.Namespace) -> int:
     if arguments.print:
         return _print(recipe, facts, shell)
     return _connect(recipe, facts, store, shell, arguments)
+
+
+def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> bool:
+    """Whether the tools are asked for, or were before: connecting again keeps them. Raises `Ended`."""
+    if arguments.run:
+        return False
+    if arguments.mcp and not recipe.takes_mcp:
+        able = ", ".join(client for client in known_clients() if load_recipe(client).takes_mcp)
+        hint = f"it can to {able}. Other clients that speak MCP need its command: {command_name()} mcp"
+        raise Ended(2, f"tandem connect cannot add MCP tools to {recipe.name}\n  hint: {hint}")
+    return recipe.takes_mcp and (arguments.mcp or store.load(recipe.client).has_mcp)
 
 
 def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, arguments: argparse.Namespace) -> None:
@@ -154,7 +177,7 @@ def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: 
             _show(changes, facts["key_value"] if facts["key_env"] else "")
             if not arguments.yes and not confirm(f"Point {recipe.name} at {facts['url']}?"):
                 return 1
-            connect(recipe, changes, store, facts["key_env"])
+            connect(recipe, changes, store, facts["key_env"], has_mcp="mcp" in facts)
             if recipe.client == _CODEX and facts["catalogue"]:
                 store.keep_own(recipe.client, STORED_MODELS.name, facts["codex_models"])
     except (CannotConnect, Busy, OSError) as error:
@@ -174,6 +197,10 @@ def _say_what_follows(recipe: Recipe, facts: Facts) -> None:
     say(f"  To choose a tier: {recipe.choose}")
     for line in recipe.after.splitlines():
         say(f"  {line}")
+    if "mcp" in facts:
+        say("  It has tools to delegate tasks and to collect their results: ask it to delegate something.")
+        if not has_package():
+            say(f"  They need a package that is not installed: {PACKAGE_HINT}")
     if facts["key_env"]:
         _say_where_the_key_is(recipe, facts["key_env"])
     if recipe.command and not recipe.is_installed:
@@ -227,6 +254,7 @@ def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespa
     """Settings that contain the router's address, from the config or the flag."""
     try:
         facts = read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env), asks=False)
+        facts = {**facts, **mcp_facts(facts)}
     except Ended as end:
         say(end.text)
         return []

@@ -15,6 +15,7 @@ from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
 from router.screen.text import clean
+from router.stores.open_jobs import JOBS_FILE
 from router.stores.sqlite.damage import find_copies
 from router.stores.sqlite.forget import Kept, count_kept, forget_caller, forget_in_copies
 from router.stores.sqlite.lock import find_owner
@@ -26,7 +27,10 @@ _WORDS = {
     "marks": "mark",
     "places": "hashed ask",
     "responses": "stored response",
+    "jobs": "background job",
 }
+_SHARED = Path("shared.postgres")
+"""How the shared database is named where files are listed."""
 
 EXAMPLES = ("forget ada", "forget ada --yes", "forget key-1f3a0b2c --json --yes", "forget local --config work.yaml")
 
@@ -39,24 +43,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Delete a caller's requests, sessions, marks and stored responses, from the ledger, the store and their copies."""
+    """Delete a caller's requests, sessions, marks, responses and background jobs, from all files and their copies."""
     loaded, caller = load_or_end(arguments.config), Caller(arguments.caller)
     name = clean(caller.name, style_here())
-    files = [path for path in (loaded.ledger_path, loaded.store_path) if path is not None and path.is_file()]
-    if not files:
+    files = _find_files(loaded)
+    if not files and loaded.shared_postgres is None:
         raise Ended(1, "there is no ledger yet: nothing is kept")
     table = _find_table(loaded, caller)
     try:
         for path in files:
             wait_for_writer(path)
-        found = [kept for kept in _count(files, caller) if kept.total]
+        found = [kept for kept in (*_count(files, caller), *_count_shared(loaded, caller)) if kept.total]
         if not found and table is None:
+            _say_valkey(loaded)
             hint = f"{command_name()} stats --by caller lists the callers"
-            raise Ended(1, f'nothing is kept of "{name}" in {", ".join(map(str, files))}\n  hint: {hint}')
+            raise Ended(1, f'nothing is kept of "{name}" in {", ".join(map(str, _name_places(loaded, files)))}\n  hint: {hint}')
         _say_found(name, found, table)
         if not arguments.yes and not offer("Delete all of it for good?"):
             raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
         done = [kept for path in files for kept in _forget(path, caller)]
+        done += _forget_shared(loaded, caller)  # after the files, from which rows are copied to it
     except StoreUnusable as error:
         raise Ended(1, str(error)) from error
     if table is not None:
@@ -67,6 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
         _say_done(done, table)
     _say_rest(name, loaded, files)
     return 1 if any(kept.problem for kept in done) else 0
+
+
+def _find_files(loaded: LoadedConfig) -> list[Path]:
+    """The databases that are there."""
+    jobs = loaded.ledger_path.with_name(JOBS_FILE) if loaded.ledger_path is not None else None
+    return [path for path in (loaded.ledger_path, loaded.store_path, jobs) if path is not None and path.is_file()]
 
 
 def _count(files: list[Path], caller: Caller) -> Iterator[Kept]:
@@ -83,6 +95,25 @@ def _count(files: list[Path], caller: Caller) -> Iterator[Kept]:
 def _forget(path: Path, caller: Caller) -> Iterator[Kept]:
     yield forget_caller(path, caller)
     yield from forget_in_copies(path, caller)
+
+
+def _name_places(loaded: LoadedConfig, files: list[Path]) -> list[Path]:
+    return files if loaded.shared_postgres is None else [*files, _SHARED]
+
+
+def _count_shared(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
+    """What the database keeps that routers share."""
+    if loaded.shared_postgres is not None:
+        from router.stores.postgres.forget import count_kept as count_in_database  # the extra `shared` brings asyncpg
+
+        yield Kept(_SHARED, dict(count_in_database(loaded.shared_postgres, caller)))
+
+
+def _forget_shared(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
+    if loaded.shared_postgres is not None:
+        from router.stores.postgres.forget import forget_caller as forget_in_database  # the extra `shared` brings asyncpg
+
+        yield Kept(_SHARED, dict(forget_in_database(loaded.shared_postgres, caller)))
 
 
 def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:
@@ -126,11 +157,24 @@ def _say_rest(name: str, loaded: LoadedConfig, files: list[Path]) -> None:
     owner = next((owner for path in files if (owner := find_owner(path)) is not None), None)
     if owner is not None:
         say(f"the router that runs ({owner}) keeps recent texts in memory for up to an hour, and sessions until it stops")
+    if loaded.shared_postgres is not None:
+        say("routers on other machines keep their own files: run this command there, too")
+    _say_valkey(loaded)
     if loaded.keys is not None and name in loaded.keys.rights:
         say(f"{name} still has a key, and new requests are recorded: {command_name()} keys revoke {name}")
     aside = [str(file) for path in files for file in sorted(path.parent.glob(f"{path.name}.damaged*"))]
     if aside:
         say(f"not looked into: {', '.join(aside)}")
+
+
+def _say_valkey(loaded: LoadedConfig) -> None:
+    """Keys there are hashes of a caller and an id, so that they cannot be found by the caller."""
+    if loaded.shared is not None and loaded.shared.valkey is not None:
+        say(
+            "not deleted from shared.valkey: responses with their texts, for up to an hour after they were made; answers to "
+            "requests with an Idempotency-Key, for up to 10 minutes; what is known of sessions, without text, for 7 days after "
+            "their last use"
+        )
 
 
 def _as_json(caller: Caller, done: list[Kept], table: Path | None) -> JsonObject:

@@ -96,6 +96,8 @@ def _as_json(entry: ListedKey, now: datetime) -> dict[str, object]:
             "requests_per_minute": rights.requests_per_minute,
             "tokens_per_minute": rights.tokens_per_minute,
             "in_flight": rights.in_flight,
+            "may_delegate": rights.may_delegate,
+            "jobs_in_flight": rights.jobs_in_flight,
             "daily_usd": rights.daily_usd,
             "monthly_usd": rights.monthly_usd,
         },

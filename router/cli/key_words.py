@@ -50,6 +50,8 @@ def describe_rights(rights: Rights) -> list[str]:
     lines.append(f"may ask for {asked} by name" if asked else "may not ask for a tier by name: Tandem chooses")
     if asked and len(rights.may_force) < len(Tier):
         lines[-1] += f", not for {_name_tiers(set(Tier) - rights.may_force, '')}"
+    if not rights.may_delegate:
+        lines.append("may not have requests served in the background")
     limits = describe_limits(rights)
     lines.append(f"limits: {', '.join(limits)}" if limits else "no limits")
     if rights.is_admin:
@@ -63,6 +65,7 @@ def describe_limits(rights: Rights) -> list[str]:
         (rights.requests_per_minute, "{:,} requests a minute"),
         (rights.tokens_per_minute, "{:,} tokens a minute"),
         (rights.in_flight, "{:,} at once"),
+        (rights.jobs_in_flight, "{:,} background jobs"),
     )
     sums = ((rights.daily_usd, "{} a day"), (rights.monthly_usd, "{} a month"))
     limits = [text.format(number) for number, text in counts if number is not None]

@@ -32,7 +32,7 @@ EXAMPLES = (
 )
 _GRACE = timedelta(hours=24)
 _MOST = 10**9
-_ADD = "tier may_force admin rpm tpm in_flight daily_usd monthly_usd expires".split()
+_ADD = "tier may_force admin no_delegate rpm tpm in_flight jobs_in_flight daily_usd monthly_usd expires".split()
 _OPTIONS: Mapping[str, list[str]] = {"add": _ADD, "list": ["json"], "revoke": [], "rotate": ["grace", "expires"], "test": []}
 
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", default="", metavar="NAME", help=named)
     add_config_argument(parser)
     rights = parser.add_argument_group("add: what the caller may do")
-    rights.add_argument("--tier", choices=tuple(Tier), help="the one tier that may serve it (default: both)")
+    rights.add_argument("--tier", choices=tuple(map(str, Tier)), help="the one tier that may serve it (default: both)")
     rights.add_argument(
         "--may-force",
         type=read_tiers,
@@ -51,10 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help='what it may ask for by name: fast, deep, "fast,deep" or none (default: fast)',
     )
     rights.add_argument("--admin", action="store_true", help="may see the figures of all callers, and reload the config")
+    rights.add_argument("--no-delegate", action="store_true", help="may not have requests served in the background")
     limits = parser.add_argument_group("add: limits (default: none)")
     limits.add_argument("--rpm", type=whole(1, _MOST), metavar="N", help="requests a minute")
     limits.add_argument("--tpm", type=whole(1, _MOST), metavar="N", help="tokens a minute, prompts and answers together")
     limits.add_argument("--in-flight", type=whole(1, _MOST), metavar="N", help="requests at once")
+    limits.add_argument("--jobs-in-flight", type=whole(1, _MOST), metavar="N", help="background jobs at once")
     limits.add_argument("--daily-usd", type=number_between(0.0001, _MOST), metavar="USD", help="what it may spend in a day")
     limits.add_argument("--monthly-usd", type=number_between(0.0001, _MOST), metavar="USD", help="what it may spend in a month")
     times = parser.add_argument_group("add and rotate")
@@ -114,6 +116,8 @@ def _add(place: KeyPlace, arguments: argparse.Namespace) -> int:
         "requests_per_minute": arguments.rpm,
         "tokens_per_minute": arguments.tpm,
         "in_flight": arguments.in_flight,
+        "may_delegate": False if arguments.no_delegate else None,
+        "jobs_in_flight": arguments.jobs_in_flight,
         "daily_usd": arguments.daily_usd,
         "monthly_usd": arguments.monthly_usd,
     }

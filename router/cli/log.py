@@ -69,6 +69,7 @@ def _as_json(turn: Turn) -> JsonObject:
         "caller": turn.caller,
         "client": turn.client or None,
         "session": turn.session or None,
+        "job": turn.job or None,
         "turn": turn.number,
         "kind": turn.kind or None,
         "tier": turn.tier,

@@ -14,13 +14,10 @@ from pathlib import Path
 from router.built import Built
 from router.cli import Ended
 from router.cli.common import add_config_argument, load_or_end, say
+from router.cli.pointed import KEY_VARIABLE, point_command
 from router.cli.routers import url_of
-from router.cli.setup.facts import ask_codex, read_facts
 from router.cli.setup.reach import ClientKey
 from router.config.load import LoadedConfig
-from router.connect import KEY
-from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
-from router.connect.run import point
 from router.contract.stores import StoreUnusable
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
@@ -40,7 +37,6 @@ EXAMPLES = (
     "run -- ./agents.sh",
 )
 _NOT_FOUND, _NOT_STARTED = 127, 126
-_KEY_VARIABLE = "TANDEM_KEY"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,36 +131,10 @@ def _build(loaded: LoadedConfig, screen: Screen, url: str, *, with_ledger: bool)
 
 async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str], own_key: str) -> int:
     """Run the command with the router's address in all that it may read, and with its own key where callers need one."""
-    recipe = _find_recipe(command[0])
-    codex = await asyncio.to_thread(ask_codex) if recipe is not None and recipe.client == "codex" else ()
-    key = ClientKey(_KEY_VARIABLE, own_key) if loaded.keys is not None else None
-    facts = await asyncio.to_thread(read_facts, loaded, url, codex, key)
-    environment = {**os.environ, **_usual_variables(facts)}
+    key = ClientKey(KEY_VARIABLE, own_key) if loaded.keys is not None else None
     with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
-        if recipe is not None:
-            command, added = point(recipe, facts, Path(folder), command)
-            environment |= added
-        return await _run_to_its_end(command, environment)
-
-
-def _find_recipe(program: str) -> Recipe | None:
-    recipes = (load_recipe(client) for client in known_clients())
-    return next((recipe for recipe in recipes if recipe.command and recipe.command == os.path.basename(program)), None)
-
-
-def _usual_variables(facts: Facts) -> dict[str, str]:
-    """The variables that SDKs and most clients read. A key that is set stays, where the router needs none."""
-    names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
-    keys = {name: os.environ.get(name) or KEY for name in names}
-    if facts["key_env"]:
-        keys = dict.fromkeys((*names, facts["key_env"]), facts["key_value"])
-    return {
-        "OPENAI_BASE_URL": facts["base"],
-        "OPENAI_API_BASE": facts["base"],
-        "ANTHROPIC_BASE_URL": facts["url"],
-        "TANDEM_URL": facts["url"],
-        **keys,
-    }
+        command, added = await asyncio.to_thread(point_command, loaded, url, command, key, Path(folder))
+        return await _run_to_its_end(command, {**os.environ, **added})
 
 
 async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) -> int:

@@ -4,21 +4,20 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import json
 import os
 import resource
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from router.built import Built
 from router.cli import Ended, installed_version
 from router.cli.common import (
     add_config_argument,
     command_name,
-    common_dialect,
     init_command,
     load_or_end,
     readable,
@@ -27,14 +26,15 @@ from router.cli.common import (
     whole_number_between,
 )
 from router.cli.hangup import Hangup, stop_with_terminal
-from router.cli.routers import Router, digest_certificate, is_tandem, leave_router, note_router, url_of
+from router.cli.reading import Reading
+from router.cli.routers import Router, is_tandem, leave_router, note_router, url_of
+from router.cli.welcome import certificate_of, warn_of_expiry, welcome
+from router.cli.workers.count import count_workers, read_worker_count
 from router.config.budgets import check_recorded
-from router.config.certificate import CertificateUnusable, read_certificate
-from router.config.load import ConfigError, LoadedConfig, find_config, load_config
+from router.config.certificate import CertificateUnusable
+from router.config.load import ConfigError, LoadedConfig, find_config
 from router.config.targets import TargetPlan
-from router.contract.stores import StoreUnusable
-from router.contract.words import Dialect, Operation
-from router.dialects.table import SPECS
+from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.admission import Admission
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
@@ -48,21 +48,20 @@ from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
-from router.wiring import build_house, known_names
+from router.wiring import build_house
 
 if TYPE_CHECKING:
     import socket
 
+    from router.cli.workers.seat import Seat
     from router.screen.head import Facts
     from router.screen.screen import Screen
 
 _COLLECT_AFTER = 2_000
 _OWN_HANDLES = 200
 _ASK_SECONDS = 5.0
-QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
-LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
-EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --ledger off")
+EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --ledger off", "serve --workers auto")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="on a terminal: a line for each call, with the estimate")
     parser.add_argument("--words", action="store_true", help="on a terminal: show the first 40 characters of what was typed")
+    parser.add_argument(
+        "--workers",
+        type=read_worker_count,
+        metavar="N|auto",
+        help="how many processes serve the address (default: server.workers, which is 1; auto: one for each core)",
+    )
     parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no record to disk")
 
 
@@ -87,18 +92,30 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_or_end(arguments.config)
     path = find_config(arguments.config)
     reading = Reading(path.absolute() if path is not None else None, arguments.config)
-    has_screen = arguments.log is None and sys.stderr.isatty()
-    as_json = arguments.log == "json" or (arguments.log is None and not has_screen)
+    count = count_workers(arguments.workers or loaded.config.server.workers)
+    # Several workers write to one terminal, line by line. `tandem top` has the screen of all of them.
+    has_screen = arguments.log is None and sys.stderr.isatty() and count == 1
+    as_json = arguments.log == "json" or (arguments.log is None and not sys.stderr.isatty())
     screen = _open_screen(arguments) if has_screen else None
     events.set_up_logging(as_json=as_json, note=screen.note if screen else None, refused=screen.refuse if screen else None)
-    _check_recorded(loaded, with_ledger=arguments.ledger == "on")
+    with_ledger = arguments.ledger == "on"
+    _check_recorded(loaded, with_ledger=with_ledger)
     server = loaded.config.server
     host, port = arguments.host or server.host, server.port if arguments.port is None else arguments.port
-    try:
+    with _explained(url_of(host, port, is_tls=server.tls is not None)):
+        if count > 1:
+            return _serve_group(loaded, reading, (host, port), began, count, as_json=as_json, with_ledger=with_ledger)
         with bind(host, port, needs_keys=loaded.keys is not None) as listener:
-            return _serve(loaded, reading, listener, began, screen, as_json=as_json, with_ledger=arguments.ledger == "on")
+            return _serve(loaded, reading, listener, began, screen, as_json=as_json, with_ledger=with_ledger)
+
+
+@contextlib.contextmanager
+def _explained(url: str) -> Iterator[None]:
+    """Why a router cannot serve, and what to do about it, as the end of the command."""
+    try:
+        yield
     except CannotListen as error:
-        raise Ended(2, _say_taken(str(error), url_of(host, port, is_tls=server.tls is not None))) from error
+        raise Ended(2, _say_taken(str(error), url)) from error
     except CertificateUnusable as error:  # a file that has changed since it was checked
         raise Ended(2, str(error)) from error
     except StoreInUse as error:
@@ -106,8 +123,32 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, f"{error}\n  hint: {hint}") from error
     except StoreDamaged as error:
         raise Ended(2, f"{error}\n  hint: {error.hint}\n  {command_name()} serve --ledger off serves without it") from error
+    except SharedUnusable as error:
+        raise Ended(2, str(error)) from error
     except StoreUnusable as error:
         raise Ended(2, f"{error}\n  hint: move that file away, or start with --ledger off") from error
+
+
+def _serve_group(
+    loaded: LoadedConfig,
+    reading: Reading,
+    address: tuple[str, int],
+    began: float,
+    count: int,
+    *,
+    as_json: bool,
+    with_ledger: bool,
+) -> int:
+    from router.cli.workers.group import Order, serve_group  # one worker needs none of it
+
+    def serve(taken: LoadedConfig, own: Reading, listener: "socket.socket", seat: "Seat", has_ledger: bool) -> int:
+        started = time.perf_counter()
+        events.name_worker(seat.number)
+        with _explained(""):
+            return _serve(taken, own, listener, started, None, as_json=as_json, with_ledger=has_ledger, seat=seat)
+
+    order = Order(count, *address, began, as_json, with_ledger, _check_recorded)
+    return serve_group(order, loaded, reading, serve)
 
 
 def _check_recorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
@@ -141,17 +182,6 @@ def _open_screen(arguments: argparse.Namespace) -> "Screen":
     )
 
 
-class Reading(NamedTuple):
-    """Where the config was found, so that a reload reads the same file."""
-
-    path: Path | None
-    named: str | None
-
-    def load(self) -> LoadedConfig:
-        """Read it again. A file that was deleted is a fault; without one, there may be one by now."""
-        return load_config(self.path if self.path is not None else find_config(self.named), known_names())
-
-
 def _serve(
     loaded: LoadedConfig,
     reading: Reading,
@@ -161,17 +191,19 @@ def _serve(
     *,
     as_json: bool,
     with_ledger: bool,
+    seat: "Seat | None" = None,
 ) -> int:
+    """Serve until told to stop: alone, or as the worker that has this seat."""
     tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
     url = url_of(*listener.getsockname()[:2], is_tls=tls is not None)
 
     async def main() -> None:
-        built, warnings, has_ledger = _build(loaded, reading, screen, url, with_ledger=with_ledger)
-        record = _record(built, loaded, reading, url, has_ledger=has_ledger)
+        built, warnings, has_ledger = _build(loaded, reading, screen, url, with_ledger=with_ledger, seat=seat)
+        record = _record(built, loaded, reading, url, has_ledger=has_ledger) if seat is None else None
         server: Server
 
         def stop() -> None:
-            if not server.should_exit:  # a terminal is closed once, however often that is noticed
+            if not server.should_exit:  # a terminal is closed once, and a group is stopped once, however often that is noticed
                 server.handle_exit(signal.SIGHUP, None)
 
         def take(taken: LoadedConfig) -> None:
@@ -181,27 +213,38 @@ def _serve(
                     tls.reload(taken.tls_paths)
                 except CertificateUnusable as error:  # files that have changed again since they were checked
                     events.config_warned(warning=str(error))
-            note_router(record._replace(certificate=_certificate_of(taken)))
+            if record is not None:
+                note_router(record._replace(certificate=certificate_of(taken)))
 
         def announce() -> None:
-            note_router(record)  # before the word that it is ready: whoever waits for that may ask at once
             took_ms = (time.perf_counter() - began) * 1000
-            events.server_started(
-                url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
-            )
+            if record is not None:
+                note_router(record)  # before the word that it is ready: whoever waits for that may ask at once
+                events.server_started(
+                    url=url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
+                )
+            if seat is not None:
+                events.worker_started(pid=os.getpid(), took_ms=took_ms)
+                seat.note_ready()
             built.warm()
+            built.resume_jobs()
             if has_ledger:
                 spawn(built.keep_learning(), name="learn")
             spawn(built.watch_keys(), name="watch keys")
-            spawn(built.watch_troubles(), name="watch troubles")
-            for warning in (*warnings, *_warn_of_expiry(loaded)):
+            if seat is None or seat.number == 1:  # each of them would send the same word
+                spawn(built.watch_troubles(), name="watch troubles")
+            for warning in (*warnings, *warn_of_expiry(loaded)) if seat is None else ():
                 events.config_warned(warning=warning)
             if screen is not None:
                 _start_screen(screen, loaded, url, with_ledger=has_ledger)
-                screen.watch(built.notices)
+                screen.watch(built.notices, built.list_ended_jobs)
                 stop_with_terminal(stop)
-            elif not as_json:
-                say(_welcome(loaded, url))
+            elif not as_json and seat is None:
+                say(welcome(loaded, url))
+
+        def begin_stop() -> None:
+            built.release_jobs()
+            _say_stopping(loaded, admission, screen, as_json=as_json)
 
         if built.reloader is not None:
             built.reloader.applies.append(take)
@@ -211,10 +254,11 @@ def _serve(
             app,
             drain_seconds=loaded.config.limits.drain_seconds,
             on_ready=announce,
-            on_stop=lambda: _say_stopping(loaded, admission, screen, as_json=as_json),
-            on_hangup=Hangup(built.reloader, stop).hear,
+            on_stop=begin_stop,
+            on_hangup=Hangup(built.reloader, stop).hear if seat is None else None,
             stop_listening_after_seconds=loaded.config.server.stop_listening_after_seconds,
             tls=tls,
+            **({} if seat is None else {"stops_on": ()}),
         )
         if not admission.speedups.is_plain:
             # What is built by now lives as long as the process: the collector need not look at it again, nor look so often.
@@ -224,13 +268,20 @@ def _serve(
             use_large_pages()
         allow_handles(loaded.config.limits.max_in_flight, loaded.config.limits.max_sockets)
         try:
+            await built.connect()
+            if seat is not None:
+                # The same signal may have reached the parent, so it never counts as the second one: only its word hurries.
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop)
+                await seat.open(built, stop, lambda: server.handle_exit(signal.SIGTERM, None))
             await server.serve(sockets=[listener])
         except asyncio.CancelledError:
             pass
         finally:
-            leave_router(record)
+            if record is not None:
+                leave_router(record)
             await built.close()
-            events.server_stopped()
+            if seat is None:
+                events.server_stopped()
             if screen is not None:
                 screen.close()
 
@@ -242,34 +293,22 @@ def _record(built: Built, loaded: LoadedConfig, reading: Reading, url: str, *, h
     """What other commands need to know of this router."""
     ledger = loaded.ledger_path.absolute() if has_ledger and loaded.ledger_path is not None else None
     key = built.own_key if loaded.keys is not None else ""
-    return Router(url, ledger, time.time(), reading.path, key, _certificate_of(loaded))
-
-
-def _certificate_of(loaded: LoadedConfig) -> str:
-    return digest_certificate(loaded.tls_paths.cert) if loaded.tls_paths is not None else ""
+    return Router(url, ledger, time.time(), reading.path, key, certificate_of(loaded))
 
 
 def _build(
-    loaded: LoadedConfig, reading: Reading, screen: "Screen | None", url: str, *, with_ledger: bool
+    loaded: LoadedConfig, reading: Reading, screen: "Screen | None", url: str, *, with_ledger: bool, seat: "Seat | None"
 ) -> tuple[Built, tuple[str, ...], bool]:
     """The house, what to warn about, and whether there is a ledger: not if its folder cannot be written to."""
     watchers = (screen,) if screen else ()
     try:
-        built = build_house(loaded, with_ledger=with_ledger, watchers=watchers, address=url, load=reading.load)
+        built = build_house(loaded, with_ledger=with_ledger, watchers=watchers, address=url, load=reading.load, group=seat)
         return built, loaded.warnings, with_ledger
     except StoreUnwritable as error:
         _check_recorded(loaded, with_ledger=False)
         warning = f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
-        built = build_house(loaded, with_ledger=False, watchers=watchers, load=reading.load)
+        built = build_house(loaded, with_ledger=False, watchers=watchers, load=reading.load, group=seat)
         return built, (*loaded.warnings, warning), False
-
-
-def _warn_of_expiry(loaded: LoadedConfig) -> list[str]:
-    """What to say at the start of a certificate that clients refuse, or soon will."""
-    if loaded.tls_paths is None:
-        return []
-    certificate, now = read_certificate(loaded.tls_paths), time.time()
-    return [f"server.tls.cert: {certificate.describe(now)}"] if certificate.expires_soon(now) else []
 
 
 def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledger: bool) -> None:
@@ -328,39 +367,6 @@ def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | 
         finishing = f"serving new requests for {listens:g} s more, then finishing what runs within {drain:g} s"
     if finishing:
         (screen.note if screen else say)(f"{finishing}; Ctrl-C again stops at once")
-
-
-def _welcome(loaded: LoadedConfig, url: str) -> str:
-    """What a new user needs: the targets, the address, and one request of each kind to paste."""
-    lines = []
-    if loaded.is_simulated:
-        lines += [
-            f"No model is configured ({loaded.source}), so simulated tiers answer, with placeholder text at realistic speeds.",
-            f"`{init_command()}` writes a config.yaml for the keys and local servers it finds here.",
-        ]
-    else:
-        names = ", ".join(f"{plan.target.tier} {plan.target.name}" for plan in loaded.targets)
-        lines.append(f"Serving {names} ({loaded.source}).")
-    if loaded.second_opinion:
-        lines.append(f"Second opinion: {loaded.second_opinion}.")
-    dialect = common_dialect(loaded)
-    lines += [
-        "",
-        f"Base URL    {url}/v1          (Claude Code and Anthropic SDKs: {url})",
-        "",
-        "A quick edit:",
-        _curl(url, dialect, QUICK_EXAMPLE),
-        "A long task:",
-        _curl(url, dialect, LONG_EXAMPLE),
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _curl(url: str, dialect: Dialect, words: str) -> str:
-    spec = SPECS[dialect]
-    body = {**spec.write_example(words), **spec.stream_fields}
-    return f"  curl -iN {url}/v1{spec.paths[Operation.CREATE]} -H 'content-type: application/json' -d '{json.dumps(body)}'"
 
 
 def allow_handles(max_in_flight: int, max_sockets: int) -> int:

@@ -15,15 +15,14 @@ from router.cli import Ended
 from router.cli.asking import ask
 from router.cli.common import command_name, say
 from router.cli.feed_reader import LOST, REFUSED, FeedReader, Told
-from router.cli.routers import all_routers
-from router.cli.setup.reach import read_key
+from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.screen.feed_view import FeedView
 from router.screen.gauges import write_regret, write_targets
+from router.screen.jobs import read_jobs
 from router.screen.terminal import size_of, style_of
 from router.telemetry.colour import can_redraw
 
 EXAMPLES = ("top", "top --url https://tandem.example:4000 --key-env TANDEM_KEY", "top --json")
-_DEFAULT_URL = "http://127.0.0.1:4000"
 _SILENCE_SECONDS = 40.0
 """The router sends something every 15 seconds: after this long without a byte, the connection is lost."""
 _ASK_SECONDS = 5.0
@@ -36,15 +35,14 @@ _STATS, _REGRET = "stats", "regret"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", help=f"where the router is (default: the one that runs here, else {_DEFAULT_URL})")
-    parser.add_argument("--key-env", metavar="NAME", help="the variable with your key, for a router that needs one")
+    add_router_arguments(parser)
     parser.add_argument("--words", action="store_true", help="show what was typed, if the router keeps it (ledger.keep_text)")
     parser.add_argument("--json", action="store_true", help="print each finished call as a line of JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Show turns until Ctrl-C."""
-    url, key = _find_url(arguments.url), _read_key(arguments.key_env)
+    url, key = find_url(arguments.url), read_own_key(arguments.key_env)
     told: queue.SimpleQueue[Told] = queue.SimpleQueue()
 
     def open_feed(query: str) -> Any:
@@ -71,6 +69,7 @@ class Drawing:
         self._view = FeedView(style_of(stream, os.environ), is_still=not self.can_redraw, quiet_seconds=quiet)
         self._targets: list[str] = []
         self._regret: list[str] = []
+        self._jobs: list[str] = []
         self._size = (0, 0)
         self._has_news = True
         if self.can_redraw:
@@ -82,12 +81,12 @@ class Drawing:
         if told.event == LOST:
             self._view.lose(f"lost the router at {self._url} ({told.data['reason']}); trying again")
         elif told.event == _STATS:
-            self._targets = write_targets(told.data)
+            self._targets, self._jobs = write_targets(told.data), read_jobs(told.data)
         elif told.event == _REGRET:
             self._regret = write_regret(told.data, _REGRET_SPAN)
         else:
             self._view.take(told.event, told.data, self._clock())
-        self._view.show_gauges([*self._targets, *self._regret])
+        self._view.show_gauges([*self._targets, *self._regret, *self._jobs])
 
     def draw(self, *, is_last: bool = False) -> None:
         """Bring the stream up to date. On a terminal, nothing is written while nothing changes."""
@@ -160,24 +159,6 @@ def _ask_json(url: str, path: str, key: str) -> Any:
     except (OSError, HTTPException, ValueError):
         return None
     return found if isinstance(found, dict) else None
-
-
-def _find_url(named: str | None) -> str:
-    if named is not None:
-        if not named.startswith(("http://", "https://")):
-            raise Ended(2, f"--url must begin with http:// or https://: {named}")
-        return named.rstrip("/").removesuffix("/v1")
-    running = [router.url for router in all_routers() if router.is_running()]
-    if len(running) > 1:
-        say(f"several routers are running: showing {running[0]}; --url names another: {', '.join(running[1:])}")
-    return running[0] if running else _DEFAULT_URL
-
-
-def _read_key(variable: str | None) -> str:
-    key = read_key(variable)
-    if key is not None and not key.value:
-        raise Ended(2, f"--key-env: {key.variable} is not set")
-    return key.value if key is not None else ""
 
 
 def _refuse(url: str, told: Told) -> Ended:

@@ -1,11 +1,16 @@
-"""What differs between two configs, in words: what a reload applies, and what only a restart does. Secrets are never shown."""
+"""What differs between two configs, in words: what a reload applies, and what only a restart does. Secrets are never shown.
+
+What only a restart does is here, too, as the config that a router has in use after a reload.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import cast
 
 from pydantic import BaseModel
 
 from router.config.load import LoadedConfig
+from router.config.models import Config
 from router.contract.keys import KeyRing
 from router.contract.limits import Limits
 from router.contract.rights import Rights
@@ -15,7 +20,20 @@ _FIXED = (
     "server.host",
     "server.port",
     "server.tls",
+    "server.workers",
     "server.stop_listening_after_seconds",
+    "jobs.keep_hours",
+    "shared.valkey",
+    "shared.valkey.url",
+    "shared.valkey.timeout_ms",
+    "shared.valkey.prefix",
+    "shared.secret",
+    "shared.when_blind",
+    "shared.replica",
+    "shared.postgres",
+    "shared.postgres.url",
+    "shared.postgres.timeout_ms",
+    "shared.postgres.connections",
     "ledger.path",
     "ledger.keep_days",
     "ledger.keep_places",
@@ -67,6 +85,17 @@ def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfi
     )
 
 
+def keep_fixed(before: LoadedConfig, after: LoadedConfig) -> LoadedConfig:
+    """The config that is in use after a reload: the new one, with everything that needs a restart as it was before."""
+    config = cast("Config", _keep("", before.config, after.config))
+    if before.folder != after.folder:  # the kept paths are relative to where the config was
+        for block, path in (("ledger", before.ledger_path), ("store", before.store_path)):
+            kept = getattr(config, block).model_copy(update={"path": str(path.absolute()) if path is not None else None})
+            config = config.model_copy(update={block: kept})
+    keys = after.keys if (after.keys is None) is (before.keys is None) else before.keys
+    return replace(after, config=config, keys=keys, shared=before.shared)
+
+
 def find_key_changes(before: KeyRing, after: KeyRing) -> tuple[str, ...]:
     """The difference between two key files: callers, their rights, and how many keys."""
     return tuple(_compare_keys(before, after))
@@ -95,6 +124,14 @@ def _walk(settings: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
             yield from _walk(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def _keep(path: str, old: object, new: object) -> object:
+    """A setting after a reload. Of a block that both configs have, each setting by itself."""
+    if not isinstance(new, BaseModel) or type(old) is not type(new):
+        return old if _is_fixed(path) else new
+    kept = {name: _keep(f"{path}.{name}".lstrip("."), getattr(old, name), value) for name, value in new}
+    return new.model_copy(update={name: value for name, value in kept.items() if value is not getattr(new, name)})
 
 
 def _differing(old: Flat, new: Flat) -> list[str]:

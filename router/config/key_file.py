@@ -78,6 +78,10 @@ class CallerSettings(Settings):
     """Tokens in any minute, of prompts and answers together."""
     in_flight: Limit | None = None
     """Requests at once."""
+    may_delegate: bool = True
+    """Whether it may have requests served in the background (`background: true`)."""
+    jobs_in_flight: Limit | None = None
+    """Background jobs at once, waiting or running; more get 429 `too_many_jobs`."""
     daily_usd: Dollars | None = None
     """What it may spend in a day. Then every target of its tiers needs a price."""
     monthly_usd: Dollars | None = None
@@ -106,6 +110,8 @@ class CallerSettings(Settings):
             requests_per_minute=self.requests_per_minute,
             tokens_per_minute=self.tokens_per_minute,
             in_flight=self.in_flight,
+            may_delegate=self.may_delegate,
+            jobs_in_flight=self.jobs_in_flight,
             daily_usd=self.daily_usd,
             monthly_usd=self.monthly_usd,
         )

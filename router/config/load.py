@@ -27,14 +27,18 @@ from router.config.reading import find_config as find_config
 from router.config.replaced import find_replaced
 from router.config.salvage import salvage_targets, salvage_text
 from router.config.secrets import SecretChecker
+from router.config.shared import check_shared
 from router.config.targets import TargetChecker, TargetPlan, check_names, check_targets, read_blocks, read_prices
 from router.config.trace_headers import read_trace_headers
 from router.config.warn import block_warnings, proxy_warnings
+from router.config.webhooks import check_webhooks
 from router.contract.keys import KeyRing
 from router.contract.opinions import PolicyConfig
 from router.contract.relay import Headers
 from router.contract.secret import Secret
+from router.contract.shared import PostgresTerms, SharedTerms
 from router.contract.target import Price
+from router.contract.webhooks import JobWebhook
 from router.contract.words import Tier
 
 _RULES = "rules"
@@ -59,6 +63,10 @@ class LoadedConfig:
     """The keys that callers need; None if they need none."""
     webhook: Secret | None = None
     """Where to send word of troubles."""
+    job_webhooks: tuple[JobWebhook, ...] = ()
+    """Who is sent an event when a background job ends."""
+    shared: SharedTerms | None = None
+    """What this router shares with others; None if nothing."""
     metrics_key: Secret | None = None
     """What opens `/metrics` alone, where callers need keys."""
     trace_headers: Headers = field(default=(), repr=False)
@@ -75,6 +83,11 @@ class LoadedConfig:
         """Where the router's own certificate and key are, if it serves HTTPS."""
         tls = self.config.server.tls
         return paths_of(tls, self.folder) if tls is not None else None
+
+    @property
+    def shared_postgres(self) -> PostgresTerms | None:
+        """The database that routers share, if there is one."""
+        return self.shared.postgres if self.shared is not None else None
 
     @property
     def weights_fingerprint(self) -> str:
@@ -160,6 +173,8 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     check_passed(config.pass_through.items(), named, known, faults)
     _check_store(config.store.path, config.ledger.path, folder, faults)
     webhook = check_webhook(config.alerts.webhook, keys, faults)
+    job_webhooks = check_webhooks(config.webhooks, keys, faults)
+    shared = check_shared(config.shared, keys, faults)
     trace_headers = read_trace_headers(config.traces.headers, SecretChecker(faults, keys))
     ring = _read_ring(config, folder, faults)
     metrics_key = _check_metrics_key(config.metrics, keys, faults)
@@ -192,6 +207,8 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         warnings=tuple(warnings),
         keys=ring,
         webhook=webhook,
+        job_webhooks=job_webhooks,
+        shared=shared,
         metrics_key=metrics_key,
         trace_headers=trace_headers,
     )

@@ -1,14 +1,16 @@
 """The settings, as they are in `config.yaml`. Every field says what it does; unknown keys are refused."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
 
+from router.config.job_settings import DelegationSettings, WebhookSettings
 from router.config.settings import Seconds, Settings
+from router.config.shared_settings import SharedSettings
 from router.config.target_settings import TiersSettings
 from router.config.values import find_address_fault
 from router.contract.periods import find_zone
-from router.contract.words import PassedRoute, Preference, Tier
+from router.contract.words import PassedRoute, Preference, Subagents, Tier
 
 SHIPPED_MODELS = {
     "auto": "auto",
@@ -58,6 +60,9 @@ class ServerSettings(Settings):
     """The port to bind; 0 picks a free one."""
     tls: ServerTlsSettings | None = None
     """Serves HTTPS instead of HTTP."""
+    workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
+    """How many processes serve the address; `auto`: one for each core. More than one need the extra `shared` and a Valkey or
+    Redis server: that of `shared.valkey`, else `valkey-server` or `redis-server` of this machine, which they start."""
     stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
     """How long new connections are still accepted after SIGTERM, while `/readyz` already answers 503. For load balancers that
     take a moment to notice."""
@@ -166,6 +171,22 @@ class LimitsSettings(Settings):
     """The largest answer that is not streamed; a larger one fails."""
 
 
+class JobsSettings(Settings):
+    """Background work: requests with `background: true`."""
+
+    most_running: int = Field(default=8, ge=1, le=1_000)
+    """Jobs that run at once in this router."""
+    most_for_a_caller: int = Field(default=2, ge=1, le=1_000)
+    """Jobs of one caller that run at once. The others wait."""
+    most_queued: int = Field(default=200, ge=1, le=100_000)
+    """Jobs that may wait; more are refused with 429 `too_many_jobs`."""
+    deadline_seconds: Seconds = 14_400.0
+    """For a whole job, instead of `limits.deadline_seconds`."""
+    keep_hours: float = Field(default=24.0, gt=0, le=720)
+    """How long a job is kept after its end, with the text of its answer. Until then it can be read; `DELETE` removes it
+    earlier."""
+
+
 class LedgerSettings(Settings):
     """The record of requests."""
 
@@ -247,6 +268,10 @@ class Config(Settings):
     more, so what is probably quick does. `quality`: a lot, so only what is clearly quick does."""
     spill_over: bool = True
     """Whether a failed attempt may go to the other tier."""
+    subagents: Subagents = Subagents.AUTO
+    """Where the subagents of Codex, Claude Code and opencode go. auto: each is decided by what it was told to do. deep or fast:
+    they lean to that tier, while your own turns are decided as ever. With deep, subagents that only read and search, such as
+    `Explore`, still lean to fast."""
     window_of_auto: Tier = Tier.DEEP
     """Which context window the model lists report for auto. deep: the largest of all targets. fast: the largest of the fast
     tier, so that clients compact while fast can still serve the session."""
@@ -285,6 +310,8 @@ class Config(Settings):
     """The policies in use. Their order does not matter."""
     limits: LimitsSettings = LimitsSettings()
     """Limits on callers, requests and answers."""
+    jobs: JobsSettings = JobsSettings()
+    """Background work: requests with `background: true`."""
     ledger: LedgerSettings = LedgerSettings()
     """The record of requests."""
     store: StoreSettings = StoreSettings()
@@ -297,6 +324,12 @@ class Config(Settings):
     """Traces of requests, for a collector. Off by default."""
     alerts: AlertsSettings = AlertsSettings()
     """Where to send word when something breaks. Off by default."""
+    delegation: DelegationSettings = DelegationSettings()
+    """How the session that delegated work learns of its end, and which agent works on tasks that need hands."""
+    webhooks: tuple[WebhookSettings, ...] = Field(default=(), max_length=20)
+    """Who is sent an event when a background job ends. Nobody by default."""
+    shared: SharedSettings = SharedSettings()
+    """What several routers share. Nothing by default."""
 
     @field_validator("keys", mode="before")
     @classmethod

@@ -146,11 +146,14 @@ def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: 
     return changes if is_there else []
 
 
-def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: str = "") -> None:
-    """Make the changes; note how to undo them, and the key's variable. Raises `CannotConnect`, and then nothing was changed."""
+def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: str = "", *, has_mcp: bool = False) -> None:
+    """Make the changes; note how to undo them, the key's variable, and whether `tandem mcp` is part of it.
+
+    Raises `CannotConnect`, and then nothing was changed.
+    """
     needed = [change for change in changes if change.is_needed]
     record = store.load(recipe.client)
-    record.key_env = key_env
+    record.key_env, record.has_mcp = key_env, has_mcp
     for change in needed:
         known = record.entries.get(str(change.path))
         copy = known.backup if known else ""

@@ -10,6 +10,7 @@ from router.connect.formats import CannotEdit, Memo, line_end, line_of
 
 _BEGIN = "# >>> tandem connect"
 _FINISH = "# <<< tandem connect"
+_OWN_TABLE = ".tandem]"
 _JOINT = " (the line before it had no end)"
 _KEPT = "# kept by tandem connect: "
 _BLOCK = re.compile(rf"^[ \t]*{_BEGIN}.*?^[ \t]*{_FINISH}([^\n]*)(?:\n|\Z)", re.MULTILINE | re.DOTALL)
@@ -73,7 +74,8 @@ def remove(text: str, memo: Memo | None = None, sign: str = "") -> str:
     """The text without our blocks, and with the lines that they replaced.
 
     Clients write between our marks, too: what is not ours stays. `sign` is what follows a setting's name, where a setting of
-    ours with another value is still ours. Without the memo, only tables after the first one are known to be others'.
+    ours with another value is still ours. Without the memo, only tables after the first one are known to be others',
+    unless they have our name.
     """
     lines = memo[0].get("lines") if memo else None
     ours = frozenset(map(str, lines)) if isinstance(lines, list) else None
@@ -101,8 +103,9 @@ def _theirs(block: str, ours: frozenset[str] | None, sign: str) -> str:
     lines = _LINE.findall(block)[1:-1]
     if ours is None:
         first = next((index for index, line in enumerate(lines) if line.startswith("[")), len(lines))
-        second = next((index for index, line in enumerate(lines) if index > first and line.startswith("[")), len(lines))
-        return "".join(lines[second:])
+        later = (index for index, line in enumerate(lines) if index > first and line.startswith("["))
+        theirs = next((index for index in later if not lines[index].strip().endswith(_OWN_TABLE)), len(lines))
+        return "".join(lines[theirs:])
     names = {line.partition(sign)[0].strip() for line in ours if sign and sign in line}
     kept: list[str] = []
     is_theirs = False

@@ -20,6 +20,7 @@ Facts = Mapping[str, str]
 _FACT = re.compile(r"\{\{(\w+)(\|json)?\??\}\}")
 _OPTIONAL_LINE = re.compile(r"[^\n]*\{\{(\w+)(?:\|json)?\?\}\}[^\n]*\n?")
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
+_MCP = "mcp"
 _ABOUT_FILE = ("path", "or_else", "format", "fact", "shells", "run_as", "needs")
 
 
@@ -92,10 +93,17 @@ class Recipe:
         """Whether one of its files holds the key itself."""
         return any(file.holds_key for file in self.files)
 
+    @property
+    def takes_mcp(self) -> bool:
+        """Whether `tandem mcp` can be added to the client's files."""
+        return any(file.needs == _MCP or any("{{mcp" in text for text in file.piece.values()) for file in self.files)
+
     def files_here(self, shell: str) -> tuple[RecipeFile, ...]:
-        """The files that count for a person with this shell."""
+        """The files that count for a person with this shell. Start-up files of other shells do not."""
         matching = tuple(file for file in self.files if shell in file.shells)
-        return matching or tuple(file for file in self.files if not file.shells)
+        return tuple(
+            file for file in self.files if file in matching or (not file.shells and (not matching or file.format != "shell"))
+        )
 
 
 def known_clients() -> tuple[str, ...]:

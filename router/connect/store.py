@@ -38,6 +38,8 @@ class Record:
     folders: list[str] = field(default_factory=list)
     key_env: str = ""
     """The variable with the person's key; empty where the router asks for none."""
+    has_mcp: bool = False
+    """Whether `tandem mcp` was added to the client's tools."""
 
 
 class Store:
@@ -51,7 +53,7 @@ class Store:
         try:
             told = json.loads((self._folder / client / "record.json").read_bytes())
             entries = {path: Entry(**entry) for path, entry in told["files"].items()}
-            return Record(entries, list(told["folders"]), str(told.get("key_env", "")))
+            return Record(entries, list(told["folders"]), str(told.get("key_env", "")), bool(told.get("has_mcp")))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return Record()
 
@@ -79,7 +81,8 @@ class Store:
             path: {"format": entry.format, "existed": entry.existed, "memo": entry.memo, "backup": entry.backup}
             for path, entry in record.entries.items()
         }
-        told = {"files": entries, "folders": record.folders, **({"key_env": record.key_env} if record.key_env else {})}
+        told: dict[str, object] = {"files": entries, "folders": record.folders}
+        told |= {name: value for name, value in (("key_env", record.key_env), ("has_mcp", record.has_mcp)) if value}
         files.write(self._folder / client / "record.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
 
     def forget(self, client: str, kept: list[str]) -> None:

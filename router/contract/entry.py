@@ -56,6 +56,8 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     caller: str
     key: str | None
     """The id of the key by which the caller is known. None where callers need no key."""
+    job: str | None
+    """The background job that the request is an attempt of. None for all others."""
     session: str | None
     turn_kind: str | None
     client: str | None

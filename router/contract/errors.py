@@ -7,6 +7,7 @@ TandemError
 │   │   ├── UnknownOverride      400 unknown_override   a typo in an x-tandem-* header
 │   │   ├── TooDeep              400 too_deep
 │   │   ├── ResponseForgotten    400 previous_response_not_found
+│   │   ├── InBackground         400                    `background: true` where no job can be made
 │   │   ├── InvalidStreamId      400 invalid_stream_id
 │   │   ├── TooManyLanes         400 websocket_stream_limit_reached
 │   │   ├── SocketTooOld         400 websocket_connection_limit_reached
@@ -22,6 +23,7 @@ TandemError
 │   ├── NotFound                 404 not_found
 │   │   ├── UnknownModel         404 model_not_found
 │   │   ├── ItemForgotten        404 item_not_found
+│   │   ├── JobGone              404 job_not_found
 │   │   └── ThreadForgotten      404 thread_not_found
 │   ├── WrongMethod              405 method_not_allowed
 │   ├── BodyTimeout              408 body_timeout
@@ -31,9 +33,12 @@ TandemError
 │   ├── UpgradeRequired          426 upgrade_required
 │   ├── RateLimited              429 rate_limited       the caller's own limit
 │   ├── BudgetSpent              429 budget_spent
+│   ├── TooManyJobs              429 too_many_jobs
 │   ├── HeadersTooLarge          431 headers_too_large
 │   └── Superseded               499 superseded         a newer request took its place
 ├── Unavailable                  503 unavailable        temporary: overload, shutting down
+│   ├── JobsUnavailable          503 jobs_unavailable   temporary: background jobs cannot be stored
+│   ├── StoreUnavailable         503 store_unavailable  temporary: a store that routers share cannot be asked
 │   ├── TiersBusy                429 tiers_busy         temporary: every target that could serve is busy
 │   └── InProgress               409 in_progress        temporary: a request with the same key is being answered
 ├── InternalFault                500 internal_error     ours
@@ -114,6 +119,13 @@ class ResponseForgotten(BadRequest, code="previous_response_not_found"):
     """`previous_response_id` names a response that is not kept for this caller. Send the whole conversation instead."""
 
 
+class InBackground(BadRequest):
+    """The request asks for `background: true`. The house hands it to whoever makes jobs; elsewhere it is a bad request."""
+
+    def __init__(self) -> None:
+        super().__init__("background: not supported here. Leave it out and keep the connection open", param="background")
+
+
 class InvalidStreamId(BadRequest, code="invalid_stream_id"):
     """`stream_id` is not a name."""
 
@@ -177,6 +189,10 @@ class ItemForgotten(NotFound, code="item_not_found"):
     """An `item_reference` names an item that is not kept for this caller. Send the item itself instead."""
 
 
+class JobGone(NotFound, code="job_not_found"):
+    """No background job with this id is kept for this caller: it was never created, was deleted, or is too old."""
+
+
 class ThreadForgotten(NotFound, code="thread_not_found"):
     """`thread.previous_message_id` names a message that is not kept for this caller. Start a new thread with everything."""
 
@@ -217,6 +233,10 @@ class BudgetSpent(RequestError, status=429, code="budget_spent"):
     """The caller's budget for the day or the month is spent. `retry-after` says when it is full again."""
 
 
+class TooManyJobs(RequestError, status=429, code="too_many_jobs"):
+    """Too many background jobs are waiting, or the caller's key has as many as it may have. Wait for `retry-after`."""
+
+
 class HeadersTooLarge(RequestError, status=431, code="headers_too_large"):
     """The request has more headers, or larger ones, than `limits` allows."""
 
@@ -229,6 +249,14 @@ class Unavailable(TandemError, status=503, code="unavailable"):
     """Temporary: the router is overloaded or shutting down. Try again."""
 
     is_retryable = True
+
+
+class JobsUnavailable(Unavailable, code="jobs_unavailable"):
+    """Background jobs cannot be stored or read now, for instance because the disk is full. Running ones continue."""
+
+
+class StoreUnavailable(Unavailable, code="store_unavailable"):
+    """Temporary: a store that several routers share cannot be asked, and without it this cannot be answered. Try again."""
 
 
 class TiersBusy(Unavailable, status=429, code="tiers_busy"):

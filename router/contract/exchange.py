@@ -40,6 +40,8 @@ class Arrival(Struct, frozen=True):
     """The id of the key by which its caller is known, if keys are asked for."""
     responses: ResponseStore | None = None
     """Where responses are kept and found for it: a socket has its own. None: those of all."""
+    job: str | None = None
+    """The background job that it is an attempt of. Its caller is not there, and its answer goes to the job's log."""
     passed: Passed | None = None
     """What is passed on as it is. Then there is nothing to read or to decide."""
 
@@ -153,6 +155,18 @@ class FindFact(Protocol):
     def __call__(self, kind: type[_F], /) -> _F | None: ...
 
 
+class Confirming(Protocol):
+    """Holds the end of an answer back until what its request wrote to a shared store is confirmed there."""
+
+    def wait_for(self, kind: str, written: "asyncio.Future[Any]") -> None:
+        """Wait for a write, for a short time. `kind` is what was written: `sessions` or `responses`.
+
+        The future raises where the write failed. Call it before the answer's last bytes are written, or in the same turn of
+        the loop.
+        """
+        ...
+
+
 _NOTHING: dict[type[Any], Any] = {}
 _CALLS = (AttemptOpened, Queued)
 Step = Callable[[], Awaitable[None]]
@@ -187,6 +201,8 @@ class Exchange(Struct, eq=False):
     """Let them take the step before. A request that was alone when it came waits in neither."""
     task: "asyncio.Task[None] | None" = None
     """What takes this exchange down the road."""
+    confirming: Confirming | None = None
+    """Waits for writes before the answer ends; None where nothing is shared."""
     id: str = ""
     """That of the arrival, as is the caller."""
     caller: Caller = LOCAL

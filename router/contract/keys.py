@@ -6,7 +6,7 @@ Only a digest of the secret part is kept. It is 256 random bits, which nobody ca
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 
 from msgspec import Struct
@@ -85,6 +85,10 @@ class KeyRing:
     def with_own(self, own: Key) -> "KeyRing":
         """The same and the router's own key, whose caller may do everything."""
         return KeyRing([*self._keys.values(), own], {**self.rights, LOCAL.name: EVERYTHING})
+
+    def without(self, digests: Collection[bytes]) -> "KeyRing":
+        """The same without keys that were revoked. Their callers keep their rights, for keys that they have left."""
+        return KeyRing([key for key in self._keys.values() if key.digest not in digests], self.rights) if digests else self
 
     def clean(self, headers: dict[str, str]) -> dict[str, str]:
         """Headers without keys where they do not belong. A target's key may be one of another router, and goes on as it is."""

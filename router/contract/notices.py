@@ -19,6 +19,8 @@ class Trouble(Word):
     BUDGET_SPENT = "budget_spent"
     LEDGER_LOSING = "ledger_losing"
     """The ledger loses rows, or cannot be written to."""
+    STORE_AWAY = "store_away"
+    """A server that routers share cannot be used."""
 
     @property
     def is_of_target(self) -> bool:
@@ -36,7 +38,7 @@ class Notice(Struct, frozen=True):
 
     kind: Trouble
     subject: str
-    """Whose trouble it is: the name of a target or of a caller; empty for the router's own."""
+    """Whose trouble it is: the name of a target, of a caller or of a shared store; empty for the router's own."""
     since: float
     """In seconds since 1970."""
     text: str

@@ -23,6 +23,10 @@ class Rights(Struct, frozen=True):
     """Requests at once."""
     daily_usd: float | None = None
     monthly_usd: float | None = None
+    may_delegate: bool = True
+    """Whether it may have requests served in the background."""
+    jobs_in_flight: int | None = None
+    """Background jobs at once, waiting or running."""
 
     @property
     def has_budget(self) -> bool:

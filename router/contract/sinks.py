@@ -1,11 +1,13 @@
 """The sinks between a target and its caller, and what the router itself says on that way.
 
-An answer passes at most four sinks, in this order, before the caller's own (`CallerSink`, `AsgiSink` or `FrameSink` in `edge`):
+An answer passes at most five sinks, in this order, before the caller's own (`CallerSink`, `AsgiSink` or `FrameSink` in `edge`;
+`LogSink` in `jobs` for background work):
 
 1. `TranslatingSink`, where the target speaks another dialect: from here on all is in the caller's.
 2. `Relay`, always: decides whether it is an answer, and takes out what is not the caller's to see.
 3. `WaitingSink`, where targets have quotas: keeps the line alive until a target answers.
 4. `WatchedSink`, where the answer is kept or captured: everybody who wants to see it watches this one.
+5. `AcknowledgedSink`, where routers share a store: holds the end back until what was written there is confirmed.
 
 `PassingSink` takes the place of 1 to 3 on routes that are not decided. A fact about the answer is passed to `tell` and never
 written between its bytes, so nothing that a target sends can be taken for one.

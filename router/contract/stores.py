@@ -4,7 +4,8 @@ A store is used by its own event loop's thread alone. Writing never fails a requ
 `tests/contract/test_stores.py` holds every store against these words.
 """
 
-from collections.abc import Awaitable, Collection, Iterator, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
@@ -40,6 +41,10 @@ class AskedTooMuch(StoreUnusable):
     """The answer would take longer than the question may."""
 
 
+class SharedUnusable(StoreUnusable):
+    """A store that routers share cannot be used as it is set up, and only the operator can change that."""
+
+
 class Versioned(NamedTuple):
     """A record, and a number that changes with it; None and 0 where there is no record."""
 
@@ -51,17 +56,28 @@ class SessionStore(Protocol):
     """Keeps what must survive a restart of a session's memory: small records, by a key that says nothing of the session.
 
     Calls may take long, and may be answered in another order than they were made. A store that one process owns knows versions
-    without asking anybody: it answers `swap` at once, and writes soon.
+    without asking anybody: it answers `swap` at once, and writes soon. A shared one raises `StoreUnusable` while it cannot be
+    asked.
     """
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes change records too. Then each request asks for them, and waits for what it wrote."""
+        ...
 
     async def load(self, key: str) -> Versioned:
         """The newest record, written or still waiting to be."""
         ...
 
+    async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
+        """The newest records of several keys, in their order. A shared store is asked once for all of them."""
+        ...
+
     def swap(self, key: str, version: int, at: float, state: bytes) -> bool | Awaitable[bool]:
         """Replace a record that still has this version; its version is one higher then. Where it has another, change nothing.
 
-        Who gets False loads the record, does its change again on that, and tries once more.
+        Who gets False loads the record, does its change again on that, and tries once more. A shared store that has lost a
+        record takes it with any version.
         """
         ...
 
@@ -211,10 +227,17 @@ class StoredResponse(NamedTuple):
 
 
 class ResponseStore(Protocol):
-    """Keeps responses that a later request may continue from, each for its own caller."""
+    """Keeps responses that a later request may continue from, each for its own caller.
 
-    def keep(self, response: StoredResponse, *, for_long: bool) -> None:
-        """Store a response. `for_long` means that the caller explicitly asked to keep it beyond the process."""
+    A store that several routers share raises `StoreUnavailable` where it cannot be asked and the answer is not known here.
+    """
+
+    def keep(self, response: StoredResponse, *, for_long: bool) -> "asyncio.Future[Any] | None":
+        """Store a response. `for_long` means that the caller explicitly asked to keep it beyond the process.
+
+        A store that several routers share returns what to wait for until the others find it; that raises `StoreUnusable`
+        where the write failed.
+        """
         ...
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
@@ -238,4 +261,39 @@ class ResponseStore(Protocol):
 
     async def close(self) -> None:
         """Write what is left."""
+        ...
+
+
+class HeldKey(NamedTuple):
+    """An `Idempotency-Key` that is in use: what its request asked for, as a digest, and what was answered, if it is over."""
+
+    asked: bytes
+    answer: bytes | None
+
+
+KeptRepeat = tuple[bytes, HeldKey, float]
+"""A slot, what was asked and answered, and for how many more seconds that counts."""
+
+
+class RepeatStore(Protocol):
+    """Knows which `Idempotency-Key`s are in use at any router, and what was answered to them. Each has a slot."""
+
+    def restore_from(self, list_answers: Callable[[], Iterable[KeptRepeat]]) -> None:
+        """Have answers that this router still knows written again, should the store lose them."""
+        ...
+
+    async def claim(self, slot: bytes, asked: bytes) -> HeldKey | None:
+        """Take a slot for a request; None: it is this request's now, until `finish`. Raises `StoreUnusable`."""
+        ...
+
+    def finish(self, slot: bytes, answer: bytes | None) -> None:
+        """Keep what was answered; None: the slot is free again."""
+        ...
+
+    async def wait(self, slot: bytes, seconds: float) -> None:
+        """Return when the slot may have changed, or after some seconds."""
+        ...
+
+    def close(self) -> None:
+        """Renew nothing any more."""
         ...

@@ -119,3 +119,11 @@ class Preference(Word):
     SPEED = "speed"
     BALANCED = "balanced"
     QUALITY = "quality"
+
+
+class Subagents(Word):
+    """Where the subagents of clients go."""
+
+    AUTO = "auto"
+    FAST = "fast"
+    DEEP = "deep"

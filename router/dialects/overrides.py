@@ -10,6 +10,7 @@ from router.contract.words import Tier
 PREFIX = "x-tandem-"
 FRAMES = "x-tandem-frames"
 SUPERSEDE = "x-tandem-supersede"
+JOB_SESSION = "x-tandem-job-session"
 _TIERS = {"fast": Tier.FAST, "deep": Tier.DEEP, "auto": None}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "x-tandem-tier": ("fast", "deep", "auto"),
@@ -23,6 +24,8 @@ HEADERS = {
     "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
     "`session` needs a request that names its session; any other is refused with a 400.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
+    JOB_SESSION: "With `background: true`: the session that is told when the job has ended, by its name in `tandem sessions`, "
+    "where that is not the request's own session. The request does not become a part of it.",
     SUPERSEDE: "A name. A newer request in the session with the same value cancels this one. "
     "It has no effect in a session that the client does not name, nor between requests with different credentials.",
     "x-tandem-max-wait": "Seconds. A target with a longer wait or queue is ruled out for this request, and a stream that has "
@@ -60,15 +63,16 @@ def read_overrides(headers: Mapping[str, str]) -> Overrides:
         tier=_TIERS.get(tier),
         clears=tier == "auto",
         for_session=for_session,
-        session=_read_name("x-tandem-session", given),
-        supersede=_read_name(SUPERSEDE, given),
+        session=read_name("x-tandem-session", given),
+        supersede=read_name(SUPERSEDE, given),
         max_wait_seconds=_read_seconds(given.get("x-tandem-max-wait")),
         other_on_misfit=given.get("x-tandem-on-misfit", "").lower() == "other",
         explain_fully=given.get("x-tandem-explain", "").lower() == "full",
     )
 
 
-def _read_name(header: str, given: Mapping[str, str]) -> str | None:
+def read_name(header: str, given: Mapping[str, str]) -> str | None:
+    """The name in a header; None where it is absent. Raises `UnknownOverride`."""
     value = given.get(header)
     if value is not None and not (0 < len(value) <= 200 and value.isprintable()):
         raise UnknownOverride(f"{header}: send 1 to 200 printable characters", param=header)

@@ -142,7 +142,9 @@ async def await_turn(
     """
     exchange, clock, decision = context.exchange, context.clock, context.decision
     who = SessionKey(exchange.caller, decision.turn.session)
-    waiter = queue.enter(who, decision.prompt_tokens, clock, is_side_request=is_side_request(decision, view))
+    is_job = exchange.arrival.job is not None
+    is_side = is_side_request(decision, view) and not is_job
+    waiter = queue.enter(who, decision.prompt_tokens, clock, is_side_request=is_side, is_background=is_job)
     if waiter.permit is not None:
         return waiter.permit
     now = clock()
@@ -184,7 +186,11 @@ async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, un
 
 
 def _max_wait(context: DispatchContext, view: RequestView, target: Target) -> float:
+    """How long a request may wait. Nobody waits for background work: only its deadline, or its caller, ends its wait."""
     left, worth = context.exchange.deadline.left(context.clock()), context.decided.worth_waiting_seconds
+    if context.exchange.arrival.job is not None:
+        asked = view.overrides.max_wait_seconds
+        return left if asked is None else min(left, asked)
     bounds = (target.max_wait_seconds, view.overrides.max_wait_seconds)
     return min([left, worth, *(bound for bound in bounds if bound is not None)])
 

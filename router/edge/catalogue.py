@@ -100,9 +100,10 @@ class Catalogue:
 
     def _tier(self, name: str) -> ListedModel:
         tiers = tuple(Tier) if name == "auto" else (Tier(name),)
-        takes_free_form = all(_takes_free_form(target) for target in self._targets.values() if target.tier in tiers)
+        targets = [target for target in self._targets.values() if target.tier in tiers]
+        takes_free_form = all(map(_takes_free_form, targets))
         is_narrowed = name == "auto" and self._window_of_auto is Tier.FAST
-        return ListedModel(name, *TITLES[name], self.window(name), takes_free_form, is_narrowed)
+        return ListedModel(name, *TITLES[name], self.window(name), takes_free_form, is_narrowed, all(map(_is_native, targets)))
 
 
 class OwnLists:
@@ -141,6 +142,9 @@ class StoredEntries:
 
 def _takes_free_form(target: Target) -> bool:
     """Whether a free-form tool can be called there: over a bridge it becomes a function."""
-    if any(SPECS[dialect].reads_catalogue for dialect in target.speaks):
-        return Feature.CUSTOM_TOOLS in target.accepts
-    return Feature.TOOLS in target.accepts
+    return (Feature.CUSTOM_TOOLS if _is_native(target) else Feature.TOOLS) in target.accepts
+
+
+def _is_native(target: Target) -> bool:
+    """Whether it is asked in the dialect of clients that read such a list, not over a bridge."""
+    return any(SPECS[dialect].reads_catalogue for dialect in target.speaks)

@@ -7,6 +7,7 @@ place in its backlog, and uvloop drops callers who could have waited. Over TLS a
 import asyncio
 import os
 import resource
+import select
 import socket
 import ssl
 import time
@@ -17,6 +18,8 @@ from router.loop.tasks import spawn
 from router.loop.tls import tls_protocol_of
 from router.telemetry import events
 
+YOUNG_SECONDS = 0.5
+"""How long after a caller has connected a stop waits for its request: balancers connect when they have one to send."""
 _AT_ONCE = 1
 """Connections that are accepted before the loop does something else, such as to count them."""
 BACKLOG = 2048
@@ -100,6 +103,15 @@ class Listener:
             server.close()
         else:
             self._server = server
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a caller has connected and is not accepted yet. To close the socket would cut it off."""
+        if self._is_closed:
+            return False
+        waiting = select.poll()
+        waiting.register(self._listening, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def close(self) -> None:
         """Accept no more. The listening socket stays open, and so do the connections."""

@@ -6,7 +6,8 @@ import ipaddress
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, cast
 
@@ -22,6 +23,9 @@ from router.edge.tls import TlsFiles
 from router.edge.websocket.connection import SocketConnection
 
 _LOOK_SECONDS = 0.05
+_ACCEPT_SECONDS = 1.0
+_KEPT_SECONDS = 0.5
+"""How long a balancer may still use connections that it has kept: it notices the stop when a new one is refused."""
 _CLOSING_SECONDS = 1.0
 """For callers to notice that their connection was closed: over TLS they confirm it, and some only when they use it again."""
 _TICKS_OF_A_LOOK = 5
@@ -55,6 +59,7 @@ def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(BACKLOG)  # of two that bound it at the same moment, one may listen
     except OSError as error:
         listener.close()
         hint = (
@@ -63,9 +68,41 @@ def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
             else "try --port 4001, or set server.port"
         )
         raise CannotListen(f"cannot listen on {host}:{port}: {error.strerror}\n  hint: {hint}") from error
-    listener.listen(BACKLOG)
     listener.setblocking(False)
     return listener
+
+
+def can_balance() -> bool:
+    """Whether the system spreads connections over several sockets with one address. macOS gives all to the last of them."""
+    return sys.platform == "linux"
+
+
+def bind_several(host: str, port: int, count: int, *, needs_keys: bool = False) -> list[socket.socket]:
+    """Listening sockets with one address, for as many processes. Raises `CannotListen`, also if another program listens there.
+
+    Where the system cannot balance them, it is one socket that all share.
+    """
+    first = bind(host, port, needs_keys=needs_keys)
+    if not can_balance():
+        return [first]
+    # Bound without SO_REUSEPORT, the first finds out whether the address is free: with it, another router of the same user
+    # would share the address with this one.
+    family, address = first.family, first.getsockname()
+    first.close()
+    listeners: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            listeners.append(listener := socket.socket(family, socket.SOCK_STREAM))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+    except OSError as error:  # somebody was faster
+        for listener in listeners:
+            listener.close()
+        raise CannotListen(f"cannot listen on {host}:{address[1]}: {error.strerror}\n  hint: try --port 4001") from error
+    return listeners
 
 
 class Server(uvicorn.Server):
@@ -82,6 +119,7 @@ class Server(uvicorn.Server):
         on_hangup: Callable[[], None] | None = None,
         stop_listening_after_seconds: float = 0.0,
         tls: TlsFiles | None = None,
+        stops_on: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM),
     ) -> None:
         """`on_hangup` is what a SIGHUP does. Without it, the signal asks for a stop as the others do."""
         for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
@@ -103,7 +141,7 @@ class Server(uvicorn.Server):
         self._memory = MemoryWatch(admission)
         self._drain_seconds, self._listens_seconds = drain_seconds, stop_listening_after_seconds
         self._on_ready, self._on_stop, self._on_hangup = on_ready, on_stop, on_hangup
-        self._tls = tls
+        self._tls, self._stops_on = tls, stops_on
         self._is_stopping = False
 
     def _make_first(self, place: Place) -> asyncio.Protocol:
@@ -154,12 +192,27 @@ class Server(uvicorn.Server):
             if isinstance(connection, CreateConnection):
                 connection.say_close()
         await self._wait(lambda: False, self._listens_seconds)
+        await self._accept_waiting()
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
+        if self._listens_seconds:
+            await self._wait(lambda: False, _KEPT_SECONDS)
+        for _ in range(2):  # the loop reads what has come: a connection with a request is not idle
+            await asyncio.sleep(0)
         for connection in list(self._connections):
             connection.shutdown()
         if await self._wait(self._is_drained, self._drain_seconds):
             await self._wait(lambda: not self._connections, _CLOSING_SECONDS)
+        else:
+            for connection in list(self._connections):
+                connection.shutdown()
+
+    async def _accept_waiting(self) -> None:
+        """Accept the callers that have connected by now. Where they keep coming, this ends after a while."""
+        loop, listeners = asyncio.get_running_loop(), cast("list[Listener]", self.servers)
+        deadline = loop.time() + _ACCEPT_SECONDS
+        while any(listener.has_waiting for listener in listeners) and loop.time() < deadline:  # noqa: ASYNC110  the system's
+            await asyncio.sleep(0)
 
     def _is_drained(self) -> bool:
         return not self.server_state.tasks and all(connection.is_done for connection in self._connections)
@@ -179,7 +232,7 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop on SIGINT, SIGTERM or SIGHUP, at once on a second one; then return: the ledger is flushed, and we exit 0."""
-        loop, numbers = asyncio.get_running_loop(), [signal.SIGINT, signal.SIGTERM]
+        loop, numbers = asyncio.get_running_loop(), [*self._stops_on]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` is there to outlive its terminal
             numbers.append(signal.SIGHUP)
         for number in numbers:

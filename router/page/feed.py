@@ -10,8 +10,9 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from itertools import count
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import orjson
@@ -20,15 +21,21 @@ from msgspec.structs import asdict
 
 from router.contract.entry import Line
 from router.contract.exchange import Exchange
-from router.contract.facts import AttemptOpened, Decided, PassedOn
 from router.contract.notices import Notice, visible_to
 from router.contract.past import name_hop
 from router.contract.request import Json, JsonObject
 from router.contract.words import PERSONS_KINDS
+from router.page.begun import has_begun, show_begun, target_of
 from router.page.ring import Ring
+
+if TYPE_CHECKING:
+    from router.contract.pulse import CallUnderWay
+    from router.page.others import OtherRouters, Shared
 
 MAX_ROWS = 50
 """In one batch."""
+_MAX_ROWS_TOGETHER = 250
+"""The same with several routers: the others' rows come twice a second, and are not in the ledger that a page can read again."""
 BATCH_SECONDS = 0.1
 QUIET_SECONDS = 15.0
 """After this long without a word, a comment goes out: proxies close what is silent."""
@@ -51,6 +58,18 @@ class Row(NamedTuple):
     number: int
     line: Line
     decision: str | None
+    replica: str | None = None
+    """The name of the router that served it, if that is another one."""
+
+
+class Begun(NamedTuple):
+    """A request that is under way, here or at another router."""
+
+    mark: int
+    caller: str
+    target: str | None
+    show: Callable[[], JsonObject]
+    is_here: bool = True
 
 
 class Reader(NamedTuple):
@@ -73,6 +92,7 @@ class Seen(NamedTuple):
     mark: int
     """Of the newest request under way that it was told of."""
     notices: tuple[Notice, ...]
+    shared: "Shared | None" = None
 
 
 class Feed:
@@ -84,13 +104,18 @@ class Feed:
         running: Iterable[Exchange],
         notices: Callable[[], Sequence[Notice]] = tuple,
         clock: Callable[[], float] = time.perf_counter,
+        others: "OtherRouters | None" = None,
     ) -> None:
         """`running` are the requests under way, on the monotonic `clock`; `notices` says what is broken now."""
+        self._others = others
+        self._shared: Shared | None = None
+        self._left = 0
+        """The mark that was given when a call of another router was last gone: its row may never come."""
         self._running, self._ask_notices, self._clock = running, notices, clock
         self._ring, self._epoch = ring.rows, ring.epoch
         self._counted = 0
         self._totals: Counter[str] = Counter()
-        self._begun: dict[str, tuple[int, Exchange, str | None]] = {}
+        self._begun: dict[str, Begun] = {}
         self._marks = count(1)
         self._mark = 0
         self._notices: tuple[Notice, ...] = ()
@@ -112,10 +137,12 @@ class Feed:
         `after` is the number of the last row that it has; None for one that wants only what is new.
         """
         self._look()
+        if self._others is not None:
+            self._others.want()
         seen = self._find_place(reader, after)
-        begun = [self._show_begun(exchange) for _, exchange, _ in self._begun.values() if reader.sees(exchange.caller.name)]
-        notices = _show_notices(reader, self._notices)
-        yield self._write("hello", seen.number, {**hello, "running": [*begun], "notices": notices})
+        begun = [call.show() for call in self._begun.values() if reader.sees(call.caller)]
+        told: JsonObject = {"running": [*begun], "notices": _show_notices(reader, self._notices)}
+        yield self._write("hello", seen.number, {**hello, **told, "shared": _show_shared(self._shared)})
         quiet_since = self._clock()
         while goes_on():
             await self._wait()
@@ -133,11 +160,11 @@ class Feed:
         newest = self._counted
         number = newest if after is None else after if 0 <= after <= newest else 0
         if reader.is_admin:
-            return Seen(number, number, self._mark, self._notices)
+            return Seen(number, number, self._mark, self._notices, self._shared)
         oldest = self._ring[0][0] if self._ring else 1
-        own = sum(line.caller == reader.caller for place, (line, _) in self._ring if place > number)
+        own = sum(line.caller == reader.caller for place, (line, *_) in self._ring if place > number)
         total = self._totals[reader.caller] - own if number >= oldest - 1 else None
-        return Seen(number, total, self._mark, self._notices)
+        return Seen(number, total, self._mark, self._notices, self._shared)
 
     async def _wait(self) -> None:
         """Until the next look. The timer is the one thing that is ever scheduled here."""
@@ -172,23 +199,38 @@ class Feed:
 
     def _look(self) -> None:
         """See what is new since the last look: rows to be counted, requests under way, what is broken."""
-        for number, (line, _) in reversed(self._ring):
+        for number, (line, *_) in reversed(self._ring):
             if number <= self._counted:
                 break
             self._totals[line.caller] += 1
         self._counted = self.newest
         self._events.clear()
-        known, now = self._begun, {}
-        for exchange in self._running:
-            target = _target_of(exchange)
-            if target is None and exchange.last(Decided) is None and exchange.last(PassedOn) is None:
-                continue
-            before = known.get(exchange.id)
-            if before is None or before[2] != target:
-                before = (self._next_mark(), exchange, target)
-            now[exchange.id] = before
-        self._begun = now
+        self._look_at_running()
         self._notices = tuple(self._ask_notices())
+
+        if self._others is not None:
+            self._shared = self._others.describe()
+            if self._waiting:
+                self._others.want()
+
+    def _look_at_running(self) -> None:
+        known, now = self._begun, dict[str, Begun]()
+        for exchange in self._running:
+            if has_begun(exchange):
+                show = partial(show_begun, exchange, self._clock)
+                now[exchange.id] = self._mark_begun(exchange.id, Begun(0, exchange.caller.name, target_of(exchange), show))
+        for replica, call in self._others.under_way() if self._others is not None else ():
+            show = partial(_show_elsewhere, replica, call)
+            now.setdefault(call.id, self._mark_begun(call.id, Begun(0, call.caller, call.target, show, is_here=False)))
+        if any(not call.is_here and name not in now for name, call in known.items()):
+            self._left = self._next_mark()
+        self._begun = now
+
+    def _mark_begun(self, name: str, call: Begun) -> Begun:
+        """A call as it is now. One that was not known, or goes elsewhere than before, is news."""
+        before = self._begun.get(name)
+        is_news = before is None or before.target != call.target
+        return call._replace(mark=self._next_mark() if before is None or is_news else before.mark)
 
     def _next_mark(self) -> int:
         self._mark = next(self._marks)
@@ -205,38 +247,38 @@ class Feed:
         rows = [row for row in self._rows_after(seen.number) if reader.sees(row.line.caller)]
         total = self._counted if reader.is_admin else self._totals[reader.caller]
         missed = None if seen.total is None else max(0, total - seen.total - len(rows))
-        begun = [
-            self._show_begun(exchange)
-            for mark, exchange, _ in self._begun.values()
-            if mark > seen.mark and reader.sees(exchange.caller.name)
-        ]
-        now, has_notices = Seen(self._counted, total, self._mark, self._notices), seen.notices != self._notices
-        if not (rows or begun or missed or has_notices):
+        begun = [call.show() for call in self._begun.values() if call.mark > seen.mark and reader.sees(call.caller)]
+        now = Seen(self._counted, total, self._mark, self._notices, self._shared)
+        has_notices, has_left, has_routers = seen.notices != self._notices, self._left > seen.mark, seen.shared != self._shared
+        if not (rows or begun or missed or has_notices or has_left or has_routers):
             return None, now
-        hops, more = self._find_hops() if rows else {}, max(0, len(rows) - MAX_ROWS)
-        shown = [_show_row(row, hops.get(row.number), wants_words=reader.wants_words) for row in rows[-MAX_ROWS:]]
+        most = MAX_ROWS if self._others is None else _MAX_ROWS_TOGETHER
+        hops, more = self._find_hops() if rows else {}, max(0, len(rows) - most)
+        shown = [_show_row(row, hops.get(row.number), wants_words=reader.wants_words) for row in rows[-most:]]
         batch: JsonObject = {"begun": [*begun], "rows": [*shown], "more": more, "missed": missed}
-        if more or missed:
-            batch["running"] = [name for name, (_, ours, _) in self._begun.items() if reader.sees(ours.caller.name)]
+        if more or missed or has_left:
+            batch["running"] = [name for name, call in self._begun.items() if reader.sees(call.caller)]
         if has_notices:
             batch["notices"] = _show_notices(reader, self._notices)
+        if has_routers:
+            batch["shared"] = _show_shared(self._shared)
         return self._write("batch", now.number, batch), now
 
     def _rows_after(self, number: int) -> list[Row]:
         """Those that were there at the last look: what came since waits for the next."""
         found = []
-        for place, (line, decision) in reversed(self._ring):
+        for place, held in reversed(self._ring):
             if place <= number:
                 break
             if place <= self._counted:
-                found.append(Row(place, line, decision))
+                found.append(Row(place, *held))
         return found[::-1]
 
     def _find_hops(self) -> dict[int, str]:
         """By number: where a row's session changed its tier, as far as the ring goes back."""
         tiers: dict[tuple[str, str], str] = {}
         found: dict[int, str] = {}
-        for number, (line, _) in self._ring:
+        for number, (line, *_) in self._ring:
             if line.session is None or line.tier is None or line.turn_kind not in PERSONS_KINDS:
                 continue
             key = line.caller, line.session
@@ -248,30 +290,14 @@ class Feed:
     def _write(self, event: str, number: int, body: JsonObject) -> bytes:
         return b"event: %b\nid: %b-%d\ndata: %b\n\n" % (event.encode(), self._epoch.encode(), number, orjson.dumps(body))
 
-    def _show_begun(self, exchange: Exchange) -> JsonObject:
-        decided, opened, passed = exchange.last(Decided), exchange.last(AttemptOpened), exchange.last(PassedOn)
-        turn = decided.decision.turn if decided is not None else None
-        tier = opened.target.tier if opened is not None else decided.decision.tier if decided is not None else None
-        because = decided.decision.because if decided is not None else passed.because if passed is not None else None
-        return {
-            "id": exchange.id,
-            "at": time.time() - (self._clock() - exchange.began),
-            "caller": exchange.caller.name,
-            "session": turn.session if turn is not None else None,
-            "turn_kind": str(turn.kind) if turn is not None else None,
-            "client": turn.client if turn is not None else None,
-            "tier": str(tier) if tier is not None else None,
-            "target": _target_of(exchange),
-            "because": because,
-        }
+
+def _show_elsewhere(replica: str, call: "CallUnderWay") -> JsonObject:
+    shown: JsonObject = asdict(call)
+    return {**shown, "replica": replica or None}
 
 
-def _target_of(exchange: Exchange) -> str | None:
-    """The target that is called, or is about to be."""
-    if (opened := exchange.last(AttemptOpened)) is not None:
-        return opened.target.name
-    decided = exchange.last(Decided)
-    return decided.decision.targets[0] if decided is not None and decided.decision.targets else None
+def _show_shared(shared: "Shared | None") -> Json:
+    return {**shared._asdict()} if shared is not None else None
 
 
 def show_line(line: Line, number: int, decided_by: str | None, hop: str | None) -> JsonObject:
@@ -285,7 +311,7 @@ def _show_row(row: Row, hop: str | None, *, wants_words: bool) -> JsonObject:
         kept = _read_kept(row.decision) if row.decision is not None else _Kept()
     except msgspec.MsgspecError:
         kept = _Kept()
-    shown = show_line(row.line, row.number, kept.decided_by, hop)
+    shown = {**show_line(row.line, row.number, kept.decided_by, hop), "replica": row.replica or None}
     return {**shown, "words": kept.person_text} if wants_words else shown
 
 

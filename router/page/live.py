@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from time import time
+from typing import TYPE_CHECKING
 
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.keys import rights_of
@@ -13,6 +14,9 @@ from router.edge.logins import Logins
 from router.house import House
 from router.page.feed import Feed, Reader
 from router.page.ring import PageSwitch, Ring
+
+if TYPE_CHECKING:
+    from router.page.others import OtherRouters
 
 _MAX_DIGITS = 18
 _NO_CACHE = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -28,7 +32,9 @@ class LiveFeed:
         is_ready: Callable[[], bool],
         logins: Logins,
         notices: Callable[[], Sequence[Notice]] = tuple,
+        others: "OtherRouters | None" = None,
     ) -> None:
+        self._others = others
         self._house, self._switch, self._is_ready, self._notices, self._logins = house, switch, is_ready, notices, logins
         self._feed: tuple[Ring, Feed] | None = None
         self.pages = (Page("/tandem/feed", self._serve),)
@@ -62,7 +68,7 @@ class LiveFeed:
     def _feed_of(self, ring: Ring) -> Feed:
         """One for all readers of a ring."""
         if self._feed is None or self._feed[0] is not ring:
-            self._feed = ring, Feed(ring, self._house.state.running, self._notices, self._house.clock)
+            self._feed = ring, Feed(ring, self._house.state.running, self._notices, self._house.clock, self._others)
         return self._feed[1]
 
 

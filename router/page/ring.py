@@ -11,8 +11,8 @@ from router.contract.exchange import Exchange, Handler, Observers
 from router.contract.facts import Fact, Recorded
 
 _MAX_ROWS = 1_000
-Held = tuple[int, tuple[Line, str | None]]
-"""The number of a row, its line and its decision."""
+Held = tuple[int, tuple[Line, str | None] | tuple[Line, str | None, str]]
+"""The number of a row, its line and its decision; and of another router's row, the name of that router."""
 
 
 class Ring:
@@ -27,7 +27,16 @@ class Ring:
         def take(_: Exchange, recorded: Recorded) -> None:  # every request pays for each step of this
             append((number(), keep(recorded)))
 
-        self._take = take
+        self._take, self._number = take, number
+
+    def put(self, line: Line, decision: str | None, replica: str) -> None:
+        """Hold a row of another router."""
+        self.rows.append((self._number(), (line, decision, replica)))
+
+    def pass_over(self, count: int) -> None:
+        """Count rows that are not known: readers have missed them."""
+        for _ in range(min(count, _MAX_ROWS)):
+            self._number()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {Recorded: self._take}

@@ -7,13 +7,19 @@ by renaming another, so the watched thing is the path and not an open file.
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from router.config.faults import ConfigError
 from router.config.key_file import read_key_file
 from router.contract.keys import KeyRing
+from router.loop.tasks import spawn
 from router.reload.reloader import Reloader
 from router.telemetry import events
+
+if TYPE_CHECKING:
+    from router.contract.pulse import RevokedKeys
 
 LOOK_SECONDS = 2.0
 GONE_SECONDS = 600.0
@@ -28,8 +34,12 @@ _UNKNOWN: Mark = (-1,)
 class KeyWatch:
     """Looks at the key file of a reloader's config, and has it take what changed."""
 
-    def __init__(self, reloader: Reloader, clock: Callable[[], float] = time.monotonic) -> None:
-        self._reloader, self._clock = reloader, clock
+    def __init__(
+        self, reloader: Reloader, clock: Callable[[], float] = time.monotonic, revoked: "RevokedKeys | None" = None
+    ) -> None:
+        self._reloader, self._clock, self._revoked = reloader, clock, revoked
+        self._filed = reloader.loaded.keys
+        """The keys of the file as last read, those that another router revoked included."""
         self._path = reloader.loaded.keys_path
         self._seen, self._doubted = _UNKNOWN, _UNKNOWN  # it may have been written since the config was loaded
         self._gone_since: float | None = None
@@ -37,6 +47,8 @@ class KeyWatch:
 
     async def watch(self) -> None:
         """Look every two seconds, for as long as the router runs."""
+        if self._revoked is not None:
+            self._revoked.hear(self._hear_revoked)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()
@@ -62,17 +74,37 @@ class KeyWatch:
             minutes = f"{GONE_SECONDS / 60:g} minutes"
             events.keys_kept(faults=(f"{path.name}: does not exist. If it is not back in {minutes}, no key works any more",))
 
+    def _hear_revoked(self, digests: frozenset[bytes]) -> None:
+        spawn(self.revoke(digests), name="revoke keys")
+
+    async def revoke(self, digests: frozenset[bytes]) -> None:
+        """Let keys no longer work that another router revoked, and let those work again that were put back there."""
+        filed, self._reloader.revoked = self._filed, digests
+        if filed is None or self._is_lost:
+            return
+        with suppress(ConfigError):  # it was checked when it was read
+            await self._take_ring(lambda: filed)
+
     async def _take(self, path: Path) -> None:
         try:
-            changed = await self._reloader.take_keys(lambda: _read(path, self._seen))
+            filed = await asyncio.to_thread(_read, path, self._seen)
+            removed, added = _compare(self._filed, filed)
+            self._reloader.revoked -= added  # whoever puts a key back wants it to work
+            await self._take_ring(lambda: filed)
         except _StillWritten:
             self._seen = _UNKNOWN  # the next look takes it
         except ConfigError as error:
             events.keys_kept(faults=tuple(f"{path.name} {fault}" for fault in error.faults))
         else:
-            ring = self._reloader.loaded.keys
-            if changed and ring is not None:
-                events.keys_reloaded(changed=changed, callers=len(ring.rights), keys=len(ring))
+            self._filed = filed
+            if self._revoked is not None and (removed or added):
+                self._revoked.tell(removed, added)
+
+    async def _take_ring(self, read: Callable[[], KeyRing]) -> None:
+        changed = await self._reloader.take_keys(read)
+        ring = self._reloader.loaded.keys
+        if changed and ring is not None:
+            events.keys_reloaded(changed=changed, callers=len(ring.rights), keys=len(ring))
 
     async def _check_gone(self) -> None:
         """Once the file has been missing for too long, no key works but the router's own: whoever removed it meant that."""
@@ -82,6 +114,12 @@ class KeyWatch:
         self._is_lost = True
         await self._reloader.take_keys(lambda: KeyRing((), {}))
         events.keys_lost(after_seconds=self._clock() - since)
+
+
+def _compare(before: KeyRing | None, after: KeyRing) -> tuple[set[bytes], set[bytes]]:
+    """The keys that were removed and added, by the digests of their secrets."""
+    old, new = {key.digest for key in before or ()}, {key.digest for key in after}
+    return old - new, new - old
 
 
 class _StillWritten(Exception):

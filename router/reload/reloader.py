@@ -53,6 +53,8 @@ class Reloader:
     """What else must be right before anything is changed. Each runs in a thread, and raises `ConfigError`."""
     applies: list[Apply] = field(default_factory=list)
     """What else takes the new config, once the plan was swapped. Each runs on the loop, and must not raise."""
+    revoked: frozenset[bytes] = frozenset()
+    """Keys that do not work though the key file has them, by the digests of their secrets: another router revoked them."""
     _started: LoadedConfig = field(init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _waiting: "asyncio.Task[Reloaded] | None" = field(default=None, init=False)
@@ -107,6 +109,8 @@ class Reloader:
     def _checked(self, loaded: LoadedConfig) -> LoadedConfig:
         for check in self.checks:
             check(loaded)
+        if self.revoked and loaded.keys is not None:
+            return replace(loaded, keys=loaded.keys.without(self.revoked))
         return loaded
 
     async def take_keys(self, read: Callable[[], KeyRing]) -> tuple[str, ...]:

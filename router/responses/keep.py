@@ -1,8 +1,9 @@
 """Storing finished responses: an observer of requests."""
 
-import contextlib
+import asyncio
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import orjson
 
@@ -18,6 +19,8 @@ from router.dialects.table import SPECS
 from router.responses.items import input_items, read_ids
 from router.responses.resume import PREVIOUS, Continued
 from router.responses.threads import HeldThread, record_message
+
+_KIND = "responses"
 
 
 def is_kept(view: RequestView, *, on_socket: bool = False) -> bool:
@@ -46,9 +49,23 @@ class ResponseKeeper:
         if read is None:
             return
         view, session = read.view, decided.decision.turn.session if decided is not None else ""
-        with contextlib.suppress(orjson.JSONEncodeError):
-            socket_store = exchange.arrival.responses
-            keep_answer(self._store, view, completed.target, self._clock(), completed.response, session, socket_store)
+        arrival, response = exchange.arrival, completed.response
+        is_job = arrival.job is not None
+        if is_job:
+            response = {**response, "id": arrival.job}  # the only one that its caller knows, whatever its target calls it
+        store, at = self._store, self._clock()
+        try:
+            written = keep_answer(store, view, completed.target, at, response, session, arrival.responses, is_job)
+        except orjson.JSONEncodeError:
+            return
+        if written is not None:
+            confirm(exchange, written)
+
+
+def confirm(exchange: Exchange, written: "asyncio.Future[Any]") -> None:
+    """Have the answer's last bytes wait until other routers find the response."""
+    if exchange.confirming is not None:
+        exchange.confirming.wait_for(_KIND, written)
 
 
 def keep_answer(
@@ -59,22 +76,22 @@ def keep_answer(
     answer: JsonObject,
     session: str = "",
     socket_store: ResponseStore | None = None,
-) -> None:
+    is_job: bool = False,
+) -> "asyncio.Future[Any] | None":
     """Store what a later request may go on from: a response, or a thread up to an answer. No target: the router answered.
 
-    `socket_store` is a WebSocket's own, which keeps the response even where nobody else may continue from it.
+    `socket_store` is a WebSocket's own, which keeps the response even where nobody else may continue from it. Who asks for
+    background work asks for a response that is kept. Returns what to wait for until other routers find it.
     """
     if isinstance(view.continued, HeldThread):
-        store.keep(record_message(view, target, at, answer, session or view.continued.session), for_long=False)
-        return
+        return store.keep(record_message(view, target, at, answer, session or view.continued.session), for_long=False)
     is_stored = view.body.get("store")
     if is_stored is False:
         answer = {**answer, "store": False}  # whatever the target says: it was told not to, and is not asked to remember
     response = record_response(view, target, at, answer)
     if socket_store is not None:
         socket_store.keep(response, for_long=False)
-    if is_stored is not False:
-        store.keep(response, for_long=is_stored is True)
+    return store.keep(response, for_long=is_job or is_stored is True) if is_stored is not False else None
 
 
 def record_response(view: RequestView, target: Target | None, at: float, response: JsonObject) -> StoredResponse:

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct, msgpack
 
 from router.contract.relay import Headers
 
@@ -14,6 +14,7 @@ MAX_ANSWER_BYTES = 1 << 20
 """A longer answer is not kept."""
 KEEP_SECONDS = 600.0
 _MAX_BYTES = 64 << 20
+_decode = msgpack.Decoder(tuple[str, tuple[tuple[str, str], ...], bytes]).decode
 _SMALL_BYTES = 2_048
 """What an answer takes next to its text, as measured: the objects of thirty short strings, its slot and its digest."""
 
@@ -34,6 +35,20 @@ class KeptAnswer(Struct, frozen=True):
         return len(self.body) + sum(map(len, chain.from_iterable(self.headers))) + _SMALL_BYTES
 
     __repr__ = object.__repr__  # what was said is never shown
+
+
+def write_answer(answer: KeptAnswer) -> bytes:
+    """An answer for a store that routers share, without what was asked."""
+    return msgpack.encode((answer.request_id, answer.headers, answer.body))
+
+
+def read_answer(written: bytes, asked: bytes) -> KeptAnswer | None:
+    """The answer that another router wrote; None for what this one cannot read."""
+    try:
+        request_id, headers, body = _decode(written)
+    except MsgspecError:
+        return None
+    return KeptAnswer(request_id, asked, headers, body)
 
 
 class KeptAnswers:
@@ -65,6 +80,13 @@ class KeptAnswers:
         """The answer that is kept in a slot."""
         until, answer = self._kept.get(slot, (0.0, None))
         return answer if until > self._clock() else None
+
+    def list_kept(self) -> Iterator[tuple[bytes, KeptAnswer, float]]:
+        """Each slot that is used, its answer, and for how many seconds it stays. Others may come and go meanwhile."""
+        for slot in list(self._kept):
+            until, answer = self._kept.get(slot, (0.0, None))
+            if answer is not None and (left := until - self._clock()) > 0:
+                yield slot, answer, left
 
     def close(self) -> None:
         self._kept.clear()

@@ -21,7 +21,7 @@ from router.dialects.composer import Answer, Finish
 from router.dialects.fields import as_object
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
-from router.responses.keep import is_kept, keep_answer
+from router.responses.keep import confirm, is_kept, keep_answer
 
 _SERVED = Ending(Outcome.SERVED, 200)
 _NOTHING_USED = Usage(0, 0)
@@ -39,7 +39,7 @@ class Memory(Protocol):
         """Whose turn a request is, and of which kind."""
         ...
 
-    async def set_tier(self, view: RequestView, alias: Alias) -> str:
+    async def set_tier(self, view: RequestView, alias: Alias, exchange: Exchange) -> str:
         """Remember the tier that a line asks for, and confirm it in words."""
         ...
 
@@ -94,7 +94,8 @@ def answer_locally(
         rights = plan.rules.rights
         if rights is not None:
             check_tier(line.tier, f"the message asks for {line.tier}", rights.get(view.caller.name, USUAL), _LEAVE_IT_OUT)
-        return _say(exchange, given, kept.memory.set_tier(view, plan.models.resolve(view.model)), kept, caller)
+        sentence = kept.memory.set_tier(view, plan.models.resolve(view.model), exchange)
+        return _say(exchange, given, sentence, kept, caller)
     if exchange.arrival.responses is not None and is_prewarm(given):
         return _say(exchange, given, None, kept, caller)
     if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:
@@ -134,7 +135,9 @@ async def _say(
     frames = composer.open() + text + composer.close(Finish.STOP, _NOTHING_USED)
     whole = composer.whole()
     if is_kept(view, on_socket=socket_store is not None):
-        keep_answer(kept.responses, view, None, now, whole, socket_store=socket_store)
+        written = keep_answer(kept.responses, view, None, now, whole, socket_store=socket_store)
+        if written is not None:
+            confirm(exchange, written)
     because = (_BECAUSE if words else _PREWARMED,)
     if view.is_streaming:
         caller.start(200, (*_STREAM, *id_headers(view.id), *because))

@@ -7,26 +7,29 @@ answer that was served whole is kept. Whatever else became of the first request,
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from hashlib import sha256
 
 from msgspec import Struct
 
-from router.contract.errors import BadRequest, IdempotencyMismatch, InProgress
+from router.contract.errors import BadRequest, IdempotencyMismatch, InBackground, InProgress, StoreUnavailable
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, Exchange
 from router.contract.facts import Ending, Read, Replayed
 from router.contract.request import RequestView
 from router.contract.secret import read_callers_key
 from router.contract.sinks import AnswerSink, Copy, watch
+from router.contract.stores import HeldKey, KeptRepeat, RepeatStore, StoreUnusable
 from router.contract.words import Operation, Outcome
 from router.dialects.headers import BECAUSE, OVERHEAD, REQUEST_ID, header_text
 from router.dialects.overrides import PREFIX
 from router.dialects.requests import read_request
-from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswer, KeptAnswers
+from router.dialects.responses.background import AskedBackground
+from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswer, KeptAnswers, read_answer, write_answer
 
 REPLAYED = ("x-tandem-replayed", "true")
 _MAX_KEY = 255
 _COME_BACK_SECONDS = 5.0
+_BLIND_SECONDS = 1.0
 _OWN_HEADERS = frozenset({REQUEST_ID, BECAUSE, OVERHEAD})
 """Headers that speak of the request, and not of its answer."""
 _PASSING_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
@@ -47,17 +50,32 @@ class _InFlight(Struct, eq=False):
 
 
 class Repeats:
-    """Knows which keys are in use, and what was answered to those that were."""
+    """Knows which keys are in use, and what was answered to those that were.
 
-    def __init__(self, kept: KeptAnswers | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+    Where several routers share a store, a key that is in use at one of them is in use at all.
+    """
+
+    def __init__(
+        self,
+        kept: KeptAnswers | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+        shared: RepeatStore | None = None,
+        *,
+        goes_on_blind: bool = False,
+    ) -> None:
+        """`goes_on_blind`: while the store cannot be asked, each router knows of its own keys alone."""
         self.kept, self._clock = kept or KeptAnswers(), clock
+        self._shared, self._goes_on_blind = shared, goes_on_blind
         self._running: dict[bytes, _InFlight] = {}
+        if shared is not None:
+            shared.restore_from(self._list_answers)
 
     async def serve(self, answer: Answer, exchange: Exchange, caller: AnswerSink) -> Ending:
         """Answer by what is kept for the key, else by `answer`, the rest of the road.
 
-        Raises a `BadRequest` for a key that is none, an `IdempotencyMismatch` for one that another request has, and
-        `InProgress` where the deadline comes before the end of a request with the same key.
+        Raises a `BadRequest` for a key that is none, an `IdempotencyMismatch` for one that another request has, `InProgress`
+        where the deadline comes before the end of a request with the same key, and `StoreUnavailable` where other routers may
+        have it and cannot be asked.
         """
         arrival = exchange.arrival
         if arrival.operation is not Operation.CREATE or arrival.responses is not None:  # on a socket it is the handshake's
@@ -69,30 +87,86 @@ class Repeats:
             await self._wait_for(running, exchange)
         if (kept := self.kept.find(slot)) is not None:
             _check(kept.asked, asked)
-            return _say_again(kept, exchange, await exchange.off_loop(read_request, arrival), caller)
+            return _say_again(kept, exchange, await exchange.off_loop(_read, arrival), caller)
         return await self._serve_first(slot, asked, exchange, caller, answer)
 
     async def _serve_first(self, slot: bytes, asked: bytes, exchange: Exchange, caller: AnswerSink, answer: Answer) -> Ending:
-        sink = watch(caller, copy := Copy(MAX_ANSWER_BYTES))
         running = self._running[slot] = _InFlight(asked, asyncio.get_running_loop().create_future())
         try:
-            ending = await answer(exchange, sink)
-            if ending.outcome is Outcome.SERVED and not copy.is_too_long:
-                self.kept.keep(slot, KeptAnswer(exchange.id, asked, sink.headers, copy.body))
-            return ending
+            if self._shared is None:
+                return await self._answer_first(slot, asked, exchange, caller, answer)
+            return await self._serve_shared(self._shared, slot, asked, exchange, caller, answer)
         finally:
             del self._running[slot]
             running.ended.set_result(None)
+
+    async def _answer_first(self, slot: bytes, asked: bytes, exchange: Exchange, caller: AnswerSink, answer: Answer) -> Ending:
+        sink = watch(caller, copy := Copy(MAX_ANSWER_BYTES))
+        ending = await answer(exchange, sink)
+        if ending.outcome is Outcome.SERVED and not copy.is_too_long:
+            self.kept.keep(slot, KeptAnswer(exchange.id, asked, sink.headers, copy.body))
+        return ending
+
+    async def _serve_shared(
+        self, shared: RepeatStore, slot: bytes, asked: bytes, exchange: Exchange, caller: AnswerSink, answer: Answer
+    ) -> Ending:
+        """The same, once no other router has the key. Requests of this router with the same key wait meanwhile."""
+        while (held := await self._claim(shared, slot, asked)) is not None:
+            _check(held.asked, asked)
+            if held.answer is not None:
+                kept = read_answer(held.answer, asked)
+                if kept is None:
+                    raise _blind()
+                return _say_again(kept, exchange, await exchange.off_loop(_read, exchange.arrival), caller)
+            if not (left := exchange.deadline.left(self._clock())):
+                raise _in_progress()
+            await shared.wait(slot, left)
+        try:
+            return await self._answer_first(slot, asked, exchange, caller, answer)
+        finally:
+            kept = self.kept.find(slot)
+            shared.finish(slot, write_answer(kept) if kept is not None else None)
+
+    def _list_answers(self) -> Iterator[KeptRepeat]:
+        for slot, kept, seconds in self.kept.list_kept():
+            yield slot, HeldKey(kept.asked, write_answer(kept)), seconds
+
+    async def _claim(self, shared: RepeatStore, slot: bytes, asked: bytes) -> HeldKey | None:
+        try:
+            return await shared.claim(slot, asked)
+        except StoreUnusable as error:
+            if self._goes_on_blind:
+                return None
+            raise _blind() from error
 
     async def _wait_for(self, running: _InFlight, exchange: Exchange) -> None:
         """Wait until a request with the same key is over. It may fail, or its caller may leave: then this one is the first."""
         await asyncio.wait([running.ended], timeout=exchange.deadline.left(self._clock()))
         if not running.ended.done():
-            words = f"a request with the same {IDEMPOTENCY_KEY} is still being answered. Send this one again later"
-            raise InProgress(words, retry_after_seconds=_COME_BACK_SECONDS)
+            raise _in_progress()
 
     def close(self) -> None:
         self.kept.close()
+        if self._shared is not None:
+            self._shared.close()
+
+
+def _in_progress() -> InProgress:
+    words = f"a request with the same {IDEMPOTENCY_KEY} is still being answered. Send this one again later"
+    return InProgress(words, retry_after_seconds=_COME_BACK_SECONDS)
+
+
+def _blind() -> StoreUnavailable:
+    words = f"it cannot be checked now whether another router has this {IDEMPOTENCY_KEY}. Send the request again"
+    return StoreUnavailable(words, retry_after_seconds=_BLIND_SECONDS)
+
+
+def _read(arrival: Arrival) -> RequestView:
+    """The request, which need not be served. One for background work is read as its job would be."""
+    try:
+        return read_request(arrival)
+    except InBackground:
+        return read_request(AskedBackground(arrival).arrival)
 
 
 def _slot_of(arrival: Arrival) -> bytes:

@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import Any, Protocol
 
 from router.contract.decision import Decision
+from router.contract.ended_job import ListEnded
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.notices import Notices
@@ -17,12 +18,14 @@ from router.decide.estimate import estimates_of, weighing_of
 from router.screen.board import Board
 from router.screen.figures import duration
 from router.screen.head import Facts, write_head
+from router.screen.jobs import write_jobs
 from router.screen.notices import write_notices
-from router.screen.text import Style, clean
+from router.screen.text import Style, clean, fit
 from router.screen.totals import Totals
 from router.screen.turns import Begun, Turns
 from router.screen.turns import Turn as ShownTurn
 from router.sessions.turns import read_turn
+from router.telemetry.colour import DIM
 
 _SOON_SECONDS = 0.08
 """After something happened: soon enough to look immediate, late enough to draw many requests at once."""
@@ -71,6 +74,7 @@ class Screen:
         self._tick: asyncio.TimerHandle | None = None
         self._forget_at = 0.0
         self._notices: Notices = tuple
+        self._list_ended: ListEnded = tuple
         self._lock = threading.Lock()
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
@@ -87,9 +91,9 @@ class Screen:
         """Begin to take in what happens."""
         self._loop = loop
 
-    def watch(self, notices: Notices) -> None:
-        """Show what is broken, below all turns, for as long as it lasts."""
-        self._notices = notices
+    def watch(self, notices: Notices, list_ended: ListEnded = tuple) -> None:
+        """Show which jobs wait to be collected and what is broken, below all turns, for as long as it lasts."""
+        self._notices, self._list_ended = notices, list_ended
         self._look()
 
     def _look(self) -> None:
@@ -99,7 +103,9 @@ class Screen:
             self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def _pin(self) -> bool:
-        return self._board.pin(write_notices(self._notices(), self._output.size[0], self._style))
+        columns, style = self._output.size[0], self._style
+        ended = [style.paint(fit(clean(line, style), columns, style), DIM) for line in write_jobs(self._list_ended())]
+        return self._board.pin([*ended, *write_notices(self._notices(), columns, style)])
 
     def note(self, text: str) -> None:
         """Say something above the lines that may change."""

@@ -80,3 +80,10 @@ def pad(text: str, columns: int, *, is_right: bool = False) -> str:
     """The text with blanks after it, or before it."""
     blanks = " " * (columns - width_of(text))
     return blanks + text if is_right else text + blanks
+
+
+def drop_escapes(text: str) -> str:
+    """The text with its lines and blanks as they are, without escapes, control characters and direction marks."""
+    if text.isprintable():
+        return text
+    return "".join([letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text])

@@ -91,6 +91,8 @@ class Turn:
     """Whether it is among the lines of a screen that may change."""
     caller: str = ""
     """Who asked; empty where that is not known."""
+    job: str = ""
+    """The background job that its last call was an attempt of."""
 
     @property
     def is_persons(self) -> bool:
@@ -189,6 +191,7 @@ class Turns:
         if turn.first_seconds is None and turn.calls == 1 and line.ttft_ms is not None:
             turn.first_seconds = line.ttft_ms / 1000
         turn.tier = line.tier or turn.tier
+        turn.job = line.job or ""
         turn.input_tokens = _add(turn.input_tokens, line.input_tokens)
         turn.output_tokens = _add(turn.output_tokens, line.output_tokens)
         turn.cost_usd = _add(turn.cost_usd, line.cost_usd)

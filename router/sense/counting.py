@@ -53,10 +53,7 @@ def cut(text: str) -> Iterator[str]:
 
 
 def write_question(texts: Iterable[str]) -> bytes:
-    """What is sent to have these texts counted together. Most of them are names of fields, which every message repeats.
-
-    It is sent in one piece, since each write may wait for the other process.
-    """
+    """What is sent to have these texts counted together. Most of them are names of fields, which every message repeats."""
     times = Counter(texts)
     written = [text.encode("utf-8", "replace") for text in times]
     numbers = (len(written), *map(len, written), *times.values())

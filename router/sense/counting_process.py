@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from router.sense import counting
@@ -39,13 +39,16 @@ class CountingProcess:
             with self._killed_after(within_seconds):
                 self.is_ready = self._read() == READY
 
-    def count(self, texts: Iterable[str], within_seconds: float) -> int | None:
-        """The tokens of the texts together; None where it cannot tell. Raises `OSError` when it is gone, or too slow."""
+    def count(self, parts: Sequence[Iterable[str]], within_seconds: float) -> list[int] | None:
+        """The tokens of each part, all of its texts together; None where it cannot tell.
+
+        Raises `OSError` when it is gone, or too slow.
+        """
         self.load(within_seconds)
         with self._killed_after(within_seconds):
-            self._ask(texts)
-            tokens = self._read()
-        return None if tokens == UNCOUNTED else tokens
+            self._ask(parts)
+            tokens = [self._read() for _ in parts]
+        return None if UNCOUNTED in tokens else tokens
 
     def stop(self) -> None:
         """End it, and free what it holds."""
@@ -66,11 +69,11 @@ class CountingProcess:
         finally:
             too_late.cancel()
 
-    def _ask(self, texts: Iterable[str]) -> None:
+    def _ask(self, parts: Iterable[Iterable[str]]) -> None:
         pipe = self._process.stdin
         if pipe is None:
             raise BrokenPipeError
-        pipe.write(write_question(texts))
+        pipe.write(b"".join(map(write_question, parts)))  # in one piece, since each write may wait for the other process
         pipe.flush()
 
     def _read(self) -> int:

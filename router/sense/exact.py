@@ -6,13 +6,14 @@ import importlib.util
 import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate, pairwise
 from math import inf
 from pathlib import Path
 
 from router.contract.request import RequestView
 from router.contract.signals import TokenCount
 from router.sense.counting_process import PROGRAM, CountingProcess
-from router.sense.tokens import TOKENS_PER_IMAGE, estimate_prompt, texts_of
+from router.sense.tokens import TOKENS_PER_IMAGE, estimate_prompt, read_fields, texts_in
 
 _VOCABULARY = "fb374d419588a4632f3f557e76b4b70aebbca790"
 _VOCABULARY_SHA256_HEAD = "446a9538cb6c348e"
@@ -23,6 +24,8 @@ _WAIT_SECONDS = 5.0
 """The longest that anybody waits for a count, and that loading the vocabulary may take; it takes half a second."""
 _IDLE_SECONDS = 300.0
 _TOKENS_PER_MESSAGE = 4
+_COUNTED = "tokens"
+"""The name of what is learned of a conversation's beginning here."""
 
 
 class ExactCounter:
@@ -132,7 +135,7 @@ class ExactCounter:
     def _count(self, view: RequestView, learn: Callable[[int], None] | None) -> int | None:
         try:
             process = self._process or self._start()
-            texts = process.count(texts_of(view), self._wait_seconds) if process is not None else None
+            texts = self._count_texts(process, view) if process is not None else None
         except Exception as error:  # noqa: BLE001  whatever it is, its pipe may hold half a question, and no request ends for it
             self._note_death(error)
             return None
@@ -142,6 +145,28 @@ class ExactCounter:
         if learn is not None:
             learn(tokens)
         return tokens
+
+    def _count_texts(self, process: CountingProcess, view: RequestView) -> int | None:
+        """The tokens of all texts. Those of a conversation's beginning are kept with its history: only what is new is sent."""
+        conversation = view.conversation
+        items, fields = conversation.items, read_fields(view)
+        around = [value for value in fields if value is not items]
+        if conversation.known is None or len(around) == len(fields):
+            counted = process.count([texts_in(fields)], self._wait_seconds)
+            return None if counted is None else counted[0]
+        before, beginnings = conversation.known
+        known: int | None = before.learned.get(_COUNTED)
+        if known is None:
+            beginnings = [before, *beginnings]
+        cuts = [before.count if known is not None else 0, *(beginning.count for beginning in beginnings), len(items)]
+        parts = [texts_in(items[start:end]) for start, end in pairwise(cuts)]
+        counted = process.count([texts_in(around), *parts], self._wait_seconds)
+        if counted is None:
+            return None
+        *sums, total = accumulate(counted[1:], initial=known or 0)
+        for beginning, tokens in zip(beginnings, sums[1:], strict=True):
+            beginning.learned[_COUNTED] = tokens
+        return counted[0] + total
 
     def _start(self) -> CountingProcess | None:
         self._vocabulary = self._vocabulary or find_vocabulary()

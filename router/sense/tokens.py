@@ -99,7 +99,16 @@ def estimate_prompt(view: RequestView) -> TokenCount:
 
 def texts_of(view: RequestView) -> Iterator[str]:
     """Messages, calls with their arguments, results, the system prompt and the tools, in no particular order."""
-    waiting: list[Json] = [view.body[name] for name in _READ_FIELDS if name in view.body]
+    return texts_in(read_fields(view))
+
+
+def read_fields(view: RequestView) -> list[Json]:
+    """What a model reads of a request."""
+    return [view.body[name] for name in _READ_FIELDS if name in view.body]
+
+
+def texts_in(waiting: list[Json]) -> Iterator[str]:
+    """The texts and names of fields that are counted in some values, in no particular order. The list is used up."""
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):

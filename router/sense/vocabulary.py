@@ -91,12 +91,16 @@ def _read_word(word: str) -> _Known:
         text = "0" * min(len(word), _MAX_DIGITS)
     elif "_" in word and len(word) > 1:
         text = "~id"
-    size, place = len(text), _place(text, _WHOLE)
+    data = text.encode("utf-8", "replace")
+    size, place = len(text), crc32(data) & _LAST_PLACE
     own: tuple[int, ...] = (place,)
-    if size > _BEGINNING_CHARS + 1:
-        own = place, _place(text[:_BEGINNING_CHARS], _BEGINNING), _place(text[-_ENDING_CHARS:], _ENDING)
-    elif size > _BEGINNING_CHARS:
-        own = place, _place(text[:_BEGINNING_CHARS], _BEGINNING)
+    if size > _BEGINNING_CHARS:
+        if len(data) > size:
+            beginning, ending = _place(text[:_BEGINNING_CHARS], _BEGINNING), _place(text[-_ENDING_CHARS:], _ENDING)
+        else:  # a byte for each letter: no part is to be encoded again
+            beginning = crc32(data[:_BEGINNING_CHARS], _BEGINNING) & _LAST_PLACE
+            ending = crc32(data[-_ENDING_CHARS:], _ENDING) & _LAST_PLACE
+        own = (place, beginning, ending) if size > _BEGINNING_CHARS + 1 else (place, beginning)
     phrase = find_phrase(word)
     return place, place * _SPREAD & _LAST_PLACE, own, _say(word, ((phrase, own),) if phrase is not None else ())
 
@@ -112,11 +116,11 @@ def _read_signs(word: str) -> _Known:
 
 def _say(word: str, named: tuple[Concept, ...]) -> _Says | None:
     """Put together what a word says; None for most words, which say nothing."""
-    joints = PAIRS.get(word, _NO_JOINTS)
-    hints: tuple[str, ...] = ()
-    if _HAS_HINT(word):  # one search instead of many: few words have any
-        hints = tuple(hint for hint in _HINTS for _ in range(word.count(hint)))
-    return (named, joints, hints) if named or joints or hints else None
+    joints, has_hint = PAIRS.get(word), _HAS_HINT(word)  # one search instead of many: few words have any
+    if not (named or joints or has_hint):
+        return None
+    hints = tuple(hint for hint in _HINTS for _ in range(word.count(hint))) if has_hint else ()
+    return named, joints or _NO_JOINTS, hints
 
 
 def _signs_of(run: str) -> list[int]:

@@ -3,6 +3,7 @@
 No text is kept: fingerprints, tiers, counts and times. Which session a request belongs to is found in `known.py`.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -40,7 +41,7 @@ class SessionMemory:
 
     def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time, tokens: TurnTokens | None = None) -> None:
         self._known, self._clock, self.tokens = KnownSessions(store), clock, tokens or TurnTokens()
-        self._sessions = self._known.sessions
+        self._sessions, self._is_shared = self._known.sessions, store.is_shared
 
     # Reading: changes nothing but what is at hand.
 
@@ -84,6 +85,8 @@ class SessionMemory:
     # Writing: what a request came to.
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
+        if self._is_shared:
+            return {FirstByte: self._share_answer, StateRefused: self._note_refused, Settled: self._share_end}
         return {FirstByte: self._note_answer, StateRefused: self._note_refused, Settled: self._note_end}
 
     def _note_answer(self, exchange: Exchange, begun: FirstByte) -> None:
@@ -100,6 +103,18 @@ class SessionMemory:
             self._known.note_thread(decided.view, decided.decision.turn, now)
         step = partial(_answer, decided, begun.target, now)
         self._sessions.update(session.key, step, session.state, session.replaces)
+
+    def _share_answer(self, exchange: Exchange, begun: FirstByte) -> None:
+        """The same where other routers must know it when the answer ends: it is stored now, and the end waits for that.
+
+        An answer that comes whole has its end with its beginning: it waits until both are stored together.
+        """
+        self._note_answer(exchange, begun)
+        decided, now = exchange.last(Decided), self._clock()
+        if decided is not None:
+            if decided.view.is_streaming:
+                _confirm(exchange, self._sessions.store(decided.session.key, now))
+            _confirm(exchange, self._known.store_thread(decided.view, decided.decision.turn, now))
 
     def _note_refused(self, exchange: Exchange, fact: StateRefused) -> None:
         """A target refused these pieces and then served without them: it does not get them again."""
@@ -127,7 +142,13 @@ class SessionMemory:
             self._sessions.update(session.key, step, session.state, session.replaces)
         self._sessions.store(session.key, now)
 
-    async def set_tier(self, view: RequestView, alias: Alias) -> str:
+    def _share_end(self, exchange: Exchange, settled: Settled) -> None:
+        self._note_end(exchange, settled)
+        decided = exchange.last(Decided)
+        if decided is not None and not decided.view.is_streaming:
+            _confirm(exchange, self._sessions.store(decided.session.key, self._clock()))
+
+    async def set_tier(self, view: RequestView, alias: Alias, exchange: Exchange | None = None) -> str:
         """Handle a message that is only a `tier:` line: remember it and confirm. Later requests leave that exchange out.
 
         A guessed session need not remember the line, which comes with every request.
@@ -145,11 +166,17 @@ class SessionMemory:
             return state if wish is None else state.with_wish(wish, at=now)
 
         self._sessions.update(session.key, step, session.state, session.replaces)
-        self._sessions.store(session.key, now)
+        _confirm(exchange, self._sessions.store(session.key, now))
         return say_tier(line.tier)
 
     async def close(self) -> None:
         await self._known.close()
+
+
+def _confirm(exchange: Exchange | None, written: "asyncio.Future[None] | None") -> None:
+    """Have the end of an answer wait for a write, if there is one to wait for."""
+    if written is not None and exchange is not None and exchange.confirming is not None:
+        exchange.confirming.wait_for("sessions", written)
 
 
 def _answer(decided: Decided, target: Target, now: float, state: SessionState) -> SessionState:

@@ -30,8 +30,8 @@ class Held(Generic[Value]):
 class Records(Generic[Key, Value]):
     """Records by key, of which the longest unused is let go first. `new` is what one begins as, `read` answers None for junk.
 
-    What is at hand is taken for the newest: its process alone writes to the store. One that shares a store with others must
-    load a record for every request.
+    What is at hand is taken for the newest: its process alone writes to the store. For one that shares a store with others see
+    `shared_records`.
     """
 
     def __init__(
@@ -72,26 +72,27 @@ class Records(Generic[Key, Value]):
             held.value = after
             held.steps.append(step)
 
-    def store(self, key: Key, at: float) -> None:
+    def store(self, key: Key, at: float) -> "asyncio.Future[None] | None":
         """Store what was changed; no request waits for it. The time says when a record may be forgotten."""
         held = self.held.get(key)
         if held is None or not held.steps:
-            return
+            return None
         self.held.move_to_end(key)
         if held.is_storing:
             held.at = at
-            return
+            return None
         name = self._name_of(key)
         is_stored = self._swap(name, held.version, at, self._write(held.value))
         if is_stored is True:
             held.version += 1
             held.steps.clear()
-            return
+            return None
         held.at = at
         task = spawn_started(self._store_steps(name, held, is_stored), name="store a record")
         if task is not None:
             self._storing.add(task)
             task.add_done_callback(self._storing.discard)
+        return None
 
     async def close(self) -> None:
         """Store what is left, and what was being stored by a task that was cancelled."""

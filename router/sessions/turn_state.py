@@ -29,6 +29,11 @@ def make_key() -> bytes:
     return os.urandom(32)
 
 
+def derive_key(secret: str) -> bytes:
+    """The key of all routers that share a secret."""
+    return blake2b(secret.encode(), digest_size=32, person=b"turn token").digest()
+
+
 class TurnTokens:
     """Writes and reads the tokens. The key is read when it is first needed; by default it is one of this process alone."""
 

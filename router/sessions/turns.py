@@ -23,7 +23,7 @@ _MAX_GOING_ON = 40
 _SHORT_CHARS = 2_000
 _LAST_TEXT_STARTS = tuple(mark for mark, _ in clients.LAST_TEXT_MARKS)
 _SESSION_HEADERS = frozenset(name for name, _ in clients.SESSION_HEADERS)
-_TELLING_HEADERS = _SESSION_HEADERS.union(
+TELLING_HEADERS = _SESSION_HEADERS.union(
     (header for header, _ in clients.HEADER_MARKS), *(client.telling_headers for client in clients.CLIENTS)
 )
 _TELLING_FIELDS = frozenset({"generate", "prompt_cache_key"}).union(*(client.telling_fields for client in clients.CLIENTS))
@@ -133,7 +133,7 @@ def _recognise_by_words(agent: str, system: str) -> tuple[Client | None, TurnKin
 
 def _read_stated(view: RequestView, client: Client) -> Stated:
     headers, body = view.headers, view.body
-    if _TELLING_HEADERS.isdisjoint(headers) and _TELLING_FIELDS.isdisjoint(body):
+    if TELLING_HEADERS.isdisjoint(headers) and _TELLING_FIELDS.isdisjoint(body):
         return _NOTHING_STATED
     said = [read(view) for read in clients.STATED_READERS]
     names = (*(headers.get(name) for name in client.session_headers), *(stated.session for stated in said))

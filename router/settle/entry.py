@@ -45,6 +45,7 @@ class _Who(TypedDict):
     at: float
     caller: str
     key: str | None
+    job: str | None
     session: str | None
     turn_kind: str | None
     client: str | None
@@ -135,9 +136,12 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
             keeps_text=answer is not None,
         )
         places = _places_of(decision)
-    who, used = _write_who(exchange, at - settled.at, view, turn), _write_used(ended, attempts, settled.ending)
-    columns: list[Any] = [*who.values(), *course.values(), *used.values()]
-    # By position: the parts are written in the order of the line's fields, and 28 names would take two microseconds.
+    columns: list[Any] = [
+        *_write_who(exchange, at - settled.at, view, turn).values(),
+        *course.values(),
+        *_write_used(ended, attempts, settled.ending).values(),
+    ]
+    # By position: the parts are written in the order of the line's fields, and 29 names would take two microseconds.
     if answer is None:
         return Entry(Line(*columns), kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
     prompt, said = view.raw, _text(answer) or None
@@ -163,6 +167,7 @@ def _write_who(
         "at": exchange.began + clock_offset,
         "caller": arrival.caller.name,
         "key": arrival.key,
+        "job": arrival.job,
         "session": turn.session,
         "turn_kind": turn.kind._value_,
         "client": turn.client,
@@ -182,9 +187,10 @@ def _write_course(
     began, ending, token = exchange.began, settled.ending, exchange.last(FirstToken)
     because = decision.because
     if opened is None:
-        served = None
+        served = target = None
     else:
         served = opened.target
+        target = served.name
         if opened.failed and isinstance(decision, Decision):
             because = because_served(decision, served, opened.failed)
     return {
@@ -192,7 +198,7 @@ def _write_course(
         "status": ending.status,
         "error": ending.error.code if ending.error is not None else None,
         "tier": (served or decision).tier._value_,
-        "target": served.name if served is not None else None,
+        "target": target,
         "because": because,
         "score": decision.score,
         "overhead_ms": round(((first_at or settled.at) - began) * 1000, 3),

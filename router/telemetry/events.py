@@ -86,6 +86,16 @@ def set_up_logging(
     )
 
 
+def name_worker(number: int) -> None:
+    """Have the events of this process name the worker that it is."""
+
+    def add_worker(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event.setdefault("worker", number)
+        return event
+
+    structlog.configure(processors=[add_worker, *structlog.get_config()["processors"]])
+
+
 def _to_json(_: Any, __: str, event: MutableMapping[str, Any]) -> bytes:
     return orjson.dumps(dict(event), default=str)
 
@@ -115,10 +125,32 @@ def together() -> Iterator[None]:
             _LineWriter().msg(b"\n".join(lines))
 
 
-def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float) -> None:
-    """The router is listening."""
+def server_started(*, url: str, config: str, targets: int, simulated: bool, took_ms: float, workers: int = 1) -> None:
+    """The router is listening. `workers` says how many there are, where there are several: all of them serve."""
     if not _is_plain:
-        _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=round(took_ms, 1))
+        more = {"workers": workers} if workers > 1 else {}
+        took = round(took_ms, 1)
+        _log.info("server.started", url=url, config=config, targets=targets, simulated=simulated, took_ms=took, **more)
+
+
+def worker_started(*, pid: int, took_ms: float) -> None:
+    """One of several workers serves."""
+    _log.info("worker.started", pid=pid, took_ms=round(took_ms, 1))
+
+
+def worker_ended(*, worker: int, pid: int, reason: str) -> None:
+    """A worker ended that nobody asked to end. Another one takes its place, and its socket with the callers that wait there."""
+    _log.error("worker.ended", worker=worker, pid=pid, reason=reason)
+
+
+def valkey_restarted() -> None:
+    """The Valkey server of the workers ended, and was started again. What it held, such as sessions, is lost."""
+    _log.error("valkey.restarted")
+
+
+def valkey_failed(*, reason: str) -> None:
+    """The Valkey server of the workers ended and cannot be started again now. Workers serve without it; it is tried again."""
+    _log.error("valkey.failed", reason=reason)
 
 
 def server_stopping(*, running: int, sockets: int, listens_seconds: float, drain_seconds: float) -> None:
@@ -302,9 +334,93 @@ def ledger_failed(*, reason: str, lost: int) -> None:
     _log.error("ledger.failed", reason=reason, lost=lost)
 
 
+def ledger_uncopied(*, reason: str, rows: int) -> None:
+    """Rows of the ledger are missing in its copy in `shared.postgres` for good.
+
+    `too old`: they were deleted after `ledger.keep_days`, before the database could be reached. `refused`: they hold values
+    that no router writes.
+    """
+    _log.error("ledger.uncopied", reason=reason, rows=rows)
+
+
 def store_failed(*, reason: str, lost: int) -> None:
     """A response could not be written to `store.path` or read from it. It stays in memory for up to an hour."""
     _log.error("store.failed", reason=reason, lost=lost)
+
+
+def responses_lost(*, count: int) -> None:
+    """Responses with `store: true` that the shared database could not take are lost: too many waited, or the router stopped.
+
+    Other routers find them for an hour, with `shared.valkey`. With `store.path` they stay on this router's disk instead, and
+    are written to the database when it is back.
+    """
+    _log.error("responses.lost", count=count)
+
+
+def store_lost(*, store: str, reason: str) -> None:
+    """A store that routers share (`valkey`, `postgres`) cannot be used. Requests are served without it; a probe tries again."""
+    _log.error("store.lost", store=store, reason=reason)
+
+
+def store_back(*, store: str, seconds: float) -> None:
+    """A store that routers share can be used again, after so many seconds."""
+    _log.info("store.back", store=store, seconds=seconds)
+
+
+def store_refused(*, store: str, reason: str, count: int) -> None:
+    """A store that routers share answers, and refused a command, such as a write while its memory is full (`OOM`).
+
+    What was to be written is known to this router alone. `count` is how many refusals since the start. Each kind is reported
+    at most once a minute.
+    """
+    _log.error("store.refused", store=store, reason=reason, count=count)
+
+
+def pulse_ignored(*, reason: str, count: int) -> None:
+    """Messages on the channel that routers share were ignored: of another `version`, `unreadable`, or `too_large`.
+
+    `count` is how many since the start. Each reason is reported at most once a minute.
+    """
+    _log.warning("pulse.ignored", reason=reason, count=count)
+
+
+def clock_differs(*, store: str, seconds: float) -> None:
+    """The clock of a store that routers share is ahead of this machine's by this much (negative: behind).
+
+    Limits are counted by the store's own clock. Times in the ledger are this machine's.
+    """
+    _log.warning("clock.differs", store=store, seconds=seconds)
+
+
+def value_unreadable(*, store: str, kind: str) -> None:
+    """A store that routers share holds something else under a key of ours. It counts as not there.
+
+    Another program may use the same server: give each a `prefix` or a database of its own.
+    """
+    _log.warning("store.value_unreadable", store=store, kind=kind)
+
+
+def jobs_failed(*, reason: str) -> None:
+    """Background jobs could not be written to `jobs.db` (`DiskFull`, or it is locked), or to the database that routers share.
+
+    New ones are refused; running ones go on and are written when it recovers. Logged at once, then once a minute until then.
+    """
+    _log.error("jobs.failed", reason=reason)
+
+
+def job_accepted(*, job: str, tier: str, session: str | None) -> None:
+    """A request with `background: true` was stored. Its caller has the id."""
+    _log.info("job.accepted", job=job, tier=tier, session=session)
+
+
+def job_started(*, job: str, attempt: int) -> None:
+    """A background job is being served. `attempt` is higher than 1 where a router stopped in the middle of an earlier one."""
+    _log.info("job.started", job=job, attempt=attempt)
+
+
+def job_ended(*, job: str, state: str) -> None:
+    """A background job is over."""
+    _log.info("job.ended", job=job, state=state)
 
 
 def store_migrating(*, file: str, before: int, version: int, megabytes: int) -> None:
@@ -340,6 +456,11 @@ def budget_spent(*, caller: str, period: str, spent_usd: float, limit_usd: float
 def alert_unsent(*, kind: str, subject: str, state: str, reason: str) -> None:
     """Word of a trouble (`kind`, `subject`) did not reach the address of `alerts.webhook`, and is not tried again."""
     _log.warning("alert.unsent", kind=kind, subject=subject, state=state, reason=reason)
+
+
+def webhook_given_up(*, event_id: str, job: str, kind: str, tries: int, reason: str) -> None:
+    """A webhook was not told of a background job that ended (`kind`), and is not tried again. `tandem jobs list` shows it."""
+    _log.warning("webhook.given_up", event_id=event_id, job=job, kind=kind, tries=tries, reason=reason)
 
 
 def traces_lost(*, reason: str, lost: int) -> None:

@@ -155,8 +155,77 @@ TABLE = (
         (),
         "How much of its budget for the day or the month the caller has spent who has spent most of it, 0 to 1.",
     ),
+    Metric(
+        "tandem_jobs",
+        _GAUGE,
+        ("state",),
+        "Background jobs that are queued or running, in the store; of each at most 1,000 are counted. From the first job on.",
+    ),
+    Metric(
+        "tandem_jobs_ended_total",
+        _COUNTER,
+        ("state",),
+        "Background jobs that this router ended: completed, failed, incomplete or cancelled.",
+    ),
+    Metric(
+        "tandem_webhooks_dead",
+        _GAUGE,
+        (),
+        "Events of background jobs that no webhook took within 72 hours, while they are kept.",
+    ),
     Metric("tandem_ledger_queue_rows", _GAUGE, (), "Rows that wait to be written to the ledger."),
     Metric("tandem_ledger_lost_rows_total", _COUNTER, (), "Rows that the ledger lost since the start."),
+    Metric(
+        "tandem_ledger_lag_seconds",
+        _GAUGE,
+        (),
+        "How long ago the oldest row was finished that is not copied to shared.postgres yet; 0 where all are.",
+    ),
+    Metric(
+        "tandem_routers", _GAUGE, (), "Processes of routers that use the same shared.valkey. While it is away, how many did."
+    ),
+    Metric(
+        "tandem_store_up",
+        _GAUGE,
+        ("store",),
+        "1 while a store that routers share can be used. 0 while it is away, and for a minute after it refused a command.",
+    ),
+    Metric(
+        "tandem_store_trips_total",
+        _COUNTER,
+        ("store",),
+        "Commands that a shared store answered.",
+    ),
+    Metric(
+        "tandem_store_seconds_total",
+        _COUNTER,
+        ("store",),
+        "How long these answers took in all. Divided by the trips, the latency of the store.",
+    ),
+    Metric(
+        "tandem_store_losses_total",
+        _COUNTER,
+        ("store",),
+        "How often the connection to a shared store was lost.",
+    ),
+    Metric(
+        "tandem_store_blind_total",
+        _COUNTER,
+        ("kind",),
+        "How often something was done without the shared store, because it could not be asked, by what it was.",
+    ),
+    Metric(
+        "tandem_store_unconfirmed_total",
+        _COUNTER,
+        ("kind",),
+        "Answers that left before the shared store had confirmed what was written, by what that was.",
+    ),
+    Metric(
+        "tandem_pulse_ignored_total",
+        _COUNTER,
+        ("reason",),
+        "Messages on the channel of the shared routers that were ignored: of another version, unreadable, or too_large.",
+    ),
     Metric(
         "tandem_event_loop_lag_seconds",
         _GAUGE,

@@ -28,6 +28,7 @@ from router.telemetry import events
 from router.upstream.connection import Connection
 from tests.bench.agent import agent_requests, templates
 from tests.bench.load import body_of, request_of
+from tests.bench.once import ONCE
 from tests.bench.upstream import Upstream
 from tests.tools.running import running
 
@@ -303,12 +304,23 @@ CASES: dict[str, Callable[[], Iterator[bytes]]] = {
     "stream": lambda: small_requests(is_streaming=True),
     "new words": new_words,
     "agent": agent_calls,
+    "agent, first seen": lambda: ONCE["agent_first"](itertools.count(1_000_000)),
+    "Responses": lambda: ONCE["codex"](itertools.count(1)),
+    "Responses, first seen": lambda: ONCE["codex_first"](itertools.count(1_000_000)),
+    "500 KB, grown": lambda: ONCE["grown"](itertools.count(1)),
     WITH_A_KEY: small_requests,
     TEN_TARGETS: small_requests,
     FIFTY_TARGETS: small_requests,
     MANY_RULES: small_requests,
 }
-CONFIGS = {TEN_TARGETS: with_targets(10), FIFTY_TARGETS: with_targets(50), MANY_RULES: with_rules(200)}
+RESPONSES = CONFIG.replace("dialect: chat", "dialect: responses")
+CONFIGS = {
+    "Responses": RESPONSES,
+    "Responses, first seen": RESPONSES,
+    TEN_TARGETS: with_targets(10),
+    FIFTY_TARGETS: with_targets(50),
+    MANY_RULES: with_rules(200),
+}
 
 
 def count_case(name: str, folder: Path) -> Counts:

@@ -67,6 +67,7 @@ def figures() -> dict[str, Costs]:
         "cpu_us_codex": Costs("CPU for Codex that goes on, 53 KB", "µs", requests_sent_once("codex"), RESPONSES_CONFIG),
         "cpu_us_codex_first": Costs("CPU for Codex first seen", "µs", requests_sent_once("codex_first"), RESPONSES_CONFIG),
         "cpu_us_500kb": Costs("CPU for 500 KB, the same again", "µs", repeated_requests(500_000, 2)),
+        "cpu_us_grown": Costs("CPU for 500 KB and a few words more", "µs", requests_sent_once("grown", 1)),
         "cpu_us_per_token": Costs("CPU for a relayed token, 16 streams", "µs", streamed_tokens("chat")),
         "cpu_us_per_bridged_token": Costs("CPU for a token bridged to messages, 16 streams", "µs", streamed_tokens("messages")),
         "ttft_ms": Costs("time to first token", "ms", time_to_first_token),

@@ -11,7 +11,7 @@ from tests.bench.load import request_of
 
 CODEX_CALLS = range(24, 40)
 """How long a Codex-like session is: it begins in its middle, with 53 KB, and one call in sixteen is the first of a session."""
-SEALED_BYTES = 600
+SEALED_BYTES, GROWN_PARTS = 600, 116
 WORDS = 60
 Requests = Callable[[Iterator[int]], Iterator[bytes]]
 
@@ -95,11 +95,25 @@ def _shell_call(number: int) -> tuple[dict, dict, dict]:
     return thought, call, {"type": "function_call_output", "call_id": name, "output": output}
 
 
+def grown(sessions: Iterator[int]) -> Iterator[bytes]:
+    """One conversation of 500 KB. Each request repeats the one before it and adds an answer and a few words, as chats do."""
+    file = "".join(f"    total_{line} = read_amount(row[{line}], currency=row.currency)\n" for line in range(70))
+    said = [{"role": "system", "content": SYSTEM * 30}]
+    for part in range(GROWN_PARTS):
+        said.append({"role": "user", "content": f"This is part {part} of the file.\n{file}"})
+        said.append({"role": "assistant", "content": f"I have read part {part}."})
+    for number in sessions:
+        said.append({"role": "user", "content": f"Rename helper_{number} to read_{number}."})
+        yield request_of(json.dumps({"model": "auto", "messages": said}, separators=(",", ":")).encode())
+        said.append({"role": "assistant", "content": f"helper_{number} is read_{number} now."})
+
+
 ONCE: dict[str, Requests] = {
     "fresh": fresh_words,
     "agent": agent_requests,
     "agent_first": loops_first_seen,
     "codex": codex_goes_on,
     "codex_first": codex_first_seen,
+    "grown": grown,
 }
 """What is sent, by the name of its figures."""

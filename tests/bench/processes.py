@@ -47,6 +47,8 @@ class Process:
 
     def __init__(self, command: list[str], core: int, **more) -> None:
         self.child = subprocess.Popen(command, preexec_fn=pinned(core), text=True, **more)
+        self.reader: subprocess.Popen[bytes] | None = None
+        """Reads its log, if anything does: it would stop when the pipe is full."""
 
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.child.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -61,8 +63,11 @@ class Process:
         return int(Path(f"/proc/{self.child.pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
 
     def stop(self) -> None:
-        self.child.terminate()
-        self.child.wait(10)
+        with self.child:  # closes its pipes, too
+            self.child.terminate()
+            self.child.wait(10)
+        if self.reader is not None:
+            self.reader.wait(10)
 
 
 def start_upstream() -> tuple[Process, int]:
@@ -101,8 +106,7 @@ def start_tandem(
         process.stop()
         raise
     took = time.monotonic() - began
-    # Its log must be read, or it would stop when the pipe is full.
-    subprocess.Popen(["cat"], stdin=process.child.stderr, stdout=subprocess.DEVNULL)
+    process.reader = subprocess.Popen(["cat"], stdin=process.child.stderr, stdout=subprocess.DEVNULL)
     return process, port, took
 
 

@@ -10,11 +10,13 @@ What tests may rely on in the page (ids and data attributes):
   [data-theme-switch]        light or dark; <html data-theme="light|dark"> once chosen
   [data-keys]                the list of keys (opened by "?" or [data-keys-open])
   #login, #login-key, [data-login-error], [data-logout]
-  Now:       [data-filter], [data-choice="fast"|"deep"|"asks"|""], [data-pause], [data-row="ID"], [data-row-link],
+  [data-scope="all|alone|ledger"]   whose calls are shown, where there are several routers
+  Now:       [data-replica="NAME"] on a row of another router, [data-filter], [data-choice="fast"|"deep"|"asks"|""], [data-pause], [data-row="ID"], [data-row-link],
              [data-running="ID"], [data-clock], [data-words], [data-outcome], [data-more], [data-missed], [data-again],
              [data-older], [data-empty]
   Decision:  [data-decision="ID"], [data-evidence="POLICY"], [data-estimate="fast|deep"] with [data-part="wait|work|redo"],
-             [data-flip], [data-attempt], [data-wrong="fast|deep"], [data-marked], [data-went-there], [data-strip] with [data-block="ID"]
+             [data-flip], [data-attempt], [data-wrong="fast|deep"], [data-marked], [data-went-there], [data-strip] with [data-block="ID"],
+             [data-elsewhere="NAME"] for a call of another router
   Session:   [data-session="ID"], [data-strip], [data-block="ID"], [data-hop="up|down"], [data-interrupt]
   Targets:   [data-target="NAME"], [data-state], [data-plot="ttft|speed"], [data-choice="15m"|"1h"|"24h"|"7d"]
   Regret:    [data-figure="NAME"], [data-sure], [data-turns], [data-behind] (links to the rows behind a figure)

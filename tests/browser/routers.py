@@ -45,10 +45,10 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 class Router:
     """One router, from its start to its stop."""
 
-    def __init__(self, folder: Path, more: str = "") -> None:
+    def __init__(self, folder: Path, more: str = "", **variables: str) -> None:
         self._ledger = folder / "page.db"
         (folder / "config.yaml").write_text(CONFIG + more)
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), **variables}
         command = [
             str(ROOT / ".venv/bin/tandem"),
             "serve",
@@ -64,6 +64,7 @@ class Router:
         )
         self._written: list[str] = []
         self._listening = threading.Event()
+        self._wrote = threading.Condition()
         self.port = 0
         self.keys: dict[str, str] = {}
         self.asked: dict[str, str] = {}
@@ -81,11 +82,19 @@ class Router:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._written.append(line)
+            with self._wrote:
+                self._written.append(line)
+                self._wrote.notify_all()
             if not self.port and (found := _ADDRESS.search(line)):
                 self.port = int(found[1])
                 self._listening.set()
         self._listening.set()
+
+    def wait_for_lines(self, text: str, number: int) -> None:
+        """Wait until so many lines of the log hold the text: an answer may be here before its line."""
+        with self._wrote:
+            found = self._wrote.wait_for(lambda: self.log.count(text) >= number, 60)
+        assert found, f"fewer than {number} lines with {text!r}:\n{self.log}"
 
     def stop(self) -> None:
         self._process.terminate()
@@ -115,6 +124,23 @@ class Router:
         status, answered, content = self.post("/v1/chat/completions", body, **headers)
         assert status == 200, content
         return answered["x-tandem-request-id"]
+
+
+class Server:
+    """A Valkey or Redis server that routers share, on a Unix socket."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        self._program, self._folder = program, folder
+        self.url = f"unix://{folder}/socket"
+        self.start()
+
+    def start(self) -> None:
+        command = [self._program, "--port", "0", "--unixsocket", "socket", "--save", "", "--appendonly", "no"]
+        self._process = subprocess.Popen(command, cwd=self._folder, stdout=subprocess.DEVNULL)
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
 
 
 def write_keys(folder: Path, **rights: str) -> dict[str, str]:

@@ -78,3 +78,40 @@ def test_a_regret_that_is_complete_needs_no_date(page, router):
     page.goto(f"{router.url}/#/regret")
 
     expect(page.locator("[data-turns]")).to_have_text(re.compile(r"^[\d,]+ turns?$"))
+
+
+def test_background_jobs_that_wait_to_be_collected_are_shown_with_the_command_that_collects_them(page, router):
+    script_feed(page)
+    jobs = [
+        {"id": f"resp_{number}", "state": "completed", "ended_at": time.time() - 60, "caller": "local"} for number in range(5)
+    ]
+    script(page, "**/tandem/stats", json.dumps({"targets": {}, "jobs": jobs}))
+
+    page.goto(router.url)
+
+    expect(page.locator("[data-job]")).to_have_count(3)
+    expect(page.locator("[data-jobs]")).to_contain_text("tandem jobs result resp_4")
+    expect(page.locator("[data-jobs]")).to_contain_text("and 2 more")
+
+
+def before_first_frame(page: Page, act: str) -> None:
+    """Replace the feed, and have it `act` after the first drawing of the page and before the browser shows that."""
+    feed = f"constructor() {{ super(); queueMicrotask(() => {{ {act} }}); }} close() {{}}"
+    page.add_init_script(f"window.EventSource = class extends EventTarget {{ {feed} }};")
+
+
+def test_a_feed_that_answers_before_the_first_frame_is_shown_as_live(page, router):
+    data = json.dumps(json.dumps({**HELLO, "now": time.time()}))
+    before_first_frame(page, f"this.dispatchEvent(new MessageEvent('hello', {{ data: {data} }}));")
+
+    page.goto(f"{router.url}/#/sessions")
+
+    expect(page.locator("[data-connection]")).to_have_attribute("data-connection", "live")
+
+
+def test_an_address_that_changes_before_the_first_frame_is_followed(page, router):
+    before_first_frame(page, "history.replaceState(null, '', '#/targets'); dispatchEvent(new Event('hashchange'));")
+
+    page.goto(f"{router.url}/#/sessions")
+
+    expect(page.locator("[data-view=targets]")).to_be_visible()

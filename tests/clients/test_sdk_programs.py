@@ -182,7 +182,7 @@ async def test_what_is_not_kept_or_not_done_here_is_refused_as_what_it_is(house_
             with pytest.raises(openai.BadRequestError):
                 await client.responses.create(model="auto", input="hi", conversation="conv_1")
         with pytest.raises(openai.BadRequestError):
-            await client.responses.create(model="auto", input="hi", background=True)
+            await client.responses.create(model="auto", input="hi", background=True, store=False)
 
 
 @SPOKEN

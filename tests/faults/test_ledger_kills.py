@@ -45,13 +45,14 @@ class Answered:
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, port: int) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
-    """A router in a process of its own, which must have been killed by the end of the block."""
+async def serving(
+    folder: Path, port: int, checkout: Path | None = None
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """A router in a process of its own, which must have been killed by the end of the block; that of another checkout."""
     log = folder / "log"
+    command = [sys.executable, "-m", "router.cli", "serve", "--config", str(folder / "config.yaml"), "--port", str(port)]
     with log.open("wb") as file:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "router.cli", "serve", "--config", folder / "config.yaml", "--port", str(port), stderr=file
-        )
+        process = await asyncio.create_subprocess_exec(*command, stderr=file, cwd=checkout)
     try:
         await until(lambda: b"server.started" in log.read_bytes(), 60)
         yield process, int(re.search(rb"http://127\.0\.0\.1:(\d+)", log.read_bytes())[1])

@@ -176,7 +176,7 @@ async def test_the_house_stops_first_and_every_store_closes_after_what_writes_to
     assert closed == ["House", "Pool", "ExactCounter", "Recorder", "MemoryResponses", "SessionMemory", "Repeats"]
 
 
-@pytest.mark.parametrize("failing", ["_open_responses", "build_plan"])
+@pytest.mark.parametrize("failing", ["open_responses", "build_plan"])
 async def test_a_part_that_fails_to_open_leaves_nothing_open(tmp_path, monkeypatch, failing):
     def fail(*_, **__):
         raise StoreUnusable("broken")
@@ -225,3 +225,21 @@ def test_a_config_may_name_every_policy_adapter_and_client_that_there_is():
     assert {"simulated", "openai_http", "anthropic_http", "litellm"} <= set(known.adapters)
     assert {"window", "override", "learned"} <= set(known.policies)
     assert {"codex", "claude-code"} <= set(known.clients)
+
+
+async def test_the_policy_for_subagents_is_in_use_only_where_the_config_names_a_tier(built, tmp_path):
+    def names(text):
+        return [policy.name for policy in build_plan(load(text, tmp_path), built.house.state).rules.policies]
+
+    assert "subagent" not in names(SIMULATED)
+    assert "subagent" in names(SIMULATED + "subagents: deep\n")
+
+
+async def test_background_work_alone_is_asked_about_by_its_policy(built):
+    plan = built.house.plan
+
+    usual, background = plan.rules.policies, plan.for_background().rules.policies
+
+    assert "background" not in [policy.name for policy in usual]
+    assert [policy.name for policy in background] == [*(policy.name for policy in usual), "background"]
+    assert plan.for_background().dispatcher is plan.dispatcher

@@ -154,6 +154,7 @@ class FakeState:
         self.entries, self.responses, self.live = FakeEntries(), FakeResponses(), LiveStatistics()
         self.speedups = Speedups()
         self.rates, self.budgets, self.running, self.ledger = CallerRates(), None, set(), None
+        self.shared: Any = None
 
 
 class FakeRoad:
@@ -174,7 +175,7 @@ class FakeRoad:
     async def serve(self, exchange: Exchange, sink: Any) -> None:
         await self.script(exchange, sink)
 
-    async def explain(self, arrival: Arrival) -> JsonObject:
+    async def explain(self, arrival: Arrival, plan: object = None) -> JsonObject:
         self.explained.append(arrival)
         return {"tier": "fast", "dialect": str(arrival.dialect)}
 

@@ -10,8 +10,11 @@ from msgspec.structs import replace
 from router.contract.caller import LOCAL, Caller
 from router.contract.entry import COLUMNS, Entry, Line
 from router.contract.request import Json, JsonObject, Transcript
-from router.contract.stores import StoredResponse
+from router.contract.shared import PostgresTerms, SharedTerms, ValkeyTerms
+from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
+from router.stores.memory.responses import MemoryResponses
+from router.stores.open_shared import Shared
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.migrate import LEDGER, RESPONSES
 from router.stores.sqlite.responses import SqliteResponses
@@ -26,6 +29,7 @@ LINE = Line(
     at=1.0,
     caller="local",
     key=None,
+    job=None,
     session="s",
     turn_kind=TurnKind.ASK,
     client="codex",
@@ -87,10 +91,10 @@ def make_response(
     return StoredResponse.write(caller, "spark", now, Transcript([text], [""]), response, frozenset(item_ids))
 
 
-def open_entries(path: Path, failures: Failures, keep_days: int = 30) -> SqliteEntries:
+def open_entries(path: Path, failures: Failures, keep_days: int = 30, **more) -> SqliteEntries:
     """A store of entries on a file, and what it says."""
     writer = SqliteWriter(path, LEDGER, on_failure=lambda *seen: failures.append(seen))
-    return SqliteEntries(writer, keep_days=keep_days, explain=explain_shortly)
+    return SqliteEntries(writer, keep_days=keep_days, explain=explain_shortly, **more)
 
 
 def open_sessions(path: Path, failures: Failures) -> SqliteSessions:
@@ -107,3 +111,24 @@ def remove_database(path: Path) -> None:
     """Delete a database and what SQLite keeps with it."""
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
+
+
+class SharedPlace:
+    """Where several routers of a test keep their responses: a Valkey server, a Postgres database, or both."""
+
+    def __init__(self, valkey: ValkeyTerms | None, postgres: PostgresTerms | None) -> None:
+        self.terms = SharedTerms("one", valkey, postgres)
+        self.opened: list[tuple[Shared, ResponseStore]] = []
+
+    async def open(self, own: MemoryResponses | None = None) -> ResponseStore:
+        """The store of one more router."""
+        shared = Shared(self.terms)
+        store = shared.share_responses(own or MemoryResponses())
+        self.opened.append((shared, store))
+        await shared.connect()
+        return store
+
+    async def close(self) -> None:
+        for shared, store in self.opened:
+            await store.close()
+            await shared.close()

@@ -10,6 +10,7 @@ _LINE = {
     "at": 1_794_000_000.0,
     "caller": "local",
     "key": None,
+    "job": None,
     "session": "session",
     "turn_kind": "ask",
     "client": "unknown",

@@ -36,7 +36,8 @@ class PromptServer(Server):
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
         for connection in list(self.server_state.connections):
-            connection.shutdown()
+            for _ in range(2):  # the second time, it does not wait for a request that may be about to come
+                connection.shutdown()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _MAX_WAIT_SECONDS
         while (self.server_state.connections or self.server_state.tasks) and loop.time() < deadline:  # noqa: ASYNC110  plain sets

@@ -54,6 +54,7 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
     loaded = check_config(config, "test", folder, known_names())
     file = folder / "config.yaml"  # what a reload reads, once a test has written it
     built = build_house(loaded, load=lambda: load_config(file, known_names()), **more)
+    await built.connect()
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
     server: PromptServer
@@ -63,6 +64,7 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
     server.install_signal_handlers = lambda: None
     serving = later(_serve(server, listener))
     await asyncio.wait_for(ready.wait(), 30)
+    built.resume_jobs()
     port = listener.getsockname()[1]
     try:
         url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"

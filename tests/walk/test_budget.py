@@ -14,7 +14,7 @@ MOST_FOR_A_KEY = 60
 MOST_FOR_TARGETS = {TEN_TARGETS: 0.12, FIFTY_TARGETS: 0.6}
 MOST_FOR_RULES = 100
 KINDS = {kind: (int(whole.replace(",", "")), int(before.replace(",", "")))
-         for kind, whole, before in re.findall(r"^\| ([\w ]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)}  # fmt: skip
+         for kind, whole, before in re.findall(r"^\| ([\w, ]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE, re.MULTILINE)}  # fmt: skip
 ROOMS = {
     room: int(most.replace(",", "")) for room, most in re.findall(r"^\| `([\w/]+)` \|.*\| ([\d,]+) \|$", PAGE, re.MULTILINE)
 }

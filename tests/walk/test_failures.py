@@ -1,5 +1,7 @@
 """Upstreams that fail: who is asked next, and what the caller is told."""
 
+import sys
+
 import pytest
 
 from tests.tools.http import call, chat
@@ -49,6 +51,7 @@ async def test_after_a_spill_header_log_and_ledger_say_the_same(pair, upstream):
     assert entry["because"].startswith("spark failed (auth), so sage answers: ")
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="since Python 3.12, all that can be parsed can be written")
 async def test_a_body_that_cannot_be_written_anew_leaves_no_target_waiting(pair):
     deep = "[" * 1010 + "]" * 1010
     raw = f'{{"model":"auto","stream":true,"messages":[{{"role":"user","content":"fix the typo"}}],"metadata":{{"model":"x"}},"x":{deep}}}'

@@ -267,12 +267,6 @@ async def test_a_compaction_holds_what_was_said_and_a_summary_and_is_known_as_on
     assert (entry["turn_kind"], entry["outcome"]) == ("compaction", "SERVED")
 
 
-async def test_background_stays_refused(simulated):
-    reply = await call(simulated.port, "/v1/responses", create(background=True))
-
-    assert (reply.status, reply.json["error"]["param"]) == (400, "background")
-
-
 def named(item: dict) -> dict:
     return {"type": "item_reference", "id": item["id"]}
 

@@ -79,6 +79,22 @@ def read_facts(
     }
 
 
+def mcp_facts(facts: Facts) -> Facts:
+    """How a client starts `tandem mcp`, by the address and the key's variable in other facts.
+
+    `mcp_variables` are those that it reads, for a client that hands on only variables that are named.
+    """
+    key = facts["key_env"]
+    command = [*own_command(), "mcp", "--url", facts["url"], *(["--key-env", key] if key else [])]
+    return {
+        "mcp": "tandem",
+        "mcp_program": command[0],
+        "mcp_arguments": json.dumps(command[1:]),
+        "mcp_command": json.dumps(command),
+        "mcp_variables": json.dumps(["XDG_STATE_HOME", *([key] if key else [])]),
+    }
+
+
 def _find_address(loaded: LoadedConfig, url: str | None) -> str:
     server = loaded.config.server
     if url is None and server.port == 0:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from router.contract.errors import BadRequest
+from router.contract.errors import BadRequest, InBackground
 from router.contract.request import Conversation, History, Json, JsonObject, Message, ToolCall, ToolResult
 from router.contract.words import Feature, Operation
 from router.dialects.client_tools import CALL_ITEMS, read_shell_output
@@ -47,9 +47,7 @@ def read(body: JsonObject, operation: Operation, history: History | None) -> Rea
     if not isinstance(items, list) or (not items and body.get("input") is None and not body.get("prompt")):
         raise BadRequest("input: missing. Send a string or a list of items", param="input")
     if body.get("background") is True:
-        raise BadRequest(
-            "background: not supported. Send the request without it and keep the connection open", param="background"
-        )
+        raise InBackground
     conversation = history.converse(items, read_item) if history else Conversation(items, read_item)
     previous, system = as_text(body.get("previous_response_id")) or None, as_text(body.get("instructions"))
     seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)

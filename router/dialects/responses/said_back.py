@@ -37,7 +37,7 @@ def _read_settings(asked: JsonObject) -> JsonObject:
         "reasoning": _read_reasoning(as_object(asked.get("reasoning"))),
         "truncation": "auto" if asked.get("truncation") == "auto" else "disabled",
         "store": asked.get("store") is not False,
-        "background": False,  # refused where it is asked for
+        "background": asked.get("background") is True,
         "service_tier": tier if tier not in ("", "auto") else "default",
         "top_logprobs": _whole(asked.get("top_logprobs")) or 0,
     }

@@ -31,6 +31,8 @@ SIDE_WAIT_SECONDS, _MAX_SIDE_WAIT_SECONDS = 0.3, 30.0
 """How long a side request leaves the last slot free for its session's own turn: since it came, and since the turn's last call
 ended. Clients send both in one moment, and go on with a turn as soon as a tool has run."""
 
+MakeMeter = Callable[[Quota, Callable[[], float], Callable[[], None]], Meter]
+"""Makes the meter of a queue, by its clock and by what is to be called when there may be more room."""
 _A = TypeVar("_A", bound=Ask)
 _due = attrgetter("due")
 
@@ -38,14 +40,15 @@ _due = attrgetter("due")
 class TargetQueue:
     """One target's meter, the shares in it, and who waits."""
 
-    def __init__(self, name: str, quota: Quota) -> None:
-        self._name, self.meter, self._shares = name, Meter(quota), Shares(WINDOW_SECONDS)
+    def __init__(self, name: str, quota: Quota, make_meter: MakeMeter | None = None) -> None:
+        self._name, self._shares = name, Shares(WINDOW_SECONDS)
         self._waiting: list[Waiter] = []
         self._permits: dict[Grant, Permit] = {}
         self._numbers = 0
         self._timer: asyncio.TimerHandle | None = None
         self._clock: Callable[[], float] = lambda: 0.0
         self._told_at = self._looked_at = -math.inf
+        self.meter = make_meter(quota, self.read_clock, self.wake) if make_meter is not None else Meter(quota)
 
     @property
     def length(self) -> int:
@@ -93,16 +96,25 @@ class TargetQueue:
         return waiter.expected
 
     def enter(
-        self, who: SessionKey, prompt_tokens: int, clock: Callable[[], float], *, is_side_request: bool = False
+        self,
+        who: SessionKey,
+        prompt_tokens: int,
+        clock: Callable[[], float],
+        *,
+        is_side_request: bool = False,
+        is_background: bool = False,
     ) -> Waiter:
         """Ask for a permit. Where there is room, and nobody goes first, the waiter has it at once."""
         self._clock, now = clock, clock()
         let_in = asyncio.get_running_loop().create_future()
-        waiter = Waiter(self._ask(who, prompt_tokens, is_side_request=is_side_request), let_in, now)
+        ask = self._ask(who, prompt_tokens, is_side_request=is_side_request, is_background=is_background)
+        waiter = Waiter(ask, let_in, now)
         self._numbers += 1
         self._waiting.append(waiter)
         self._let_in(now)
-        if waiter.permit is None:
+        if waiter.permit is None and is_background:
+            self._set_timer(now)  # nothing is owed for its wait, and no moment is named: it has what others leave
+        elif waiter.permit is None:
             waiter.miss = self._shares.miss(who, waiter.amount, now)
             waiter.expected = self._expect(waiter, self._waiting, now)
             waiter.due = now + waiter.expected.seconds
@@ -167,9 +179,10 @@ class TargetQueue:
         self._forget(grant)
         self._let_in(now)
 
-    def _ask(self, who: SessionKey, prompt_tokens: int, *, is_side_request: bool = False) -> Ask:
+    def _ask(self, who: SessionKey, prompt_tokens: int, *, is_side_request: bool = False, is_background: bool = False) -> Ask:
         tokens = self.meter.expect_tokens(prompt_tokens)
-        return Ask(who, tokens, self.meter.part_of(tokens), self._numbers, is_side_request=is_side_request)
+        kinds = {"is_side_request": is_side_request, "is_background": is_background}
+        return Ask(who, tokens, self.meter.part_of(tokens), self._numbers, **kinds)
 
     def _expire(self, now: float) -> None:
         for grant in self.meter.expire(now):
@@ -209,6 +222,8 @@ class TargetQueue:
                 return None
             if waiter.is_side_request and now < self._gives_way_until(waiter):
                 continue
+            if waiter.is_background and not self._has_room_to_spare():
+                return None  # all that come after it are background work too
             if self._is_late(waiter, now) or self._may_take(waiter.who, waiter.amount, self.meter.free_part()):
                 return waiter
         return None
@@ -228,6 +243,12 @@ class TargetQueue:
                 until = max(until, permit.ended_at + SIDE_WAIT_SECONDS)
         return min(until, latest)
 
+    def _has_room_to_spare(self) -> bool:
+        """Whether background work may begin: nobody else waits, and half of the slots stay free for who comes."""
+        slots = self.meter.quota.in_flight
+        is_alone = all(waiter.is_background for waiter in self._waiting)
+        return is_alone and (slots is None or self.meter.in_flight < max(1, slots // 2))
+
     def _is_late(self, waiter: Waiter, now: float) -> bool:
         """Whether it was to have its turn by now: then it may have one more than its share."""
         return now >= waiter.due and self._shares.taken(waiter.who)[1] <= self._shares.share_of(waiter.who) + _NEARLY
@@ -235,13 +256,15 @@ class TargetQueue:
     def _line_up(self, asks: Sequence[_A], now: float) -> list[_A]:
         """Who waits longer than it was told is not overtaken any more; of the others, least taken first.
 
-        A session's side requests come after its own turn in any case.
+        A session's side requests come after its own turn in any case, and background work after everybody's.
         """
         late = [ask for ask in asks if now >= ask.due]
         line = sorted(late, key=_due) + self._shares.line_up(ask for ask in asks if now < ask.due)
         if any(ask.is_side_request for ask in asks):
             turns = {ask.who for ask in asks if not ask.is_side_request}
             line.sort(key=lambda ask: ask.is_side_request and ask.who in turns)
+        if any(ask.is_background for ask in asks):
+            line.sort(key=attrgetter("is_background"))
         return line
 
     def _may_take(self, who: SessionKey, amount: float, free: float) -> bool:
@@ -262,6 +285,15 @@ class TargetQueue:
         changes += [waiter.due for waiter in self._waiting if now < waiter.due < math.inf]
         changes += [at for waiter in self._waiting if waiter.is_side_request and (at := self._gives_way_until(waiter)) > now]
         return min(changes, default=None)
+
+    def read_clock(self) -> float:
+        """The time, once anybody has come."""
+        return self._clock()
+
+    def wake(self) -> None:
+        """There may be more room: who may go is let in."""
+        if self._waiting:
+            self._let_in(self._clock())
 
     def _wake(self) -> None:
         self._timer = None

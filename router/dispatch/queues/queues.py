@@ -3,16 +3,17 @@
 They live with the live figures and outlive a plan: a new config changes a quota, not what was sent in the last minute.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
 from router.contract.caller import Caller, SessionKey
+from router.contract.keys import digest_of
 from router.contract.request import JsonObject, RequestView
 from router.contract.secret import read_callers_key
 from router.contract.signals import Signals
 from router.contract.target import Quota, Target, TargetStatus
-from router.dispatch.queues.queue import TargetQueue
+from router.dispatch.queues.queue import MakeMeter, TargetQueue
 
 _MAX_QUEUES = 1_000
 """Keys of callers. Queues in which nothing was sent for a minute are forgotten first."""
@@ -26,6 +27,8 @@ class Queues:
         self.is_on = False
         """Whether any target has a quota: if none has, no request need ask."""
         self._queues: dict[tuple[str, int], TargetQueue] = {}
+        self.make_meter: Callable[[str, str], MakeMeter] | None = None
+        """Makes the meters of a target, and of one of its callers' keys, where several routers share its quota."""
 
     def follow(self, targets: Mapping[str, Target]) -> None:
         """Take the quotas of another plan. What was sent under the one before still counts."""
@@ -55,9 +58,16 @@ class Queues:
         queue = self._queues.get((target.name, key))
         if queue is None:
             if len(self._queues) >= _MAX_QUEUES:
-                self._queues = {key: known for key, known in self._queues.items() if not known.is_idle}
-            queue = self._queues[target.name, key] = TargetQueue(target.name, target.quota or _NO_QUOTA)
+                self._forget_idle()
+            make = self.make_meter(target.name, _digest(target, view)) if self.make_meter is not None else None
+            queue = self._queues[target.name, key] = TargetQueue(target.name, target.quota or _NO_QUOTA, make)
         return queue
+
+    def _forget_idle(self) -> None:
+        for key, known in tuple(self._queues.items()):
+            if known.is_idle:
+                del self._queues[key]
+                known.meter.close()
 
     def waiting_for(self, name: str) -> int:
         return sum(queue.length for (target, _), queue in self._queues.items() if target == name)
@@ -93,3 +103,9 @@ class Queues:
             for number, queue in enumerate(known, 1):
                 told[f"{name} (key {number})" if target.takes_callers_key else name] = queue.picture(now)
         return told
+
+
+def _digest(target: Target, view: RequestView) -> str:
+    """What names a caller's key to other routers, and does not tell it; empty where all callers have the target's own key."""
+    key = read_callers_key(view.headers, view.dialect) if target.takes_callers_key else None
+    return digest_of(key).hex()[:32] if key else ""

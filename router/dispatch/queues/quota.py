@@ -178,6 +178,9 @@ class Meter:
             self.tokens += tokens - grant.tokens
         grant.requests, grant.tokens = requests, tokens
 
+    def close(self) -> None:
+        """It is not needed any more."""
+
     def next_change(self, now: float) -> float | None:
         """When there will be more room without any call ending; None where that cannot be."""
         times = [self._blocked_until] if self._blocked_until > now else []

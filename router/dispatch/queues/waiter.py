@@ -57,10 +57,21 @@ class Expected(Struct, frozen=True):
 class Ask:
     """What one request asks for: tokens, and which part of a minute's they are. Numbers go by arrival."""
 
-    __slots__ = ("amount", "due", "is_side_request", "number", "tokens", "who")
+    __slots__ = ("amount", "due", "is_background", "is_side_request", "number", "tokens", "who")
 
-    def __init__(self, who: SessionKey, tokens: int, amount: float, number: int, *, is_side_request: bool = False) -> None:
+    def __init__(
+        self,
+        who: SessionKey,
+        tokens: int,
+        amount: float,
+        number: int,
+        *,
+        is_side_request: bool = False,
+        is_background: bool = False,
+    ) -> None:
         self.who, self.tokens, self.amount, self.number, self.is_side_request = who, tokens, amount, number, is_side_request
+        self.is_background = is_background
+        """Whether nobody waits for it: it goes after all others."""
         self.due = math.inf
         """When it was to have its turn, as it looked when it came."""
 
@@ -71,7 +82,8 @@ class Waiter(Ask):
     __slots__ = ("came_at", "expected", "let_in", "miss")
 
     def __init__(self, ask: Ask, let_in: "asyncio.Future[Permit]", came_at: float = 0.0) -> None:
-        super().__init__(ask.who, ask.tokens, ask.amount, ask.number, is_side_request=ask.is_side_request)
+        kinds = {"is_side_request": ask.is_side_request, "is_background": ask.is_background}
+        super().__init__(ask.who, ask.tokens, ask.amount, ask.number, **kinds)
         self.let_in, self.came_at = let_in, came_at
         self.miss: Miss | None = None
         """What is owed for the wait, once it is one."""

@@ -12,7 +12,7 @@ from router.edge.routes import check_body_headers
 _SMALL_BYTES = 4_096
 
 
-async def read_small_body(asked: Asked, limits: Limits) -> JsonObject:
+async def read_small_body(asked: Asked, limits: Limits, max_bytes: int = _SMALL_BYTES) -> JsonObject:
     """The object that a page was sent. Raises a `TandemError` for what is not one, not JSON, or larger than any of ours."""
     check_body_headers(asked.headers, "content-length" in asked.headers)
-    return parse_body(await collect_body(asked.body, replace(limits, max_body_bytes=_SMALL_BYTES)))
+    return parse_body(await collect_body(asked.body, replace(limits, max_body_bytes=max_bytes)))

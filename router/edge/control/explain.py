@@ -8,6 +8,8 @@ from router.contract.stores import EntryStore
 from router.contract.words import Dialect, Operation
 from router.dialects.json_body import parse_body, refuse_crowded
 from router.dialects.requests import guess_dialect
+from router.dialects.responses.background import AskedBackground
+from router.dialects.table import SPECS
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.edge.http.asgi import collect_body
 from router.edge.logins import PAGE_HEADER
@@ -28,8 +30,10 @@ class Explanations:
         refuse_crowded(raw)
         body = await self._house.state.speedups.off_loop.read(parse_body, raw)
         dialect = _asked_dialect(asked.query.get("dialect"), headers, body)
-        arrival = Arrival(asked.request_id, dialect, Operation.CREATE, headers, raw, asked.caller)
-        return as_json(await self._house.explain(arrival))
+        arrival, plan = Arrival(asked.request_id, dialect, Operation.CREATE, headers, raw, asked.caller), self._house.plan
+        if body.get("background") is True and SPECS[dialect].continues_responses:
+            arrival, plan = AskedBackground(arrival).arrival, plan.for_background()
+        return as_json(await self._house.explain(arrival, plan))
 
     async def _find(self, asked: Asked) -> Answer:
         name, find = asked.path["request_id"], self._entries.find_decision

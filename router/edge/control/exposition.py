@@ -16,9 +16,14 @@ _OPENMETRICS, _PLAIN = "application/openmetrics-text", "text/plain"
 _OPENMETRICS_TYPE = f"{_OPENMETRICS}; version=1.0.0; charset=utf-8"
 
 
-def write_figures(samples: Mapping[str, Samples], histograms: Mapping[str, Buckets], accept: str) -> tuple[bytes, str]:
-    """The text of all figures, and its content type. OpenMetrics where the reader prefers it, else the format 0.0.4."""
-    figures = _Figures(samples, histograms)
+def write_figures(
+    samples: Mapping[str, Samples], histograms: Mapping[str, Buckets], accept: str, more_labels: tuple[str, ...] = ()
+) -> tuple[bytes, str]:
+    """The text of all figures, and its content type. OpenMetrics where the reader prefers it, else the format 0.0.4.
+
+    `more_labels` are those that every series has after its own.
+    """
+    figures = _Figures(samples, histograms, more_labels)
     if prefers_openmetrics(accept):
         text: bytes = openmetrics.generate_latest(figures, version="1.0.0")  # type: ignore[no-untyped-call]  # of the library
         return text, _OPENMETRICS_TYPE
@@ -45,13 +50,14 @@ def _read_weight(text: str) -> float:
 class _Figures:
     """A collector, as the library calls what it reads."""
 
-    def __init__(self, samples: Mapping[str, Samples], histograms: Mapping[str, Buckets]) -> None:
-        self._samples, self._histograms = samples, histograms
+    def __init__(self, samples: Mapping[str, Samples], histograms: Mapping[str, Buckets], more_labels: tuple[str, ...]) -> None:
+        self._samples, self._histograms, self._more_labels = samples, histograms, more_labels
 
     def collect(self) -> Iterator[Family]:
-        for metric in TABLE:
+        for known in TABLE:
+            metric = known._replace(labels=(*known.labels, *self._more_labels))
             if metric.kind is Kind.HISTOGRAM:
-                yield _write_histogram(metric, self._histograms[metric.name])
+                yield _write_histogram(metric, self._histograms.get(metric.name) or Buckets((), {}))
             elif (samples := self._samples.get(metric.name)) is not None:
                 yield _write_samples(metric, samples)
 

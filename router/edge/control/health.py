@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from router.contract.group import Group
 from router.edge.control.panel import Answer, Asked, Page, as_json
 
 _PROBED = ("GET", "HEAD")
@@ -10,8 +11,8 @@ _PROBED = ("GET", "HEAD")
 class Health:
     """Answers probes."""
 
-    def __init__(self, is_ready: Callable[[], bool]) -> None:
-        self._is_ready = is_ready
+    def __init__(self, is_ready: Callable[[], bool], group: Group | None = None) -> None:
+        self._is_ready, self._group = is_ready, group
         self.pages = (
             Page("/healthz", self._live),
             Page("/readyz", self._ready),
@@ -22,7 +23,13 @@ class Health:
         return as_json({"status": "ok"})
 
     async def _ready(self, _: Asked) -> Answer:
-        return as_json({"status": "ready"}) if self._is_ready() else as_json({"status": "stopping"}, 503)
+        """Of several workers each answers for all: a balancer that asks reaches any of them."""
+        more = self._group.describe() if self._group is not None else {}
+        if not self._is_ready():
+            return as_json({"status": "stopping", **more}, 503)
+        if self._group is not None and not self._group.is_ready:
+            return as_json({"status": "starting", **more}, 503)
+        return as_json({"status": "ready", **more})
 
     async def _hello(self, _: Asked) -> Answer:
         return as_json({"message": "hello"})

@@ -3,14 +3,16 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from router.contract.caller import SCRAPER
 from router.contract.errors import NotFound, NotPermitted, TandemError
+from router.contract.group import Group
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Answer, Asked, Page
+from router.edge.control.shared_figures import read_shared
 from router.edge.routes import METRICS
 from router.edge.shedding import read_resident_bytes
 from router.house import House
@@ -24,6 +26,8 @@ ReadRegret = Callable[[float], tuple[Mapping[str, float], bool]]
 
 It reads the ledger, so it is called in a thread.
 """
+ReadJobs = Callable[[], Awaitable["Mapping[str, Samples]"]]
+"""The figures of background work."""
 _LAG_SECONDS = 0.005
 _REGRET_SECONDS = 60.0
 
@@ -37,8 +41,10 @@ class Figures:
         metrics: MetricsSwitch | None,
         regret: ReadRegret | None = None,
         clock: Callable[[], float] = time.monotonic,
+        jobs: ReadJobs | None = None,
+        group: Group | None = None,
     ) -> None:
-        self._house, self._switch = house, metrics
+        self._house, self._switch, self._jobs, self._group = house, metrics, jobs, group
         self._regret = Regret(regret, clock) if regret is not None else None
         self.pages = (Page(METRICS, self._show),)
 
@@ -48,6 +54,25 @@ class Figures:
             raise NotFound(f"{METRICS} is off. Set metrics: {{on: true}} in the router's config to count and serve figures")
         if asked.caller != SCRAPER and not asked.rights.is_admin:
             raise NotPermitted(f"{METRICS} needs a key with the right admin, or the one that metrics.key in the config names")
+        figures, labels = await self._read_all()
+        body, media_type = await asyncio.to_thread(_write, *figures, asked.headers.get("accept", ""), labels)
+        return Answer(body, media_type)
+
+    async def _read_all(self) -> "tuple[tuple[Mapping[str, Samples], Mapping[str, Buckets]], tuple[str, ...]]":
+        """The figures of this process; where it is one of several workers, those of all, with a label that tells whose."""
+        if self._group is not None:
+            from router.edge.control.worker_figures import WORKER, join  # only workers need it
+
+            return join(await self._group.gather_figures()), (WORKER,)
+        found = await self.read()
+        assert found is not None  # the caller has looked
+        return found, ()
+
+    async def read(self) -> "tuple[Mapping[str, Samples], Mapping[str, Buckets]] | None":
+        """What this process has counted, and the state of everything in it; None while metrics are off."""
+        counting = self._switch.metrics if self._switch is not None else None
+        if counting is None:
+            return None
         lag = await measure_lag()
         regret = await self._regret.read(counting.began_at) if self._regret is not None else None
         samples: dict[str, Samples] = {
@@ -55,16 +80,19 @@ class Figures:
             **read_state(self._house),
             "tandem_event_loop_lag_seconds": {(): lag},
         }
+        if self._jobs is not None:
+            samples |= await self._jobs()
         if regret is not None:
             samples["tandem_regret_seconds_total"] = {(kind,): seconds for kind, seconds in regret.items()}
-        body, media_type = await asyncio.to_thread(_write, samples, counting.histograms(), asked.headers.get("accept", ""))
-        return Answer(body, media_type)
+        return samples, counting.histograms()
 
 
-def _write(samples: "Mapping[str, Samples]", histograms: "Mapping[str, Buckets]", accept: str) -> tuple[bytes, str]:
+def _write(
+    samples: "Mapping[str, Samples]", histograms: "Mapping[str, Buckets]", accept: str, labels: tuple[str, ...]
+) -> tuple[bytes, str]:
     from router.edge.control.exposition import write_figures  # brings prometheus_client, which only a scrape needs
 
-    return write_figures(samples, histograms, accept)
+    return write_figures(samples, histograms, accept, labels)
 
 
 async def measure_lag(clock: Callable[[], float] = time.perf_counter) -> float:
@@ -125,6 +153,8 @@ def read_state(house: House) -> "dict[str, Samples]":
     if state.ledger is not None:
         found["tandem_ledger_queue_rows"] = {(): state.ledger.waiting_rows}
         found["tandem_ledger_lost_rows_total"] = {(): state.ledger.lost}
+    if state.shared is not None:
+        found |= read_shared(state.shared)
     if (resident := read_resident_bytes()) is not None:
         found["tandem_resident_memory_bytes"] = {(): resident}
     return found
@@ -136,7 +166,7 @@ def _read_targets(house: House) -> "dict[str, Samples]":
     for name, known in live.statuses(house.plan.targets, now).items():
         status = live.queues.show(known, now)
         target, labels = status.target, (status.target.tier.value, name)
-        in_flight[labels] = status.in_flight
+        in_flight[labels] = len(live.of(target).open)  # those of this router: each counts its own
         length[labels] = live.queues.waiting_for(name)
         wait[labels] = status.wait_seconds
         circuits[labels] = int(live.of(target).circuit.is_open)

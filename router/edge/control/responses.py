@@ -1,4 +1,4 @@
-"""Responses that are kept here, by id: read one, delete one, list what it was given. None can be cancelled."""
+"""Responses that are kept here, by id: read one, delete one, list what it was given. Jobs: `router/jobs/panel.py`."""
 
 from router.contract.errors import BadRequest, NotFound
 from router.contract.stores import ResponseStore, StoredResponse
@@ -15,7 +15,7 @@ class Responses:
 
     def __init__(self, responses: ResponseStore) -> None:
         self._responses = responses
-        self.pages = (
+        self.pages: tuple[Page, ...] = (
             Page(_ONE, self._retrieve),
             Page(_ONE, self._delete, ("DELETE",)),
             Page(f"{_ONE}/cancel", self._cancel, ("POST",)),
@@ -30,9 +30,10 @@ class Responses:
         return response
 
     async def _retrieve(self, asked: Asked) -> Answer:
+        found = await self._found(asked)
         if asked.query.get("stream", "false").lower() not in ("false", "0"):
-            raise BadRequest("stream: not supported for a finished response. Leave it out", param="stream")
-        return as_json((await self._found(asked)).read()[1])
+            raise BadRequest("stream: not supported for a response without background: true. Leave it out", param="stream")
+        return as_json(found.read()[1])
 
     async def _delete(self, asked: Asked) -> Answer:
         response_id = asked.path["response_id"]
@@ -42,18 +43,18 @@ class Responses:
 
     async def _cancel(self, asked: Asked) -> Answer:
         await self._found(asked)
-        # Nothing here runs in the background: what is stored is finished. In OpenAI's words, since clients look for them.
+        # Not a job: what is stored is finished. In OpenAI's words, since clients look for them.
         raise BadRequest("Cannot cancel a synchronous response")
 
     async def _list_input(self, asked: Asked) -> Answer:
         order = asked.query.get("order", "desc")
         if order not in ("asc", "desc"):
             raise BadRequest(f'order: must be asc or desc, not "{order[:20]}"', param="order")
-        limit = _read_limit(asked.query.get("limit"))
+        limit = read_limit(asked.query.get("limit"))
         return as_json(list_items(await self._found(asked), asked.query.get("after"), limit, newest_first=order == "desc"))
 
 
-def _read_limit(text: str | None) -> int:
+def read_limit(text: str | None) -> int:
     if text is None:
         return _DEFAULT_ITEMS
     limit = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0

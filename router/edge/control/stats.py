@@ -1,7 +1,8 @@
 """The live picture: how each target does now, and what is used of its quota; and for a caller, what it has used itself."""
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.request import JsonObject
+from router.contract.ended_job import ListEnded
+from router.contract.request import Json, JsonObject
 from router.contract.rights import Rights
 from router.dispatch.live.picture import draw
 from router.edge.control.panel import Answer, Asked, Page, as_json
@@ -24,26 +25,40 @@ _FOR_EVERYONE = (
 class Stats:
     """Shows an admin the live figures of all targets and callers, and a caller its own."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, house: House, list_ended: ListEnded = tuple) -> None:
+        self._house, self._list_ended = house, list_ended
         self.pages = (Page("/tandem/stats", self._show),)
 
     async def _show(self, asked: Asked) -> Answer:
         house, live = self._house, self._house.state.live
         plan, now = house.plan, house.clock()
         targets = draw(live, plan.targets, now)
+        jobs = self._show_jobs(None if asked.rights.is_admin else asked.caller)
         if not asked.rights.is_admin:
-            return as_json({**self._show_own(asked.caller, asked.rights), "targets": _show_some(targets)})
-        shown: JsonObject = {"targets": targets, "quotas": live.queues.picture(plan.targets, now)}
+            return as_json({**self._show_own(asked.caller, asked.rights), "targets": _show_some(targets), "jobs": jobs})
+        shown: JsonObject = {"targets": targets, "quotas": live.queues.picture(plan.targets, now), "jobs": jobs}
         if plan.keys is not None:
             names = (name for name in plan.keys.rights if name != LOCAL.name)
             shown["callers"] = {name: self._show_use(Caller(name), plan.keys.rights[name]) for name in names}
         return as_json(shown)
 
+    def _show_jobs(self, caller: Caller | None) -> list[Json]:
+        """The background jobs that wait to be collected: a caller's own, or all."""
+        return [
+            {"id": job.id, "state": str(job.state), "ended_at": job.ended_at, "caller": job.caller.name, "session": job.session}
+            for job in self._list_ended()
+            if caller is None or job.caller == caller
+        ]
+
     def _show_own(self, caller: Caller, rights: Rights) -> JsonObject:
         """Who a caller is here, what it may do, and what it has used."""
         tiers, may_force = ([*map(str, sorted(own))] for own in (rights.tiers, rights.may_force))
-        may: JsonObject = {"tiers": [*tiers], "may_force": [*may_force], "admin": rights.is_admin}
+        may: JsonObject = {
+            "tiers": [*tiers],
+            "may_force": [*may_force],
+            "admin": rights.is_admin,
+            "may_delegate": rights.may_delegate,
+        }
         return {"caller": caller.name, "rights": may, **self._show_use(caller, rights)}
 
     def _show_use(self, caller: Caller, rights: Rights) -> JsonObject:

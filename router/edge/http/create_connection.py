@@ -17,7 +17,7 @@ from router.edge.http.head import RequestHead
 from router.edge.http.refuse import refusal_bytes
 from router.edge.http.request_reader import HAND_OVER, UPGRADE, RequestReader
 from router.edge.http.sink import CallerSink
-from router.edge.listener import Place
+from router.edge.listener import YOUNG_SECONDS, Place
 from router.edge.routes import new_request_id
 from router.edge.websocket.connection import SocketConnection
 from router.loop.together import Outbox
@@ -103,11 +103,20 @@ class CreateConnection(asyncio.Protocol):
             self._sink.closes = True
 
     def shutdown(self) -> None:
-        """Stop after what is under way, or has begun to arrive; the server asks every connection to."""
+        """Stop after what is under way, has begun to arrive or is about to; asked again, do not wait for the latter."""
         self.say_close()
-        self._is_stopping = True
+        was_asked, self._is_stopping = self._is_stopping, True
         if self._sink is None and self._reader.head is None and not self._reader.buffered_bytes:
-            self._close()
+            if not was_asked and (seconds := self._seconds_young()) > 0:
+                self._deadline.set(seconds, self._close_silent)
+            else:
+                self._close()
+
+    def _seconds_young(self) -> float:
+        """How long a stop waits for the first request on this connection."""
+        if not self._waits_to(self._close_silent):
+            return 0.0
+        return YOUNG_SECONDS - (self._admission.limits.header_timeout_seconds - self._deadline.seconds_left)
 
     @property
     def is_done(self) -> bool:
@@ -304,6 +313,8 @@ class CreateConnection(asyncio.Protocol):
         self._transport.set_protocol(socket)
         socket.connection_made(self._transport)
         socket.data_received(self._reader.take_buffer())
+        if self._is_stopping:
+            socket.shutdown()
 
     def _close_silent(self) -> None:
         self._ignores_input = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from router.contract.errors import SocketTooOld
 from router.edge.admission import Admission
 from router.edge.deadline import DeadlineTimer
-from router.edge.listener import Place
+from router.edge.listener import YOUNG_SECONDS, Place
 from router.edge.routes import Head, new_request_id
 from router.edge.websocket.incoming import Incoming
 from router.edge.websocket.lanes import Lanes
@@ -92,9 +92,13 @@ class SocketConnection(asyncio.Protocol):
         return False
 
     def shutdown(self) -> None:
-        """Close once nothing is under way; uvicorn asks every connection to."""
-        self._is_leaving = True
-        self._check_leave()
+        """Close once nothing is under way and the first message has had its time; asked again, without that time."""
+        was_asked, self._is_leaving = self._is_leaving, True
+        young_seconds = self._began + YOUNG_SECONDS - self._loop.time() if self._last_message == self._began else 0.0
+        if young_seconds > 0 and not was_asked:
+            self._loop.call_later(young_seconds, self._check_leave)
+        else:
+            self._check_leave()
 
     @property
     def is_done(self) -> bool:
@@ -211,7 +215,7 @@ class SocketConnection(asyncio.Protocol):
         self.send([refusal_frame(error, new_request_id())])
 
     def _check_leave(self) -> None:
-        if self._is_leaving and self._lanes.is_idle:
+        if self._is_leaving and self._lanes.is_idle and not self._transport.is_closing():
             self._leave(_GOING_AWAY, "the router is shutting down")
 
     def _leave(self, code: int, reason: str) -> None:

@@ -1,7 +1,7 @@
 // The live page. This file is its frame: addresses, menu, notices, login, theme, keys.
 // tests/browser/conftest.py lists the ids and data attributes that tests rely on.
 
-import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
+import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 import { listenToKeys, KEYS } from "./keys.js";
 import { Failed, Loading } from "./parts.js";
 import { closeFeed, openFeed, seesCallers, send, store, useStore } from "./store.js";
@@ -21,7 +21,7 @@ function readAddress() {
 
 function useAddress() {
   const [address, setAddress] = useState(readAddress);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const follow = () => setAddress(readAddress());
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
@@ -111,6 +111,17 @@ const Bar = ({ state, view, showKeys }) => html`
     </div>
   </header>`;
 
+/** What a view can know where there are several routers: each keeps a ledger of its own. */
+function Scope({ shared, view }) {
+  if (!shared || view === "race" || view === "decision") return null;
+  const { replica, routers, is_up: isUp } = shared;
+  if (view === "now" && !isUp) return html`<p class="scope" role="status" data-scope="alone">New calls are only those of this router, ${replica}: the others cannot be heard now.</p>`;
+  if (routers < 2) return null;
+  if (view === "now") return html`<p class="scope" data-scope="all">Live from ${routers} routers. Calls from before you opened this page are those of ${replica}.</p>`;
+  if (view === "targets") return html`<p class="scope" data-scope="ledger">Running calls and waits are those of all ${routers} routers. The plots are from the ledger of this one, ${replica}.</p>`;
+  return html`<p class="scope" data-scope="ledger">From the ledger of this router, ${replica}. Each of the ${routers} routers keeps its own.</p>`;
+}
+
 const menu = () => Object.keys(TITLES).filter((name) => !(name in UNDER) && (name !== "callers" || seesCallers()));
 
 const Notices = ({ notices }) =>
@@ -158,7 +169,7 @@ function App() {
   return html`
     <${Bar} state=${state} view=${address.view} showKeys=${() => setShowsKeys(true)} />
     <${Notices} notices=${state.notices} />
-    <main id="main">${state.needsLogin ? html`<${Login} />` : html`<${View} address=${address} />`}</main>
+    <main id="main">${state.needsLogin ? html`<${Login} />` : html`<${Scope} shared=${state.shared} view=${address.view} /><${View} address=${address} />`}</main>
     ${showsKeys && html`<${Keys} hide=${() => setShowsKeys(false)} />`}`;
 }
 

@@ -85,6 +85,7 @@ const Who = ({ call }) => html`
   ${call.session && html` <a class="quiet" href=${linkToSession(call.session, call.caller)} title="show the session">${words.shortSession(call.session)}</a>`}`;
 
 const Why = ({ call }) => html`
+  ${call.replica && html`<span class="quiet" data-replica=${call.replica} title="the router that serves it">${call.replica}</span> `}
   ${call.words && html`<span class="words" data-words>${call.words}</span> `}
   ${isBad(call.outcome) && html`<span class="bad" data-outcome=${call.outcome}>${words.outcome(call.outcome)}${call.error ? ` (${call.error})` : ""}</span> `}
   <span class="because">${call.because ?? ""}</span>`;

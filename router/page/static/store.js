@@ -1,6 +1,6 @@
 // What the page knows, and how it asks the router: one store, one feed, one function for requests.
 
-import { useEffect, useState } from "./vendor/htm-preact.js";
+import { useEffect, useLayoutEffect, useState } from "./vendor/htm-preact.js";
 
 const MAX_ROWS = 500;
 const RETRY_MS = 2000;
@@ -14,6 +14,7 @@ let state = {
   more: 0, // rows that the feed left out, since the list was read
   missed: 0, // rows that the feed lost, since the list was read
   notices: [],
+  shared: null, // the routers whose calls are shown: {replica, routers, is_up}; null where there is one
   clockOffset: 0, // the router's clock minus this browser's, in seconds
 };
 const followers = new Set();
@@ -29,7 +30,8 @@ export const store = {
 /** What the store holds; the component is drawn again when that changes. */
 export function useStore() {
   const [, draw] = useState(0);
-  useEffect(() => {
+  // Not useEffect, which waits for a frame: a hello that came before it would be missed.
+  useLayoutEffect(() => {
     const follow = () => draw((count) => count + 1);
     followers.add(follow);
     return () => followers.delete(follow);
@@ -130,6 +132,7 @@ function takeHello(hello) {
     connection: "live",
     running: [...(hello.running ?? [])].sort((one, other) => other.at - one.at),
     notices: hello.notices ?? [],
+    shared: hello.shared ?? null,
     clockOffset: typeof hello.now === "number" ? hello.now - Date.now() / 1000 : 0,
   });
 }
@@ -151,6 +154,7 @@ function takeBatch(batch) {
       more: state.more + (batch.more ?? 0),
       missed: state.missed + (batch.missed ?? 0),
       notices: batch.notices ?? state.notices,
+      shared: batch.shared ?? state.shared,
     };
   });
 }

@@ -34,6 +34,8 @@ class ListedModel(NamedTuple):
     """Whether every target that it may lead to can call a free-form tool."""
     compacts_early: bool = False
     """Whether the client should compact while a smaller window than the largest still has room."""
+    searches_tools: bool = True
+    """Whether every target that it may lead to knows the hosted search for tools, by which a client can hold tools back."""
 
 
 @dataclass(frozen=True, slots=True)

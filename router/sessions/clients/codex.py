@@ -87,6 +87,8 @@ def _write_entry(known: JsonObject, model: ListedModel, priority: int) -> JsonOb
         "context_window": window,
         "max_context_window": window,
         "priority": priority,
+        # Codex holds the tools of MCP servers back behind this search. Where nobody knows it, they could not be called at all.
+        **({} if model.searches_tools else {"supports_search_tool": False}),
     }
     # At nine tenths, or earlier in a small window: room for the answer is left, and a quarter of that for what is typed next.
     limit = min(window * 9 // 10, window - reserve_tokens(window) * 5 // 4)

@@ -48,6 +48,11 @@ class MemoryResponses:
         if for_long and self._behind is not None:
             self._behind.keep(response, for_long=True)
 
+    def list_kept(self) -> list[StoredResponse]:
+        """What is in memory, oldest first."""
+        self._forget_oldest()
+        return list(self._kept.values())
+
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
         """The response, from memory or from behind it."""
         self._forget_oldest()

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from router.contract.caller import Caller
 from router.contract.entry import COLUMNS, Entry
 from router.contract.request import Json
+from router.contract.shared import Origin
 from router.stores.recent import Explain, RecentEntries, row_of
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
-from router.stores.sqlite.rows import Row
+from router.stores.sqlite.rows import Row, transaction
 from router.stores.sqlite.writer import SqliteWriter
+from router.telemetry import events
 
 _DELETED_AT_ONCE = 1_000
 _ROW_BYTES = 1_000
@@ -19,17 +21,30 @@ _ROW_BYTES = 1_000
 _EXPLAINED = ", ".join((*COLUMNS, "decision", "attempts"))
 _FIND = f"SELECT {_EXPLAINED} FROM entries WHERE id = ? AND caller = ifnull(?, caller)"  # noqa: S608  fixed names
 _INSERT = (
-    f"INSERT INTO entries ({_EXPLAINED}, prompt_text, answer_text)"  # noqa: S608  fixed names
-    f" VALUES ({', '.join('?' * (len(COLUMNS) + 4))}) ON CONFLICT (id) DO NOTHING"
+    f"INSERT INTO entries ({_EXPLAINED}, prompt_text, answer_text, replica, worker)"  # noqa: S608  fixed names
+    f" VALUES ({', '.join('?' * (len(COLUMNS) + 4))}, {{replica}}, {{worker}}) ON CONFLICT (id) DO NOTHING"
 )
+_TOO_OLD = "SELECT sequence FROM entries WHERE at < ? LIMIT ?"
 _INSERT_PLACES = "INSERT INTO places (request_id, at, caller, places) VALUES (?, ?, ?, ?)"
 
 
 class SqliteEntries:
-    """Keeps entries for `keep_days` days."""
+    """Keeps entries for `keep_days` days, with the name of the router that writes them, where it has one."""
 
-    def __init__(self, writer: SqliteWriter, *, keep_days: int, explain: Explain, keeps_places: bool = True) -> None:
+    def __init__(
+        self,
+        writer: SqliteWriter,
+        *,
+        keep_days: int,
+        explain: Explain,
+        keeps_places: bool = True,
+        origin: Origin | None = None,
+        is_forwarded: bool = False,
+    ) -> None:
+        """`is_forwarded` says that the rows are copied to another database: those that get too old before that are lost."""
         self._writer, self._explain, self._keeps_places = writer, explain, keeps_places
+        self._append, self._insert = writer.append, _INSERT.format(**write_origin(origin))
+        self._is_forwarded = is_forwarded
         self._retention = Retention(writer.path.name, "entries", keep_days * 86_400.0)
         self._reader = SqliteReader(writer.path)
         writer.watch(self._reader.rows)
@@ -38,13 +53,13 @@ class SqliteEntries:
 
     def append(self, entry: Entry) -> None:
         """Queue an entry, as the row that it will be."""
-        decision, size, append = entry.decision, _ROW_BYTES, self._writer.append
+        decision, size, append = entry.decision, _ROW_BYTES, self._append
         if decision is not None:
             self._recent.add(entry)
             size += len(decision)
         if entry.answer_text is not None or entry.prompt_text is not None:
             size += len(entry.prompt_text or "") + len(entry.answer_text or "")
-        append(Row(_INSERT, row_of(entry), size))
+        append(Row(self._insert, row_of(entry), size))
         if (places := entry.places) is not None and self._keeps_places:
             line = entry.line
             append(Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
@@ -65,8 +80,15 @@ class SqliteEntries:
     def _forget_old(self, database: sqlite3.Connection) -> bool:
         """A few at a time: writers of other processes get their turn in between."""
         oldest = self._retention.find_limit(database)
-        statement = "DELETE FROM entries WHERE sequence IN (SELECT sequence FROM entries WHERE at < ? LIMIT ?)"
-        deleted = database.execute(statement, (oldest, _DELETED_AT_ONCE)).rowcount
+        lost, which = 0, (oldest, _DELETED_AT_ONCE)
+        with transaction(database):
+            if self._is_forwarded:
+                from router.stores.sqlite.forwarded import note_uncopied  # only routers that share a database need it
+
+                lost = note_uncopied(database, _TOO_OLD, which)
+            deleted = database.execute(f"DELETE FROM entries WHERE sequence IN ({_TOO_OLD})", which).rowcount  # noqa: S608  fixed
+        if lost:
+            events.ledger_uncopied(reason="too old", rows=lost)
         self._retention.count(deleted)
         if deleted == _DELETED_AT_ONCE:
             return True
@@ -75,3 +97,11 @@ class SqliteEntries:
         database.execute("DELETE FROM places WHERE at < ?", (oldest,))
         forget_copies(self._writer.path, oldest)
         return False
+
+
+def write_origin(origin: Origin | None) -> dict[str, str]:
+    """The router's name and its worker's number, as SQL: they are the same for all rows, and cost none of them anything."""
+    if origin is None:
+        return {"replica": "NULL", "worker": "NULL"}
+    quoted = origin.replica.replace("'", "''")
+    return {"replica": f"'{quoted}'", "worker": "NULL" if origin.worker is None else str(int(origin.worker))}

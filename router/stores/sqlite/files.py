@@ -62,13 +62,15 @@ def create_private(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         real = path.resolve()
+        if real.is_symlink():  # Python 3.13 raises nothing for links that go round in a circle
+            raise StoreUnwritable(path, os.strerror(errno.ELOOP))
         if not real.exists():
             _create(real)
         elif not real.is_file():
             raise StoreUnwritable(path, os.strerror(errno.EISDIR) if real.is_dir() else "not a regular file")
         elif not os.access(real, os.R_OK | os.W_OK):
             raise StoreUnwritable(path, _say_why_closed(real))
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that go round in a circle
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the same links, before Python 3.13
         raise StoreUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""Deleting all that is kept of one caller, from a ledger or a store of responses and from their copies.
+"""Deleting all that is kept of one caller, from a ledger, a store of responses or of jobs, and from their copies.
 
 It works next to a running router, by SQLite's own locks. Deleted rows stay in free pages of a file, and in its log, until those
 are used again; so the file is rebuilt and the log is emptied, and no byte of the rows is left.
@@ -32,8 +32,10 @@ _OF_CALLER = {
     "requests": ("entries", "caller = :caller"),
     "items": ("items", "caller = :caller"),
     "responses": ("transcripts", "caller = :caller"),
+    "events": ("outbox", "job IN (SELECT id FROM jobs WHERE caller = :caller)"),
+    "jobs": ("jobs", "caller = :caller"),
 }
-"""What is kept, its table, and which rows are a caller's. Marks come first: they name requests."""
+"""What is kept, its table, and which rows are a caller's. What names other rows comes before them: marks, events."""
 _OF_SESSIONS = "(:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix) OR (:prefix = '' AND instr(key, '.') = 0)"
 _SESSIONS = "SELECT DISTINCT session FROM entries WHERE caller = :caller AND session IS NOT NULL"
 
@@ -43,7 +45,7 @@ class Kept(NamedTuple):
 
     file: Path
     rows: dict[str, int]
-    """How many of each kind: requests, sessions, marks, places, responses, items."""
+    """How many of each kind: requests, sessions, marks, places, responses, items, jobs, events."""
     is_deleted: bool = False
     """Whether the whole file was deleted: a copy that could not be changed."""
     problem: str = ""

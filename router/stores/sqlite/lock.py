@@ -1,6 +1,7 @@
-"""One process writes to a database file: it holds an advisory lock on a file next to it, and says there who it is.
+"""One router writes to a database file: it holds an advisory lock on a file next to it, and says there who it is.
 
 The kernel releases the lock when the process ends, however it ends. Programs that only read, or add a row, take no lock.
+A router of several workers takes it once, before it starts them: they inherit it, and it holds until the last of them ends.
 """
 
 import contextlib
@@ -18,6 +19,8 @@ from router.stores.sqlite.files import StoreUnwritable, inode_of
 _TRIES, _PAUSE_SECONDS = 5, 0.02
 """`find_owner` holds the lock for a moment: who finds it taken tries again."""
 _MAX_BYTES = 1_000
+_held_for_workers: set[Path] = set()
+"""The locks that a parent took for its workers. A worker finds them here as they were when it was started."""
 
 
 class Owner(Struct, frozen=True):
@@ -46,6 +49,9 @@ class FileLock:
     def __init__(self, path: Path, address: str = "") -> None:
         """Take the right. Raises `StoreInUse` where another has it, `StoreUnwritable` where no lock file can be made."""
         self._file, owner = _lock_file(path), Owner()
+        if self._file in _held_for_workers:
+            self._handle = -1
+            return
         for _ in range(_TRIES):
             try:
                 self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -61,7 +67,14 @@ class FileLock:
             time.sleep(_PAUSE_SECONDS)
         raise StoreInUse(path, owner)
 
+    def hold_for_workers(self) -> None:
+        """Let processes that this one starts from now on, by `fork`, count the right as theirs."""
+        _held_for_workers.add(self._file)
+
     def release(self) -> None:
+        if self._handle == -1:
+            return  # it is the parent's
+        _held_for_workers.discard(self._file)
         with contextlib.suppress(OSError):
             if self._holds_file():
                 self._file.unlink()

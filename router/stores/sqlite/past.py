@@ -49,9 +49,9 @@ _NEWEST = (
     f"SELECT {', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END,"  # noqa: S608  fixed names
     " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.tier') END, sequence"
     # The index by time tells where to stop: without it, all older rows would be looked at for the few that are lacking.
-    " FROM entries WHERE at >= ?1"
-    " AND sequence >= CASE WHEN ?1 > 0 THEN (SELECT min(+sequence) FROM main.entries WHERE at >= ?1) ELSE 0 END"
-    " AND (?2 IS NULL OR caller = ?2) ORDER BY sequence DESC LIMIT ?3"
+    " FROM entries WHERE at >= :since"
+    " AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM main.entries WHERE at >= :since) ELSE 0 END"
+    " AND (:caller IS NULL OR caller = :caller) ORDER BY sequence DESC LIMIT :rows"
 )
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {_BEGIN} AND session"  # noqa: S608  fixed names
@@ -161,7 +161,8 @@ class SqliteEntryReader:
         oldest: dict[tuple[str, str], int] = {}
         with open_ledger(self.path) as database:
             begun, waiting = 0, set[tuple[str, str]]()
-            for *values, decided, sequence in database.execute(_NEWEST, (since, caller, _MAX_ROWS)):
+            looked = {"since": since, "caller": caller, "rows": _MAX_ROWS}
+            for *values, decided, sequence in database.execute(_NEWEST, looked):
                 line = Line(*values)
                 key = (line.caller, line.session or "")
                 if begun >= turns and not waiting:

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import READ_SECONDS, connect_to_read, inode_of
+
+Result = TypeVar("Result")
 
 
 class RowReader:
@@ -32,6 +35,15 @@ class RowReader:
                 self._close()
                 return None
             return row
+
+    def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Read more than one row. Raises `StoreUnusable` where the file cannot be read."""
+        with self._lock:
+            try:
+                return work(self._open())
+            except sqlite3.Error as error:
+                self._close()
+                raise StoreUnusable(f"{self._path.name} cannot be read: {error}") from error
 
     def close(self) -> None:
         with self._lock:

@@ -22,6 +22,8 @@ _KEPT_SECONDS = 30 * 86_400.0
 _KEEP = "INSERT OR REPLACE INTO transcripts (id, caller, target, at, content) VALUES (?, ?, ?, ?, ?)"
 _FIND = "SELECT id, target, at, content FROM transcripts WHERE id = ? AND caller = ? AND at >= ?"
 _FIND_OTHERS = "SELECT 1 FROM transcripts WHERE id = ? AND caller != ?"
+_LIST = "SELECT rowid, caller, id FROM transcripts WHERE rowid > ? AND at >= ? ORDER BY rowid LIMIT ?"
+_FIND_ITEMS = "SELECT json_group_array(id) FROM items WHERE response = ? AND caller = ?"
 _FORGET = "DELETE FROM transcripts WHERE id = ? AND caller = ?"
 _KEEP_ITEMS = "INSERT OR IGNORE INTO items (id, caller, response) SELECT value, ?, ? FROM json_each(?)"
 _FIND_HOLDER = """
@@ -58,6 +60,21 @@ class SqliteResponses:
         wanted = json.dumps(sorted(item_ids))
         row = await self._find_row(_FIND_HOLDER, wanted, caller.name, self._clock() - _KEPT_SECONDS)
         return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
+
+    async def list_rows(self, after: int, limit: int) -> list[tuple[int, tuple[Caller, str]]]:
+        """The next rows after one, by number: whose response it is, and its id. Raises `StoreUnusable`."""
+        values = (after, self._clock() - _KEPT_SECONDS, limit)
+        try:
+            rows = await self._writer.run(lambda database: database.execute(_LIST, values).fetchall())
+        except FAILURES as error:
+            raise StoreUnusable(f"{self._writer.path.name} cannot be read: {error}") from error
+        return [(number, (Caller(caller), name)) for number, caller, name in rows]
+
+    async def load(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        """A response, with the ids of its items."""
+        found = await self.find(response_id, caller)
+        items = await self._find_row(_FIND_ITEMS, response_id, caller.name) if found is not None else None
+        return found._replace(item_ids=frozenset(json.loads(items[0]))) if found is not None and items is not None else found
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
         """Delete, and answer once it is done. Raises `StoreUnusable` when it cannot be done now."""

@@ -37,7 +37,7 @@ def write_rows(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Except
     try:
         _insert(database, rows)
     except Exception as error:
-        if _is_of_the_file(error):
+        if is_of_the_file(error):
             raise
         return _insert_one_by_one(database, rows)
     return []
@@ -57,7 +57,7 @@ def _insert_one_by_one(database: sqlite3.Connection, rows: Sequence[Row]) -> lis
             try:
                 database.execute(row.statement, row.values)
             except Exception as error:
-                if _is_of_the_file(error):
+                if is_of_the_file(error):
                     raise
                 refused.append(error)
     return refused
@@ -76,7 +76,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _is_of_the_file(error: Exception) -> bool:
+def is_of_the_file(error: Exception) -> bool:
     """Whether the file is at fault, so that the same rows may be written later."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)  # absent where Python itself refuses a value

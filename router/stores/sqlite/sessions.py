@@ -1,6 +1,7 @@
 """Session memory on disk, in the ledger's file."""
 
 import sqlite3
+from collections.abc import Sequence
 
 from router.contract.stores import Versioned
 from router.stores.sqlite.reader import RowReader
@@ -20,6 +21,8 @@ class SqliteSessions:
     Versions are counted in memory: this process alone writes to the file (`lock.py`). One that is no longer known counts as
     changed, and the next load gives it a number that nobody had before.
     """
+
+    is_shared = False
 
     def __init__(self, writer: SqliteWriter) -> None:
         self._writer, self._reader = writer, RowReader(writer.path, lock_seconds=_LOCK_SECONDS)
@@ -45,6 +48,10 @@ class SqliteSessions:
             if len(self._versions) > _MAX_VERSIONS:
                 del self._versions[next(iter(self._versions))]
         return Versioned(None if row is None else bytes(row[0]), version)
+
+    async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
+        """One keyed read for each."""
+        return [await self.load(key) for key in keys]
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
         """Queue a session's state, unless it was changed since it had this version."""

@@ -31,7 +31,7 @@ _SOUND = " AND ".join(
     )
 )
 _VIEW = "CREATE TEMP VIEW entries AS SELECT *{more} FROM main.entries{where}"
-_NEWER = ("key",)
+_NEWER = ("key", "job")
 """Columns of the entries that a ledger of an older Tandem does not have yet: they are read as null."""
 ANSWER_SECONDS = 60.0
 """How long a question may take, of however many years: its snapshot keeps the log from being emptied."""

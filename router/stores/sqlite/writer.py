@@ -201,12 +201,20 @@ class SqliteWriter:
 
     async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Do something in the file once all is written that was queued before. Raises one of `FAILURES` if that cannot be."""
+        return await asyncio.wrap_future(self.submit(work))
+
+    def submit(self, work: Callable[[sqlite3.Connection], Result]) -> Future[Result]:
+        """The same, without waiting for it."""
         if self._is_closing:
             raise StoreUnusable(f"{self.path.name} is closed")
         job: _Job[Result] = _Job(work)
         self._queue.append(job)
         self._wake.set()
-        return await asyncio.wrap_future(job.future)
+        return job.future
+
+    def note_written(self) -> None:
+        """Work that was run has written to the file: an outage is over. Called by that work, in the writer's thread."""
+        self._alarm.clear()
 
     @property
     def failing(self) -> Failing | None:

@@ -181,7 +181,7 @@ def test_a_folder_that_was_deleted_brings_no_traceback(folder, arguments):
     environment = {**os.environ, "HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
 
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=30
+        [sys.executable, "-P", "-c", code, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=30
     )
 
     assert "Traceback" not in done.stderr

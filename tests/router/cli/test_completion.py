@@ -30,6 +30,9 @@ def script(capsys):
         (["tandem", "check", "--config", "con"], {"config with spaces.yaml"}),
         (["tandem", "completion", "f"], {"fish"}),
         (["tandem", "serve", "--port", ""], set()),
+        (["tandem", "jobs", "wa"], {"watch"}),
+        (["tandem", "delegate", "--tier", ""], {"fast", "deep"}),
+        (["tandem", "delegate", "--file", "con"], {"config with spaces.yaml"}),
     ],
 )
 def test_bash_completes_commands_options_and_values(tmp_path, script, words, offered):

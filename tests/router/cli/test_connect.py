@@ -339,3 +339,104 @@ def test_an_address_without_a_port_and_with_a_path_is_connected_and_found_again(
     assert main(["connect", "claude-code", "--url", url, "--undo", "--yes"]) == 0
 
     assert not (home / ".claude" / "settings.json").exists()
+
+
+MCP = ["mcp", "--url", "http://127.0.0.1:4000"]
+MCP_ENTRIES = {
+    "claude-code": (".claude.json", lambda told: told["mcpServers"]["tandem"]),
+    "cline": (".cline/data/settings/cline_mcp_settings.json", lambda told: told["mcpServers"]["tandem"]),
+    "codex": (".codex/config.toml", lambda told: told["mcp_servers"]["tandem"]),
+    "copilot": (".copilot/mcp-config.json", lambda told: told["mcpServers"]["tandem"]),
+    "opencode": (".config/opencode/opencode.json", lambda told: told["mcp"]["tandem"]),
+    "qwen-code": (".qwen/settings.json", lambda told: told["mcpServers"]["tandem"]),
+}
+"""By client: the file with its MCP servers, and ours in it."""
+
+
+def read_told(path) -> dict:
+    text = path.read_text()
+    return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+
+
+@pytest.mark.parametrize("client", MCP_ENTRIES)
+def test_tools_are_added_with_the_connection_and_go_with_it(home, capsys, client):
+    name, find = MCP_ENTRIES[client]
+
+    assert main(["connect", "--mcp", client, "--yes"]) == 0
+
+    entry = find(read_told(home / name))
+    command = entry["command"] if client == "opencode" else [entry["command"], *entry["args"]]
+    assert command[-3:] == MCP
+    assert "tools to delegate" in capsys.readouterr().err
+    assert main(["connect", "--mcp", client, "--yes"]) == 0
+    assert "is already connected" in capsys.readouterr().err
+    assert main(["connect", client, "--undo", "--yes"]) == 0
+    assert not (home / name).exists()
+
+
+def test_tools_are_added_to_a_client_that_is_connected_and_stay_when_it_is_connected_again(home):
+    main(["connect", "codex", "--yes"])
+    assert "mcp_servers" not in read_codex(home)
+
+    main(["connect", "--mcp", "codex", "--yes"])
+    main(["connect", "codex", "--yes", "--url", "http://127.0.0.1:4001"])
+
+    told = read_codex(home)
+    assert told["mcp_servers"]["tandem"]["args"][-1] == "http://127.0.0.1:4001"
+    assert told["model_providers"]["tandem"]["base_url"] == "http://127.0.0.1:4001/v1"
+
+
+def test_servers_and_settings_of_ones_own_stay_next_to_the_tools(home):
+    (home / ".claude.json").write_text('{"numStartups": 3, "mcpServers": {"own": {"command": "x"}}}')
+
+    main(["connect", "--mcp", "claude-code", "--yes"])
+    told = read_told(home / ".claude.json")
+    (home / ".claude.json").write_text(json.dumps({**told, "numStartups": 4}))  # as Claude Code does all the time
+    main(["connect", "claude-code", "--undo", "--yes"])
+
+    assert set(told["mcpServers"]) == {"own", "tandem"}
+    assert read_told(home / ".claude.json") == {"numStartups": 4, "mcpServers": {"own": {"command": "x"}}}
+
+
+@pytest.mark.parametrize("client", ["codex", "claude-code"])
+def test_tools_are_taken_out_without_a_record_too(home, client):
+    name, _ = MCP_ENTRIES[client]
+    (home / name).parent.mkdir(exist_ok=True)
+    (home / name).write_text('[mcp_servers.own]\ncommand = "x"\n' if client == "codex" else '{"mcpServers": {"own": {}}}')
+    before = read_told(home / name)
+    main(["connect", "--mcp", client, "--yes"])
+    shutil.rmtree(home / ".local" / "state" / "tandem" / "connect")
+
+    assert main(["connect", client, "--undo", "--yes"]) == 0
+    assert read_told(home / name) == before
+
+
+def test_the_key_is_named_to_the_tools_and_to_a_client_that_hands_on_only_named_variables(home, keyed):
+    assert main(["connect", "--mcp", "codex", "--yes", "--key-env", "MY_KEY"]) == 0
+
+    entry = read_codex(home)["mcp_servers"]["tandem"]
+    assert entry["args"][-2:] == ["--key-env", "MY_KEY"]
+    assert entry["env_vars"] == ["XDG_STATE_HOME", "MY_KEY"]
+    assert keyed not in (home / ".codex" / "config.toml").read_text()
+
+
+def test_without_the_package_it_says_how_to_install_it(home, capsys, monkeypatch):
+    monkeypatch.setattr(router.cli.connect, "has_package", lambda: False)
+
+    assert main(["connect", "--mcp", "codex", "--yes"]) == 0
+    assert "pip install 'tandem-router[mcp]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--mcp", "aider"], "cannot add MCP tools to aider\n  hint: it can to claude-code, cline, codex"),
+        (["--mcp"], "name a client"),
+        (["--mcp", "codex", "--undo"], "--mcp cannot be used with --undo"),
+        (["--mcp", "codex", "--run"], "--mcp cannot be used with --run"),
+    ],
+)
+def test_tools_where_they_make_no_sense_are_refused(home, capsys, arguments, words):
+    assert main(["connect", *arguments]) == 2
+    assert words in capsys.readouterr().err
+    assert not (home / ".local" / "state" / "tandem" / "connect").exists()

@@ -16,6 +16,7 @@ from tests.conftest import SIMULATED
 from tests.router.stores.rows import write_ledger
 from tests.router.stores.two_callers import CANARY, ask, found_in, write_two
 from tests.tools.http import call
+from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job, make_segment, open_sqlite_jobs
 
 
 @pytest.fixture
@@ -39,6 +40,27 @@ def test_all_that_is_kept_of_a_caller_is_deleted_to_the_last_byte_and_nothing_of
     }  # fmt: skip
     assert ask(path, "SELECT request_id FROM misjudged") == ask(path, "SELECT request_id FROM places") == [("req_bob_1",)]
     assert capsys.readouterr().out == f"deleted from {path}: 20 requests, 2 sessions, 1 mark, 1 hashed ask\n"
+
+
+async def test_background_jobs_go_with_their_logs_and_what_webhooks_were_to_be_told(folder, capsys):
+    write_two(folder / "test.db")
+    store = open_sqlite_jobs(folder / "jobs.db", [], Clock())
+    for who in ("ada", "bob"):
+        text = CANARY if who == "ada" else who
+        await store.add(make_job(f"resp_{who}", Caller(who), title=text, body=text.encode()), MANY)
+        job = await store.claim("here:1:1", LEASE_SECONDS, MANY)
+        await store.append(job, [make_segment(0, text=text * 1_000)])
+        await store.finish(job, make_ending(), ["https://a.example"])
+    await store.close()
+
+    assert await asyncio.to_thread(main, ["forget", "ada", "--yes"]) == 0
+
+    assert found_in(folder) == []
+    assert (
+        ask(folder / "jobs.db", "SELECT id FROM jobs") == ask(folder / "jobs.db", "SELECT job FROM outbox") == [("resp_bob",)]
+    )
+    assert ask(folder / "jobs.db", "SELECT count(*) FROM segments") == [(1,)]
+    assert f"deleted from {folder / 'jobs.db'}: 1 background job\n" in capsys.readouterr().out
 
 
 def test_a_copy_that_is_damaged_is_deleted_and_named(folder, capsys):
@@ -146,3 +168,14 @@ def test_the_copy_of_another_file_is_left_alone(folder):
     assert main(["forget", "ada", "--yes"]) == 0
 
     assert found_in(folder) == ["test.db.mine"]
+
+
+@pytest.mark.parametrize(("caller", "code"), [("ada", 0), ("nobody", 1)])
+def test_what_stays_in_a_shared_server_is_said_with_its_time(folder, capsys, monkeypatch, caller, code):
+    monkeypatch.setenv("TANDEM_VALKEY_URL", "redis://127.0.0.1:1")
+    (folder / "config.yaml").write_text(SIMULATED + "shared: {valkey: {url: env:TANDEM_VALKEY_URL}}\n")
+    write_two(folder / "test.db")
+
+    assert main(["forget", caller, "--yes"]) == code
+
+    assert "not deleted from shared.valkey: responses with their texts, for up to an hour" in capsys.readouterr().err

@@ -71,11 +71,11 @@ def test_add_gives_the_rights_and_limits_that_were_named(config, add):
     add(
         "ada",
         *("--tier", "fast", "--may-force", "fast,deep", "--admin", "--rpm", "60", "--tpm", "1000", "--in-flight", "4"),
-        *("--daily-usd", "2.5", "--monthly-usd", "40", "--expires", "90d"),
+        *("--daily-usd", "2.5", "--monthly-usd", "40", "--expires", "90d", "--no-delegate", "--jobs-in-flight", "3"),
     )
 
     ada = read(config).callers["ada"]
-    assert ada.rights == Rights(frozenset({Tier.FAST}), frozenset(Tier), True, 60, 1_000, 4, 2.5, 40)
+    assert ada.rights == Rights(frozenset({Tier.FAST}), frozenset(Tier), True, 60, 1_000, 4, 2.5, 40, False, 3)
     assert ada.keys[0].expires - ada.keys[0].created == timedelta(days=90)
 
 

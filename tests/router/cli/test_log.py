@@ -124,3 +124,12 @@ def test_callers_are_named_only_where_there_are_several_and_can_be_asked_for(hom
     assert [turn["caller"] for turn in json.loads(capsys.readouterr().out)] == ["ada"]
     assert main(["log", "--caller", "eve"]) == 1
     assert capsys.readouterr().err == 'no turns of "eve" in the ledger yet\n'
+
+
+@pytest.mark.usefixtures("_then")
+def test_json_names_the_background_job_that_a_turn_belongs_to(home, capsys):
+    write_ledger(home / "test.db", make_entry("1", at=AT, job="resp_1"), make_entry("2", at=AT, session="other"))
+
+    assert main(["log", "--json"]) == 0
+
+    assert [turn["job"] for turn in json.loads(capsys.readouterr().out)] == ["resp_1", None]

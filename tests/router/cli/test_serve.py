@@ -12,10 +12,8 @@ import urllib.request
 import pytest
 
 from router.cli import main
-from router.cli.serve import _welcome, allow_handles
-from router.config.load import find_config, load_config
+from router.cli.serve import allow_handles
 from router.edge.server import bind
-from router.wiring import known_names
 from tests.conftest import SIMULATED
 from tests.tools.certificates import EXPIRED, client_context, write_pair
 from tests.tools.http import request_bytes
@@ -262,22 +260,6 @@ def test_a_second_router_on_the_same_ledger_is_refused_with_who_has_it_and_other
     third.terminate()
     assert third.wait(20) == 0
     third.stderr.close()
-
-
-@pytest.mark.parametrize("has_file", [True, False])
-def test_force_is_named_only_where_there_is_a_file_to_overwrite(here, has_file):
-    if has_file:
-        (here / "config.yaml").write_text(SIMULATED)
-    loaded = load_config(find_config(None), known_names())
-
-    assert ("init --force`" in _welcome(loaded, "http://x")) is has_file
-
-
-def test_who_receives_the_words_of_turns_in_doubt_is_said_at_the_start(here):
-    (here / "config.yaml").write_text(f"{SIMULATED}\nsecond_opinion: {{target: simulated-fast}}\n")
-    loaded = load_config(find_config(None), known_names())
-
-    assert "Second opinion: simulated-fast (simulated) receives the words of turns in doubt." in _welcome(loaded, "http://x")
 
 
 @pytest.fixture

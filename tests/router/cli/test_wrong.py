@@ -88,11 +88,14 @@ def test_a_turn_that_nobody_served_needs_to_be_told_its_tier(here, capsys):
 
 def test_a_ledger_that_an_older_tandem_began_can_be_marked_and_is_said_to_be_migrated(here, capsys):
     with closing(sqlite3.connect(here / "test.db")) as database, database:
-        database.executescript("ALTER TABLE entries DROP COLUMN key; DROP TABLE misjudged; PRAGMA user_version = 1")
+        database.executescript(
+            "".join(f"ALTER TABLE entries DROP COLUMN {name};" for name in ("key", "job", "replica", "worker"))
+            + "DROP TABLE misjudged; DROP TABLE forwarded; PRAGMA user_version = 1"
+        )
 
     assert main(["wrong"]) == 0
     assert read_marks(here) == [("req_2", "deep")]
-    assert "test.db was migrated to schema 6: the older file is kept as test.db.before-2" in capsys.readouterr().err
+    assert "test.db was migrated to schema 8: the older file is kept as test.db.before-2" in capsys.readouterr().err
     assert main(["wrong"]) == 0
     assert "migrated" not in capsys.readouterr().err
 

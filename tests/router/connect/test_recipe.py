@@ -29,6 +29,11 @@ FACTS = {
     "statusline": 'a "b" \\c',
     "folder": "/f",
     "catalogue_file": "/f/m.json",
+    "mcp": "tandem",
+    "mcp_program": "/bin/tandem",
+    "mcp_arguments": '["mcp"]',
+    "mcp_command": '["/bin/tandem", "mcp"]',
+    "mcp_variables": '["XDG_STATE_HOME"]',
 }
 
 
@@ -80,6 +85,29 @@ def test_a_shells_own_file_counts_and_else_the_common_one():
 
     assert [file.paths[0] for file in recipe.files_here("zsh")] == ["${ZDOTDIR:-~}/.zshrc"]
     assert [file.paths[0] for file in recipe.files_here("tcsh")] == ["~/.profile"]
+
+
+def test_a_file_that_is_not_a_start_up_file_counts_for_every_shell():
+    recipe = load_recipe("copilot")
+
+    for shell in ("bash", "fish", "tcsh"):
+        found = [file.paths[0] for file in recipe.files_here(shell)]
+        assert len(found) == 2
+        assert found[1] == "~/.copilot/mcp-config.json"
+
+
+def test_clients_that_speak_mcp_say_where_its_servers_are_written():
+    able = [client for client in known_clients() if load_recipe(client).takes_mcp]
+
+    assert able == ["claude-code", "cline", "codex", "copilot", "opencode", "qwen-code"]
+
+
+@pytest.mark.parametrize("client", [client for client in known_clients() if load_recipe(client).takes_mcp])
+def test_without_its_facts_a_recipe_writes_nothing_of_mcp(client):
+    facts = {name: fact for name, fact in FACTS.items() if not name.startswith("mcp")}
+    wanted = [file for file in load_recipe(client).files if file.is_wanted(facts)]
+
+    assert not any("mcp" in fill(text, facts) for file in wanted for text in file.piece.values())
 
 
 def test_facts_are_filled_in_plain_or_quoted():

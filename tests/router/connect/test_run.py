@@ -55,7 +55,7 @@ sys.exit(7)"""
     assert not os.path.exists(path)
 
 
-def test_a_client_that_a_signal_ended_has_the_status_that_a_shell_tells(client):
+def test_a_client_that_a_signal_ended_has_the_status_that_a_shell_tells(client, heard_signals):
     assert run_client(client("os.kill(os.getpid(), signal.SIGTERM)"), {"url": "u"}, []) == 128 + signal.SIGTERM
 
 

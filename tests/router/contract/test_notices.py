@@ -2,7 +2,10 @@
 
 from router.contract.notices import Notice, Trouble, visible_to
 
-ALL = [Notice(kind, subject, 0.0, "x", "y") for kind, subject in zip(Trouble, ("spark", "sage", "ada", "bob", ""), strict=True)]
+ALL = [
+    Notice(kind, subject, 0.0, "x", "y")
+    for kind, subject in zip(Trouble, ("spark", "sage", "ada", "bob", "", "valkey"), strict=True)
+]
 
 
 def test_a_caller_sees_the_troubles_of_targets_and_of_its_own_budget():

@@ -75,6 +75,15 @@ def test_a_name_takes_free_form_tools_where_every_target_can_call_one(speaks, ac
     assert {model.name: model.takes_free_form for model in listed} == {"auto": takes, "fast": takes, "deep": True}
 
 
+def test_tools_are_searched_for_where_no_target_is_behind_a_bridge():
+    bridged = make_target(speaks=frozenset({Dialect.CHAT}))
+    native = make_target(name="sage", tier=Tier.DEEP, speaks=frozenset({Dialect.RESPONSES}))
+    targets = {"spark": bridged, "sage": native}
+    listed = Catalogue(ModelNames({}, tuple(targets)), targets).tiers()
+
+    assert {model.name: model.searches_tools for model in listed} == {"auto": False, "fast": False, "deep": True}
+
+
 def test_a_tier_whose_name_was_taken_away_is_not_among_the_tiers():
     catalogue = Catalogue(ModelNames({"fast": None}, tuple(TARGETS)), TARGETS)
 

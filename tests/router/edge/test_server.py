@@ -12,12 +12,13 @@ import pytest
 from router.built import Built
 from router.config.certificate import TlsPaths
 from router.contract.exchange import CancelReason
-from router.edge.server import CannotListen, Server, bind, run
+from router.edge import server
+from router.edge.server import CannotListen, Server, bind, bind_several, can_balance, run
 from router.edge.tls import TlsFiles
 from router.panels import build_edge
 from tests.tools.certificates import client_context, write_pair
 from tests.tools.edge import ANSWER, FakeRoad, answer_ok, wait_for_ever
-from tests.tools.http import call, chat, request_bytes
+from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.later import later
 from tests.tools.raw import Caller
 from tests.tools.waiting import some_turns, until
@@ -42,6 +43,22 @@ def test_a_port_that_is_taken_is_named_with_a_hint():
         pytest.raises(CannotListen, match="another program uses this port"),
     ):
         bind("127.0.0.1", listener.getsockname()[1])
+
+
+def test_of_two_that_bind_a_port_at_the_same_moment_the_second_is_told_that_it_is_taken(monkeypatch):
+    with socket.socket() as first:
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first.bind(("127.0.0.1", 0))
+
+        class Second(socket.socket):
+            def bind(self, address: Any) -> None:
+                super().bind(address)
+                first.listen()
+
+        monkeypatch.setattr(socket, "socket", Second)
+
+        with pytest.raises(CannotListen, match="another program uses this port"):
+            bind(*first.getsockname())
 
 
 def test_a_coroutine_is_run_to_its_end():
@@ -228,6 +245,37 @@ async def test_a_request_that_has_begun_to_arrive_when_the_stop_comes_is_served(
     assert (reply.status, reply.body, reply.headers["connection"]) == (200, ANSWER, "close")
 
 
+async def test_a_balancer_may_still_use_a_connection_that_it_has_kept_when_new_ones_are_refused(monkeypatch):
+    monkeypatch.setattr(server, "_KEPT_SECONDS", 600)
+    async with Running(FakeRoad(), stop_listening_after_seconds=0.01) as running, Caller(running.port) as kept:
+        await kept.send(request_bytes("/v1/chat/completions", chat()))
+        await kept.reply(30)
+        running.server.handle_exit(signal.SIGTERM, None)
+        await until(lambda: not running.server.servers[0].is_serving())
+
+        await kept.send(request_bytes("/v1/chat/completions", chat()))
+        reply = await kept.reply(30)
+        with pytest.raises(ConnectionRefusedError):
+            await call(running.port, "/readyz")
+
+    assert (reply.status, reply.headers["connection"]) == (200, "close")
+
+
+async def test_callers_that_have_connected_and_were_not_accepted_when_the_stop_comes_are_served():
+    async with Running(FakeRoad(), drain_seconds=600) as running:
+        callers = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(20)]
+        for caller in callers:  # the loop has not turned since the first connected
+            caller.sendall(request_bytes("/v1/chat/completions", chat()))
+        await running.server.shutdown([running.listener])
+        replies = []
+        for caller in callers:
+            reader, writer = await asyncio.open_connection(sock=caller)
+            replies.append(await asyncio.wait_for(read_reply(reader), 30))
+            writer.close()
+
+    assert [(reply.status, reply.body) for reply in replies] == [(200, ANSWER)] * 20
+
+
 async def test_an_answer_that_its_caller_has_not_read_when_the_stop_comes_still_arrives_whole():
     size = 30_000_000
 
@@ -295,3 +343,15 @@ async def test_signals_after_the_stop_do_not_end_the_process_before_its_ledger_i
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(os.getpid(), number)
         assert signal.getsignal(number) is signal.SIG_IGN
+
+
+def test_several_sockets_listen_at_one_address_which_nobody_else_gets():
+    listeners = bind_several("127.0.0.1", 0, 3)
+    port = listeners[0].getsockname()[1]
+
+    with pytest.raises(CannotListen, match="another program uses this port"):
+        bind_several("127.0.0.1", port, 2)
+
+    assert [listener.getsockname() for listener in listeners] == [("127.0.0.1", port)] * (3 if can_balance() else 1)
+    for listener in listeners:
+        listener.close()

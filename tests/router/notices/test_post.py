@@ -1,9 +1,15 @@
 """One POST to one address."""
 
+import asyncio
+import socket
+import threading
+from functools import partial
+
 import pytest
 
 from router.notices.post import post_json
 from tests.tools.upstream import answer_json
+from tests.tools.waiting import until
 
 
 @pytest.fixture
@@ -45,3 +51,70 @@ async def test_a_connection_that_is_closed_without_an_answer_is_an_os_error(upst
 
     with pytest.raises(OSError, match="BadStatusLine"):
         await in_thread(post_json, upstream.base_url, b"{}")
+
+
+async def test_a_receiver_that_sends_a_byte_now_and_then_is_hung_up_on_when_the_time_is_over(upstream, in_thread):
+    async def trickle(wire, seen) -> None:
+        await wire.send(b"HTTP/1.1 200 OK\r\nx-slow: ")
+        while True:
+            await wire.send(b"x")
+            await asyncio.sleep(0.01)
+
+    upstream.scripts = [trickle]
+
+    with pytest.raises(TimeoutError):
+        await in_thread(partial(post_json, upstream.base_url, b"{}", within_seconds=0.2))
+
+    (seen,) = upstream.seen
+    await asyncio.wait_for(seen.left.wait(), 30)
+
+
+async def test_nothing_is_sent_once_the_time_is_over(upstream, in_thread, monkeypatch):
+    looking, may_go_on = threading.Event(), threading.Event()
+
+    def look_up_slowly(*given, look_up=socket.getaddrinfo, **more):
+        looking.set()
+        may_go_on.wait(30)
+        return look_up(*given, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up_slowly)
+    with pytest.raises(TimeoutError):
+        await in_thread(partial(post_json, upstream.base_url, b"{}", within_seconds=0.05))
+    assert looking.is_set()
+    may_go_on.set()
+
+    await until(lambda: upstream.connections)
+    await until(lambda: not upstream.open_connections)
+    assert upstream.seen == []
+
+
+async def test_more_headers_go_along(upstream, in_thread):
+    upstream.scripts = [answer_json({})]
+
+    await in_thread(post_json, upstream.base_url, b"{}", {"webhook-id": "evt_1"})
+
+    assert upstream.seen[0].headers["webhook-id"] == "evt_1"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_nothing_is_sent_to_a_private_address_that_is_not_allowed(upstream, in_thread, host):
+    address = upstream.base_url.replace("127.0.0.1", host)
+
+    with pytest.raises(OSError, match="private"):
+        await in_thread(partial(post_json, address, b"{}", allow_private=False))
+
+    assert upstream.seen == []
+
+
+async def test_tls_is_not_begun_with_a_private_address_that_is_not_allowed(upstream, in_thread):
+    address = upstream.base_url.replace("http:", "https:")
+
+    with pytest.raises(OSError, match="private"):
+        await in_thread(partial(post_json, address, b"{}", allow_private=False))
+
+
+async def test_a_proxy_alone_knows_what_a_name_means(upstream, in_thread, monkeypatch):
+    upstream.scripts = [answer_json({})]
+    monkeypatch.setenv("http_proxy", upstream.base_url)
+
+    assert await in_thread(partial(post_json, "http://receiver.example/hook", b"{}", allow_private=False)) == 200

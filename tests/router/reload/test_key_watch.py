@@ -200,3 +200,102 @@ async def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path, keys
     monkeypatch.setattr(key_watch, "read_key_file", read)
     await watch.look()
     assert who() == ["bob"]
+
+
+class Revoked:
+    """The list that routers share."""
+
+    def __init__(self):
+        self.told = []
+
+    def tell(self, revoked, restored):
+        self.told.append((set(revoked), set(restored)))
+
+
+@pytest.fixture
+async def shared_watch(tandem, now):
+    revoked = Revoked()
+    found = KeyWatch(tandem.built.reloader, lambda: now[0], revoked)
+    await found.look()
+    return found, revoked
+
+
+async def test_keys_that_leave_the_file_or_come_back_are_told_to_other_routers(keys, text_of, shared_watch, made):
+    watch, revoked = shared_watch
+
+    keys(text_of("ada"))
+    await watch.look()
+    keys(text_of("ada", "bob"))
+    await watch.look()
+
+    assert revoked.told == [({made["bob"].digest}, set()), (set(), {made["bob"].digest})]
+
+
+async def test_a_key_that_another_router_revoked_does_not_work_though_the_file_has_it(
+    keys, text_of, shared_watch, made, who, listen
+):
+    watch, revoked = shared_watch
+    heard = listen()
+
+    await watch.revoke(frozenset({made["bob"].digest}))
+    assert who() == ["ada"]
+    (event,) = heard()
+    assert (event["event"], event["changed"]) == ("keys.reloaded", ["keys: 1 removed"])
+
+    keys(text_of("ada", "bob") + "\n")
+    await watch.look()
+    assert who() == ["ada"]
+    assert revoked.told == []
+
+
+async def test_a_reload_does_not_bring_a_key_back_that_another_router_revoked(tandem, tmp_path, shared_watch, made, who):
+    watch, _ = shared_watch
+    (tmp_path / "config.yaml").write_text(f"keys: {{file: keys.yaml}}\n{SIMULATED}")
+    await watch.revoke(frozenset({made["bob"].digest}))
+
+    await tandem.built.reloader.reload()
+
+    assert who() == ["ada"]
+
+
+async def test_a_key_works_again_once_another_router_has_put_it_back(shared_watch, made, who):
+    watch, _ = shared_watch
+    await watch.revoke(frozenset({made["bob"].digest}))
+
+    await watch.revoke(frozenset())
+
+    assert who() == ["ada", "bob"]
+
+
+async def test_a_key_that_is_put_back_into_this_file_works_at_once(keys, text_of, shared_watch, made, who):
+    watch, _ = shared_watch
+    keys(text_of("ada"))
+    await watch.look()
+    await watch.revoke(frozenset({made["bob"].digest}))
+
+    keys(text_of("ada", "bob"))
+    await watch.look()
+
+    assert who() == ["ada", "bob"]
+
+
+async def test_a_file_that_is_gone_revokes_nothing_at_other_routers(tmp_path, shared_watch, now, who, made):
+    watch, revoked = shared_watch
+    (tmp_path / "keys.yaml").unlink()
+    await watch.look()
+
+    now[0] += key_watch.GONE_SECONDS
+    await watch.look()
+    await watch.revoke(frozenset({made["bob"].digest}))
+
+    assert who() == []
+    assert revoked.told == []
+
+
+async def test_a_file_with_a_fault_revokes_nothing_at_other_routers(keys, shared_watch):
+    watch, revoked = shared_watch
+
+    keys("callers: {ada: {keys: [{id: x}]}}\n")
+    await watch.look()
+
+    assert revoked.told == []

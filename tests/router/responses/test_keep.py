@@ -67,6 +67,17 @@ def test_a_completed_response_is_handed_to_the_store(store, for_long):
     assert known.kept == [("resp_7", "spark", 5.0, for_long)]
 
 
+def test_the_response_of_a_job_is_kept_for_long_under_the_id_that_its_caller_knows():
+    known = Known()
+    exchange = make_exchange(ResponseKeeper(known, lambda: 5.0))
+    exchange.arrival = replace(exchange.arrival, job="resp_job")
+    exchange.note(Read(ask()))
+
+    exchange.note(ResponseCompleted(SPARK, {"id": "resp_7", "output": [SAID]}))
+
+    assert known.kept == [("resp_job", "spark", 5.0, True)]
+
+
 async def test_an_answer_in_a_thread_is_handed_to_the_store_for_this_process_alone():
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}, "store": True}
     view = make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"})

@@ -36,6 +36,19 @@ async def test_after_ten_minutes_it_is_gone_though_nobody_asks():
     assert (kept.find(b"a"), kept.kept_bytes) == (None, 0)
 
 
+async def test_answers_are_listed_with_the_time_that_each_has_left_while_others_go():
+    kept = clocked()
+    for slot in (b"a", b"b", b"c"):
+        kept.keep(slot, answer())
+        await asyncio.sleep(100)
+
+    listed = kept.list_kept()
+    first = next(listed)
+    await asyncio.sleep(450)  # the second is gone meanwhile
+
+    assert [(slot, left) for slot, _, left in (first, *listed)] == [(b"a", 300), (b"c", 50)]
+
+
 async def test_each_answer_has_its_own_ten_minutes():
     kept = clocked()
     kept.keep(b"a", answer())

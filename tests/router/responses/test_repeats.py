@@ -7,10 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
-from router.contract.errors import BadRequest, IdempotencyMismatch, InProgress, UpstreamCut
+from router.contract.errors import BadRequest, IdempotencyMismatch, InProgress, StoreUnavailable, UpstreamCut
 from router.contract.exchange import Deadline, Exchange
 from router.contract.facts import Ending, Replayed
 from router.contract.sinks import Serving, Waiting
+from router.contract.stores import HeldKey, StoreUnusable
 from router.contract.words import Dialect, Operation, Outcome
 from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswers
 from router.responses.repeats import Repeats
@@ -38,9 +39,9 @@ QUEUED_HEAD = (("x-tandem-target", "queued"), ("x-tandem-score", "0.007"))
 class Road:
     """Repeats, and what comes after them. Its answer may be held back."""
 
-    def __init__(self, *endings, pieces=(b"one ", b"two"), waits: bool = False) -> None:
+    def __init__(self, *endings, pieces=(b"one ", b"two"), waits: bool = False, **shared) -> None:
         clock = asyncio.get_running_loop().time
-        self.repeats = Repeats(KeptAnswers(clock=clock), clock)
+        self.repeats = Repeats(KeptAnswers(clock=clock), clock, **shared)
         self.endings, self.pieces, self.waits = list(endings) or [SERVED], pieces, waits
         self.calls = 0
         self.go_on = asyncio.Event()
@@ -289,3 +290,127 @@ async def test_nothing_is_left_of_a_key_but_its_answer(road):
     assert road.repeats._running == {}
     road.repeats.close()
     assert road.repeats.kept.kept_bytes == 0
+
+
+class SharedSlots:
+    """Slots that several routers share, and that may be away."""
+
+    def __init__(self) -> None:
+        self.held, self.is_away, self.changed, self.waits = {}, False, asyncio.Event(), asyncio.Event()
+
+    def restore_from(self, list_answers) -> None:
+        self.list_answers = list_answers
+
+    async def claim(self, slot, asked):
+        if self.is_away:
+            raise StoreUnusable("away")
+        if slot in self.held:
+            return self.held[slot]
+        self.held[slot] = HeldKey(asked, None)
+        return None
+
+    def finish(self, slot, answer) -> None:
+        held = self.held.pop(slot, None)
+        if answer is not None and held is not None:
+            self.held[slot] = held._replace(answer=answer)
+        self.changed.set()
+
+    async def wait(self, slot, seconds) -> None:
+        self.changed.clear()
+        self.waits.set()
+        await asyncio.wait([asyncio.get_running_loop().create_task(self.changed.wait())], timeout=min(seconds, 5))
+
+    def close(self) -> None: ...
+
+
+async def test_what_was_answered_can_be_given_back_to_a_store_that_lost_it():
+    one, other = Road(shared=(slots := SharedSlots())), Road(shared=(emptied := SharedSlots()))
+    first = await one.ask()
+
+    emptied.held = {slot: held for slot, held, seconds in slots.list_answers() if seconds > 0}
+    again = await other.ask()
+
+    assert (other.calls, again.body) == (0, first.body)
+
+
+async def test_what_another_router_answered_is_said_again_and_nobody_is_called():
+    one, other = Road(shared=(slots := SharedSlots())), Road(shared=slots)
+    first, again = await one.ask(), await other.ask()
+
+    assert (one.calls, other.calls, again.body, again.ending) == (1, 0, first.body, SERVED)
+    assert ("x-tandem-replayed", "true") in again.headers
+    assert ("x-tandem-target", "spark") in again.headers
+
+
+async def test_a_request_waits_for_the_same_one_at_another_router_and_is_the_first_if_that_fails():
+    one, other = Road(UpstreamCut("spark", "cut"), shared=(slots := SharedSlots())), Road(shared=slots)
+    one.go_on.clear()
+    async with asyncio.TaskGroup() as group:
+        first, again = group.create_task(_fails(one)), group.create_task(other.ask())
+        await slots.waits.wait()
+        assert (one.calls, other.calls) == (1, 0)
+        one.go_on.set()
+
+    assert (first.result(), again.result().body, other.calls) == ("UpstreamCut", b"one two", 1)
+
+
+async def _fails(road) -> str:
+    try:
+        await road.ask()
+    except UpstreamCut as error:
+        return type(error).__name__
+    return ""
+
+
+async def test_a_key_that_another_request_has_at_another_router_is_refused():
+    one, other = Road(shared=(slots := SharedSlots())), Road(shared=slots)
+    await one.ask()
+
+    with pytest.raises(IdempotencyMismatch):
+        await other.ask(raw=b'{"other": true}')
+    assert other.calls == 0
+
+
+async def test_a_request_whose_deadline_comes_before_the_end_at_another_router_is_told_so():
+    one, other = Road(shared=(slots := SharedSlots())), Road(shared=slots)
+    one.go_on.clear()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(one.ask())
+        await asyncio.sleep(0)
+        with pytest.raises(InProgress):
+            await other.ask(seconds=12.0)
+        one.go_on.set()
+
+
+async def test_while_other_routers_cannot_be_asked_a_key_is_refused_unless_it_is_known_here():
+    road = Road(shared=(slots := SharedSlots()))
+    await road.ask("known")
+    slots.is_away = True
+
+    again = await road.ask("known")
+    with pytest.raises(StoreUnavailable) as raised:
+        await road.ask("new")
+
+    assert (road.calls, again.body, raised.value.retry_after_seconds) == (1, b"one two", 1.0)
+
+
+async def test_a_router_that_goes_on_blind_answers_each_key_once_by_itself():
+    road = Road(shared=(slots := SharedSlots()), goes_on_blind=True)
+    slots.is_away = True
+
+    await road.ask()
+    await road.ask()
+
+    assert road.calls == 1
+
+
+async def test_an_answer_that_this_router_cannot_read_is_not_asked_for_twice():
+    road = Road(shared=(slots := SharedSlots()))
+    await road.ask()
+    (slot,) = slots.held
+    slots.held[slot] = slots.held[slot]._replace(answer=b"of a newer Tandem")
+    road.repeats.kept.close()
+
+    with pytest.raises(StoreUnavailable):
+        await road.ask()
+    assert road.calls == 1

@@ -1,6 +1,7 @@
 """A message thread: what a request that continues one is completed with, and what each target gets of it."""
 
 import json
+import sys
 
 import pytest
 from msgspec.structs import replace
@@ -145,6 +146,7 @@ async def test_no_more_cache_marks_are_sent_than_a_host_takes_and_the_newest_sta
     assert [marks_in(message) for message in again.body["messages"]] == [1, 0, 1, 0, 0]
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="since Python 3.12, all that can be parsed can be rewritten")
 async def test_a_message_that_is_nested_too_deeply_to_be_rewritten_is_refused_in_words():
     deep = b'[{"type":"tool_result","content":' * 480 + b'"x"' + b"}]" * 480
     raw = b'{"model":"auto","max_tokens":9,"thread":{"type":"continue","previous_message_id":"msg_1"},"messages":%b}'

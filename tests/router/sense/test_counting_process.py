@@ -35,7 +35,7 @@ def process(tmp_path):
 def test_the_process_sees_no_key_of_ours(process, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
 
-    assert process(LISTS_ITS_ENVIRONMENT).count([], 20) == 7
+    assert process(LISTS_ITS_ENVIRONMENT).count([[]], 20) == [7]
 
     assert "OPENAI_API_KEY" not in (tmp_path / "seen").read_text()
 
@@ -44,7 +44,7 @@ def test_a_process_that_says_nothing_is_killed_when_the_time_is_up(process):
     silent = process("import time; time.sleep(60)")
 
     with pytest.raises(BrokenPipeError):
-        silent.count(["x"], 0.3)
+        silent.count([["x"]], 0.3)
     assert not silent.is_ready
 
 
@@ -54,7 +54,7 @@ def test_a_process_that_reads_nothing_does_not_hold_up_a_large_text(process):
     )
 
     with pytest.raises(BrokenPipeError):
-        deaf.count(["x" * 1_000_000], 1.0)
+        deaf.count([["x" * 1_000_000]], 1.0)
     assert deaf.is_ready
 
 

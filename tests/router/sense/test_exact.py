@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from router.contract.words import Dialect
-from router.sense import exact
+from router.contract.exchange import Arrival
+from router.contract.words import Dialect, Operation
+from router.dialects.histories import NO_HISTORIES, Histories
+from router.dialects.requests import read_request
+from router.sense import counting_process, exact
 from tests.tools.later import later
 from tests.tools.values import ask, make_view
 from tests.tools.waiting import until
@@ -174,12 +177,12 @@ async def test_texts_that_cannot_be_read_to_their_end_cost_their_own_count_and_l
     counter = child()
     alone = await counter.count(ask("x"))
 
-    def breaks_off(view):
+    def breaks_off(values):
         yield "some words"
         raise KeyError("text")
 
     with monkeypatch.context() as patched:
-        patched.setattr(exact, "texts_of", breaks_off)
+        patched.setattr(exact, "texts_in", breaks_off)
         assert await counter.count(ask("x")) is None
 
     assert await counter.count(ask("x")) == alone
@@ -265,8 +268,9 @@ async def test_a_prepared_process_that_nobody_needs_is_stopped(child):
     counter.prepare()
     await until(lambda: counter._process is not None)
     process = counter._process._process
-
     await until(lambda: process.poll() is not None)
+
+    assert counter._process is None
 
 
 async def test_a_process_that_cannot_start_is_tried_three_times_and_then_said_to_be_missing(child):
@@ -316,3 +320,28 @@ def test_nothing_is_started_or_loaded_before_the_first_count(child):
 
     assert child()._process is None
     assert "tiktoken" not in loaded.stdout.split()
+
+
+async def test_of_a_conversation_that_goes_on_only_what_is_new_is_sent_to_be_counted(encoding, monkeypatch):
+    sent = []
+    write = counting_process.write_question
+    monkeypatch.setattr(counting_process, "write_question", lambda texts: sent.append(written := write(texts)) or written)
+    histories = Histories()
+    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
+    said = [{"role": ("user", "assistant")[place % 2], "content": f"{place} " + "word " * 400} for place in range(31)]
+    steps = [said[:25], said[:27], said, [*said[:26], {"role": "user", "content": "another way"}], said[2:]]
+
+    sizes = []
+    for messages in steps:
+        raw = json.dumps({"model": "auto", "tools": [{"name": "x"}], "messages": messages}).encode()
+        arrival = Arrival("req_1", Dialect.CHAT, Operation.CREATE, {}, raw)
+        counts = [await counter.count(read_request(arrival, kept)) for kept in (histories, NO_HISTORIES)]
+        assert counts[0] == counts[1]
+        sizes.append((sum(map(len, sent[:-1])), len(sent[-1])))
+        sent.clear()
+
+    counter.close()
+    grown, forked, cut = [with_history / whole for with_history, whole in sizes[1:3]], sizes[3], sizes[4]
+    assert max(grown) < 0.2
+    assert forked[0] < forked[1] / 4
+    assert cut[0] > cut[1] * 0.9  # its beginning is another

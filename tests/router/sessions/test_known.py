@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from router.contract.facts import StateRefused
 from router.contract.request import Transcript
 from router.contract.session import SessionState
 from router.contract.words import Dialect, Tier
@@ -16,8 +17,8 @@ from router.stores.memory.sessions import NoSessions
 from router.stores.sqlite.migrate import LEDGER
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
-from tests.tools.sessions import TARGETS, Clock, answer, chat, finish, look, step, tool_loop
-from tests.tools.slow_sessions import SlowSessions
+from tests.tools.sessions import TARGETS, Clock, answer, chat, finish, look, step, tool_loop, under_way
+from tests.tools.slow_sessions import SharedSessions, SlowSessions
 from tests.tools.values import make_view
 
 
@@ -145,3 +146,42 @@ async def test_two_guessed_sessions_that_begin_alike_under_other_names_stay_apar
 
     assert (await named("auto", "hello", "x", "y")).name is None
     assert (await named("deep", "hello", "z", "y")).name is None
+
+
+async def test_a_guessed_session_is_found_at_another_router_by_one_question_for_all_slots():
+    store = SharedSessions()
+    one, other = SessionMemory(store), SessionMemory(store)
+    await step(one, chat("hello", "hi", "do it"), Tier.DEEP)
+    await step(other, chat("hello", "no", "stop"), Tier.FAST)
+    await one._known.sessions.close()
+    await other._known.sessions.close()
+    before = store.trips
+
+    found = [
+        await look(other, chat("hello", *said)) for said in (("hi", "do it", "done", "more"), ("no", "stop", "done", "more"))
+    ]
+
+    assert [each.position.tier for each in found] == [Tier.DEEP, Tier.FAST]
+    assert store.trips == before + 2
+
+
+async def test_of_what_two_routers_did_while_the_store_was_away_the_newer_counts():
+    store, clock = SharedSessions(), Clock()
+    view = chat("begin", prompt_cache_key="s")
+    memories = {tier: SessionMemory(store, clock) for tier in Tier}
+    store.is_away = True
+    for tier, memory in memories.items():
+        clock.now += 1
+        await step(memory, view, tier)
+        assert (await look(memory, view)).state.tier is tier, "each goes on with what it remembers"
+    store.is_away = False
+
+    for memory in memories.values():
+        exchange = under_way(memory, await look(memory, view), view, read_turn(view), Tier.FAST)
+        exchange.note(StateRefused(TARGETS["spark"], ("piece",)))
+        finish(exchange, TARGETS["spark"], 9)
+        await memory._known.sessions.close()
+
+    state = (await look(SessionMemory(store, clock), view)).state
+    assert state.tier is list(Tier)[-1]
+    assert state.origins

@@ -3,17 +3,19 @@
 import pytest
 from msgspec.structs import replace
 
-from router.contract.facts import StateRefused
+from router.contract.facts import FirstByte, StateRefused
 from router.contract.request import InBand, Overrides
 from router.contract.signals import Alias
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.dialects.opaque import is_foreign
 from router.sense.models import ModelNames
+from router.sessions.in_band import apply_tier_lines
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.stores.memory.sessions import NoSessions
+from tests.tools.exchanges import make_exchange
 from tests.tools.sessions import FOR_SESSION, TARGETS, Clock, answer, chat, finish, look, step, under_way
-from tests.tools.slow_sessions import SlowSessions
+from tests.tools.slow_sessions import SharedSessions, SlowSessions
 from tests.tools.values import make_view
 
 
@@ -269,3 +271,63 @@ async def test_a_refused_piece_stays_refused_beside_a_request_that_looked_before
     answer(memory, beside, view, turn, Tier.FAST, TARGETS["spark"])
 
     assert is_foreign((await look(memory, view)).origins[key], "spark")
+
+
+class Confirming:
+    """Keeps what an answer is to wait for."""
+
+    def __init__(self) -> None:
+        self.writes: list = []
+
+    def wait_for(self, kind: str, written) -> None:
+        self.writes.append((kind, written))
+
+
+async def test_where_routers_share_sessions_a_stream_waits_until_its_beginning_is_stored():
+    store = SharedSessions()
+    memory, view = SessionMemory(store), replace(chat("one", prompt_cache_key="s"), is_streaming=True)
+    exchange = under_way(memory, await look(memory, view), view, read_turn(view), Tier.DEEP)
+    exchange.confirming = confirming = Confirming()
+
+    exchange.note(FirstByte(TARGETS["sage"]))
+    ((kind, written),) = confirming.writes
+    assert (kind, store.records) == ("sessions", {})
+    await written
+
+    assert (await look(SessionMemory(store), view)).state.target == "sage"
+    finish(exchange, TARGETS["sage"], 900)
+    assert len(confirming.writes) == 1, "what is noted at the end is stored, and not waited for"
+    await memory._known.sessions.close()
+    assert (await look(SessionMemory(store), view)).position.warm == {"sage": 900}
+
+
+async def test_where_routers_share_sessions_an_answer_in_one_piece_is_stored_once_with_its_end():
+    store = SharedSessions()
+    memory, view = SessionMemory(store), chat("one", prompt_cache_key="s")
+    exchange = under_way(memory, await look(memory, view), view, read_turn(view), Tier.DEEP)
+    exchange.confirming = confirming = Confirming()
+    before = store.trips
+
+    exchange.note(FirstByte(TARGETS["sage"]))
+    finish(exchange, TARGETS["sage"], 900)
+    ((_, written),) = confirming.writes
+    await written
+
+    found = await look(SessionMemory(store), view)
+    assert (found.state.target, found.position.warm) == ("sage", {"sage": 900})
+    assert store.trips == before + 2, "one to store it, and one to look"
+
+
+async def test_where_routers_share_sessions_a_tier_line_is_confirmed_when_it_is_stored():
+    store, names = SharedSessions(), ModelNames({}, ())
+    view = make_view({"messages": [{"role": "user", "content": "tier: deep"}], "prompt_cache_key": "s"})
+    view = apply_tier_lines(view)
+    exchange = make_exchange()
+    exchange.confirming = confirming = Confirming()
+
+    await SessionMemory(store).set_tier(view, names.resolve("auto"), exchange)
+    ((_, written),) = confirming.writes
+    await written
+
+    (record,) = store.records.values()
+    assert b'"deep"' in record.state

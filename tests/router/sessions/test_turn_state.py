@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from router.contract.words import Tier
 from router.sessions.memory import SessionMemory
-from router.sessions.turn_state import TurnTokens
+from router.sessions.turn_state import TurnTokens, derive_key
 from router.sessions.turns import read_turn
 from router.stores.memory.sessions import NoSessions
 from tests.tools.exchanges import make_decision, make_snapshot
@@ -142,3 +142,11 @@ async def test_a_turn_that_spilled_up_is_carried_as_deep():
     minted = TOKENS.carry(session, view, make_decision(Tier.FAST, turn=read_turn(view)))
 
     assert [minted[tier][0][1].split(".")[1] for tier in Tier] == ["fast", "deep"]
+
+
+def test_routers_with_the_same_secret_read_each_others_tokens_and_no_others():
+    same, other = derive_key("x" * 100), derive_key("x" * 99 + "y")
+
+    assert same == derive_key("x" * 100)
+    assert len(same) == 32
+    assert same != other

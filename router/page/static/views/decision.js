@@ -166,9 +166,16 @@ function Undecided({ id, error }) {
     <div data-decision=${id}>
       <h1>${row ? words.outcome(row.outcome) : "No decision"}</h1>
       <p>${row?.error ?? error.message}</p>
-      <p class="muted">A request that is refused before a tier is chosen has no decision, and old ones are deleted with the ledger's rows (<code>ledger.keep_days</code>).</p>
+      <p class="muted">A request that is refused before a tier is chosen has no decision, and old ones are deleted with the ledger's rows (<code>ledger.keep_days</code>).${store.get().shared?.routers > 1 && " A call that another router served is in the ledger of that router."}</p>
     </div>`;
 }
+
+const Elsewhere = ({ row }) => html`
+  <div data-decision=${row.id}>
+    <div class="title"><h1><${Tier} tier=${row.tier} /> ${row.because ?? words.outcome(row.outcome)}</h1></div>
+    <p data-elsewhere=${row.replica}>Another router, ${row.replica}, served this call. The rest is in its ledger: open the page of that router.</p>
+    <p class="muted id">${row.id}</p>
+  </div>`;
 
 function Shown({ id, found }) {
   return html`
@@ -203,10 +210,13 @@ function Shown({ id, found }) {
 }
 
 export default function Decision({ id }) {
-  const answer = useAnswer(`/tandem/decisions/${encodeURIComponent(id)}${wantsWords ? "?words=1" : ""}`);
+  const row = useStore().rows.find((known) => known.id === id);
+  const answer = useAnswer(row?.replica ? null : `/tandem/decisions/${encodeURIComponent(id)}${wantsWords ? "?words=1" : ""}`);
   return html`
     <section data-view="decision">
-      ${answer.error?.status === 404
+      ${row?.replica
+        ? html`<${Elsewhere} row=${row} />`
+        : answer.error?.status === 404
         ? html`<${Undecided} id=${id} error=${answer.error} />`
         : html`<${Answered} answer=${answer} what="the decision">${(found) => html`<${Shown} id=${id} found=${found} />`}<//>`}
     </section>`;

@@ -2,10 +2,12 @@
 
 import { html, useEffect, useState } from "../vendor/htm-preact.js";
 import { Calls, Choice, Failed, Loading } from "../parts.js";
-import { ask, mergeRows, store, useStore, wantsWords } from "../store.js";
+import { ask, mergeRows, store, useAnswer, useStore, wantsWords } from "../store.js";
 import * as words from "../words.js";
 
 const PAGE = 100;
+const JOBS_MS = 5000;
+const MOST_JOBS = 3;
 const ASKED_BY_PEOPLE = new Set(["ask", "follow_up"]);
 
 /** What the key `p` does, while this view is shown. */
@@ -73,6 +75,22 @@ const Left = ({ more, missed, again }) =>
       </p>`
     : null;
 
+/** Background jobs that ended and were not collected. */
+function Jobs() {
+  const jobs = useAnswer("/tandem/stats", { everyMs: JOBS_MS }).value?.jobs ?? [];
+  const more = jobs.length - MOST_JOBS;
+  return jobs.length
+    ? html`<div class="strip" role="status" data-jobs>
+        ${jobs.slice(-MOST_JOBS).map(
+          (job) => html`<p key=${job.id} data-job=${job.state}>
+            Background job ${job.state} <span title=${words.fullTime(job.ended_at)}>${words.ago(job.ended_at)}</span>, not collected: <code>tandem jobs result ${job.id}</code>
+          </p>`,
+        )}
+        ${more > 0 && html`<p>and ${words.whole(more)} more: <code>tandem jobs list</code></p>`}
+      </div>`
+    : null;
+}
+
 const Toolbar = ({ filter, isHeld, waiting }) => html`
   <div class="tools">
     <input
@@ -108,6 +126,7 @@ export function Now({ query }) {
       <${Toolbar} filter=${filter} isHeld=${held !== null} waiting=${waiting} />
       ${wantsWords && state.hello && !state.hello.keeps_text &&
       html`<p class="strip">Words are not kept, so there are none to show. Set <code>ledger: {keep_text: true}</code> in the config to keep them.</p>`}
+      <${Jobs} />
       <${Left} more=${state.more} missed=${state.missed} again=${list.again} />
       ${rows.length || running.length
         ? html`<${Calls} rows=${rows} running=${running} label="Calls, newest first" />`

@@ -426,3 +426,41 @@ def test_a_side_request_that_waits_for_a_moment_is_not_reported_as_a_queue(monke
 
     run()
     assert told == []
+
+
+def enter_job(queue, who=C):
+    return queue.enter(who, 100, seconds_passed, is_background=True)
+
+
+async def test_background_work_leaves_half_of_the_slots_free():
+    queue = queue_of(in_flight=4)
+
+    jobs = [enter_job(queue) for _ in range(3)]
+    turns = [enter(queue, who) for who in (A, B)]
+
+    assert [job.permit is not None for job in jobs] == [True, True, False]
+    assert served(turns) == ["a", "b"]
+
+
+async def test_background_work_goes_after_everybody_who_waits_and_holds_up_nobody(queue):
+    running = enter(queue)
+    job, turn = enter_job(queue), enter(queue, B)
+
+    running.permit.end(seconds_passed(), None)
+    before = (served([turn]), job.permit)
+    turn.permit.end(seconds_passed(), None)
+
+    assert before == (["b"], None)
+    assert job.permit is not None
+
+
+async def test_nothing_is_owed_for_the_wait_of_background_work():
+    queue = queue_of(requests_per_minute=2, in_flight=1)
+    running = enter(queue)
+
+    job = enter_job(queue)
+
+    assert (job.permit, job.miss) == (None, None)
+    assert queue.picture(seconds_passed())["missed"] == 0
+    running.permit.end(seconds_passed(), None)
+    assert job.permit is not None

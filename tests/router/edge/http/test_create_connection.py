@@ -426,8 +426,33 @@ async def test_a_connection_that_is_asked_to_stop_finishes_what_is_under_way(cal
     assert call.transport.written.endswith(ANSWER)
 
 
-async def test_an_idle_connection_that_is_asked_to_stop_closes(call):
+@pytest.mark.parametrize("is_used", [True, False], ids=["used before", "never used"])
+async def test_an_idle_connection_that_is_asked_to_stop_closes(call, is_used):
+    if is_used:
+        await call.send(CREATE)
+    else:
+        await call.loop.advance(1)
+
     call.connection.shutdown()
+
+    assert call.transport.is_closed
+
+
+async def test_a_connection_that_was_just_made_when_the_stop_comes_has_its_request_served(call):
+    call.connection.shutdown()
+    early = call.transport.is_closed
+
+    answer = await call.send(CREATE)
+
+    assert (early, call.transport.is_closed) == (False, True)
+    assert answer.endswith(ANSWER)
+    assert b"connection: close" in answer
+
+
+async def test_a_connection_that_was_just_made_and_asks_for_nothing_does_not_hold_up_a_stop(call):
+    call.connection.shutdown()
+
+    await call.loop.advance(1)
 
     assert call.transport.is_closed
 

@@ -80,6 +80,14 @@ def test_the_patch_tool_is_offered_where_every_target_can_call_it(takes, kind):
     assert entry["apply_patch_tool_type"] == kind
 
 
+@pytest.mark.parametrize("searches", [True, False])
+def test_tools_are_held_back_only_where_they_can_be_searched_for(searches):
+    known = {**PLAIN, "supports_search_tool": True}
+    (entry,) = write_models({"auto": known}, [ListedModel("auto", "", "", 1_000, searches_tools=searches)])["models"]
+
+    assert entry["supports_search_tool"] is searches
+
+
 @pytest.mark.parametrize(("window", "limit"), [(128_000, 115_200), (32_000, 22_000), (8_000, 5_500)])
 def test_compaction_leaves_room_for_the_answer_and_what_is_typed_next(window, limit):
     early = ListedModel("auto", "", "", window, compacts_early=True)

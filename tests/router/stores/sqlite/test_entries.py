@@ -8,6 +8,7 @@ import pytest
 
 from router.contract.caller import LOCAL
 from router.contract.entry import COLUMNS
+from router.contract.shared import Origin
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.migrate import LEDGER, tables_of
 from router.stores.sqlite.writer import SqliteWriter
@@ -29,7 +30,7 @@ async def store(tmp_path):
 
 async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
     entry = make_entry(
-        key="1a2b3c4d", reasoning_tokens=3, tokens_estimated=True, cost_usd=0.5, error="late", decision='{"v":2}'
+        key="1a2b3c4d", job="resp_1", reasoning_tokens=3, tokens_estimated=True, cost_usd=0.5, error="late", decision='{"v":2}'
     )
     store.append(entry)
     await store.close()
@@ -69,7 +70,22 @@ async def test_every_column_is_filled_with_what_the_entry_says(store, tmp_path):
         "prompt_text": None,
         "answer_text": None,
         "key": "1a2b3c4d",
+        "job": "resp_1",
+        "replica": None,
+        "worker": None,
     }
+
+
+async def test_rows_say_which_router_and_which_worker_wrote_them(tmp_path):
+    for number, origin in enumerate((Origin("web-1", 3), Origin("it's", None), None)):
+        store = open_entries(tmp_path / "a.db", failures := [], origin=origin)
+        store.append(make_entry(f"req_{number}"))
+        await store.close()
+        assert failures == []
+
+    written = [(row["replica"], row["worker"]) for row in read_entries(tmp_path / "a.db")]
+
+    assert written == [("web-1", 3), ("it's", None), (None, None)]
 
 
 async def test_what_a_request_has_not_is_null(store, tmp_path):
@@ -86,7 +102,7 @@ async def test_what_a_request_has_not_is_null(store, tmp_path):
 def test_an_entry_has_a_value_for_every_column():
     columns = tables_of(LEDGER)["entries"]
 
-    assert set(columns) == {"sequence", *COLUMNS, "decision", "attempts", "prompt_text", "answer_text"}
+    assert set(columns) == {*("sequence", *COLUMNS, "decision", "attempts", "prompt_text", "answer_text", "replica", "worker")}
 
 
 async def test_an_id_that_comes_twice_keeps_its_first_row(store, tmp_path):
@@ -206,3 +222,5 @@ async def test_places_that_are_too_old_are_forgotten_with_their_turns(tmp_path):
     store.append(make_entry("newer", places=b"1234"))
     await until(lambda: [name for name, _, _ in read_places(tmp_path / "a.db")] == ["new", "newer"])
     await store.close()
+
+    assert failures == []

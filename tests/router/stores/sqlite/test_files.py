@@ -55,7 +55,7 @@ def test_a_path_that_cannot_be_a_file_is_refused_by_name(tmp_path):
 
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path):
-    with pytest.raises(StoreUnusable, match="cannot be opened: embedded null byte"):
+    with pytest.raises(StoreUnusable, match="cannot be opened: .*embedded null"):
         create_private(tmp_path / "a\0.db")
 
 

@@ -1,6 +1,7 @@
 """Questions of the live page on SQLite: which index each uses, and that none takes longer than it may."""
 
 import contextlib
+import re
 import sqlite3
 
 import pytest
@@ -22,7 +23,7 @@ def ledger(tmp_path):
 def plan_of(path, query: str, *, sees_all: bool = False) -> str:
     """How SQLite would go about a query."""
     with open_ledger(path, sees_all=sees_all) as database:
-        values = [None] * (3 if "?3" in query else query.count("?"))
+        values = dict.fromkeys(named) if (named := re.findall(r":(\w+)", query)) else [None] * query.count("?")
         return " | ".join(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {query}", values))
 
 

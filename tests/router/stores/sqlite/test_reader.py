@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import connect, create_private
-from router.stores.sqlite.reader import SqliteReader
+from router.stores.sqlite.reader import RowReader, SqliteReader
 from tests.tools.kept import remove_database
 
 QUESTION = "SELECT x FROM a WHERE x = ?"
@@ -71,3 +72,16 @@ async def test_a_closed_reader_knows_nothing(reader, tmp_path):
     await reader.close()
 
     assert await reader.find_row(QUESTION, 1) is None
+
+
+def test_more_rows_than_one_are_read_and_a_file_that_is_gone_is_said(tmp_path):
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.executescript("CREATE TABLE things (name TEXT); INSERT INTO things VALUES ('a'), ('b')")
+    reader = RowReader(path)
+
+    assert reader.read(lambda database: database.execute("SELECT name FROM things").fetchall()) == [("a",), ("b",)]
+    path.unlink()
+    with pytest.raises(StoreUnusable, match=r"a\.db cannot be read"):
+        reader.read(lambda database: database.execute("SELECT name FROM things").fetchall())
+    reader.close()

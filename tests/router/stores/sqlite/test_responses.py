@@ -101,3 +101,17 @@ async def test_a_deletion_that_cannot_be_done_is_not_taken_for_done(opened, tmp_
 
     (tmp_path / "responses.db").rmdir()
     assert not await store.forget("resp_1", ANN)
+
+
+async def test_all_rows_can_be_listed_a_few_at_a_time_and_loaded_with_their_items(opened):
+    store = opened(now=40 * DAY)
+    kept = [make_response(f"resp_{number}", at=39 * DAY, item_ids=[f"msg_{number}"]) for number in range(3)]
+    for response in (make_response("resp_old", at=1.0), *kept):
+        store.keep(response, for_long=True)
+
+    first = await store.list_rows(0, 2)
+    rest = await store.list_rows(first[-1][0], 2)
+
+    assert [key for _, key in first + rest] == [(ANN, "resp_0"), (ANN, "resp_1"), (ANN, "resp_2")]
+    assert [await store.load(name, ANN) for _, (_, name) in first + rest] == kept
+    assert await store.load("resp_unknown", ANN) is None

@@ -82,8 +82,10 @@ def test_said_again_the_newer_word_counts(ledger):
 
 
 def test_a_ledger_that_an_older_tandem_began_can_be_marked(ledger):
-    change(ledger, "ALTER TABLE entries DROP COLUMN key")
-    change(ledger, "DROP TABLE misjudged")
+    for column in ("key", "job", "replica", "worker"):
+        change(ledger, f"ALTER TABLE entries DROP COLUMN {column}")
+    for table in ("misjudged", "forwarded"):
+        change(ledger, f"DROP TABLE {table}")
     change(ledger, "PRAGMA user_version = 1")
 
     mark_misjudged(ledger, SqliteEntryReader(ledger).find_turn(None), Tier.FAST)

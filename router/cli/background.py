@@ -1,0 +1,167 @@
+"""Background work at a running router, over its HTTP API: start a job, look at it, follow its answer, cancel it.
+
+`tandem delegate`, `tandem jobs` and `tandem mcp` are made of this. Looking at a job (`Jobs.find`) takes nothing of its answer;
+reading (`Jobs.read`, `Jobs.follow`) does, and a job whose answer was read in part is not begun again after a crash.
+"""
+
+import contextlib
+import json
+import urllib.error
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from router.cli.asking import ask
+from router.cli.feed_reader import read_events
+from router.contract.job import FINAL
+from router.contract.request import JsonObject
+from router.dialects.overrides import JOB_SESSION
+
+_ASK_SECONDS = 20.0
+_SILENCE_SECONDS = 40.0
+"""The router sends a comment every 15 seconds: after this long without a byte, the connection is lost."""
+_OWN_ID = "x-tandem-request-id"
+_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
+_ENDS = frozenset(f"response.{state}" for state in FINAL)
+
+
+class Refused(Exception):
+    """The router answered with an error."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in _MAY_PASS
+
+
+class Unreachable(Exception):
+    """No router answers, or what answers is not one."""
+
+
+class Page(NamedTuple):
+    """Some jobs, newest first, and where the next page begins."""
+
+    jobs: list[JsonObject]
+    before: str | None
+
+
+class Jobs:
+    """The background work of one caller at one router. Everything raises `Refused` and `Unreachable`."""
+
+    def __init__(self, url: str, key: str = "") -> None:
+        self.url, self._key = url, key
+
+    def start(self, body: JsonObject, session: str = "") -> JsonObject:
+        """Have a request served in the background. The router has written it to disk when this returns.
+
+        When it ends, the session of this name is told.
+        """
+        more = {JOB_SESSION: session} if session else {}
+        return self._ask("/v1/responses", json.dumps({**body, "background": True}).encode(), more)
+
+    def begin_agent(self, task: str) -> JsonObject:
+        """Keep the work of an agent that runs here as a job: its id, the name of its owner, and the first number of its log."""
+        return self._ask("/tandem/jobs", json.dumps({"task": task}).encode())
+
+    def write_log(self, job_id: str, owner: str, number: int, text: str) -> JsonObject:
+        """Add to the log of an agent, and keep the job: the next number, and whether somebody cancelled it."""
+        body = {"owner": owner, "number": number, "text": text}
+        return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/log", json.dumps(body).encode())
+
+    def end_agent(self, job_id: str, body: JsonObject) -> JsonObject:
+        """End the job of an agent."""
+        return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/end", json.dumps(body).encode())
+
+    def read(self, job_id: str) -> JsonObject:
+        """The response as far as it is."""
+        return self._ask(f"/v1/responses/{quote(job_id, safe='')}")
+
+    def cancel(self, job_id: str) -> JsonObject:
+        """Stop a job. One that is over stays as it is."""
+        return self._ask(f"/v1/responses/{quote(job_id, safe='')}/cancel", b"")
+
+    def find(self, job_id: str) -> JsonObject:
+        """What is known of a job, without its answer."""
+        return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}")
+
+    def find_owner(self, job_id: str) -> str:
+        """Whose job it is that was not found: an admin sees that others' jobs exist. Empty where there is none."""
+        with contextlib.suppress(Refused, Unreachable):
+            return str(self.find(job_id).get("caller") or "")
+        return ""
+
+    def list_jobs(self, state: str | None = None, limit: int = 20, before: str | None = None) -> Page:
+        """The newest jobs."""
+        asked = {"state": state, "limit": limit, "before": before}
+        told = self._ask(f"/tandem/jobs?{urlencode({name: value for name, value in asked.items() if value is not None})}")
+        after = told.get("before")
+        return Page(_objects_in(told.get("data")), str(after) if after else None)
+
+    def follow(self, job_id: str, after: int = -1) -> Iterator[tuple[str, JsonObject]]:
+        """The events of a job's answer after a number, as they come, until it is over or the connection is."""
+        after_it = f"&starting_after={after}" if after >= 0 else ""
+        path = f"/v1/responses/{quote(job_id, safe='')}?stream=true{after_it}"
+        with self._errors(), ask(self.url, path, within_seconds=_SILENCE_SECONDS, key=self._key) as lines:
+            for name, _, event in read_events(lines):
+                yield name or str(event.get("type", "")), event
+
+    def _ask(self, path: str, body: bytes | None = None, more: Mapping[str, str] | None = None) -> JsonObject:
+        with self._errors(), ask(self.url, path, body, within_seconds=_ASK_SECONDS, key=self._key, more=more) as answer:
+            told: Any = json.load(answer)
+            if not isinstance(told, dict):
+                raise ValueError("not a JSON object")
+            return told
+        raise AssertionError("an error is raised or an answer returned")
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _read_refusal(error, self.url) from error
+        except (OSError, HTTPException, ValueError) as error:
+            raise Unreachable(str(getattr(error, "reason", None) or error) or type(error).__name__) from error
+
+
+def is_over(job: JsonObject) -> bool:
+    """Whether a job, or the response that it makes, is in its final state."""
+    return str(job.get("status") or job.get("state")) in tuple(map(str, FINAL))
+
+
+def is_end(event: str) -> bool:
+    """Whether an event is the last one of an answer."""
+    return event in _ENDS
+
+
+def text_of(response: JsonObject) -> str:
+    """What a response says: its text, or why there is none."""
+    parts = (part for item in _objects_in(response.get("output")) for part in _objects_in(item.get("content")))
+    return "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
+
+
+def _objects_in(value: object) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def why_it_ended(response: JsonObject) -> str:
+    """The reason of a response that is not complete; empty where none is given."""
+    error, details = response.get("error"), response.get("incomplete_details")
+    if isinstance(error, dict):
+        return str(error.get("message") or error.get("code") or "")
+    return str(details.get("reason") or "") if isinstance(details, dict) else ""
+
+
+def _read_refusal(error: urllib.error.HTTPError, url: str) -> Exception:
+    if error.headers.get(_OWN_ID) is None:
+        return Unreachable(f"what answers at {url} is not a Tandem router (status {error.code})")
+    try:
+        told = json.load(error)["error"]
+        return Refused(error.code, str(told.get("code") or ""), str(told["message"]))
+    except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError):
+        return Refused(error.code, "", f"status {error.code}")

@@ -1,0 +1,117 @@
+"""`tandem delegate`: hand a task to a running router, which works on it in the background."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from router.cli import Ended
+from router.cli.agent_session import find_agent_session
+from router.cli.background import Jobs, Refused, Unreachable
+from router.cli.common import command_name, print_json, say
+from router.cli.jobs import explain_refusal
+from router.cli.reaching import add_router_arguments, find_url, read_own_key
+from router.cli.task_text import MOST_BYTES, TaskRefused, TaskTooLong, read_file, write_request
+from router.cli.watching import watch
+from router.contract.request import JsonObject
+from router.contract.words import Tier
+
+EXAMPLES = (
+    'delegate "find the race in this queue" --file queue.py --file test_queue.py',
+    'delegate "review this change" --file change.diff --tier deep --wait',
+    "delegate - --wait > review.md",
+    'delegate --with-hands "make the flaky test in tests/test_queue.py reliable"',
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("task", metavar="TASK", help="what to do, in words; - reads it from standard input")
+    parser.add_argument(
+        "--file",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="quote a text file in the task; may be repeated. The task can see nothing else: it has no tools",
+    )
+    parser.add_argument(
+        "--tier", choices=tuple(map(str, Tier)), help="the tier that serves it (default: Tandem chooses, usually deep)"
+    )
+    parser.add_argument(
+        "--with-hands",
+        action="store_true",
+        help="run the coding agent of delegation.runner on the task, in a new git worktree of this repository."
+        " The result is the change that it makes, as a patch. Needs an admin's key, where the router asks for keys",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="with --with-hands: the config that names the agent (default: that of the router, if you started it here)",
+    )
+    parser.add_argument("--wait", action="store_true", help="show progress and print the answer. Ctrl-C leaves the job running")
+    add_router_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON: the response, with --wait each event of it on a line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start a job and print its id; with `--wait`, its answer."""
+    _check_options(arguments)
+    try:
+        body = write_request(_read_task(arguments.task), [read_file(path) for path in arguments.file], arguments.tier)
+    except TaskTooLong as error:
+        raise Ended(2, f"{error}\n  hint: send less, for example only the part that the task is about") from error
+    except TaskRefused as error:
+        raise Ended(2, str(error)) from error
+    jobs = Jobs(find_url(arguments.url), read_own_key(arguments.key_env))
+    try:
+        if arguments.with_hands:
+            started = _start_agent(jobs, str(body["input"]), arguments)
+        else:
+            started = jobs.start(body, find_agent_session())
+        job_id = str(started["id"])
+        if not arguments.wait:
+            return _report(started, job_id, as_json=arguments.json, with_hands=arguments.with_hands)
+        say(f"{job_id} at {jobs.url}")
+        return watch(jobs, job_id, as_json=arguments.json)
+    except (Refused, Unreachable) as error:
+        raise explain_refusal(error, jobs.url) from error
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    if arguments.with_hands and (arguments.file or arguments.tier):
+        why = "each of the agent's requests is decided by itself"
+        if arguments.file:
+            why = "the agent reads files itself, as they are committed"
+        raise Ended(2, f"--{'file' if arguments.file else 'tier'} cannot be used with --with-hands: {why}")
+    if arguments.config is not None and not arguments.with_hands:
+        raise Ended(2, "--config can only be used with --with-hands")
+
+
+def _start_agent(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
+    from router.cli.hands.start import start  # it reads the config, which a task without hands does not need
+
+    return start(jobs, task, arguments)
+
+
+def _report(started: JsonObject, job_id: str, *, as_json: bool, with_hands: bool) -> int:
+    if as_json:
+        print_json(started)
+        return 0
+    print(job_id)
+    name, shown, then = command_name(), "the answer", f"jobs result {job_id} prints it"
+    if with_hands:
+        shown, then = "the agent's log", f"{name} jobs result {job_id} | git apply takes its change over"
+    say(f"  hint: {name} jobs watch {job_id} shows {shown} as it comes; {then}")
+    return 0
+
+
+def _read_task(given: str) -> str:
+    """The task, or what is on standard input. Raises `TaskRefused`."""
+    if given != "-":
+        return given
+    raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise TaskTooLong(f"standard input is too long: at most {MOST_BYTES:,} bytes can be sent")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TaskRefused("standard input is not text in UTF-8") from error

@@ -1,0 +1,227 @@
+"""The tools that `tandem mcp` offers to a coding agent, without the protocol: what each is described as, and what it does."""
+
+import asyncio
+import importlib.util
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from router.cli.background import Jobs, Refused, Unreachable, is_over, text_of, why_it_ended
+from router.cli.task_text import TaskRefused, write_request
+from router.contract.job import JobState
+from router.contract.request import JsonObject
+from router.screen.figures import duration
+
+INSTRUCTIONS = (
+    "Tandem works on delegated tasks in the background, on its deep tier, while you go on. A delegated task has no hands: it"
+    " cannot read files, run commands or search. It plans, reviews and analyses what you give it. Delegate what takes long"
+    " thinking (a design, a review of a large change, the cause of a hard bug), quote in `context` everything that it must see,"
+    " go on with other work, and collect the result before you need it."
+)
+MOST_WAIT_SECONDS = 50
+"""Clients give up on a tool after a time: Codex after 60 seconds."""
+PACKAGE_HINT = "pip install 'tandem-router[mcp]', or pip install mcp into the environment that tandem is in"
+_WAIT_SECONDS, _POLL_SECONDS = 30, 1.0
+_TITLE_LETTERS = 100
+_ID: JsonObject = {"type": "string", "description": "The id that delegate returned."}
+
+
+def has_package() -> bool:
+    """Whether the package that speaks the protocol is installed. It is not imported, which takes a second."""
+    return importlib.util.find_spec("mcp") is not None
+
+
+class Answer(NamedTuple):
+    """What a tool returns to the model."""
+
+    text: str
+    is_error: bool = False
+
+
+class Tool(NamedTuple):
+    """One tool as the model sees it."""
+
+    name: str
+    title: str
+    description: str
+    arguments: Mapping[str, JsonObject]
+    required: tuple[str, ...]
+    only_reads: bool
+
+    @property
+    def schema(self) -> JsonObject:
+        """The arguments as JSON Schema."""
+        return {
+            "type": "object",
+            "properties": dict(self.arguments),
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+
+TOOLS = (
+    Tool(
+        "delegate",
+        "Delegate a task",
+        "Hand a task to a second model that works in the background, and go on at once. Returns an id for collect."
+        " The task has no hands: it cannot open files, run commands or ask you. It plans, reviews and analyses what is in"
+        " `task` and `context`, so put everything it must see there, such as the code, the diff or the error, in full.",
+        {
+            "task": {"type": "string", "description": "What to do and what to answer with, in full sentences."},
+            "context": {
+                "type": "string",
+                "description": "What the task must see: contents of files with their names, diffs, output of commands.",
+            },
+        },
+        ("task",),
+        only_reads=False,
+    ),
+    Tool(
+        "check",
+        "Check a delegated task",
+        "Report how far a delegated task is, without waiting: queued, running, completed, incomplete, failed or cancelled.",
+        {"id": _ID},
+        ("id",),
+        only_reads=True,
+    ),
+    Tool(
+        "collect",
+        "Collect a result",
+        "Return the result of a delegated task. While it is still running, wait for it for up to wait_seconds; if it takes"
+        " longer, that is reported, and you can go on and collect it later. Nothing is lost by waiting or by asking again.",
+        {
+            "id": _ID,
+            "wait_seconds": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": MOST_WAIT_SECONDS,
+                "default": _WAIT_SECONDS,
+                "description": f"How long to wait for a task that is still running, 0 to {MOST_WAIT_SECONDS}.",
+            },
+        },
+        ("id",),
+        only_reads=True,
+    ),
+    Tool(
+        "cancel",
+        "Cancel a delegated task",
+        "Stop a delegated task whose result is no longer wanted. One that is over stays as it is.",
+        {"id": _ID},
+        ("id",),
+        only_reads=False,
+    ),
+    Tool(
+        "list",
+        "List delegated tasks",
+        "List the newest delegated tasks with their ids and states, also those of earlier sessions.",
+        {},
+        (),
+        only_reads=True,
+    ),
+)
+
+
+class Delegation:
+    """Does what the tools say, at one router. The router is asked in threads, and nothing waits in one."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._jobs, self._sleep, self._clock = jobs, sleep, clock
+
+    async def call(self, name: str, given: JsonObject, session: str = "") -> Answer:
+        """Run one tool for an agent's session. What goes wrong is an answer too: the model can react to it."""
+        tool = next((tool for tool in TOOLS if tool.name == name), None)
+        if tool is None:
+            return Answer(f"unknown tool: {name}", is_error=True)
+        if problem := _find_problem(tool, given):
+            return Answer(problem, is_error=True)
+        try:
+            return Answer(await self._run(name, given, session))
+        except TaskRefused as error:
+            return Answer(f"{error}. Send less: only what the task needs to see.", is_error=True)
+        except Unreachable as error:
+            return Answer(f"no router answers at {self._jobs.url}: {error}. Is `tandem serve` running?", is_error=True)
+        except Refused as error:
+            owner = await asyncio.to_thread(self._jobs.find_owner, str(given["id"])) if _is_missing(error, given) else ""
+            return Answer(_explain(error, given, owner), is_error=True)
+
+    async def _run(self, name: str, given: JsonObject, session: str) -> str:
+        job_id, jobs = str(given.get("id", "")), self._jobs
+        if name == "delegate":
+            return await self._delegate(str(given["task"]), str(given.get("context") or ""), session)
+        if name == "check":
+            return _describe(await asyncio.to_thread(jobs.find, job_id))
+        if name == "collect":
+            wait = given.get("wait_seconds", _WAIT_SECONDS)
+            return await self._collect(job_id, float(wait) if isinstance(wait, int | float) else 0.0)
+        if name == "cancel":
+            return f"{job_id} is {(await asyncio.to_thread(jobs.cancel, job_id)).get('status')}."
+        found = (await asyncio.to_thread(jobs.list_jobs)).jobs
+        return "\n".join(_describe(job) for job in found) or "There are no delegated tasks."
+
+    async def _delegate(self, task: str, context: str, session: str) -> str:
+        quoted = [("Context", context)] if context.strip() else []
+        job_id = (await asyncio.to_thread(self._jobs.start, write_request(task, quoted), session))["id"]
+        then = f'go on, and call collect with id "{job_id}" when you need the result.'
+        return f"Started {job_id}. It works in the background: {then}"
+
+    async def _collect(self, job_id: str, wait_seconds: float) -> str:
+        until = self._clock() + min(max(wait_seconds, 0.0), MOST_WAIT_SECONDS)
+        while not is_over(job := await asyncio.to_thread(self._jobs.find, job_id)):
+            if (left := until - self._clock()) <= 0:
+                return f"{_describe(job)}\nIt is not finished. Go on with something else, or call collect again to wait longer."
+            await self._sleep(min(_POLL_SECONDS, left))
+        return _write_result(await asyncio.to_thread(self._jobs.read, job_id))
+
+
+def _write_result(response: JsonObject) -> str:
+    """The result as it is; where it is not complete, that is said first."""
+    state, text, why = str(response.get("status")), text_of(response), why_it_ended(response)
+    if state == JobState.COMPLETED:
+        return text or "The task completed with an empty answer."
+    head = f"The task ended as {state}{f': {why}' if why else ''}."
+    return f"{head} What it had written until then:\n\n{text}" if text else f"{head} It had written nothing."
+
+
+def _describe(job: JsonObject) -> str:
+    """One job on one line."""
+    began, ended = job.get("created_at"), job.get("ended_at")
+    known = [str(job.get("state"))]
+    if tier := job.get("tier"):
+        known.append(f"on {tier}")
+    if isinstance(began, int | float):
+        known.append(
+            f"took {duration(ended - began)}" if isinstance(ended, int | float) else f"for {duration(time.time() - began)}"
+        )
+    title = " ".join(str(job.get("title") or "").split())[:_TITLE_LETTERS]
+    about = f"Task: {title}" if title else f"Caller: {job.get('caller')}"
+    return f"{job.get('id')}: {', '.join(known)}. {about}"
+
+
+def _find_problem(tool: Tool, given: JsonObject) -> str:
+    """What is wrong with the arguments of a call; empty where nothing is."""
+    for name in tool.required:
+        if not isinstance(given.get(name), str) or not str(given[name]).strip():
+            return f"{tool.name} needs {name}, a text that is not empty"
+    if strange := sorted(set(given) - set(tool.arguments)):
+        known = ", ".join(tool.arguments) or "no arguments"
+        return f"{tool.name} has no argument {strange[0]}. It takes: {known}"
+    return ""
+
+
+def _is_missing(error: Refused, given: JsonObject) -> bool:
+    return error.status == 404 and bool(given.get("id"))
+
+
+def _explain(error: Refused, given: JsonObject, owner: str) -> str:
+    if owner:
+        return f"{given['id']} is a task of another caller, {owner}, who alone can collect and cancel it"
+    if _is_missing(error, given):
+        return f"there is no delegated task {given['id']}: list shows those that are kept"
+    if error.status == 401:
+        return "the router needs a key, or does not accept the one that `tandem mcp --key-env` names"
+    return str(error)

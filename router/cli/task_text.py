@@ -1,0 +1,63 @@
+"""What a delegated task is sent as: the task first, then its files, quoted, each with its name.
+
+A delegated task has no tools, so it knows of a file only what is quoted here.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from router.contract.request import JsonObject
+
+MOST_FILE_BYTES = 512 * 1024
+MOST_BYTES = 2 * 1024 * 1024
+"""Of the task and its files together."""
+_INSTRUCTIONS = (
+    "You work on this task in the background, and nobody can answer questions meanwhile. You have no tools: you cannot run"
+    " commands, and you know only the files and facts that are quoted here. Think it through and answer completely in one"
+    " message. Where something is missing, say what you assumed."
+)
+_TICKS = re.compile(r"`{3,}")
+
+
+class TaskRefused(Exception):
+    """A task or a file that cannot be sent. The text says why."""
+
+
+class TaskTooLong(TaskRefused):
+    """A task or a file that is larger than what can be sent."""
+
+
+def write_request(task: str, quoted: Sequence[tuple[str, str]] = (), tier: str | None = None) -> JsonObject:
+    """The body of a request for a task, with texts that it refers to by their names. Raises `TaskRefused`."""
+    if not task.strip():
+        raise TaskRefused("the task is empty")
+    text = "\n\n".join([task.strip(), *(_quote(name, content) for name, content in quoted)])
+    if (size := len(text.encode())) > MOST_BYTES:
+        raise TaskTooLong(f"the task and its files are too long: {size:,} bytes, and at most {MOST_BYTES:,} can be sent")
+    return {"model": tier or "auto", "instructions": _INSTRUCTIONS, "input": text}
+
+
+def read_file(path: Path) -> tuple[str, str]:
+    """A file's name as it was given, and its text. Raises `TaskRefused`."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise TaskRefused(f"{path} cannot be read: {error.strerror or error}") from error
+    if len(raw) > MOST_FILE_BYTES:
+        size = path.stat().st_size
+        raise TaskTooLong(f"{path} is too long: {size:,} bytes, and at most {MOST_FILE_BYTES:,} of a file can be sent")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TaskRefused(f"{path} is not text in UTF-8") from error
+    if "\0" in text:
+        raise TaskRefused(f"{path} is not text")
+    return str(path), text
+
+
+def _quote(name: str, content: str) -> str:
+    """A text between fences that are longer than any in it."""
+    fence = "`" * (1 + max((len(ticks) for ticks in _TICKS.findall(content)), default=2))
+    return f"{name}:\n{fence}\n{content.rstrip(chr(10))}\n{fence}"

@@ -1,0 +1,137 @@
+"""Following a background job to its end, through as many connections as it takes."""
+
+import sys
+import threading
+from collections.abc import Callable
+
+from router.cli.background import Jobs, Refused, Unreachable, is_end, is_over, text_of, why_it_ended
+from router.cli.common import command_name, print_json, say
+from router.contract.job import LOG_ID, JobState
+from router.contract.request import JsonObject
+from router.screen.figures import count, duration
+from router.screen.text import drop_escapes
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
+_STATES = {
+    "response.queued": "queued",
+    "response.in_progress": "running",
+}
+_TEXT = "response.output_text.delta"
+_LOGGED = "response.reasoning_summary_text.delta"
+Show = Callable[[str, JsonObject], None]
+"""Takes each event: its name and its data."""
+
+
+def follow_to_the_end(jobs: Jobs, job_id: str, show: Show, pause: Callable[[float], object] | None = None) -> JsonObject:
+    """Hand every event to `show`, once each, and return the response at its end. A lost connection is opened again.
+
+    Raises `Unreachable` where no router answers the first time, and `Refused` where there is no such job, or no longer.
+    """
+    after, seconds, has_heard, is_lost = -1, _FIRST_PAUSE_SECONDS, False, False
+    pause = pause or threading.Event().wait
+    while True:
+        try:
+            for name, event in jobs.follow(job_id, after):
+                number = event.get("sequence_number")
+                after = number if isinstance(number, int) else after
+                seconds, has_heard, is_lost = _FIRST_PAUSE_SECONDS, True, False
+                show(name, event)
+                if is_end(name):
+                    return _response_in(event) or jobs.read(job_id)
+            if is_over(jobs.find(job_id)):
+                return jobs.read(job_id)
+            reason = "the connection was closed"
+        except Unreachable as error:
+            if not has_heard:
+                raise
+            reason = str(error)
+        except Refused as error:
+            if not has_heard or not error.may_pass:
+                raise
+            reason = f"status {error.status}"
+        if not is_lost:
+            say(f"lost the router at {jobs.url} ({reason}); trying again")
+        has_heard = is_lost = True
+        pause(seconds)
+        seconds = min(seconds * 2, _LONGEST_PAUSE_SECONDS)
+
+
+def _response_in(event: JsonObject) -> JsonObject | None:
+    response = event.get("response")
+    return response if isinstance(response, dict) else None
+
+
+class Shown:
+    """Writes an answer to standard output as it comes, and what happens around it to standard error."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self._as_json = as_json
+        self._has_text, self._ends_line, self._state = False, True, ""
+        self._is_terminal = sys.stdout.isatty()
+
+    def take(self, name: str, event: JsonObject) -> None:
+        """Show one event."""
+        if self._as_json:
+            import orjson  # only where it is asked for
+
+            print(orjson.dumps(event).decode(), flush=True)
+        elif name == _TEXT:
+            self._write(str(event.get("delta", "")))
+        elif name == _LOGGED and str(event.get("item_id", "")).startswith(f"{LOG_ID}_"):
+            self._write_log(str(event.get("delta", "")))
+        elif (state := _STATES.get(name)) is not None and state != self._state:
+            self._state = state
+            say(state)
+
+    def finish(self, response: JsonObject) -> int:
+        """Report the end of a job; returns the exit status."""
+        if not self._as_json:
+            if not self._has_text:
+                self._write(text_of(response))
+            if not self._ends_line:
+                print(flush=True)
+            say(describe_end(response))
+        return 0 if response.get("status") == JobState.COMPLETED else 1
+
+    def _write_log(self, text: str) -> None:
+        """What an agent prints is not its result."""
+        sys.stderr.write(drop_escapes(text) if sys.stderr.isatty() else text)
+        sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        if text:
+            sys.stdout.write(drop_escapes(text) if self._is_terminal else text)
+            sys.stdout.flush()
+            self._has_text, self._ends_line = True, text.endswith("\n")
+
+
+def print_result(response: JsonObject, *, as_json: bool) -> int:
+    """Print the answer of a job that is over; returns the exit status."""
+    shown = Shown(as_json=as_json)
+    if as_json:
+        print_json(response)
+    return shown.finish(response)
+
+
+def watch(jobs: Jobs, job_id: str, *, as_json: bool = False) -> int:
+    """Show an answer to its end; returns the exit status. Ctrl-C ends the watching, not the job."""
+    shown = Shown(as_json=as_json)
+    try:
+        return shown.finish(follow_to_the_end(jobs, job_id, shown.take))
+    except KeyboardInterrupt:
+        name = command_name()
+        say(f"\n{job_id} goes on without this command")
+        say(f"  hint: {name} jobs watch {job_id} shows it again; {name} jobs cancel {job_id} stops it")
+        return 130
+
+
+def describe_end(response: JsonObject) -> str:
+    """How a job ended, in one line."""
+    state, why, facts = str(response.get("status")), why_it_ended(response), []
+    began, ended, usage = response.get("created_at"), response.get("completed_at"), response.get("usage")
+    if isinstance(began, int | float) and isinstance(ended, int | float) and ended > began:  # whole seconds
+        facts.append(f"after {duration(ended - began)}")
+    if isinstance(usage, dict) and isinstance(tokens := usage.get("output_tokens"), int):
+        facts.append(f"{count(tokens)} tokens")
+    line = " ".join([state, ", ".join(facts)]).rstrip()
+    return f"{line}: {why}" if why else line

@@ -1,0 +1,163 @@
+"""Everything that a group of workers needs before the first is started, and that is taken away after the last has ended."""
+
+import gc
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace as replace_terms
+
+from router.cli import Ended
+from router.cli.common import say
+from router.cli.reading import Reading
+from router.cli.routers import Router, leave_router, note_router, url_of
+from router.cli.welcome import certificate_of, warn_of_expiry, welcome
+from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
+from router.cli.workers.parent import Parent
+from router.cli.workers.seat import Seat
+from router.config.budgets import check_recorded
+from router.config.load import LoadedConfig
+from router.config.shared import name_replica
+from router.contract.keys import OWN_ID, make_key
+from router.contract.secret import Secret
+from router.contract.shared import SharedTerms, ValkeyTerms
+from router.edge.server import bind_several, can_balance
+from router.storage import hold_files
+from router.stores.open_shared import INSTALL
+from router.stores.sqlite.files import StoreUnwritable
+from router.telemetry import events
+from router.wiring import check_prices
+
+if TYPE_CHECKING:
+    import socket
+
+Serve = Callable[[LoadedConfig, Reading, "socket.socket", Seat, bool], int]
+"""Serves as one worker. The last says whether a ledger is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the user asked for."""
+
+    count: int
+    host: str
+    port: int
+    began: float
+    as_json: bool
+    with_ledger: bool
+    check_recorded: Callable[..., None]
+    """Ends the command where the config needs a ledger and there is none."""
+
+
+def serve_group(order: Order, loaded: LoadedConfig, reading: Reading, serve: Serve) -> int:
+    """Serve with several workers until told to stop. Raises `Ended`, `CannotListen` and `StoreUnusable`."""
+    program = _find_program(loaded)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the parent listens: what was started by then must end as well
+    with ExitStack() as stack:
+        listeners = bind_several(order.host, order.port, order.count, needs_keys=loaded.keys is not None)
+        for listener in listeners:
+            stack.callback(listener.close)
+        url = url_of(*listeners[0].getsockname()[:2], is_tls=loaded.tls_paths is not None)
+        with_ledger, warnings = _hold_files(order, loaded, url, stack)
+        valkey = _start_valkey(program, stack) if program is not None else None
+        name_replica()  # drawn once: a process remembers the name, and so do the workers that it starts
+        own_key, secret = make_key(OWN_ID), Secret(secrets.token_urlsafe(32)) if not with_ledger else None
+        ledger = loaded.ledger_path.absolute() if with_ledger and loaded.ledger_path is not None else None
+        key = own_key.text if loaded.keys is not None else ""
+        record = Router(url, ledger, time.time(), reading.path, key, certificate_of(loaded))
+        stack.callback(leave_router, record)
+
+        def work(seat: Seat, listener: "socket.socket", taken: LoadedConfig) -> int:
+            def join(one: LoadedConfig) -> LoadedConfig:
+                return replace(one, shared=_join_terms(one.shared, seat.number, valkey, secret))
+
+            return serve(join(taken), reading._replace(adapt=join), listener, seat, with_ledger)
+
+        def announce() -> None:
+            note_router(record)
+            _announce(order, loaded, url, (*loaded.warnings, *warnings, *warn_of_expiry(loaded)))
+
+        def take(taken: LoadedConfig) -> None:
+            note_router(record._replace(certificate=certificate_of(taken)))
+
+        def check(taken: LoadedConfig) -> None:
+            check_prices(taken)
+            check_recorded(taken.keys, taken.source, with_ledger=with_ledger)
+
+        gc.collect()
+        gc.freeze()  # what is loaded by now stays in pages that the workers share
+        code = Parent(order.count, listeners, loaded, reading.load, work, own_key, announce, take, valkey, check).run()
+    events.server_stopped()
+    return code
+
+
+def _find_program(loaded: LoadedConfig) -> str | None:
+    """The server to start; None where the config names one that runs. Raises `Ended` where neither is there."""
+    if find_spec("hiredis") is None:
+        raise Ended(2, f"several workers need a package that is not installed: hiredis\n  hint: run {INSTALL}")
+    if loaded.shared is not None and loaded.shared.valkey is not None:
+        return None
+    if (program := find_program()) is None:
+        names = " nor ".join(PROGRAMS)
+        problem = f"several workers share sessions and limits through a Valkey server, and neither {names} is installed"
+        raise Ended(2, f"{problem}\n  hint: install valkey-server, or set shared.valkey.url, or use one worker")
+    return program
+
+
+def _start_valkey(program: str, stack: ExitStack) -> OwnValkey:
+    try:
+        stack.callback((valkey := OwnValkey(program)).stop)
+        valkey.start()
+    except (CannotStart, OSError) as error:
+        raise Ended(2, f"{error}\n  hint: set shared.valkey.url, or use one worker") from error
+    return valkey
+
+
+def _hold_files(order: Order, loaded: LoadedConfig, url: str, stack: ExitStack) -> tuple[bool, tuple[str, ...]]:
+    """Take the files that workers write to. Returns whether there is a ledger: not if its folder cannot be written to."""
+    if not order.with_ledger:
+        return False, ()
+    try:
+        hold_files(loaded, url, stack)
+    except StoreUnwritable as error:
+        order.check_recorded(loaded, with_ledger=False)
+        return False, (
+            f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off",
+        )
+    return True, ()
+
+
+def _join_terms(terms: SharedTerms | None, number: int, valkey: OwnValkey | None, secret: Secret | None) -> SharedTerms:
+    """What a worker shares with the others. Without a ledger they have no key file in common, and need a secret."""
+    terms = terms or SharedTerms(name_replica())
+    own = ValkeyTerms(Secret(valkey.url)) if valkey is not None else None
+    return replace_terms(
+        terms,
+        replica=f"{terms.replica}.{number}",
+        worker=number,
+        valkey=terms.valkey or own,
+        secret=terms.secret or secret,
+    )
+
+
+def _announce(order: Order, loaded: LoadedConfig, url: str, warnings: tuple[str, ...]) -> None:
+    events.server_started(
+        url=url,
+        config=loaded.source,
+        targets=len(loaded.targets),
+        simulated=loaded.is_simulated,
+        took_ms=(time.perf_counter() - order.began) * 1000,
+        workers=order.count,
+    )
+    for warning in warnings:
+        events.config_warned(warning=warning)
+    if not can_balance():
+        events.config_warned(warning="this system cannot spread connections over sockets, so all workers share one")
+    if not order.as_json:
+        say(f"{order.count} workers serve.\n{welcome(loaded, url)}")

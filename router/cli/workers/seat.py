@@ -1,0 +1,152 @@
+"""A worker's side of its connection to the parent: it answers what is asked, and asks what concerns all workers."""
+
+import asyncio
+import itertools
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw
+
+from router.built import Built
+from router.cli.workers.messages import Kind, LastWords, Message, Taken, Topic, read_message, write_body, write_message
+from router.config.faults import ConfigError
+from router.contract.keys import NewKey
+from router.contract.request import JsonObject
+from router.loop.tasks import spawn
+from router.panels import build_figures
+from router.reload.reloader import Reloader
+
+if TYPE_CHECKING:
+    from router.edge.control.metrics import Figures
+
+Answers = dict[Topic, Callable[[], Awaitable[bytes]]]
+_MAX_LINE_BYTES = 64 << 20
+_ASK_SECONDS = {Topic.RELOAD: 60.0, Topic.FIGURES: 5.0}
+"""How long a worker waits for the parent, which gives up on a worker that does not answer sooner."""
+
+
+class Reporting:
+    """Reports what this worker has counted. Nothing of it is loaded until somebody asks."""
+
+    def __init__(self, built: Built) -> None:
+        self._built = built
+        self._figures: Figures | None = None
+
+    async def answer(self) -> bytes:
+        from router.edge.control.worker_figures import pack  # only a scrape needs it, and the figures themselves
+
+        self._figures = self._figures or build_figures(self._built)
+        found = await self._figures.read()
+        return pack(*(found or ({}, {})))
+
+
+class Seat:
+    """The place of one worker in its group."""
+
+    def __init__(self, number: int, count: int, own_key: NewKey, channel: socket.socket, *, was_ready: bool = False) -> None:
+        """`was_ready`: whether all workers have served by now. A worker that takes the place of another is ready by itself."""
+        self.number, self.own_key = number, own_key
+        self._count, self._serving = count, 0
+        self._was_ready, self._is_stopping = was_ready, False
+        self._channel = channel
+        self._writer: asyncio.StreamWriter | None = None
+        self._asked: dict[int, asyncio.Future[Raw]] = {}
+        self._numbers = itertools.count(1)
+        self.is_orphaned = False
+        """Whether the parent has ended before this worker."""
+
+    # Before there is a loop, and after it.
+
+    def say_last_words(self, code: int, text: str) -> None:
+        """Tell the parent why this worker ends, where nobody asked it to."""
+        self._channel.setblocking(True)
+        with suppress(OSError):
+            self._channel.sendall(write_message(Kind.ENDED, body=write_body(LastWords(code, text))))
+
+    # While it serves.
+
+    async def open(self, built: Built, stop: Callable[[], None], hurry: Callable[[], None]) -> None:
+        """Listen to the parent from now on. `stop` is called when it says so, and when it has ended.
+
+        `hurry` is called when it says so again. A signal does not count: it may have been sent to parent and workers alike.
+        """
+        answers: Answers = {Topic.FIGURES: Reporting(built).answer}
+        if built.reloader is not None:
+            answers[Topic.RELOAD] = partial(_reload, built.reloader)
+        reader, self._writer = await asyncio.open_connection(sock=self._channel.dup(), limit=_MAX_LINE_BYTES)
+        spawn(self._listen(reader, answers, stop, hurry), name="listen to the parent")
+
+    def note_ready(self) -> None:
+        """Tell the parent that this worker serves."""
+        self._send(write_message(Kind.READY))
+
+    @property
+    def is_ready(self) -> bool:
+        return self._was_ready
+
+    def describe(self) -> JsonObject:
+        return {"workers": self._count, "serving": self._serving}
+
+    async def gather_figures(self) -> Mapping[str, bytes]:
+        return {worker: bytes(body) for worker, body in (await self._ask(Topic.FIGURES)).items()}
+
+    async def reload(self) -> JsonObject:
+        answers = await self._ask(Topic.RELOAD)
+        told = [msgspec.json.decode(body, type=Taken).get() for body in answers.values()]
+        return told[0] if told else {}
+
+    async def _ask(self, topic: Topic) -> dict[str, Raw]:
+        number = next(self._numbers)
+        future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        self._send(write_message(Kind.ASK, topic, number))
+        try:
+            async with asyncio.timeout(_ASK_SECONDS[topic]):
+                return msgspec.json.decode(await future, type=dict[str, Raw])
+        except TimeoutError:
+            return {}
+        finally:
+            del self._asked[number]
+
+    async def _listen(
+        self, reader: asyncio.StreamReader, answers: Answers, stop: Callable[[], None], hurry: Callable[[], None]
+    ) -> None:
+        with suppress(OSError, ValueError, msgspec.MsgspecError):  # each of them: the parent is gone, or no longer ours
+            while line := await reader.readline():
+                self._take(read_message(line), answers, hurry if self._is_stopping else stop)
+        self.is_orphaned = True
+        if self._writer is not None:
+            self._writer.close()
+        if not self._is_stopping:
+            stop()
+
+    def _take(self, message: Message, answers: Answers, stop: Callable[[], None]) -> None:
+        if message.kind is Kind.QUESTION and message.topic is not None:
+            spawn(self._answer(message, answers[message.topic]), name=f"answer {message.topic}")
+        elif message.kind is Kind.OUTCOME and (future := self._asked.get(message.number)) is not None:
+            if not future.done():
+                future.set_result(message.body)
+        elif message.kind is Kind.GROUP:
+            self._serving = message.number
+            self._was_ready = self._was_ready or self._serving == self._count
+        elif message.kind is Kind.STOP:
+            self._is_stopping = True
+            stop()
+
+    async def _answer(self, message: Message, answer: Callable[[], Awaitable[bytes]]) -> None:
+        self._send(write_message(Kind.ANSWER, message.topic, message.number, await answer()))
+
+    def _send(self, message: bytes) -> None:
+        if self._writer is not None:
+            self._writer.write(message)
+
+
+async def _reload(reloader: Reloader) -> bytes:
+    try:
+        return write_body(Taken(Raw(write_body(await reloader.answer()))))
+    except ConfigError as error:
+        return write_body(Taken.refused(error))

@@ -1,0 +1,250 @@
+"""Work that goes on without its caller: a request that was accepted, and the log of its answer.
+
+A job is one request of the Responses API with `background: true`. Its id is that of the response. It is run by an owner, for
+as long as the owner renews its lease; an owner that is gone loses it to another, whose attempt has a higher number.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.contract.caller import Caller
+from router.contract.words import Word
+
+
+class JobState(Word):
+    """How far a job is. The last four are final."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+LOG_ID = "log"
+"""How the id of an output item begins that holds what an agent has printed."""
+FINAL = frozenset({JobState.COMPLETED, JobState.INCOMPLETE, JobState.FAILED, JobState.CANCELLED})
+
+
+class JobTerms(Struct, frozen=True):
+    """How much background work a config allows."""
+
+    most_running: int = 8
+    most_for_a_caller: int = 2
+    most_queued: int = 200
+    deadline_seconds: float = 14_400.0
+    keep_hours: float = 24.0
+    takes_agents: bool = False
+    """Whether an admin's command may keep the work of an agent that it runs as a job."""
+
+
+USUAL_TERMS = JobTerms()
+
+
+class Job(Struct, frozen=True):
+    """One request to be served in the background, and who serves it now."""
+
+    id: str
+    caller: Caller
+    created_at: float
+    body: bytes
+    """The request as it was sent. `claim` alone returns it, and it is deleted when the job ends.
+
+    Empty from the start where no request is to be served: the work is done outside of the router (`router/jobs/outside.py`).
+    """
+    headers: Mapping[str, str]
+    """Its headers, as far as they are read on the road. Keys are never among them. Returned and deleted with `body`."""
+    queued: bytes
+    """The response as it was answered at first, `status: queued`. Empty once the job is over: see `JobEnding.response`."""
+    key: str | None = None
+    """The id of the key by which its caller was known."""
+    session: str | None = None
+    """The session that it was given in, so that its end can be told there."""
+    title: str = ""
+    """The beginning of what was asked, to tell jobs apart in a list."""
+    tier: str = ""
+    """The tier that was chosen when it was accepted."""
+    state: JobState = JobState.QUEUED
+    attempt: int = 0
+    """How often somebody began it. A segment says which attempt wrote it."""
+    owner: str = ""
+    ended_at: float | None = None
+    is_cancelled: bool = False
+    """Somebody asked to cancel it: its owner stops at once when it renews, or is told."""
+    is_handed_out: bool = False
+    """Some of this attempt's content was read by its caller: another attempt would contradict it."""
+    is_lost: bool = False
+    """Set by `claim` alone: the job cannot be begun again. Whoever has claimed it ends it: cancelled where `is_cancelled`, else
+    failed with the code `interrupted`. Its log is as its last owner left it."""
+    is_collected: bool = False
+    """Its caller has read its end."""
+    response: bytes = b""
+    """The response at its end: whole, or as far as it came. Empty until then."""
+
+
+class Segment(Struct, frozen=True):
+    """A few frames of an answer's stream, cut at the end of a frame."""
+
+    first: int
+    """The sequence number of its first frame."""
+    last: int
+    frames: bytes
+    has_content: bool = True
+    """Whether it holds more than the frames by which a response begins."""
+
+
+class JobEnding(Struct, frozen=True):
+    """How a job ended. The events for webhooks are written together with it."""
+
+    state: JobState
+    at: float
+    response: bytes
+    """The response as JSON, whole or as far as it came."""
+
+
+class JobsPage(Struct, frozen=True):
+    """Some jobs, newest first, and where the next page begins; None at the end."""
+
+    jobs: Sequence[Job]
+    before: str | None = None
+
+
+class WebhookEvent(Struct, frozen=True):
+    """One event that one address is still to be told of."""
+
+    id: str
+    """The same for every try, so that a receiver can tell that it was told before."""
+    job_id: str
+    address: str
+    event: str
+    """Its type, such as `response.completed`."""
+    at: float
+    """When the job ended."""
+    tries: int = 0
+    """How often it was sent in vain."""
+    next_at: float = 0.0
+    """When it is sent next; of a dead one, when it was given up."""
+
+
+class JobWatch(Protocol):
+    """Reports that something happened to a job, or to any."""
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until something happens, at most so long. Answers at once where something has happened since the last wait."""
+        ...
+
+    def close(self) -> None:
+        """Watch no longer."""
+        ...
+
+
+class JobStore(Protocol):
+    """Keeps jobs and their logs until they are too old. Held by `tests/contract/test_job_store.py`.
+
+    What it does outlives the process when it returns, and the machine, too, except for parts of a log that nobody has read yet
+    of a job that is still under way. Raises `StoreUnusable` where it cannot be done now; all of it may be tried again
+    with the same values. A caller sees its own jobs alone, as if there were no others; None as a caller sees all.
+    """
+
+    async def add(
+        self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
+    ) -> bool:
+        """Take a job. False where this many are queued already, or this many of its caller's are queued or running.
+
+        With a lease it is not queued: the owner that is named in it has it from now on, as its first attempt. When that lease
+        runs out the job is lost, since nobody else can do it.
+        """
+        ...
+
+    async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
+        """The next job to run, which this owner has from now on: the oldest queued one whose caller has room for another.
+
+        A job whose lease has run out comes first. It is begun again, with an empty log, unless its caller has read some of its
+        content, or it was begun three times, or cancelled: then `is_lost` is set. An owner's own jobs never count as expired.
+        """
+        ...
+
+    async def renew(self, job: Job, owner: str, lease_seconds: float) -> bool:
+        """Keep a job. False: it was cancelled, or somebody else has it. Stop at once."""
+        ...
+
+    async def release(self, owner: str) -> None:
+        """Give up all jobs of an owner that stops, so that another can take them at once."""
+        ...
+
+    async def append(self, job: Job, segments: Sequence[Segment]) -> bool:
+        """Write to a job's log, in order. False: this attempt is no longer its owner's. Nothing is written then.
+
+        What the log already holds from the first of these numbers on is replaced.
+        """
+        ...
+
+    async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
+        """End a job, and note which webhooks (by address) are to be told. False: this attempt is no longer its owner's."""
+        ...
+
+    async def find(self, job_id: str, caller: Caller | None) -> Job | None:
+        """One job as it is now, without `body` and `headers`."""
+        ...
+
+    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
+        """What the log holds after a sequence number, a part at a time; the first segment may begin before it.
+
+        Its content counts as handed out from now on, except for what the router reads for itself (None as a caller).
+        """
+        ...
+
+    def watch(self, job_id: str | None, *, for_owner: bool = False) -> JobWatch:
+        """Watch one job: its log, its state, a request to cancel it. None: whether any job is there to be claimed.
+
+        The owner of a job, who writes the rest itself, hears only that it was cancelled or deleted.
+        """
+        ...
+
+    async def collected(self, job_id: str) -> None:
+        """Note that the caller has read the end of a job."""
+        ...
+
+    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Sequence[str] = ()) -> Job | None:
+        """Ask to cancel a job: a queued one ends so, a running one is ended by its owner. A final one stays as it is.
+
+        Answers the job as it is now; None where there is none.
+        """
+        ...
+
+    async def forget(self, job_id: str, caller: Caller | None) -> bool:
+        """Delete a job with its log in any state. False where there is none."""
+        ...
+
+    async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
+        """Jobs, newest first, without `body`, `headers`, `queued` and `response`."""
+        ...
+
+    async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
+        """The jobs of a session that are over, and whose end its caller has not read; the newest eight, as in a list."""
+        ...
+
+    async def take_due(
+        self, now: float, hold_seconds: float, limit: int = 16, not_for: Collection[str] = ()
+    ) -> Sequence[WebhookEvent]:
+        """Events to be sent now, without those for some addresses. Nobody else is given them while they are held."""
+        ...
+
+    async def note_delivered(self, event_id: str) -> None:
+        """An event has arrived."""
+        ...
+
+    async def note_undelivered(self, event_id: str, next_at: float | None) -> None:
+        """An event has not arrived: it is tried again at a moment, or never (None)."""
+        ...
+
+    async def list_dead(self) -> Sequence[WebhookEvent]:
+        """The events that were given up, newest first, for as long as their jobs are kept."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is left."""
+        ...

@@ -1,0 +1,200 @@
+"""Frames of a Responses stream as a job's log has them: each with its number, and under the job's own id.
+
+Nearly all of them go into the log as they came. Those that hold the whole response are written again, since its id differs, and
+so is a frame whose number is missing or goes back.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+
+import orjson
+
+from router.contract.digits import as_written, parse_exactly
+from router.contract.job import JobState, Segment
+from router.contract.request import Json, JsonObject
+from router.dialects.composer import named_frame
+from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.sse import FRAME_ENDS, Frame, split_frames
+
+_TERMINAL = (b"response.completed", b"response.failed", b"response.incomplete")
+_WITH_RESPONSE = (*_TERMINAL, b"response.created", b"response.queued", b"response.in_progress")
+RESPONSE_KEY = b'"response"'
+"""What every frame with a whole response has, and nearly no other: to look for this first costs little."""
+_IS_NAME = re.compile(rb'(?:"|event:\s*)(?:' + b"|".join(map(re.escape, _WITH_RESPONSE)) + rb')(?:"|\r|\n)').search
+"""Whether the name of such an event is really one. Words of a model do not match: their quotes are escaped."""
+_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})\s*[,}]')
+_BEGINS = frozenset({"response.created", "response.queued", "response.in_progress"})
+_ENDS = {
+    "response.completed": JobState.COMPLETED,
+    "response.failed": JobState.FAILED,
+    "response.incomplete": JobState.INCOMPLETE,
+}
+_DONE = b"[DONE]"
+_UNREADABLE: JsonObject = {
+    "status": "failed",
+    "error": {"code": "server_error", "message": "the end of the answer could not be read"},
+}
+
+
+def _read(frame: Frame) -> JsonObject:
+    """The body of a frame. Half of a sign, which many models say and strict parsers refuse, is read as a question mark."""
+    body = frame.json()
+    if body or not frame.data:
+        return body
+    try:
+        return as_object(parse_exactly(json.dumps(json.loads(frame.data), ensure_ascii=False).encode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        return body
+
+
+def end_frame(data: bytes) -> bytes:
+    """The last frame of a stream whose empty line is missing; nothing where it was cut."""
+    frames = split_frames(data + b"\n\n")
+    return data + b"\n\n" if frames and _read(frames[-1]) else b""
+
+
+def is_terminal(piece: bytes) -> bool:
+    """Whether a piece of a stream may hold the frame that ends it."""
+    return any(name in piece for name in _TERMINAL) and _IS_NAME(piece) is not None
+
+
+def split_at_frame_end(data: bytes) -> tuple[bytes, bytes]:
+    """The whole frames of some bytes, and the rest."""
+    if data.endswith(FRAME_ENDS):
+        return data, b""
+    end = max((found + len(mark) for mark in FRAME_ENDS if (found := data.rfind(mark)) >= 0), default=0)
+    return data[:end], data[end:]
+
+
+def ends_frame(before: bytes, piece: bytes) -> bool:
+    """Whether a frame ends in a piece of a stream. `before` are the three bytes before it."""
+    return piece.endswith(b"\n\n") or any(mark in before + piece for mark in FRAME_ENDS)
+
+
+class LogFrames:
+    """Turns the frames of one stream into segments, and notices how it ends."""
+
+    __slots__ = ("_job_id", "ended", "next_number", "response")
+
+    def __init__(self, job_id: str, next_number: int = 0) -> None:
+        self._job_id, self.next_number = job_id, next_number
+        self.ended: JobState | None = None
+        """How the stream ended, once a frame says it. Nothing may follow that."""
+        self.response: JsonObject = {}
+        """The response, as the newest frame that holds it says."""
+
+    def take(self, frames: bytes) -> Segment | None:
+        """The next segment, of whole frames; None where they hold nothing that belongs into a log."""
+        if self.ended is not None:
+            return None
+        if not (RESPONSE_KEY in frames or frames.startswith(b":") or b"\n\n:" in frames or b"\r" in frames):
+            numbers = [int(number) for number in _NUMBER.findall(frames)]
+            low = numbers[0] if numbers else -1
+            if low >= self.next_number and numbers == list(range(low, low + frames.count(b"\n\n"))):
+                self.next_number = numbers[-1] + 1
+                return Segment(low, numbers[-1], frames)
+        return self._take_apart(frames)
+
+    def _take_apart(self, frames: bytes) -> Segment | None:
+        """The same, frame by frame."""
+        written: list[bytes] = []
+        first, has_content = -1, False
+        for frame in split_frames(frames):
+            if frame.data == _DONE or not frame.data:
+                continue
+            kind, number = frame.kind, self._number_of(frame)
+            has_content = has_content or kind not in _BEGINS
+            written.append(self._write(frame, kind, number))
+            first = number if first < 0 else first
+            self.next_number = number + 1
+            if self.ended is not None:
+                break
+        if not written:
+            return None
+        return Segment(first, self.next_number - 1, b"".join(written), has_content)
+
+    def _number_of(self, frame: Frame) -> int:
+        """Its own number, unless it has none, or one that was there before."""
+        found = _NUMBER.search(frame.data)
+        number = int(found[1]) if found is not None else -1
+        return max(number, self.next_number)
+
+    def _write(self, frame: Frame, kind: str, number: int) -> bytes:
+        holds_response = kind in _BEGINS or kind in _ENDS
+        found = None if holds_response else _NUMBER.search(frame.data)
+        if found is not None and int(found[1]) == number and b"\n" not in frame.data:
+            return b"event: %b\ndata: %b\n\n" % (kind.encode(), frame.data)
+        body = _read(frame)
+        if holds_response:
+            if "response" not in body and kind in _ENDS:
+                kind, body = "response.failed", {"response": {**self.response, **_UNREADABLE}}
+            self.response = {**as_object(body.get("response")), "id": self._job_id, "background": True}
+            body = {**body, "response": self.response}
+            self.ended = _ENDS.get(kind)
+        return named_frame(kind, {**body, "type": kind, "sequence_number": number})
+
+    def close(self, state: JobState, response: JsonObject) -> Segment:
+        """End a stream that has no end of its own: with a beginning, if it has none, and with the response as it is."""
+        kinds = [f"response.{state}"] if self.next_number else ["response.created", f"response.{state}"]
+        first, self.ended, self.response = self.next_number, state, response
+        frames = b""
+        for kind in kinds:
+            held = (
+                response if kind != "response.created" else {**response, "status": "in_progress", "output": [], "error": None}
+            )
+            frames += named_frame(kind, {"type": kind, "sequence_number": self.next_number, "response": held})
+            self.next_number += 1
+        return Segment(first, self.next_number - 1, frames, has_content=False)
+
+
+def cut_after(segment: Segment, number: int) -> bytes:
+    """The frames of a segment that come after a number."""
+    if segment.first > number:
+        return segment.frames
+    frames = [frame + b"\n\n" for frame in segment.frames.split(b"\n\n") if frame]
+    return b"".join(frame for frame in frames if (found := _NUMBER.search(frame)) is not None and int(found[1]) > number)
+
+
+def assemble_output(frames: bytes) -> list[Json]:
+    """The output as far as a stream came: finished items, and the text of a message that has no end.
+
+    A call without an end is left out: clients run what they are shown.
+    """
+    items: dict[int, JsonObject] = {}
+    open_texts: dict[int, list[str]] = {}
+    for frame in split_frames(frames):
+        body = _read(frame)
+        index = body.get("output_index")
+        if not isinstance(index, int):
+            continue
+        match frame.kind:
+            case "response.output_item.added" if as_object(body.get("item")).get("type") == "message":
+                items[index], open_texts[index] = as_object(body.get("item")), []
+            case "response.output_text.delta" if index in open_texts:
+                open_texts[index].append(as_text(body.get("delta")))
+            case "response.output_item.done":
+                items[index] = as_object(body.get("item"))
+                open_texts.pop(index, None)
+    for index, texts in open_texts.items():
+        part: JsonObject = {"type": "output_text", "text": "".join(texts), "annotations": [], "logprobs": []}
+        items[index] = {**items[index], "status": "incomplete", "content": [part]}
+    return [items[index] for index in sorted(items)]
+
+
+def join_frames(segments: Iterable[Segment]) -> bytes:
+    return b"".join(segment.frames for segment in segments)
+
+
+def parse_response(raw: bytes) -> JsonObject:
+    """A response that was kept."""
+    return as_object(parse_exactly(raw)) if raw else {}
+
+
+def write_response(response: JsonObject) -> bytes:
+    """A response as it is kept and answered."""
+    return orjson.dumps(response, default=as_written)
+
+
+def has_output(response: JsonObject) -> bool:
+    return bool(as_list(response.get("output")))

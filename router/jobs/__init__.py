@@ -1,0 +1,1 @@
+"""Background work: requests that are accepted now, served later or elsewhere, and read from a log."""

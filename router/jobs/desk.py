@@ -1,0 +1,143 @@
+"""Accepts background work: a request is read and decided as any other, stored, and answered with the id of its response."""
+
+import asyncio
+import time
+from contextlib import suppress
+from functools import partial
+
+from router.contract.errors import BadRequest, InBackground, JobsUnavailable, NotPermitted, TandemError, TooManyJobs
+from router.contract.exchange import IDEMPOTENCY_KEY, Exchange, Observers
+from router.contract.facts import Decided, Ending
+from router.contract.job import Job, JobStore
+from router.contract.keys import rights_of
+from router.contract.relay import Headers
+from router.contract.sinks import AnswerSink, send_whole
+from router.contract.stores import StoreUnusable
+from router.contract.words import Operation, Outcome
+from router.dialects.headers import BECAUSE, QUEUED, header_text, id_headers
+from router.dialects.overrides import JOB_SESSION, read_name
+from router.dialects.responses.background import AskedBackground, job_id_of
+from router.dialects.responses.logged import write_response
+from router.dispatch.passed_headers import STREAM_HEADERS
+from router.dispatch.streaming import HEARTBEAT
+from router.house import House
+from router.jobs.kept_headers import keep_headers
+from router.jobs.runner import Runner
+from router.jobs.tail import follow, tail_into
+from router.loop.tasks import spawn
+from router.plan import Plan
+from router.settle.refuse import refuse
+from router.telemetry import events
+
+_JSON = (("content-type", "application/json"),)
+MAX_TITLE = 80
+_COME_BACK_SECONDS = 5.0
+_UNOBSERVED = Observers((), lambda exchange, error: None)
+"""What becomes of a job is recorded for its attempts, each of which is an exchange of its own."""
+
+
+class Desk:
+    """Takes requests with `background: true`."""
+
+    def __init__(self, house: House, store: JobStore, runner: Runner) -> None:
+        self._house, self._store, self._runner = house, store, runner
+
+    async def accept(self, exchange: Exchange, caller: AnswerSink) -> Ending:
+        """Make a job of a request and answer its id, or refuse it in the caller's dialect."""
+        arrival = exchange.arrival
+        try:
+            if arrival.operation is not Operation.CREATE:
+                raise InBackground
+            asked = AskedBackground(arrival)
+            answer = partial(self._answer, asked)
+            if IDEMPOTENCY_KEY in arrival.headers:
+                return await self._house.state.repeats.serve(answer, exchange, caller)
+            return await answer(exchange, caller)
+        except TandemError as error:
+            return refuse(error, arrival, caller)
+
+    async def _answer(self, asked: AskedBackground, exchange: Exchange, caller: AnswerSink) -> Ending:
+        plan: Plan = exchange.plan
+        decided = await self._house.decide(asked.arrival, plan.for_background())
+        self._check_rights(plan, decided)
+        job = _write_job(asked, decided, time.time())
+        await self._add(job, plan)
+        exchange.observers = _UNOBSERVED
+        events.job_accepted(job=job.id, tier=job.tier, session=job.session)
+        self._runner.wake()
+        headers = _headers(exchange.id, decided)
+        if not asked.is_streaming:
+            send_whole(caller, (*_JSON, *headers), job.queued)
+        else:
+            caller.start(200, (*STREAM_HEADERS, *headers))
+            caller.write(HEARTBEAT)  # a head leaves with the first bytes, and a target may take its time
+            await tail_into(caller, follow(self._store, job.id, job.caller, -1, self._runner.is_stopping))
+        return Ending(Outcome.SERVED, 200)
+
+    def _check_rights(self, plan: Plan, decided: Decided) -> None:
+        """Refuse a caller that may not have background work, or one whose own key would be needed for it."""
+        if not rights_of(plan.keys, decided.view.caller).may_delegate:
+            raise NotPermitted("background: this key does not have the right to delegate work (may_delegate)")
+        target = plan.targets[decided.decision.targets[0]]
+        if target.takes_callers_key:
+            raise BadRequest(
+                f'background: target "{target.name}" is called with your own key, which is never stored. Send the request '
+                "without background",
+                param="background",
+            )
+
+    async def _add(self, job: Job, plan: Plan) -> None:
+        """Store a job. When this returns it is durable; a caller that left before has none."""
+        most, own = plan.jobs.most_queued, rights_of(plan.keys, job.caller).jobs_in_flight
+        adding = spawn(self._store.add(job, most, own), name=f"{job.id} add")
+        try:
+            is_added = await asyncio.shield(adding)
+        except asyncio.CancelledError:
+            spawn(self._undo(adding, job), name=f"{job.id} undo")
+            raise
+        except StoreUnusable as error:
+            raise JobsUnavailable(
+                f"background jobs cannot be stored now: {error}", retry_after_seconds=_COME_BACK_SECONDS
+            ) from error
+        if not is_added:
+            words = f"{most} background jobs are waiting, which is the limit"
+            if own is not None:
+                words = f"this key may have {own} background jobs at once, or {words}"
+            raise TooManyJobs(words, retry_after_seconds=_COME_BACK_SECONDS)
+
+    async def _undo(self, adding: "asyncio.Task[bool]", job: Job) -> None:
+        """Nobody knows the id: nobody could collect what it would cost."""
+        with suppress(StoreUnusable):
+            if await adding:
+                await self._store.forget(job.id, job.caller)
+                self._runner.drop(job.id)
+
+
+def _write_job(asked: AskedBackground, decided: Decided, now: float) -> Job:
+    turn, arrival = decided.decision.turn, asked.arrival
+    job_id = job_id_of(arrival.id)
+    text = turn.ask_text or turn.person_text or ""
+    return Job(
+        id=job_id,
+        caller=arrival.caller,
+        created_at=now,
+        body=arrival.raw,
+        headers=keep_headers(arrival.headers),
+        queued=write_response(asked.write_queued(job_id, int(now))),
+        key=arrival.key,
+        session=read_name(JOB_SESSION, arrival.headers) or turn.session or None,
+        title=" ".join(text.split())[:MAX_TITLE],
+        tier=decided.decision.tier,
+    )
+
+
+def _headers(request_id: str, decided: Decided) -> Headers:
+    """What is known of a request that waits: the tier that was chosen for it, and why."""
+    decision = decided.decision
+    return (
+        *id_headers(request_id),
+        ("x-tandem-tier", decision.tier),
+        QUEUED,
+        (BECAUSE, header_text(decision.because)),
+        ("x-tandem-score", f"{decision.score:.3f}"),
+    )

@@ -1,0 +1,245 @@
+"""The end of a job's answer: its frames, cut into segments, go into the store's log instead of to a caller."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from router.contract.errors import TandemError
+from router.contract.job import Job, JobEnding, JobState, JobStore, Segment
+from router.contract.relay import Flow, Headers
+from router.contract.request import JsonObject
+from router.contract.sinks import AnswerFact
+from router.contract.stores import StoreUnusable
+from router.dialects.responses.logged import (
+    RESPONSE_KEY,
+    LogFrames,
+    assemble_output,
+    end_frame,
+    ends_frame,
+    has_output,
+    is_terminal,
+    join_frames,
+    split_at_frame_end,
+    write_response,
+)
+
+_CUT_SECONDS, _CUT_BYTES = 0.05, 65_536
+_MAX_WAITING_BYTES = 64 << 20
+_RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 2.0
+_ERROR_BYTES = 65_536
+_WHOLE = (JobState.COMPLETED, JobState.INCOMPLETE)
+
+
+class SharedLog:
+    """What the logs of one process share: the moment at which they are cut, and the memory for what cannot be stored now.
+
+    All that was said in a moment is then stored in one transaction, of however many jobs it is.
+    """
+
+    def __init__(self, max_bytes: int = _MAX_WAITING_BYTES) -> None:
+        self.left = max_bytes
+        self._paused: list[Flow] = []
+        self._due: list[LogSink] = []
+
+    def cut_soon(self, sink: "LogSink") -> None:
+        """Cut a log together with all others in which something is said meanwhile."""
+        if not self._due:
+            asyncio.get_running_loop().call_later(_CUT_SECONDS, self._cut)
+        self._due.append(sink)
+
+    def _cut(self) -> None:
+        due, self._due = self._due, []
+        for sink in due:
+            sink.cut()
+
+    def take(self, size: int, flow: Flow | None) -> None:
+        """Hold more. A target whose words find no room is paused until there is some."""
+        self.left -= size
+        if self.left <= 0 and flow is not None and flow not in self._paused:
+            self._paused.append(flow)
+            flow.pause()
+
+    def give_back(self, size: int) -> None:
+        self.left += size
+        if self.left > 0 and self._paused:
+            paused, self._paused = self._paused, []
+            for flow in paused:
+                flow.resume()
+
+
+class LogSink:
+    """Takes the answer of one attempt. `write_log` is the task that stores it, and ends the job with its last frame."""
+
+    def __init__(self, job: Job, store: JobStore, shared: SharedLog, frames: LogFrames | None = None) -> None:
+        self._job, self._store, self._shared, self._frames = job, store, shared, frames or LogFrames(job.id)
+        self._pieces: list[bytes] = []
+        self._bytes = self._held = self._status = 0
+        self._before = b""
+        self._has_frame = False
+        """Whether a frame ended since the last cut: a frame of many megabytes comes in thousands of pieces."""
+        self._refusal = bytearray()
+        self._is_near_end = False
+        self._is_due = False
+        self._flow: Flow | None = None
+        self._segments: list[Segment] = []
+        self._ready = asyncio.Event()
+        self._ending: JobEnding | None = None
+        self.error: TandemError | None = None
+        """What the answer ended with, where it failed."""
+        self.is_lost = False
+        """Whether the job is somebody else's by now, or deleted: nothing more is written."""
+        self.on_lost: Callable[[], None] = lambda: None
+
+    # As the sink of the road.
+
+    @property
+    def has_started(self) -> bool:
+        return self._status != 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is settled how the job ends."""
+        return self._ending is not None
+
+    def feed_from(self, flow: Flow) -> None:
+        self._flow = flow
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._status = status
+
+    def tell(self, fact: AnswerFact) -> None:
+        """Nobody is there to be told."""
+
+    def write(self, data: bytes) -> None:
+        if self._status != 200:
+            self._refusal += data[: _ERROR_BYTES - len(self._refusal)]
+            return
+        self._has_frame = self._has_frame or ends_frame(self._before, data)
+        self._before = data[-3:] if len(data) > 2 else (self._before + data)[-3:]
+        self._pieces.append(data)
+        self._bytes += len(data)
+        if self._bytes - self._held > _CUT_BYTES:  # it waits for the end of its frame, so its target is not paused for it
+            self._shared.take(self._bytes - self._held, None)
+            self._held = self._bytes
+        if self._bytes >= _CUT_BYTES or self._is_near_end or (RESPONSE_KEY in data and is_terminal(data)):
+            self._is_near_end = True
+            self.cut()
+        elif not self._is_due:
+            self._is_due = True
+            self._shared.cut_soon(self)
+
+    def end(self) -> None:
+        self._flow = None
+        self.cut()
+        if self._pieces and (last := end_frame(b"".join(self._pieces))):
+            self._pieces, self._has_frame = [last], True
+            self.cut()
+
+    def fail(self, error: TandemError) -> None:
+        self._flow, self.error = None, error
+        self.cut()
+
+    def cut(self) -> None:
+        """Make a segment of the frames that are whole."""
+        self._is_due = False
+        if not self._has_frame:
+            return
+        frames, rest = split_at_frame_end(b"".join(self._pieces))
+        self._shared.give_back(self._held)
+        self._pieces, self._bytes, self._held, self._has_frame = ([rest] if rest else []), len(rest), 0, False
+        self._is_near_end = self._is_near_end and bool(rest)
+        if not frames or self.is_lost or (segment := self._frames.take(frames)) is None:
+            return
+        self._add(segment)
+        if self._frames.ended is not None:
+            self._end(self._frames.ended)
+
+    def _add(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._shared.take(len(segment.frames), self._flow)
+        self._ready.set()
+
+    def _end(self, state: JobState) -> None:
+        self._ending = JobEnding(state, time.time(), write_response(self._frames.response))
+        self._ready.set()
+
+    # As the runner uses it.
+
+    @property
+    def state(self) -> JobState:
+        """How the job is, as far as its answer says."""
+        return self._ending.state if self._ending is not None else JobState.RUNNING
+
+    @property
+    def response(self) -> JsonObject:
+        """The response as far as the answer says."""
+        return self._frames.response
+
+    @property
+    def refusal(self) -> bytes:
+        """The body with which the request was refused; empty where it was not."""
+        return bytes(self._refusal)
+
+    def forget_refusal(self) -> None:
+        """The request is served again."""
+        self._status = 0
+        self._refusal.clear()
+
+    def close(self, state: JobState, response: JsonObject) -> None:
+        """End the job so, unless its answer has an end of its own."""
+        self.cut()
+        if self._ending is None:
+            self._add(self._frames.close(state, {**self._frames.response, **response}))
+            self._end(state)
+
+    def abandon(self) -> None:
+        """Write nothing more: the job goes to another owner, or is deleted."""
+        if not self.is_lost:
+            self.is_lost = True
+            self._shared.give_back(self._held + sum(len(segment.frames) for segment in self._segments))
+            self._held = 0
+            self._segments.clear()
+            self._ready.set()
+            self.on_lost()
+
+    async def write_log(self) -> None:
+        """Store segments as they come, and the ending after the last one. What cannot be stored now is tried again."""
+        pause = _RETRY_SECONDS
+        while not self.is_lost:
+            await self._ready.wait()
+            self._ready.clear()
+            try:
+                while self._segments and not self.is_lost:
+                    await self._append(self._segments[:])
+                if self._ending is not None and not self._segments:
+                    await self._finish(self._ending)
+                    return
+                pause = _RETRY_SECONDS
+            except StoreUnusable:
+                self._ready.set()
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _MAX_RETRY_SECONDS)
+
+    async def _append(self, segments: list[Segment]) -> None:
+        if not await self._store.append(self._job, segments):
+            self.abandon()
+        elif not self.is_lost:
+            del self._segments[: len(segments)]
+            self._shared.give_back(sum(len(segment.frames) for segment in segments))
+
+    async def _finish(self, ending: JobEnding) -> None:
+        """Some servers leave `output` empty at the end, and an answer that was cut has no end: the log has what was said."""
+        if ending.state not in _WHOLE or not has_output(self._frames.response):
+            segments = await read_log(self._store, self._job.id)
+            output = assemble_output(join_frames(segments))
+            ending = JobEnding(ending.state, ending.at, write_response({**self._frames.response, "output": output}))
+        if not await self._store.finish(self._job, ending):
+            self.abandon()
+
+
+async def read_log(store: JobStore, job_id: str) -> list[Segment]:
+    """The whole log of a job."""
+    found: list[Segment] = []
+    while more := await store.read(job_id, None, found[-1].last if found else -1):
+        found += more
+    return found

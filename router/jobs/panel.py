@@ -1,0 +1,209 @@
+"""Background work by HTTP: a response by its id while its job runs and after it, its stream, and a list of jobs."""
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from router.contract.caller import LOCAL, Caller
+from router.contract.errors import BadRequest, JobGone, JobsUnavailable, RateLimited
+from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
+from router.contract.request import Json, JsonObject
+from router.contract.stores import StoreUnusable
+from router.dialects.responses.background import with_status
+from router.dispatch.passed_headers import STREAM_HEADERS
+from router.edge.control.panel import Answer, Asked, Page, as_json
+from router.edge.control.responses import Responses, read_limit
+from router.house import House
+from router.jobs.jobs import Jobs
+from router.jobs.tail import follow
+
+_LIST = "/tandem/jobs"
+_POLL_MS = 1_000, 5_000
+_POLL_PART = 100
+"""A client is told to come back after a tenth of the time for which the job has been there, within these bounds."""
+_MAX_POLLS, _POLLS_SECONDS, _MAX_POLLED = 20, 1.0, 1_000
+_CANCEL_SECONDS = 1.5
+
+
+class Polls:
+    """Refuses clients that ask for the same job again and again without a pause."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, deque[float]] = {}
+
+    def count(self, job_id: str, now: float) -> None:
+        """Raises `RateLimited` for one poll too many within a second."""
+        if len(self._asked) >= _MAX_POLLED:
+            self._asked = {name: asked for name, asked in self._asked.items() if asked[-1] > now - _POLLS_SECONDS}
+        asked = self._asked.setdefault(job_id, deque(maxlen=_MAX_POLLS))
+        if len(asked) == _MAX_POLLS and asked[0] > now - _POLLS_SECONDS:
+            words = f"{_MAX_POLLS} polls of this response in a second. Wait as long as openai-poll-after-ms says, or stream it"
+            raise RateLimited(words, retry_after_seconds=_POLLS_SECONDS)
+        asked.append(now)
+
+
+class BackgroundResponses(Responses):
+    """Responses that are kept, and those that are still being made."""
+
+    def __init__(self, house: House, jobs: Jobs) -> None:
+        super().__init__(house.state.responses)
+        self._jobs, self._polls = jobs, Polls()
+        pages = (*self.pages, Page(_LIST, self._list), Page(f"{_LIST}/{{response_id}}", self._show))
+        self.pages = tuple(page._replace(answer=partial(answer_or_refuse, page.answer)) for page in pages)
+
+    async def _find_job(self, asked: Asked, *, to_read: bool = False) -> tuple[JobStore, Job] | None:
+        """The caller's own job. None: whatever has this id is not one, or can be read without the store of jobs."""
+        store, response_id = self._jobs.store, asked.path["response_id"]
+        try:
+            job = await store.find(response_id, asked.caller) if store is not None else None
+        except StoreUnusable:
+            if not to_read or await self._responses.find(response_id, asked.caller) is None:
+                raise
+            return None
+        return (store, job) if store is not None and job is not None else None
+
+    async def _retrieve(self, asked: Asked) -> Answer:
+        found = await self._find_job(asked, to_read=True)
+        if found is None:
+            return await super()._retrieve(asked)
+        store, job = found
+        if asked.query.get("stream", "false").lower() not in ("false", "0"):
+            after = _read_after(asked.query.get("starting_after"))
+            assert self._jobs.runner is not None  # it comes with the store
+            frames = follow(store, job.id, asked.caller, after, self._jobs.runner.is_stopping)
+            return Answer(frames, dict(STREAM_HEADERS)["content-type"], headers=_NO_CACHE)
+        self._polls.count(job.id, time.monotonic())
+        if job.state in FINAL and not job.is_collected:
+            await store.collected(job.id)
+        return _show_response(job)
+
+    async def _cancel(self, asked: Asked) -> Answer:
+        found = await self._find_job(asked)
+        if found is None:
+            return await super()._cancel(asked)
+        store, job = found
+        if job.state not in FINAL:
+            job = await self._cancel_job(store, job, asked.caller)
+        return _show_response(job)
+
+    async def _cancel_job(self, store: JobStore, job: Job, caller: Caller) -> Job:
+        """Cancel a job wherever it runs, and wait a moment for its owner. One that runs here hangs up before anything else."""
+        watch, until = store.watch(job.id), time.monotonic() + _CANCEL_SECONDS
+        ending = JobEnding(JobState.CANCELLED, time.time(), with_status(job.queued, "cancelled"))
+        try:
+            if self._jobs.runner is None or not await self._jobs.runner.cancel(job.id, _CANCEL_SECONDS):
+                job = await store.cancel(job.id, caller, ending) or job
+            while (found := await store.find(job.id, caller)) is not None and found.state not in FINAL:
+                if (left := until - time.monotonic()) <= 0:
+                    break
+                await watch.wait(left)
+            return found or job
+        finally:
+            watch.close()
+
+    async def _delete(self, asked: Asked) -> Answer:
+        found = await self._find_job(asked)
+        if found is None:
+            return await super()._delete(asked)
+        store, job = found
+        await store.forget(job.id, asked.caller)
+        if self._jobs.runner is not None:
+            self._jobs.runner.drop(job.id)
+        await self._responses.forget(job.id, asked.caller)
+        return as_json({"id": job.id, "object": "response", "deleted": True})
+
+    async def _list_input(self, asked: Asked) -> Answer:
+        found = await self._find_job(asked, to_read=True)
+        if found is not None and found[1].state not in FINAL:
+            raise BadRequest("input_items: can be listed once the response is completed")
+        return await super()._list_input(asked)
+
+    async def _list(self, asked: Asked) -> Answer:
+        state, limit = _read_state(asked.query.get("state")), read_limit(asked.query.get("limit"))
+        store = self._jobs.store
+        if store is None:
+            return as_json({"object": "list", "data": [], "before": None})
+        page = await store.list_jobs(_whose(asked), state, limit, asked.query.get("before"))
+        dead = await _find_dead(store)
+        return as_json({"object": "list", "data": [_describe(job, dead, asked) for job in page.jobs], "before": page.before})
+
+    async def _show(self, asked: Asked) -> Answer:
+        store, job_id = self._jobs.store, asked.path["response_id"]
+        job = await store.find(job_id, _whose(asked)) if store is not None else None
+        if job is None:
+            raise JobGone(f"no background job '{job_id[:80]}' is kept for this caller", param="response_id")
+        assert store is not None
+        return as_json(_describe(job, await _find_dead(store), asked))
+
+
+_NO_CACHE = {"cache-control": "no-cache"}
+
+
+def _whose(asked: Asked) -> Caller | None:
+    """Whose jobs are listed: an admin sees all. Without keys, a caller known by a target's key is still only itself."""
+    return None if asked.rights.is_admin and (asked.key is not None or asked.caller == LOCAL) else asked.caller
+
+
+def _show_response(job: Job) -> Answer:
+    """The response as it is now. What a running job has said so far is in its stream alone.
+
+    To hand out some of it here would mean that the job cannot be begun again after a crash (`docs/how-it-works/background.md`).
+    """
+    if job.state in FINAL:
+        return Answer(job.response)
+    status = "cancelled" if job.is_cancelled else "queued" if job.state is JobState.QUEUED else "in_progress"
+    age_seconds = time.time() - job.created_at
+    least, most = _POLL_MS
+    headers = {"openai-poll-after-ms": str(round(min(max(age_seconds * _POLL_PART, least), most)))}
+    return Answer(with_status(job.queued, status), headers=headers)
+
+
+async def _find_dead(store: JobStore) -> Mapping[str, list[Json]]:
+    """The events that no webhook took, by the job that they are about."""
+    dead: dict[str, list[Json]] = {}
+    for event in await store.list_dead():
+        dead.setdefault(event.job_id, []).append(event.event)
+    return dead
+
+
+def _describe(job: Job, dead: Mapping[str, list[Json]], asked: Asked) -> JsonObject:
+    """A job in a list. Its title is the beginning of what was asked, which an admin does not see of other callers' jobs."""
+    return {
+        "id": job.id,
+        "state": job.state,
+        "tier": job.tier,
+        "title": job.title if job.caller == asked.caller else "",
+        "session": job.session,
+        "caller": job.caller.name,
+        "attempts": job.attempt,
+        "created_at": job.created_at,
+        "ended_at": job.ended_at,
+        "is_collected": job.is_collected,
+        "undelivered": dead.get(job.id, []),
+    }
+
+
+def _read_after(text: str | None) -> int:
+    if text is None:
+        return -1
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise BadRequest(f'starting_after: must be a sequence number, not "{text[:20]}"', param="starting_after")
+    return int(text)
+
+
+def _read_state(text: str | None) -> JobState | None:
+    if not text:
+        return None
+    try:
+        return JobState(text)
+    except ValueError:
+        raise BadRequest(f'state: must be one of {", ".join(JobState)}, not "{text[:20]}"', param="state") from None
+
+
+async def answer_or_refuse(page: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
+    """What a page answers, or that its store cannot be used now."""
+    try:
+        return await page(asked)
+    except StoreUnusable as error:
+        raise JobsUnavailable(f"background jobs cannot be read now: {error}", retry_after_seconds=1.0) from error

@@ -1,0 +1,273 @@
+"""Runs jobs: claims them one after another, serves each as any request is served, and keeps its lease meanwhile."""
+
+import asyncio
+from contextlib import suppress
+
+from router.contract.exchange import CancelReason, Deadline, Exchange
+from router.contract.job import Job, JobState, JobStore
+from router.contract.request import JsonObject
+from router.contract.stores import StoreUnusable
+from router.dialects.refusals import failure_words
+from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
+from router.dialects.responses.logged import LogFrames, assemble_output, join_frames, parse_response
+from router.edge.admission import report_fault
+from router.edge.routes import new_request_id
+from router.house import House
+from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.jobs.outside import end_lost
+from router.loop.tasks import spawn
+from router.plan import Plan
+from router.stores.owners import name_owner
+from router.telemetry import events
+
+LEASE_SECONDS = 15.0
+_RENEW_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+"""How often an owner looks whether its job was cancelled. It is told of it, too, unless a connection is lost."""
+_POLL_SECONDS = 5.0
+"""How often a runner looks for jobs that nobody told it of: those of an owner that is gone."""
+_HANG_UP_SECONDS = 1.0
+"""How long a target has to close a stream that it has ended."""
+_BUSY_SECONDS = 5.0
+"""When a job tries again that found all targets busy."""
+_INTERRUPTED = "interrupted"
+
+
+class _Attempt:
+    """One job under way."""
+
+    __slots__ = ("exchange", "hung_up", "is_cancelled", "job", "over", "sink")
+
+    def __init__(self, job: Job, exchange: Exchange, sink: LogSink) -> None:
+        self.job, self.exchange, self.sink = job, exchange, sink
+        self.is_cancelled = False
+        self.hung_up, self.over = asyncio.Event(), asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be asked of a target."""
+        return self.hung_up.is_set() or self.sink.has_ended
+
+    def hang_up(self) -> None:
+        """Close the connection to the target at once."""
+        self.hung_up.set()
+        self.exchange.cancel(CancelReason.CALLER_LEFT)
+
+    def cancel(self) -> None:
+        """End the job as cancelled."""
+        self.is_cancelled = True
+        self.hang_up()
+
+    def drop(self) -> None:
+        """Stop, and write nothing more."""
+        self.sink.abandon()
+
+
+class Runner:
+    """The jobs of one process. It has no task until it is first woken."""
+
+    def __init__(self, house: House, store: JobStore) -> None:
+        self._house, self._store, self._owner, self._shared = house, store, name_owner(), SharedLog()
+        self._running: dict[str, _Attempt] = {}
+        self._loop: asyncio.Task[None] | None = None
+        self._claiming = asyncio.Lock()
+        self._is_stopping = False
+
+    def is_stopping(self) -> bool:
+        """Whether nothing more is done here."""
+        return self._is_stopping
+
+    def wake(self) -> None:
+        """Look for jobs from now on."""
+        if self._loop is None and not self._is_stopping:
+            self._loop = spawn(self._claim_jobs(), name="run jobs")
+
+    async def cancel(self, job_id: str, within_seconds: float) -> bool:
+        """Cancel a job and wait a while until that is stored; False where it does not run here."""
+        if (attempt := self._running.get(job_id)) is None:
+            return False
+        attempt.cancel()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(attempt.over.wait(), within_seconds)
+        return True
+
+    def drop(self, job_id: str) -> None:
+        """Stop a job that was deleted, if it runs here."""
+        if (attempt := self._running.get(job_id)) is not None:
+            attempt.drop()
+
+    async def stop(self) -> None:
+        """Give all jobs up, so that another process can go on with them at once."""
+        self._is_stopping = True
+        if self._loop is not None:
+            self._loop.cancel()
+        attempts = list(self._running.values())
+        for attempt in attempts:
+            attempt.drop()
+        if self._loop is not None:
+            with suppress(StoreUnusable):
+                await self._store.release(self._owner)
+
+    async def _claim_jobs(self) -> None:
+        watch = self._store.watch(None)
+        try:
+            while True:
+                await self._fill()
+                await watch.wait(_POLL_SECONDS)
+        finally:
+            watch.close()
+
+    async def _fill(self) -> None:
+        """Begin jobs while there are some, and room for them."""
+        async with self._claiming:
+            with suppress(StoreUnusable):
+                while not self._is_stopping and await self._claim_one():
+                    pass
+
+    async def _claim_one(self) -> bool:
+        """Begin the next job, if there is one and room for it."""
+        terms = self._house.plan.jobs
+        if len(self._running) >= terms.most_running:
+            return False
+        job = await self._store.claim(self._owner, LEASE_SECONDS, terms.most_for_a_caller)
+        if job is None:
+            return False
+        if self._is_stopping:
+            await self._store.release(self._owner)
+            return False
+        if job.is_lost:
+            spawn(self._end_lost(job), name=f"{job.id} lost")
+        else:
+            self._begin(job)
+        return True
+
+    def _begin(self, job: Job) -> None:
+        plan = self._house.plan.for_background()
+        exchange = self._arrive(job, plan, request_id_of(job.id) if job.attempt == 1 else new_request_id())
+        attempt = self._running[job.id] = _Attempt(job, exchange, LogSink(job, self._store, self._shared))
+        attempt.sink.on_lost = attempt.hang_up
+        events.job_started(job=job.id, attempt=job.attempt)
+        spawn(self._run(attempt), name=job.id)
+
+    def _arrive(self, job: Job, plan: Plan, request_id: str, deadline: Deadline | None = None) -> Exchange:
+        now, state = self._house.clock(), self._house.state
+        deadline = deadline or Deadline(now + plan.deadline_seconds)
+        return Exchange(write_arrival(job, request_id), now, deadline, state.observers, plan, state.speedups.off_loop)
+
+    async def _run(self, attempt: _Attempt) -> None:
+        """Serve a job to its end, and see that it is stored."""
+        job, sink = attempt.job, attempt.sink
+        writing = spawn(sink.write_log(), name=f"{job.id} log")
+        keeping = spawn(self._keep(attempt), name=f"{job.id} lease")
+        try:
+            defect = await self._serve_patiently(attempt, writing)
+            if not sink.is_lost:
+                sink.close(*_conclude(attempt, defect))
+            await writing
+            if not sink.is_lost:
+                events.job_ended(job=job.id, state=sink.state)
+        finally:
+            keeping.cancel()
+            writing.cancel()
+            self._running.pop(job.id, None)
+            attempt.over.set()
+            if not self._is_stopping:
+                spawn(self._fill(), name="claim jobs")
+
+    async def _serve_patiently(self, attempt: _Attempt, writing: "asyncio.Task[None]") -> BaseException | None:
+        """Take a job down the road until it is not refused for now any more. A defect of ours must end it, too."""
+        try:
+            defect = await self._serve(attempt, writing)
+            while await self._waits_out(attempt):
+                defect = await self._serve(attempt, writing)
+        except Exception as error:  # noqa: BLE001  its owner would keep a job that nobody works on
+            return error
+        return defect
+
+    async def _serve(self, attempt: _Attempt, writing: "asyncio.Task[None]") -> BaseException | None:
+        """Take a job down the road. Returns the defect that ended it, if one did."""
+        exchange = attempt.exchange
+        serving = spawn(self._house.serve(exchange, attempt.sink), name=exchange.id)
+        exchange.run_by(serving)
+        await asyncio.wait([serving, writing], return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():  # all is written: like any client, hang up on a target that does not do it
+            await asyncio.wait([serving], timeout=_HANG_UP_SECONDS)
+            exchange.cancel(CancelReason.CALLER_LEFT)
+            await asyncio.wait([serving])
+        exchange.let_go()
+        return None if serving.cancelled() else serving.exception()
+
+    async def _waits_out(self, attempt: _Attempt) -> bool:
+        """Whether a job was refused only for now, and has waited until it may try again: nobody waits for it."""
+        sink, deadline = attempt.sink, attempt.exchange.deadline
+        left = deadline.left(self._house.clock())
+        if attempt.is_over or not is_busy(sink.refusal) or left <= _BUSY_SECONDS:
+            return False
+        with suppress(TimeoutError):
+            await asyncio.wait_for(attempt.hung_up.wait(), _BUSY_SECONDS)
+            return False
+        sink.forget_refusal()
+        attempt.exchange = self._arrive(attempt.job, attempt.exchange.plan, new_request_id(), deadline)
+        return True
+
+    async def _keep(self, attempt: _Attempt) -> None:
+        """Keep the lease of a job, and look whether somebody elsewhere cancelled or deleted it."""
+        loop, job = asyncio.get_running_loop(), attempt.job
+        renewed_at, watch = loop.time(), self._store.watch(job.id, for_owner=True)
+        try:
+            while True:
+                await watch.wait(_LOOK_SECONDS)
+                with suppress(StoreUnusable):
+                    if loop.time() - renewed_at >= _RENEW_SECONDS:
+                        await self._store.renew(job, self._owner, LEASE_SECONDS)
+                        renewed_at = loop.time()
+                    found = await self._store.find(job.id, None)
+                    if found is None or (found.owner, found.attempt) != (job.owner, job.attempt):
+                        attempt.drop()
+                    elif found.is_cancelled:
+                        attempt.cancel()
+        finally:
+            watch.close()
+
+    async def _end_lost(self, job: Job) -> None:
+        """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
+        while not self._is_stopping:
+            try:
+                await self._write_lost(job)
+            except StoreUnusable:
+                await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                return
+
+    async def _write_lost(self, job: Job) -> None:
+        if not job.body:
+            await end_lost(self._store, job)
+            return
+        segments = await read_log(self._store, job.id)
+        frames = join_frames(segments)
+        said: JsonObject = {**parse_response(job.queued), "output": assemble_output(frames)}
+        log = LogFrames(job.id, segments[-1].last + 1 if segments else 0)
+        if job.is_cancelled:
+            state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
+        else:
+            words = "the router that served this response stopped in the middle of it"
+            state, said = JobState.FAILED, {**said, "status": "failed", "error": write_error(_INTERRUPTED, words)}
+        sink = LogSink(job, self._store, self._shared, log)
+        sink.close(state, said)
+        await sink.write_log()
+
+
+def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState, JsonObject]:
+    """How a job ends whose answer does not say it: what its response says from now on."""
+    sink, request_id = attempt.sink, attempt.exchange.id
+    said = {**parse_response(attempt.job.queued), **sink.response}
+    if attempt.is_cancelled:
+        return JobState.CANCELLED, {**said, "status": "cancelled"}
+    error = report_fault(defect, request_id) if isinstance(defect, Exception) else sink.error
+    if error is not None:
+        told = write_error(error.code, failure_words(error, request_id))
+    elif sink.refusal:
+        told = read_refusal(sink.refusal)
+    else:
+        told = write_error(_INTERRUPTED, "the job was cut off")
+    return JobState.FAILED, {**said, "status": "failed", "error": told}

@@ -1,0 +1,79 @@
+"""From a job's log to whoever reads it: what is there, then what comes, until the job is over."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+
+from router.contract.caller import Caller
+from router.contract.job import FINAL, Job, JobStore
+from router.contract.sinks import AnswerSink
+from router.contract.stores import StoreUnusable
+from router.dialects.responses.logged import LogFrames, cut_after, parse_response
+from router.dispatch.streaming import HEARTBEAT, HEARTBEAT_SECONDS
+
+_RETRY_SECONDS = 1.0
+
+
+async def follow(
+    store: JobStore, job_id: str, caller: Caller | None, after: int, is_stopping: Callable[[], bool] = lambda: False
+) -> AsyncIterator[bytes]:
+    """The frames of a job's log after a number, also those that are still to come. Ends with the job, or when it is deleted.
+
+    It ends without the job's end where the router stops: who reads can go on from its number at the next one.
+    """
+    watch, number = store.watch(job_id), after
+    try:
+        while True:
+            try:
+                job = await store.find(job_id, caller)  # before the log is read: what is written until the end is seen then
+                segments = await store.read(job_id, caller, number)
+            except StoreUnusable:  # which may pass: the log is read on from here then
+                yield HEARTBEAT
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            for segment in segments:
+                if frames := cut_after(segment, number):
+                    yield frames
+                number = max(number, segment.last)
+            if is_stopping():
+                return
+            if segments:
+                continue
+            if job is None or job.state in FINAL:
+                if job is not None and number == -1:
+                    yield _write_end(job)
+                break
+            if not await watch.wait(HEARTBEAT_SECONDS):
+                yield HEARTBEAT
+        with suppress(StoreUnusable):
+            await store.collected(job_id)
+    finally:
+        watch.close()
+
+
+def _write_end(job: Job) -> bytes:
+    """The stream of a job that ended before anybody worked on it."""
+    return LogFrames(job.id).close(job.state, parse_response(job.response)).frames
+
+
+class _Gate:
+    """Lets a log be read only as fast as its reader takes it."""
+
+    def __init__(self) -> None:
+        self.is_open = asyncio.Event()
+        self.is_open.set()
+
+    def pause(self) -> None:
+        self.is_open.clear()
+
+    def resume(self) -> None:
+        self.is_open.set()
+
+
+async def tail_into(sink: AnswerSink, frames: AsyncIterator[bytes]) -> None:
+    """Write a log to a caller who waits for it."""
+    sink.feed_from(gate := _Gate())
+    async for piece in frames:
+        await gate.is_open.wait()
+        sink.write(piece)
+    sink.end()

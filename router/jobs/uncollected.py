@@ -1,0 +1,138 @@
+"""Jobs that are over and were not collected, in memory: their sessions' answers name them until somebody reads their end.
+
+While there is none, requests are not asked about it at all: what writes the header is put in with the first, and taken out
+with the last.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from router.contract.caller import Caller
+from router.contract.decision import Decision
+from router.contract.ended_job import EndedJob
+from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
+from router.contract.relay import Headers
+from router.contract.request import RequestView
+from router.contract.session import SessionSnapshot
+from router.contract.signals import Turn
+from router.contract.stores import StoreUnusable
+from router.contract.words import Tier
+from router.sessions.memory import SessionMemory
+from router.sessions.turn_state import TurnTokens
+
+HEADER = "x-tandem-jobs"
+_MOST, _MOST_NAMED = 1_000, 8
+_PAGE = 100
+
+
+class Uncollected:
+    """Knows them by id and by session, and counts how jobs of this process ended."""
+
+    def __init__(self, memory: SessionMemory, *, keep_seconds: float, clock: Callable[[], float] = time.time) -> None:
+        self._memory, self._keep_seconds, self._clock = memory, keep_seconds, clock
+        self._jobs: dict[str, EndedJob] = {}
+        self._by_session: dict[tuple[Caller, str | None], dict[str, EndedJob]] = {}
+        """The same jobs: every request asks for those of its own session."""
+        self._noted: set[str] = set()
+        """Those that their session's model was told of."""
+        self._tokens, self._naming = memory.tokens, _NamingTokens(memory.tokens, self)
+        self.ended: Counter[JobState] = Counter()
+        """How many ended so, since the start."""
+
+    def list_all(self) -> Sequence[EndedJob]:
+        """Those of everybody, the newest last."""
+        self._forget_old()
+        return tuple(self._jobs.values())
+
+    def list_of(self, caller: Caller, session: str) -> Sequence[EndedJob]:
+        """Those of one session, the newest last."""
+        self._forget_old()
+        jobs = self._by_session.get((caller, session))
+        return [*jobs.values()] if jobs is not None else []
+
+    def list_unnoted(self, caller: Caller, session: str) -> Sequence[EndedJob]:
+        """Those of one session that its model was not told of yet, the newest last."""
+        return [job for job in self.list_of(caller, session) if job.id not in self._noted]
+
+    def mark_noted(self, jobs: Sequence[EndedJob]) -> None:
+        """Their session's model is told of them."""
+        self._noted.update(job.id for job in jobs)
+
+    def note_end(self, job: Job, ending: JobEnding) -> None:
+        """A job has ended here."""
+        self.ended[ending.state] += 1
+        self._add(job, ending.state, ending.at)
+
+    def discard(self, job_id: str) -> None:
+        """Its end was read, or it was deleted."""
+        job = self._jobs.pop(job_id, None)
+        if job is None:
+            return
+        self._noted.discard(job_id)
+        of_session = self._by_session[job.caller, job.session]
+        del of_session[job_id]
+        if not of_session:
+            del self._by_session[job.caller, job.session]
+        if not self._jobs:
+            self._memory.tokens = self._tokens
+
+    async def recall(self, store: JobStore) -> None:
+        """Take over what earlier processes left."""
+        found: list[Job] = []
+        try:
+            for state in sorted(FINAL - {JobState.CANCELLED}):
+                before: str | None = None
+                while len(found) < _MOST:
+                    page = await store.list_jobs(None, state, _PAGE, before)
+                    found += [job for job in page.jobs if not job.is_collected]
+                    if (before := page.before) is None:
+                        break
+        except StoreUnusable:
+            return
+        for job in sorted(found, key=lambda job: job.ended_at or 0.0):
+            self._add(job, job.state, job.ended_at or self._clock())
+        self._sort()  # some may have ended here meanwhile
+
+    def _add(self, job: Job, state: JobState, ended_at: float) -> None:
+        """Who cancels a job knows of its end."""
+        if state is JobState.CANCELLED or job.is_collected or job.id in self._jobs:
+            return
+        self._put(EndedJob(job.id, job.caller, job.session, state, job.title, ended_at))
+        if len(self._jobs) > _MOST:
+            self.discard(next(iter(self._jobs)))
+        self._memory.tokens = self._naming
+
+    def _put(self, job: EndedJob) -> None:
+        self._jobs[job.id] = job
+        self._by_session.setdefault((job.caller, job.session), {})[job.id] = job
+
+    def _sort(self) -> None:
+        jobs = sorted(self._jobs.values(), key=lambda job: job.ended_at)
+        self._jobs, self._by_session = {}, {}
+        for job in jobs:
+            self._put(job)
+
+    def _forget_old(self) -> None:
+        """The store forgets old jobs by itself. The first one here is the oldest."""
+        oldest = self._clock() - self._keep_seconds
+        while self._jobs and (job := next(iter(self._jobs.values()))).ended_at < oldest:
+            self.discard(job.id)
+
+
+class _NamingTokens(TurnTokens):
+    """What answers carry anyway, and the jobs of their session."""
+
+    def __init__(self, own: TurnTokens, jobs: Uncollected) -> None:
+        self._own, self._jobs = own, jobs
+
+    def read(self, view: RequestView, turn: Turn, session: str) -> Tier | None:
+        return self._own.read(view, turn, session)
+
+    def carry(self, session: SessionSnapshot, view: RequestView, decision: Decision) -> Mapping[Tier, Headers]:
+        carried = self._own.carry(session, view, decision)
+        jobs = self._jobs.list_of(view.caller, decision.turn.session)
+        if not jobs:
+            return carried
+        named = (HEADER, ", ".join(f"{job.id}={job.state}" for job in jobs[-_MOST_NAMED:]))
+        return {tier: (*carried.get(tier, ()), named) for tier in Tier}

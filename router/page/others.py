@@ -1,0 +1,151 @@
+"""Calls of other routers on this router's page, and this router's calls on theirs.
+
+Nothing is reported while nobody looks. A router whose page is open says so, the others report what ends and what is under way
+there for a few seconds from then on. What was over before is not reported: it is in the ledger of the router that served it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from router.contract.exchange import Exchange
+from router.contract.pulse import (
+    FORGOTTEN_SECONDS,
+    CallsEnded,
+    CallsUnderWay,
+    CallUnderWay,
+    EndedCall,
+    FeedWanted,
+    Pulse,
+    name_of,
+)
+from router.page.begun import has_begun, show_begun
+from router.page.ring import PageSwitch, Ring
+
+_MAX_CALLS = 200
+"""Reported at a time, of those that ended and of those that are under way. Half a second lies between two reports."""
+_LONG_AGO = float("-inf")
+
+
+class _Decision(msgspec.Struct, omit_defaults=True):
+    decided_by: str | None = None
+
+
+_read_decision = msgspec.json.Decoder(_Decision).decode
+
+
+class Shared(NamedTuple):
+    """What a page says of the routers whose calls it shows."""
+
+    replica: str
+    """The name of this one."""
+    routers: int
+    is_up: bool
+    """Whether calls of the others are heard now."""
+
+
+class OtherRouters:
+    """What this router hears of the others' calls, and reports of its own."""
+
+    def __init__(
+        self,
+        pulse: Pulse,
+        switch: PageSwitch,
+        running: Iterable[Exchange],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._pulse, self._switch, self._running, self._clock = pulse, switch, running, clock
+        self._wanted_here = self._wanted_there = _LONG_AGO
+        self._ring: Ring | None = None
+        self._told_number = 0
+        """The newest row that was reported, or that nobody wanted."""
+        self._told_calls: tuple[CallUnderWay, ...] = ()
+        self._heard: dict[str, tuple[float, tuple[CallUnderWay, ...]]] = {}
+        pulse.on_beat(self._report)
+        pulse.hear(FeedWanted, self._take_wish)
+        pulse.hear(CallsEnded, self._take_ended)
+        pulse.hear(CallsUnderWay, self._take_under_way)
+
+    def want(self) -> None:
+        """Somebody reads here. The first reader is not kept waiting for the next beat."""
+        now, last = self._clock(), self._wanted_here
+        self._wanted_here = now
+        if now - last > FORGOTTEN_SECONDS:
+            self._pulse.tell(FeedWanted())
+
+    def describe(self) -> Shared:
+        return Shared(self._pulse.replica, self._pulse.routers, self._pulse.is_up)
+
+    def under_way(self) -> Iterator[tuple[str, CallUnderWay]]:
+        """The calls that are under way elsewhere, each with the name of its router, if that is another one."""
+        now = self._clock()
+        for teller in [teller for teller, (at, _) in self._heard.items() if now - at > FORGOTTEN_SECONDS]:
+            del self._heard[teller]
+        for teller, (_, calls) in self._heard.items():
+            for call in calls:
+                yield self._elsewhere(teller), call
+
+    def _elsewhere(self, teller: str) -> str:
+        """The name of another router; empty for a worker of this one, which has the same ledger."""
+        return name if (name := name_of(teller)) != self._pulse.replica else ""
+
+    def _take_wish(self, teller: str, _: FeedWanted) -> None:
+        self._wanted_there = self._clock()
+
+    def _take_ended(self, teller: str, fact: CallsEnded) -> None:
+        if (ring := self._switch.ring) is None or not self._is_read():
+            return
+        ring.pass_over(fact.lost)
+        for call in fact.calls:
+            decision = msgspec.json.encode(_Decision(call.decided_by)).decode()
+            ring.put(call.line, decision, self._elsewhere(teller))
+
+    def _take_under_way(self, teller: str, fact: CallsUnderWay) -> None:
+        if self._is_read():
+            self._heard[teller] = self._clock(), fact.calls
+
+    def _is_read(self) -> bool:
+        return self._clock() - self._wanted_here <= FORGOTTEN_SECONDS
+
+    def _report(self) -> None:
+        """Say that somebody reads here, and what happened here if somebody reads elsewhere."""
+        now, ring = self._clock(), self._switch.ring
+        if self._is_read():
+            self._pulse.tell(FeedWanted())
+        if ring is not self._ring:
+            self._ring, self._told_number = ring, 0
+        is_wanted = now - self._wanted_there <= FORGOTTEN_SECONDS
+        if ring is not None:
+            self._report_ended(ring, is_wanted=is_wanted)
+        if is_wanted:
+            self._report_under_way()
+        else:
+            self._told_calls = ()
+
+    def _report_ended(self, ring: Ring, *, is_wanted: bool) -> None:
+        newest = ring.rows[-1][0] if ring.rows else 0
+        if is_wanted and newest > self._told_number:
+            own = [held for number, held in reversed(ring.rows) if number > self._told_number and len(held) == 2]
+            calls = tuple(EndedCall(line, _decided_by(decision)) for line, decision, *_ in reversed(own[:_MAX_CALLS]))
+            if calls:
+                self._pulse.tell(CallsEnded(calls, len(own) - len(calls)))
+        self._told_number = newest
+
+    def _report_under_way(self) -> None:
+        calls = tuple(_describe(exchange, self._clock) for exchange in self._running if has_begun(exchange))[-_MAX_CALLS:]
+        if calls or self._told_calls:
+            self._pulse.tell(CallsUnderWay(calls))
+        self._told_calls = calls
+
+
+def _decided_by(decision: str | None) -> str | None:
+    try:
+        return _read_decision(decision).decided_by if decision is not None else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _describe(exchange: Exchange, clock: Callable[[], float]) -> CallUnderWay:
+    return msgspec.convert(show_begun(exchange, clock), CallUnderWay)

@@ -1,0 +1,145 @@
+"""Holding the end of an answer back until what its request wrote is confirmed. Only routers that share a store load this.
+
+A client goes on as soon as it has the last bytes. Its next request may reach another router, which must find what this one
+wrote. The order in which two connections write to a store says nothing about the order in which it reads them, so the store
+has to say that it has it.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from router.contract.errors import TandemError
+from router.contract.relay import Flow, Headers
+from router.contract.sinks import AnswerFact, AnswerSink
+
+HOLD_SECONDS = 0.04
+"""How long an answer waits for its writes at most. One that waited in vain is counted, and leaves."""
+_LOOKS = 4
+"""In how many parts it waits. A process that did not run for a while finds its timer due and the confirmation unread: it reads
+between two parts, and so is not taken in by its own delay."""
+_may_end = re.compile(rb'\[DONE\]|response\.(?:completed|incomplete|failed)|message_stop|"(?:finish|stop)_reason": ?"').search
+"""Finds what clients take for the end of a stream. One that is found in a text costs that piece a trip to the store."""
+
+
+class AcknowledgedSink:
+    """Passes an answer on, and holds back whatever comes while a write is not confirmed.
+
+    A session is written when its answer begins, right after the first piece: that piece waits only if it may be the last. A
+    response is written before its last piece. So a stream waits at its second piece, if the store is not quicker than its
+    target, and at its last. An answer in one piece waits as a whole, until its request is settled: its session is written
+    then, once.
+    """
+
+    def __init__(self, caller: AnswerSink, unconfirmed: Counter[str], hold_seconds: float = HOLD_SECONDS) -> None:
+        self._caller, self._unconfirmed, self._seconds = caller, unconfirmed, hold_seconds
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[asyncio.Future[Any], str] = {}
+        self._held: list[Callable[[], None]] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._released: asyncio.Future[None] | None = None
+        self._is_whole = self._has_written = self._is_settled = False
+        self._looks = 0
+
+    @property
+    def has_started(self) -> bool:
+        return self._caller.has_started
+
+    def feed_from(self, flow: Flow) -> None:
+        self._caller.feed_from(flow)
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._is_whole = not any(name == "content-type" and "event-stream" in value for name, value in headers)
+        self._is_settled = self._is_settled or status // 100 != 2  # a refusal changes nothing that others must know
+        self._caller.start(status, headers)
+
+    def tell(self, fact: AnswerFact) -> None:
+        if self._held is not None:
+            self._held.append(partial(self._caller.tell, fact))
+        else:
+            self._caller.tell(fact)
+
+    def write(self, data: bytes) -> None:
+        if self._held is not None:
+            self._held.append(partial(self._caller.write, data))
+        elif self._waiting or (not self._is_settled and (self._is_whole or self._may_be_last(data))):
+            self._hold(partial(self._caller.write, data))
+        else:
+            self._caller.write(data)
+
+    def end(self) -> None:
+        if self._held is not None:
+            self._held.append(self._caller.end)
+        elif self._waiting:
+            self._hold(self._caller.end)
+        else:
+            self._caller.end()
+
+    def fail(self, error: TandemError) -> None:
+        self.release()
+        self._caller.fail(error)
+
+    def wait_for(self, kind: str, written: "asyncio.Future[Any]") -> None:
+        """Wait for a write before anything else leaves."""
+        self._has_written = True
+        self._waiting[written] = kind
+        written.add_done_callback(self._confirm)
+
+    async def wait(self) -> None:
+        """The request is settled, and nothing more is written for it: return when nothing is held back any more."""
+        self._is_settled = True
+        if self._held is None:
+            return
+        if self._timer is None:
+            self._look()
+        if self._held is not None:
+            self._released = self._loop.create_future()
+            await self._released
+
+    def release(self) -> None:
+        """Let everything go that is held back."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        for act in held:
+            act()
+        if self._released is not None and not self._released.done():
+            self._released.set_result(None)
+
+    def _may_be_last(self, data: bytes) -> bool:
+        return not self._has_written and _may_end(data) is not None
+
+    def _hold(self, act: Callable[[], None]) -> None:
+        self._held, self._timer, self._looks = [act], None, 0
+        if self._is_whole and not self._is_settled:
+            return
+        if self._waiting:
+            self._look()
+        else:
+            self._loop.call_soon(self._look)  # what this very piece changed is written right after it
+
+    def _look(self) -> None:
+        if not self._waiting:
+            self.release()
+        elif self._looks < _LOOKS:
+            self._looks += 1
+            self._timer = self._loop.call_later(self._seconds / _LOOKS, self._look)
+        else:
+            self._give_up()
+
+    def _confirm(self, written: "asyncio.Future[Any]") -> None:
+        kind = self._waiting.pop(written, None)
+        if (written.cancelled() or written.exception() is not None) and kind is not None:
+            self._unconfirmed[kind] += 1
+        if not self._waiting and (self._is_settled or not self._is_whole):
+            self.release()
+
+    def _give_up(self) -> None:
+        self._unconfirmed.update(self._waiting.values())
+        self._waiting.clear()
+        self.release()

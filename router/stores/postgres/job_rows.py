@@ -1,0 +1,269 @@
+"""The rules of the queue, as statements of Postgres. They are those of `sqlite/job_rows.py`, where many write at once.
+
+The functions that say so must run inside a transaction. Others are one statement, which does no harm when it is carried out
+late. `now` is the time of the database where it is None: the clocks of routers may differ.
+"""
+
+import secrets
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from router.contract.caller import Caller
+from router.contract.job import Job, JobEnding, JobState, Segment, WebhookEvent
+from router.stores.job_records import ADDED, MOST_ATTEMPTS, SEEN, name_of, to_job, to_row
+
+LISTED = f"{SEEN}, ''::bytea, ''::bytea, '{{}}', ''::bytea"
+FOUND = f"{SEEN}, queued, response, '{{}}', ''::bytea"
+_WHOLE = f"{SEEN}, queued, response, headers, body"
+CHANNEL = "tandem_jobs"
+_ADDS, _CLAIMS = 0x74616E01, 0x74616E02
+"""The locks, together with a caller's name, under which the jobs of a caller are counted and then added or claimed."""
+_NOW = "coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8)"
+_OWNED = "id = $1 AND owner = $2 AND attempt = $3 AND state = 'running'"
+WHOSE = "id = $1 AND caller = coalesce($2::text, caller)"
+_OVERDUE = f"$4::bool AND leased_until < {_NOW} AND NOT (owner = $2 AND id = ANY($3::text[]))"
+_EXPIRED = f"state = 'running' AND (leased_until = 0 OR ({_OVERDUE}))"
+_IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
+_ROOM = "(SELECT count(*) FROM tandem.jobs r WHERE r.state = 'running' AND r.caller = q.caller)"
+_END = "response = $6, queued = '', body = '', headers = '{}', leased_until = 0"
+_POST = """
+    INSERT INTO tandem.outbox (id, job, address, event, at, next_at)
+    SELECT event_id, ended.id, address, 'response.' || $4::text, $5, $5
+    FROM ended, unnest($7::text[], $8::text[]) AS hook (event_id, address) ON CONFLICT DO NOTHING
+"""
+_ADD = f"""
+    INSERT INTO tandem.jobs ({ADDED})
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING
+"""  # noqa: S608  fixed names
+_LEASE = f"""
+    UPDATE tandem.jobs SET state = 'running', attempt = 1, owner = $2, leased_until = {_NOW} + $3::float8, is_handed_out = TRUE
+    WHERE id = $4
+"""  # noqa: S608  fixed names
+_GONE = f"SELECT sequence FROM tandem.jobs WHERE {_EXPIRED} AND NOT {_IS_LOST} FOR UPDATE SKIP LOCKED"  # noqa: S608  fixed names
+_AGAIN = """
+    UPDATE tandem.jobs SET state = 'queued', owner = '', leased_until = 0, is_handed_out = FALSE
+    WHERE sequence = ANY($1::bigint[])
+"""
+_LOST = f"""
+    UPDATE tandem.jobs SET owner = $2, leased_until = {_NOW} + $5::float8 WHERE sequence = (
+        SELECT sequence FROM tandem.jobs WHERE {_EXPIRED} AND {_IS_LOST} LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) RETURNING {_WHOLE}
+"""  # noqa: S608  fixed names
+_NEXT = f"""
+    SELECT sequence, caller FROM tandem.jobs q WHERE state = 'queued' AND {_ROOM} < $1
+    ORDER BY sequence LIMIT 1 FOR UPDATE SKIP LOCKED
+"""  # noqa: S608  fixed names
+_BEGIN = f"""
+    UPDATE tandem.jobs q SET state = 'running', attempt = attempt + 1, owner = $2, leased_until = {_NOW} + $3::float8
+    WHERE sequence = $4 AND {_ROOM} < $5 RETURNING {_WHOLE}
+"""  # noqa: S608  fixed names
+_APPEND = f"""
+    WITH replaced AS (DELETE FROM tandem.segments WHERE job = $1 AND first > $3 AND first <> ALL($4::bigint[])),
+    written AS (
+        INSERT INTO tandem.segments (job, attempt, first, last, has_content, frames)
+        SELECT $1, $2, * FROM unnest($4::bigint[], $5::bigint[], $6::bool[], $7::bytea[])
+        ON CONFLICT (job, first) DO UPDATE
+        SET last = excluded.last, attempt = excluded.attempt, has_content = excluded.has_content, frames = excluded.frames
+    ) SELECT pg_notify('{CHANNEL}', $8)
+"""  # noqa: S608  fixed names
+_FINISH = f"""
+    WITH ended AS (UPDATE tandem.jobs SET state = $4, ended_at = $5, {_END} WHERE {_OWNED} RETURNING id), posted AS ({_POST})
+    SELECT pg_notify('{CHANNEL}', $9), pg_notify('{CHANNEL}', $10) FROM ended
+"""  # noqa: S608  fixed names
+_CANCEL = f"""
+    WITH ended AS (
+        UPDATE tandem.jobs SET state = $4, ended_at = $5, {_END}, is_cancelled = TRUE
+        WHERE id = $1 AND $2::text IS NULL AND $3::int IS NULL RETURNING id
+    ), posted AS ({_POST}) SELECT id FROM ended
+"""  # noqa: S608  fixed names
+_FORGET = f"""
+    WITH gone AS (DELETE FROM tandem.jobs WHERE {WHOSE} RETURNING id),
+    posted AS (DELETE FROM tandem.outbox USING gone WHERE outbox.job = gone.id)
+    SELECT pg_notify('{CHANNEL}', $3) FROM gone
+"""  # noqa: S608  fixed names
+_MAX_ROWS = 1_024
+_READ = f"""
+    SELECT first, last, frames, has_content, attempt, is_known FROM (
+        SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL AS is_known,
+            sum(octet_length(s.frames)) OVER (ORDER BY s.first) - octet_length(s.frames) AS bytes_before
+        FROM tandem.segments s JOIN tandem.jobs j ON j.sequence = s.job
+        WHERE j.id = $1 AND j.caller = coalesce($2::text, j.caller) AND s.last > $3 ORDER BY s.first LIMIT {_MAX_ROWS}
+    ) AS part WHERE bytes_before < $4 ORDER BY first
+"""  # noqa: S608  fixed names
+_EVENT = "id, job, address, event, at, tries, next_at"
+_TAKE_DUE = f"""
+    WITH due AS (
+        SELECT {_EVENT} FROM tandem.outbox WHERE NOT is_dead AND next_at <= $1::float8 AND address <> ALL($4::text[])
+        ORDER BY next_at LIMIT $3 FOR UPDATE SKIP LOCKED
+    ), held AS (UPDATE tandem.outbox SET next_at = $1::float8 + $2::float8 FROM due WHERE outbox.id = due.id)
+    SELECT {_EVENT} FROM due ORDER BY next_at
+"""  # noqa: S608  fixed names
+_OLD = f"SELECT sequence FROM tandem.jobs WHERE ended_at < {_NOW} - $2::float8 LIMIT $3 FOR UPDATE SKIP LOCKED"  # noqa: S608  fixed names
+
+
+async def notify(connection: Any, payload: str) -> None:
+    await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
+
+
+async def add(
+    connection: Any,
+    job: Job,
+    now: float | None,
+    most_queued: int,
+    most_of_caller: int | None,
+    lease_seconds: float | None = None,
+) -> bool:
+    """Insert a job, unless the queue or its caller's share is full. One that is leased already counts as handed out.
+
+    In a transaction.
+
+    Routers that add at the same moment may each exceed `most_queued` by one; `most_of_caller` is a right, and exact.
+    """
+    queued = await connection.fetchval("SELECT count(*) FROM tandem.jobs WHERE state = 'queued'")
+    if lease_seconds is None and queued >= most_queued:
+        return False
+    if most_of_caller is not None:
+        await _lock(connection, _ADDS, job.caller.name)
+        own = "SELECT count(*) FROM tandem.jobs WHERE caller = $1 AND state IN ('queued', 'running')"
+        if await connection.fetchval(own, job.caller.name) >= most_of_caller:
+            return False
+    await connection.execute(_ADD, *to_row(job))
+    if lease_seconds is not None:
+        await connection.execute(_LEASE, now, job.owner, lease_seconds, job.id)
+    return True
+
+
+async def claim(
+    connection: Any,
+    owner: str,
+    known: Sequence[str],
+    now: float | None,
+    lease_seconds: float,
+    most_for_a_caller: int,
+    *,
+    trusts_leases: bool = True,
+) -> Job | None:
+    """Give the next job to an owner: first one that cannot be begun again, which the owner only ends. In a transaction.
+
+    `known` are the jobs that the owner knows it has. One that it does not know of, since the answer to its claim was lost,
+    expires as any other. Without trust in leases, only jobs that were released count as expired.
+    """
+    gone = [sequence for (sequence,) in await connection.fetch(_GONE, now, owner, known, trusts_leases)]
+    if gone:  # after they are locked: what was appended until then is deleted
+        await connection.execute("DELETE FROM tandem.segments WHERE job = ANY($1::bigint[])", gone)
+        await connection.execute(_AGAIN, gone)
+    if (row := await connection.fetchrow(_LOST, now, owner, known, trusts_leases, lease_seconds)) is not None:
+        return to_job(row, is_lost=True)
+    while (found := await connection.fetchrow(_NEXT, most_for_a_caller)) is not None:
+        await _lock(connection, _CLAIMS, found["caller"])
+        row = await connection.fetchrow(_BEGIN, now, owner, lease_seconds, found["sequence"], most_for_a_caller)
+        if row is not None:
+            return to_job(row)
+    return None
+
+
+async def renew(connection: Any, job: Job, owner: str, now: float | None, lease_seconds: float) -> bool:
+    statement = f"""
+        UPDATE tandem.jobs SET leased_until = {_NOW.replace("$1", "$4")} + $5::float8 WHERE {_OWNED} AND NOT is_cancelled
+    """  # noqa: S608  fixed names
+    return _has_changed(await connection.execute(statement, job.id, owner, job.attempt, now, lease_seconds))
+
+
+async def release(connection: Any, owner: str) -> None:
+    await connection.execute("UPDATE tandem.jobs SET leased_until = 0 WHERE owner = $1 AND state = 'running'", owner)
+
+
+async def append(connection: Any, job: Job, segments: Sequence[Segment], payload: str) -> bool:
+    """Write segments where this owner still has this attempt, which nobody can take meanwhile. In a transaction."""
+    statement = f"SELECT sequence FROM tandem.jobs WHERE {_OWNED} FOR NO KEY UPDATE"  # noqa: S608  fixed names
+    sequence = await connection.fetchval(statement, job.id, job.owner, job.attempt)
+    if sequence is None or not segments:
+        return sequence is not None
+    columns = zip(*((one.first, one.last, one.has_content, one.frames) for one in segments), strict=True)
+    await connection.execute(_APPEND, sequence, job.attempt, segments[0].first, *map(list, columns), payload)
+    return True
+
+
+async def finish(connection: Any, job: Job, ending: JobEnding, addresses: Iterable[str], payloads: tuple[str, str]) -> bool:
+    """End a job that this owner still has. A second time changes nothing, and answers the same."""
+    owned = (job.id, job.owner, job.attempt)
+    if await connection.fetch(_FINISH, *owned, *_ending(ending, addresses), *payloads):
+        return True
+    ended = "SELECT count(*) FROM tandem.jobs WHERE id = $1 AND owner = $2 AND attempt = $3 AND state = $4"
+    return bool(await connection.fetchval(ended, *owned, ending.state))
+
+
+async def cancel(
+    connection: Any, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Iterable[str]
+) -> Job | None:
+    """End a queued job; note for the owner of a running one that it is to stop. In a transaction."""
+    whose = (job_id, name_of(caller))
+    state = await connection.fetchval(f"SELECT state FROM tandem.jobs WHERE {WHOSE} FOR UPDATE", *whose)  # noqa: S608  fixed names
+    if state == JobState.QUEUED:
+        await connection.execute(_CANCEL, job_id, None, None, *_ending(ending, addresses))
+    elif state == JobState.RUNNING:
+        await connection.execute("UPDATE tandem.jobs SET is_cancelled = TRUE WHERE id = $1", job_id)
+    row = await connection.fetchrow(f"SELECT {FOUND} FROM tandem.jobs WHERE {WHOSE}", *whose)  # noqa: S608  fixed names
+    return to_job(row) if row is not None else None
+
+
+async def forget(connection: Any, job_id: str, caller: Caller | None, payload: str) -> bool:
+    """Delete a job, its log, and what webhooks were to be sent of it."""
+    return bool(await connection.fetch(_FORGET, job_id, name_of(caller), payload))
+
+
+async def read(connection: Any, job_id: str, caller: Caller | None, after: int, most_bytes: int) -> list[Any]:
+    """Segments, each with its attempt and whether that is known to be handed out, until there are enough bytes."""
+    found: list[Any] = await connection.fetch(_READ, job_id, name_of(caller), after, most_bytes)
+    return found
+
+
+async def hand_out(connection: Any, job_id: str, attempt: int) -> bool:
+    """Note that an attempt's content is read. False where another attempt has begun: it must be read again."""
+    statement = "UPDATE tandem.jobs SET is_handed_out = TRUE WHERE id = $1 AND attempt = $2 AND state <> 'queued'"
+    return _has_changed(await connection.execute(statement, job_id, attempt))
+
+
+async def take_due(
+    connection: Any, now: float, hold_seconds: float, limit: int, not_for: Collection[str]
+) -> list[WebhookEvent]:
+    """The events that are due. They are due again when the hold is over."""
+    return [WebhookEvent(*row) for row in await connection.fetch(_TAKE_DUE, now, hold_seconds, limit, list(not_for))]
+
+
+async def note_undelivered(connection: Any, event_id: str, next_at: float | None, now: float | None) -> None:
+    moment = f"coalesce($3::float8, {_NOW})"
+    statement = f"UPDATE tandem.outbox SET tries = tries + 1, next_at = {moment}, is_dead = $3::float8 IS NULL WHERE id = $2"  # noqa: S608  fixed names
+    await connection.execute(statement, now, event_id, next_at)
+
+
+async def list_dead(connection: Any) -> list[WebhookEvent]:
+    rows = await connection.fetch(f"SELECT {_EVENT} FROM tandem.outbox WHERE is_dead ORDER BY next_at DESC")  # noqa: S608  fixed names
+    return [WebhookEvent(*row) for row in rows]
+
+
+async def forget_old(connection: Any, now: float | None, keep_seconds: float, limit: int) -> bool:
+    """Delete some jobs that ended long ago, and events that were given up as long ago. Answers whether there may be more."""
+    dead = f"DELETE FROM tandem.outbox WHERE is_dead AND next_at < {_NOW} - $2::float8"  # noqa: S608  fixed names
+    await connection.execute(dead, now, keep_seconds)
+    statement = f"DELETE FROM tandem.jobs WHERE sequence IN ({_OLD})"  # noqa: S608  fixed names
+    return _count(await connection.execute(statement, now, keep_seconds, limit)) == limit
+
+
+def _ending(ending: JobEnding, addresses: Iterable[str]) -> tuple[Any, ...]:
+    """The values of `_END` and `_POST`, from the fourth on."""
+    listed = list(addresses)
+    return ending.state, ending.at, ending.response, [f"evt_{secrets.token_hex(16)}" for _ in listed], listed
+
+
+async def _lock(connection: Any, kind: int, caller: str) -> None:
+    await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", kind, caller)
+
+
+def _count(status: str) -> int:
+    """How many rows a statement changed, as the server reports it: `UPDATE 1`."""
+    return int(status.rpartition(" ")[2])
+
+
+def _has_changed(status: str) -> bool:
+    return _count(status) > 0

@@ -1,0 +1,272 @@
+"""Background jobs in a Postgres database that several routers share. What they do to it is in `job_rows.py`.
+
+Each change is sent to the other routers by `NOTIFY`, so that whoever waits there is woken. A task listens, and looks after the
+database: it connects again when it was away, and deletes what is too old.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from router.contract.caller import Caller
+from router.contract.job import Job, JobEnding, JobsPage, JobState, Segment, WebhookEvent
+from router.contract.shared import PostgresTerms
+from router.contract.stores import StoreUnusable
+from router.loop.tasks import spawn
+from router.stores.job_records import MAX_UNCOLLECTED, is_number, is_writable, name_of, to_job, writable
+from router.stores.postgres import job_rows
+from router.stores.postgres.job_rows import FOUND, LISTED, WHOSE
+from router.stores.postgres.link import Link
+from router.stores.postgres.schema import SchemaUnusable
+from router.stores.watches import STOP, Watch, Watches, stop_of
+
+_LOOK_SECONDS = 5.0
+"""How often it is checked that the connection that listens still works."""
+_RETRY_SECONDS = 1.0
+_GRACE_SECONDS = 8.0
+"""After the database was away, how long the owners of jobs have to renew their leases before those count as expired."""
+_FORGET_SECONDS = 60.0
+_DELETED_AT_ONCE = 20
+"""A job's log may have many megabytes."""
+
+
+class PostgresJobs:
+    """A `JobStore` that many processes use at once. It connects when it is first used, and whenever it can."""
+
+    def __init__(
+        self,
+        terms: PostgresTerms,
+        *,
+        keep_seconds: float,
+        on_failure: Callable[[str], None] = lambda reason: None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """Without a clock, the time of the database counts."""
+        self._link, self._keep_seconds, self._clock = Link(terms, on_failure), keep_seconds, clock
+        self._watches, self._name = Watches(), secrets.token_hex(4)
+        self._known: set[str] = set()
+        """The jobs that were claimed here and are not over."""
+        self._doubtful: set[str] = set()
+        """Jobs that could not be added, as far as is known: their callers were told so, so they must not be there."""
+        self._listening: asyncio.Task[None] | None = None
+        self._forgotten_at = 0.0
+
+    async def add(
+        self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
+    ) -> bool:
+        """Queue a job, and wake every router."""
+        self._start()
+        try:
+            async with self._link.borrow() as connection, connection.transaction():
+                is_added = await job_rows.add(connection, job, self._now(), most_queued, most_of_caller, lease_seconds)
+                if is_added:
+                    await job_rows.notify(connection, self._write())
+        except BaseException:
+            self._doubtful.add(job.id)
+            raise
+        self._doubtful.discard(job.id)
+        self._watches.note(None)
+        return is_added
+
+    async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
+        async with self._link.borrow() as connection, connection.transaction():
+            known, trusts_leases = sorted(self._known), self._link.works_since_seconds > _GRACE_SECONDS
+            found = await job_rows.claim(
+                connection, owner, known, self._now(), lease_seconds, most_for_a_caller, trusts_leases=trusts_leases
+            )
+        if found is not None:
+            self._known.add(found.id)
+        return found
+
+    async def renew(self, job: Job, owner: str, lease_seconds: float) -> bool:
+        async with self._link.borrow() as connection:
+            return await job_rows.renew(connection, job, owner, self._now(), lease_seconds)
+
+    async def release(self, owner: str) -> None:
+        async with self._link.borrow() as connection:
+            await job_rows.release(connection, owner)
+            self._known.clear()
+            await job_rows.notify(connection, self._write())
+        self._watches.note_all()
+
+    async def append(self, job: Job, segments: Sequence[Segment]) -> bool:
+        async with self._link.borrow() as connection, connection.transaction():
+            is_written = await job_rows.append(connection, job, segments, self._write(job.id))
+        if not is_written:
+            self._known.discard(job.id)
+        self._watches.note(job.id)
+        return is_written
+
+    async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
+        payloads = (self._write(job.id), self._write())  # its caller has room for another
+        async with self._link.borrow() as connection:
+            is_ended = await job_rows.finish(connection, job, ending, addresses, payloads)
+        self._known.discard(job.id)
+        self._watches.note(job.id)
+        self._watches.note(None)
+        return is_ended
+
+    async def find(self, job_id: str, caller: Caller | None) -> Job | None:
+        if not is_writable(job_id):
+            return None
+        found = await self._select(f"{FOUND} FROM tandem.jobs WHERE {WHOSE}", job_id, name_of(caller))
+        return found[0] if found else None
+
+    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
+        """Read a part of the log. That a caller sees content is noted first, unless that is known."""
+        while is_writable(job_id):
+            async with self._link.borrow() as connection:
+                rows = await job_rows.read(connection, job_id, caller, after, limit_bytes)
+                new = next((attempt for *_, has_content, attempt, is_known in rows if has_content and not is_known), None)
+                if caller is None or new is None or await job_rows.hand_out(connection, job_id, new):
+                    return [Segment(first, last, frames, content) for first, last, frames, content, *_ in rows]
+        return []
+
+    def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
+        self._start()
+        return self._watches.watch(job_id, for_owner=for_owner)
+
+    async def collected(self, job_id: str) -> None:
+        async with self._link.borrow() as connection:
+            statement = "UPDATE tandem.jobs SET is_collected = TRUE WHERE id = $1 AND ended_at IS NOT NULL"
+            await connection.execute(statement, job_id)
+
+    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Sequence[str] = ()) -> Job | None:
+        """Cancel a job, and wake its owner."""
+        if not is_writable(job_id):
+            return None
+        async with self._link.borrow() as connection, connection.transaction():
+            found = await job_rows.cancel(connection, job_id, caller, ending, addresses)
+            await job_rows.notify(connection, self._write(stop_of(job_id)))
+        self._watches.note_stop(job_id)
+        return found
+
+    async def forget(self, job_id: str, caller: Caller | None) -> bool:
+        if not is_writable(job_id):
+            return False
+        async with self._link.borrow() as connection:
+            is_forgotten = await job_rows.forget(connection, job_id, caller, self._write(stop_of(job_id)))
+        self._known.discard(job_id)
+        self._watches.note_stop(job_id)
+        return is_forgotten
+
+    async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
+        """A page of jobs. The next one begins at a row's number, so that it is found when that row is deleted."""
+        if before is not None and not is_number(before):
+            return JobsPage([])
+        conditions = """
+            sequence < coalesce($1::bigint, sequence + 1) AND caller = coalesce($2::text, caller)
+            AND state = coalesce($3::text, state)
+        """
+        statement = f"SELECT sequence, {LISTED} FROM tandem.jobs WHERE {conditions} ORDER BY sequence DESC LIMIT $4"  # noqa: S608  fixed names
+        start = int(before) if before is not None else None
+        async with self._link.borrow() as connection:
+            rows = await connection.fetch(statement, start, name_of(caller), state, limit + 1)
+        jobs = [to_job(row) for _, *row in rows[:limit]]
+        return JobsPage(jobs, str(rows[limit - 1][0]) if len(rows) > limit else None)
+
+    async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
+        conditions = "session = $1 AND caller = $2 AND ended_at IS NOT NULL AND NOT is_collected"
+        statement = f"{LISTED} FROM tandem.jobs WHERE {conditions} ORDER BY sequence DESC LIMIT {MAX_UNCOLLECTED}"
+        return await self._select(statement, writable(session), caller.name)
+
+    async def take_due(
+        self, now: float, hold_seconds: float, limit: int = 16, not_for: Collection[str] = ()
+    ) -> Sequence[WebhookEvent]:
+        async with self._link.borrow() as connection:
+            return await job_rows.take_due(connection, now, hold_seconds, limit, not_for)
+
+    async def note_delivered(self, event_id: str) -> None:
+        async with self._link.borrow() as connection:
+            await connection.execute("DELETE FROM tandem.outbox WHERE id = $1", event_id)
+
+    async def note_undelivered(self, event_id: str, next_at: float | None) -> None:
+        async with self._link.borrow() as connection:
+            await job_rows.note_undelivered(connection, event_id, next_at, self._now())
+
+    async def list_dead(self) -> Sequence[WebhookEvent]:
+        async with self._link.borrow() as connection:
+            return await job_rows.list_dead(connection)
+
+    async def close(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait([self._listening])
+        await self._link.close()
+
+    async def _select(self, statement: str, *values: object) -> list[Job]:
+        async with self._link.borrow() as connection:
+            return [to_job(row) for row in await connection.fetch(f"SELECT {statement}", *values)]
+
+    def _now(self) -> float | None:
+        return self._clock() if self._clock is not None else None
+
+    # What is sent to other routers, and heard of them.
+
+    def _write(self, news: str = "") -> str:
+        """Word of a job, of one that is to stop, or of any to be claimed. It names its sender, which has noted it already."""
+        return f"{self._name} {news}"
+
+    def _hear(self, payload: str) -> None:
+        sender, _, news = payload.partition(" ")
+        job_id, _, what = news.partition(" ")
+        if sender == self._name:
+            return
+        if what == STOP:
+            self._watches.note_stop(job_id)
+        else:
+            self._watches.note(job_id or None)
+
+    def _start(self) -> None:
+        if self._listening is None:
+            self._listening = spawn(self._look_after(), name="listen for jobs")
+
+    async def _look_after(self) -> None:
+        """Listen for as long as there is a connection, and try again when there is none."""
+        while True:
+            with suppress(StoreUnusable):
+                async with self._link.listen(job_rows.CHANNEL, self._hear) as check:
+                    self._watches.note_all()  # whatever happened meanwhile was not heard
+                    while True:
+                        await self._tidy()
+                        await check(_LOOK_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _tidy(self) -> None:
+        """Delete jobs that are too old, and those that nobody knows of."""
+        for job_id in list(self._doubtful):
+            await self.forget(job_id, None)
+            self._doubtful.discard(job_id)
+        if time.monotonic() < self._forgotten_at + _FORGET_SECONDS:
+            return
+        has_more = True
+        while has_more:
+            async with self._link.borrow() as connection:
+                has_more = await job_rows.forget_old(connection, self._now(), self._keep_seconds, _DELETED_AT_ONCE)
+        self._forgotten_at = time.monotonic()
+
+
+def open_postgres_jobs(terms: PostgresTerms, *, keep_seconds: float, on_failure: Callable[[str], None]) -> PostgresJobs:
+    """A store, and its tables where the database can be reached now.
+
+    Raises `SchemaUnusable` for a database that must not be used. One that is away is tried again while the router serves.
+    """
+
+    async def prepare() -> None:
+        link = Link(terms, on_failure)
+        try:
+            async with link.borrow():
+                pass
+        except SchemaUnusable:
+            raise
+        except StoreUnusable:
+            pass  # it is reported, and may pass
+        finally:
+            await link.close()
+
+    with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
+        thread.submit(asyncio.run, prepare()).result()
+    return PostgresJobs(terms, keep_seconds=keep_seconds, on_failure=on_failure)

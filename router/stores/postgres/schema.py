@@ -1,0 +1,97 @@
+"""The tables in Postgres, in a schema of their own, `tandem`, and the numbered scripts that make them.
+
+Routers of two releases use one database while a fleet is upgraded. So scripts only add, and the older release ignores what it
+does not know: `tandem.migrated` lists the scripts that were run. `tandem.version` is the number of the newest script that a
+release must know to use the tables; it stays as it is until a script drops something that no release needs any more that may
+still run. Such a script sets it.
+"""
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any, NamedTuple
+
+from router.contract.stores import SharedUnusable
+
+LIMIT_SECONDS = 5.0
+"""How long preparing the tables may take, and waiting for another router that prepares them."""
+_LOCK = 0x74616E64
+"""Taken by a router while it creates or migrates the tables."""
+_TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('tandem') AND relkind IN ('r', 'p', 'v', 'm', 'f')"
+_FIRST = 1
+"""The script that made everything before scripts were listed."""
+
+
+class SchemaUnusable(SharedUnusable):
+    """The database can be reached, and must not be used as it is: a newer Tandem's, or another program's."""
+
+
+class Schema(NamedTuple):
+    """Which scripts were run in a database, and which of this release were not."""
+
+    applied: tuple[int, ...]
+    pending: tuple[int, ...]
+
+
+def read_migrations() -> Mapping[int, str]:
+    """The scripts in `migrations/`, by their numbers."""
+    folder = resources.files("router.stores.postgres") / "migrations"
+    found = sorted((item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name)
+    return {int(item.name.removesuffix(".sql")): item.read_text(encoding="utf-8") for item in found}
+
+
+async def read_schema(connection: Any) -> Schema:
+    """What was run in a database. Raises `SchemaUnusable` where it must not be used."""
+    applied = await _read_applied(connection)
+    return Schema(tuple(sorted(applied)), tuple(number for number in read_migrations() if number not in applied))
+
+
+async def prepare(connection: Any, limit_seconds: float = LIMIT_SECONDS) -> Schema:
+    """Create the tables, or run the scripts that are missing. Answers what was to be done.
+
+    Raises `SchemaUnusable` where the tables must not be touched.
+    """
+    found = await read_schema(connection)
+    if not found.pending:
+        return found
+    async with connection.transaction():
+        await connection.execute(f"SET LOCAL statement_timeout = {int(limit_seconds * 1_000)}")
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        found = await read_schema(connection)  # another router may have been quicker
+        if not found.applied:
+            await _begin(connection)
+        await connection.execute("CREATE TABLE IF NOT EXISTS tandem.migrated (number INTEGER PRIMARY KEY)")
+        scripts = read_migrations()
+        for number in found.pending:
+            await connection.execute(scripts[number])
+        listed = "INSERT INTO tandem.migrated SELECT unnest($1::int[]) ON CONFLICT DO NOTHING"
+        await connection.execute(listed, [*found.applied, *found.pending])
+    return found
+
+
+async def _read_applied(connection: Any) -> set[int]:
+    """The scripts that were run; none where there are no tables."""
+    tables = {name for (name,) in await connection.fetch(_TABLES)}
+    if not tables:
+        return set()
+    columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('tandem.version') AND attnum > 0"
+    if [name for (name,) in await connection.fetch(columns)] != ["number"]:
+        first = min(tables)
+        raise SchemaUnusable(f'the schema "tandem" of the database belongs to another program (unexpected table "{first}")')
+    needed, newest = int(await connection.fetchval("SELECT number FROM tandem.version") or 0), max(read_migrations())
+    if needed > newest:
+        raise SchemaUnusable(f"the database was written by a newer Tandem (schema {needed} > {newest})")
+    if needed and "jobs" not in tables:
+        raise SchemaUnusable('the schema "tandem" of the database is not complete (table "jobs" is missing)')
+    applied = {_FIRST} if needed else set()
+    if "migrated" in tables:
+        applied |= {number for (number,) in await connection.fetch("SELECT number FROM tandem.migrated")}
+    return applied
+
+
+async def _begin(connection: Any) -> None:
+    if (encoding := await connection.fetchval("SHOW server_encoding")) != "UTF8":
+        raise SchemaUnusable(f"the database must have the encoding UTF8, and has {encoding}")
+    if await connection.fetchval("SELECT to_regnamespace('tandem')") is None:  # who made it in advance need not let us make any
+        await connection.execute("CREATE SCHEMA tandem")
+    await connection.execute("CREATE TABLE tandem.version (number INTEGER NOT NULL)")
+    await connection.execute("INSERT INTO tandem.version VALUES ($1)", _FIRST)

@@ -1,0 +1,329 @@
+"""Responses that several routers share: kept together in one place or two (`homes.py`), next to each router's own copies.
+
+A home is asked for every response, so that what was deleted at one router is served by none. A router's own copies count
+where a home knows nothing of an id, or cannot be asked. An id that nobody here knows while a home is away may be known there:
+then the caller is told to come back (`StoreUnavailable`), and never that the response is gone.
+"""
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from router.contract.caller import Caller
+from router.contract.errors import StoreUnavailable
+from router.contract.stores import StoredResponse, StoreUnusable
+from router.loop.tasks import spawn
+from router.stores.backlog import Backlog, Key
+from router.stores.homes import UNKNOWN, Home, Known
+from router.stores.memory.responses import MemoryResponses
+from router.telemetry import events
+
+if TYPE_CHECKING:
+    from router.stores.postgres.responses import PostgresResponses
+    from router.stores.sqlite.responses import SqliteResponses
+    from router.stores.valkey.responses import ValkeyResponses
+
+_COME_BACK_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
+_SETTLE_SECONDS = 5.0
+"""For how long a response may be missing in the server that a router kept while it was away, or that it refused: counted from
+when it is back, or since a router last said that it has such responses, which it does every second."""
+_LOOK_AGAIN_SECONDS = 0.2
+"""An answer waits for its writes, but not for long (`responses/acknowledged.py`)."""
+_REPORT_SECONDS = 60.0
+_SORTED_AT_ONCE = 100
+_KIND = "responses"
+
+
+class SharedResponses:
+    """Keeps every response in Valkey for an hour, and those with `store: true` in Postgres, as far as there is either."""
+
+    def __init__(
+        self,
+        own: MemoryResponses,
+        valkey: "ValkeyResponses | None",
+        postgres: "PostgresResponses | None",
+        disk: "SqliteResponses | None" = None,
+    ) -> None:
+        """`disk`: what `own` keeps for long, if anything. With Postgres, that is what Postgres could not take."""
+        self._own, self._valkey, self._postgres, self._disk = own, valkey, postgres, disk
+        self._homes: list[Home] = [home for home in (valkey, postgres) if home is not None]
+        self._writing: dict[Key, asyncio.Future[None]] = {}
+        self._late = Backlog(self._write_late, self._note_dropped)
+        """What Postgres could not take yet."""
+        self._unwritten = Backlog(self._write_again)
+        """What the Valkey server refused, as one does that is full."""
+        self._sending: asyncio.Task[None] | None = None
+        self._lost, self._reported_at = 0, 0.0
+        self._settled_at = 0.0
+        if valkey is not None:
+            valkey.on_gone, valkey.on_unwritten = self._note_gone, self._begin_settling
+            valkey.link.on_up(self._note_up)
+
+    def start(self) -> None:
+        """Begin to write what an earlier run left on this router's disk. Called once, before the first request."""
+        if self._disk is not None and self._postgres is not None and self._sending is None:
+            self._sending = spawn(self._send_from_disk(self._disk, self._postgres), name="send stored responses")
+
+    # As a `ResponseStore`.
+
+    def keep(self, response: StoredResponse, *, for_long: bool) -> "asyncio.Future[Any] | None":
+        """Keep a response here, and begin to write it where the others look."""
+        is_durable = for_long and self._postgres is not None
+        if self._valkey is not None or not is_durable:
+            # Without Valkey, nobody would say here that a stored response was deleted.
+            self._own.keep(response, for_long=for_long and not is_durable)
+        sent = self._send(response)
+        if is_durable:
+            key = response.caller, response.id
+            written = spawn(self._write(response, self._writing.get(key)), name=f"{response.id} keep")
+            self._writing[key] = written
+            written.add_done_callback(_look_at)
+            sent = asyncio.gather(sent, written) if sent is not None else written
+        if sent is not None:
+            sent.add_done_callback(_look_at)
+        return sent
+
+    async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
+        """The response. An id that nobody knows is looked up twice: its answer may have left just before it was written."""
+        for is_first in (True, False):
+            known, is_away = await self._look(response_id, caller)
+            if known.response is not None or known.is_deleted:
+                return known.response
+            if (found := await self._own.find(response_id, caller)) is not None:
+                return found
+            if is_away:
+                raise self._unavailable(f"response '{response_id[:80]}' cannot be looked up now")
+            if known.is_others:
+                return None
+            if is_first:
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        return None
+
+    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
+        """The newest that a home knows, else one of this router's own."""
+        is_away, found = self._is_settling(), list[tuple[StoredResponse, Home | None]]()
+        await self._written(*self._writing)
+        for home in self._homes:
+            try:
+                if (holder := await home.find_holder(item_ids, caller)) is not None:
+                    found.append((holder, home))
+            except StoreUnusable:
+                is_away = True
+        if not found and (own := await self._own.find_holder(item_ids, caller)) is not None:
+            found.append((own, None))
+        for response, place in sorted(found, key=lambda one: one[0].at, reverse=True):
+            is_sure = place is self._homes[0]  # it would be the first to be asked about the id, too
+            if is_sure or not (await self._look(response.id, caller))[0].is_deleted:
+                return response
+        if is_away:
+            raise self._unavailable("the items that the request names cannot be looked up now")
+        return None
+
+    async def forget(self, response_id: str, caller: Caller) -> bool:
+        """Delete it in every home, or raise: the one that keeps it longest comes first, so that a next try finds the rest."""
+        await self._written(*(key for key in self._writing if key[1] == response_id))
+        try:
+            known = [await home.look(response_id, caller) for home in self._homes]
+            if not any(one.response for one in known):
+                if any(one.is_deleted for one in known):
+                    return False
+                if await self._own.find(response_id, caller) is None:
+                    if self._is_settling():
+                        raise StoreUnusable("it may be on its way")
+                    return False
+            for home in reversed(self._homes):
+                await home.bury(response_id, caller)
+        except StoreUnusable as error:
+            self._count_blind()
+            raise self._unavailable(f"response '{response_id[:80]}' cannot be deleted now") from error
+        self._drop_waiting((caller, response_id))
+        await self._own.forget(response_id, caller)
+        return True
+
+    async def is_denied(self, response_id: str, caller: Caller) -> bool:
+        known, is_away = await self._look(response_id, caller)
+        if known.is_deleted or known.is_others or await self._own.is_denied(response_id, caller):
+            return True
+        if known.response is None and is_away:
+            raise self._unavailable(f"response '{response_id[:80]}' cannot be looked up now")
+        return False
+
+    async def close(self) -> None:
+        """Wait for what is being written, and try once more to write what could not be."""
+        await self._written(*self._writing)
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
+        await self._unwritten.close()
+        await self._late.close()
+        self._lost += len(self._late) if self._disk is None else 0
+        self._report_lost()
+        await self._own.close()
+
+    # Asking.
+
+    async def _look(self, response_id: str, caller: Caller) -> tuple[Known, bool]:
+        """What the homes know of an id, and whether one of those that might know more cannot be asked."""
+        is_away, best = self._is_settling(), UNKNOWN
+        await self._written(*(key for key in self._writing if key[1] == response_id))
+        for home in self._homes:
+            try:
+                known = await home.look(response_id, caller)
+            except StoreUnusable:
+                is_away = True
+                continue
+            if known.response is not None or known.is_deleted:
+                return known, False
+            best = known if known.is_others else best
+        if is_away:
+            self._count_blind()
+        return best, is_away
+
+    def _count_blind(self) -> None:
+        if self._valkey is not None:
+            self._valkey.link.blind[_KIND] += 1
+
+    @staticmethod
+    def _unavailable(what: str) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"{what}: the store that the routers share cannot be asked", retry_after_seconds=_COME_BACK_SECONDS
+        )
+
+    # Writing.
+
+    def _send(self, response: StoredResponse) -> "asyncio.Future[Any] | None":
+        if self._valkey is None:
+            return None
+        self._unwritten.remove((response.caller, response.id))
+        try:
+            sent = self._valkey.send(response)
+        except StoreUnusable:
+            self._count_blind()
+            return None
+        sent.add_done_callback(partial(self._note_sent, self._valkey, response))
+        return sent
+
+    def _note_sent(self, valkey: "ValkeyResponses", response: StoredResponse, sent: "asyncio.Future[Any]") -> None:
+        """Have what was refused written later. Until then the other routers must not take it for gone."""
+        if sent.cancelled() or sent.exception() is None:
+            self._unwritten.remove((response.caller, response.id))  # an older one may have been refused since this was sent
+        else:
+            self._unwritten.add(response)
+            valkey.say_unwritten()
+
+    async def _write_again(self, response: StoredResponse) -> None:
+        assert self._valkey is not None
+        if self._valkey.is_over(response):
+            return
+        try:
+            await self._valkey.keep(response)
+        except StoreUnusable:
+            self._valkey.say_unwritten()
+            raise
+
+    def _drop_waiting(self, key: Key) -> None:
+        self._late.remove(key)
+        self._unwritten.remove(key)
+
+    async def _write(self, response: StoredResponse, before: "asyncio.Future[None] | None") -> None:
+        key = response.caller, response.id
+        assert self._postgres is not None
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+            self._late.remove(key)
+            await self._postgres.keep(response)
+        except StoreUnusable:
+            self._own.keep(response, for_long=True)  # on this router's disk until it can be shared
+            self._late.add(response)
+            raise
+        finally:
+            if self._writing.get(key) is asyncio.current_task():
+                del self._writing[key]
+
+    async def _written(self, *keys: Key) -> None:
+        """Wait for what this router is writing: it knows of it."""
+        writing = [self._writing[key] for key in keys if key in self._writing]
+        if writing:
+            await asyncio.wait(writing)
+
+    async def _write_late(self, response: StoredResponse) -> None:
+        assert self._postgres is not None
+        await self._postgres.keep(response, is_late=True)
+
+    def _note_dropped(self) -> None:
+        """Too much waits for the database. What is on the disk is sent from there, and the rest is lost."""
+        if self._disk is not None:
+            self.start()
+            return
+        self._lost += 1
+        if asyncio.get_running_loop().time() >= self._reported_at:
+            self._report_lost()
+
+    def _report_lost(self) -> None:
+        if self._lost:
+            events.responses_lost(count=self._lost)
+            self._lost, self._reported_at = 0, asyncio.get_running_loop().time() + _REPORT_SECONDS
+
+    async def _send_from_disk(self, disk: "SqliteResponses", postgres: "PostgresResponses") -> None:
+        """Write what is on this router's disk and not in the database, a few at a time, and start again where it failed."""
+        after = 0
+        while True:
+            try:
+                rows = await disk.list_rows(after, _SORTED_AT_ONCE)
+                if not rows:
+                    break
+                missing, deleted = await postgres.sort_out([key for _, key in rows])
+                for caller, name in missing:
+                    if (response := await disk.load(name, caller)) is not None:
+                        await postgres.keep(response, is_late=True)
+                for caller, name in deleted:
+                    await self._forget_own(name, caller)
+                after = rows[-1][0]
+            except StoreUnusable:
+                await asyncio.sleep(_RETRY_SECONDS)
+        self._sending = None
+
+    # What is heard from the server, and done when it is back.
+
+    def _note_gone(self, response_id: str, caller: Caller) -> None:
+        """A response was deleted at some router, this one included."""
+        self._drop_waiting((caller, response_id))
+        spawn(self._forget_own(response_id, caller), name=f"{response_id[:40]} forget")
+
+    async def _forget_own(self, response_id: str, caller: Caller) -> None:
+        with suppress(StoreUnusable):
+            await self._own.forget(response_id, caller)
+
+    def _note_up(self) -> None:
+        assert self._valkey is not None
+        if self._valkey.link.losses:  # else it is the start, and nothing was kept before
+            self._begin_settling()
+            spawn(self._restore(), name="restore responses")
+
+    def _begin_settling(self) -> None:
+        self._settled_at = asyncio.get_running_loop().time() + _SETTLE_SECONDS
+
+    def _is_settling(self) -> bool:
+        return asyncio.get_running_loop().time() < self._settled_at
+
+    async def _restore(self) -> None:
+        """Write what the server has lost or never had, and forget what was deleted while this router did not hear of it."""
+        assert self._valkey is not None
+        kept = self._own.list_kept()
+        with suppress(StoreUnusable):
+            for start in range(0, len(kept), _SORTED_AT_ONCE):
+                missing, deleted = await self._valkey.sort_out(kept[start : start + _SORTED_AT_ONCE])
+                for response in missing:
+                    await self._valkey.keep(response, is_late=True)  # one at a time: others use the connection
+                for response in deleted:
+                    await self._forget_own(response.id, response.caller)
+
+
+def _look_at(written: "asyncio.Future[Any]") -> None:
+    """A write that failed is known by its home, whoever waited for it."""
+    if not written.cancelled():
+        written.exception()

@@ -1,0 +1,197 @@
+"""The rules of the queue, as statements: who has a job, what may be written to its log, what follows when its owner is gone.
+
+Each function works inside a transaction in which nobody else writes. `jobs.py` runs them through the writer of a file, and
+`memory/jobs.py` on a database in memory.
+"""
+
+import secrets
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from router.contract.caller import Caller
+from router.contract.job import Job, JobEnding, Segment, WebhookEvent
+from router.stores.job_records import ADDED, MOST_ATTEMPTS, SEEN, name_of, to_job, to_row
+
+LISTED = f"{SEEN}, x'', x'', '{{}}', x''"
+FOUND = f"{SEEN}, queued, response, '{{}}', x''"
+_WHOLE = f"{SEEN}, queued, response, headers, body"
+_OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
+_UNFINISHED = "state IN ('queued', 'running')"
+_EXPIRED = "state = 'running' AND (leased_until = 0 OR (leased_until < ? AND owner != ?))"
+_IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
+_NEXT = """
+    SELECT sequence FROM jobs q WHERE state = 'queued'
+        AND (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.caller = q.caller) < ?
+    ORDER BY sequence LIMIT 1
+"""
+_APPEND = f"""
+    INSERT INTO segments (job, first, last, attempt, has_content, frames)
+    SELECT sequence, ?, ?, attempt, ?, ? FROM jobs WHERE {_OWNED}
+    ON CONFLICT (job, first) DO UPDATE
+    SET last = excluded.last, attempt = excluded.attempt, has_content = excluded.has_content, frames = excluded.frames
+"""  # noqa: S608  fixed names
+_REPLACE = "DELETE FROM segments WHERE first > ? AND job = (SELECT sequence FROM jobs WHERE id = ?)"
+_END = "state = ?, ended_at = ?, response = ?, queued = x'', body = x'', headers = '{}', leased_until = 0"
+READ = """
+    SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL FROM segments s
+    JOIN jobs j ON j.sequence = s.job
+    WHERE j.id = ? AND j.caller = ifnull(?, j.caller) AND s.last > ? ORDER BY s.first
+"""
+
+
+def add(
+    database: sqlite3.Connection, job: Job, most_queued: int, most_of_caller: int | None, leased_until: float | None = None
+) -> bool:
+    """Insert a job, unless the queue or its caller's share is full. One that is leased already counts as handed out."""
+    if leased_until is None and _count(database, "state = 'queued'") >= most_queued:
+        return False
+    if most_of_caller is not None and _count(database, f"caller = ? AND {_UNFINISHED}", job.caller.name) >= most_of_caller:
+        return False
+    values = to_row(job)
+    database.execute(f"INSERT INTO jobs ({ADDED}) VALUES ({', '.join('?' * len(values))})", values)  # noqa: S608  fixed names
+    if leased_until is not None:
+        taken = "state = 'running', attempt = 1, owner = ?, leased_until = ?, is_handed_out = 1"
+        database.execute(f"UPDATE jobs SET {taken} WHERE id = ?", (job.owner, leased_until, job.id))  # noqa: S608  fixed names
+    return True
+
+
+def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: float, most_for_a_caller: int) -> Job | None:
+    """Give the next job to an owner: first one that cannot be begun again, which the owner only ends."""
+    _take_back(database, owner, now)
+    until = now + lease_seconds
+    expired = f"{_EXPIRED} LIMIT 1"
+    for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {expired}", (now, owner)).fetchall():  # noqa: S608  fixed names
+        database.execute("UPDATE jobs SET owner = ?, leased_until = ? WHERE sequence = ?", (owner, until, sequence))
+        return to_job(_fetch(database, sequence), is_lost=True)
+    for (sequence,) in database.execute(_NEXT, (most_for_a_caller,)).fetchall():
+        statement = "UPDATE jobs SET state = 'running', attempt = attempt + 1, owner = ?, leased_until = ? WHERE sequence = ?"
+        database.execute(statement, (owner, until, sequence))
+        return to_job(_fetch(database, sequence))
+    return None
+
+
+def _take_back(database: sqlite3.Connection, owner: str, now: float) -> None:
+    """Queue the jobs of owners that are gone, as far as they can be begun again, and drop the logs of the last attempts."""
+    statement = f"SELECT sequence FROM jobs WHERE {_EXPIRED} AND NOT {_IS_LOST}"  # noqa: S608  fixed names
+    for sequence in database.execute(statement, (now, owner)).fetchall():
+        database.execute("DELETE FROM segments WHERE job = ?", sequence)
+        again = "UPDATE jobs SET state = 'queued', owner = '', leased_until = 0, is_handed_out = 0 WHERE sequence = ?"
+        database.execute(again, sequence)
+
+
+def expire(database: sqlite3.Connection, is_gone: Callable[[str], bool]) -> None:
+    """Let the leases of owners that are known to be gone run out now."""
+    for (owner,) in database.execute("SELECT DISTINCT owner FROM jobs WHERE state = 'running'").fetchall():
+        if is_gone(owner):
+            release(database, owner)
+
+
+def renew(database: sqlite3.Connection, job: Job, owner: str, until: float) -> bool:
+    statement = f"UPDATE jobs SET leased_until = ? WHERE {_OWNED} AND NOT is_cancelled"  # noqa: S608  fixed names
+    return database.execute(statement, (until, job.id, owner, job.attempt)).rowcount > 0
+
+
+def release(database: sqlite3.Connection, owner: str) -> None:
+    database.execute("UPDATE jobs SET leased_until = 0 WHERE owner = ? AND state = 'running'", (owner,))
+
+
+def append(database: sqlite3.Connection, job: Job, segments: Sequence[Segment]) -> bool:
+    """Write segments where this owner still has this attempt."""
+    owned = (job.id, job.owner, job.attempt)
+    rows = [(segment.first, segment.last, segment.has_content, segment.frames, *owned) for segment in segments]
+    for number, row in enumerate(rows):
+        if database.execute(_APPEND, row).rowcount <= 0:
+            return False
+        if number == 0:  # a write whose answer was lost may have been cut elsewhere: nothing of it may stay
+            database.execute(_REPLACE, (row[0], job.id))
+    return True
+
+
+def finish(database: sqlite3.Connection, job: Job, ending: JobEnding, addresses: Iterable[str]) -> bool:
+    """End a job that this owner still has. A second time changes nothing, and answers the same."""
+    values = (ending.state, ending.at, ending.response)
+    owned = (job.id, job.owner, job.attempt)
+    if database.execute(f"UPDATE jobs SET {_END} WHERE {_OWNED}", (*values, *owned)).rowcount:  # noqa: S608  fixed names
+        _post(database, job.id, ending, addresses)
+        return True
+    return _count(database, "id = ? AND owner = ? AND attempt = ? AND state = ?", *owned, ending.state) > 0
+
+
+def cancel(
+    database: sqlite3.Connection, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Iterable[str]
+) -> Job | None:
+    """End a queued job; let the owner of a running one know."""
+    values = (ending.state, ending.at, ending.response, job_id, name_of(caller))
+    whose = "id = ? AND caller = ifnull(?, caller)"
+    statement = f"UPDATE jobs SET {_END}, is_cancelled = 1 WHERE {whose} AND state = 'queued'"  # noqa: S608  fixed names
+    if database.execute(statement, values).rowcount:
+        _post(database, job_id, ending, addresses)
+    running = f"UPDATE jobs SET is_cancelled = 1 WHERE {whose} AND state = 'running'"  # noqa: S608  fixed names
+    database.execute(running, (job_id, name_of(caller)))
+    row = database.execute(f"SELECT {FOUND} FROM jobs WHERE {whose}", (job_id, name_of(caller))).fetchone()  # noqa: S608  fixed names
+    return to_job(row) if row is not None else None
+
+
+def forget(database: sqlite3.Connection, job_id: str, caller: Caller | None) -> bool:
+    """Delete a job, its log, and what webhooks were to be told of it."""
+    statement = "DELETE FROM jobs WHERE id = ? AND caller = ifnull(?, caller)"
+    if not database.execute(statement, (job_id, name_of(caller))).rowcount:
+        return False
+    database.execute("DELETE FROM outbox WHERE job = ?", (job_id,))
+    return True
+
+
+def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
+    """Note that an attempt's content is read. False where another attempt has begun: it must be read again."""
+    statement = "UPDATE jobs SET is_handed_out = 1 WHERE id = ? AND attempt = ? AND state != 'queued'"
+    return database.execute(statement, (job_id, attempt)).rowcount > 0
+
+
+def collect(database: sqlite3.Connection, job_id: str) -> None:
+    database.execute("UPDATE jobs SET is_collected = 1 WHERE id = ? AND ended_at IS NOT NULL", (job_id,))
+
+
+def take_due(
+    database: sqlite3.Connection, now: float, hold_seconds: float, limit: int, not_for: Collection[str]
+) -> list[WebhookEvent]:
+    """The events that are due. They are due again when the hold is over."""
+    due = "SELECT id, job, address, event, at, tries, next_at FROM outbox WHERE is_dead = 0 AND next_at <= ?"
+    others = f"AND address NOT IN ({', '.join('?' * len(not_for))})"
+    rows = database.execute(f"{due} {others} ORDER BY next_at LIMIT ?", (now, *not_for, limit)).fetchall()
+    database.executemany("UPDATE outbox SET next_at = ? WHERE id = ?", [(now + hold_seconds, row[0]) for row in rows])
+    return [WebhookEvent(*row) for row in rows]
+
+
+def note_delivered(database: sqlite3.Connection, event_id: str) -> None:
+    database.execute("DELETE FROM outbox WHERE id = ?", (event_id,))
+
+
+def note_undelivered(database: sqlite3.Connection, event_id: str, next_at: float | None, now: float) -> None:
+    statement = "UPDATE outbox SET tries = tries + 1, next_at = ?, is_dead = ? WHERE id = ?"
+    database.execute(statement, (now if next_at is None else next_at, next_at is None, event_id))
+
+
+def forget_old(database: sqlite3.Connection, oldest: float, limit: int) -> int:
+    """Delete jobs that ended before a moment, and events that were given up before it. Answers how many jobs."""
+    statement = "DELETE FROM jobs WHERE sequence IN (SELECT sequence FROM jobs WHERE ended_at < ? LIMIT ?)"
+    database.execute("DELETE FROM outbox WHERE is_dead = 1 AND next_at < ?", (oldest,))
+    return database.execute(statement, (oldest, limit)).rowcount
+
+
+def _post(database: sqlite3.Connection, job_id: str, ending: JobEnding, addresses: Iterable[str]) -> None:
+    rows = [
+        (f"evt_{secrets.token_hex(16)}", job_id, address, f"response.{ending.state}", ending.at, ending.at)
+        for address in addresses
+    ]
+    names = "id, job, address, event, at, next_at"
+    database.executemany(f"INSERT OR IGNORE INTO outbox ({names}) VALUES (?, ?, ?, ?, ?, ?)", rows)  # noqa: S608  fixed names
+
+
+def _count(database: sqlite3.Connection, condition: str, *values: object) -> int:
+    return int(database.execute(f"SELECT count(*) FROM jobs WHERE {condition}", values).fetchone()[0])  # noqa: S608  ours
+
+
+def _fetch(database: sqlite3.Connection, sequence: int) -> tuple[Any, ...]:
+    row: tuple[Any, ...] = database.execute(f"SELECT {_WHOLE} FROM jobs WHERE sequence = ?", (sequence,)).fetchone()  # noqa: S608  fixed names
+    return row

@@ -1,0 +1,371 @@
+"""Parts of limits that several routers share, kept in a Valkey server.
+
+A part is lowered here before the server is told, and raised after the server has said so. So what this router takes for its own
+is never more than what the server keeps for it, also where an answer is lost. After every connection, and whenever the server
+does not know this router any more, all parts are stated again: a server that lost its records has them back from the routers,
+and gives nothing away until it has heard all of them.
+"""
+
+import asyncio
+import math
+import os
+import secrets
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from router.contract.allowance import Use
+from router.contract.shared import WhenBlind
+from router.contract.stores import StoreUnusable
+from router.loop.tasks import spawn
+from router.stores.valkey.allowance_scripts import BEAT_SECONDS, LEAVE_SECONDS, OWN, PRESENT
+from router.stores.valkey.link import Link
+from router.stores.valkey.wire import Refused
+
+_POLL_SECONDS = 0.25
+"""How long nothing is asked for after there was nothing to give."""
+_IDLE_SECONDS, _LOOK_BEATS, _STATE_SECONDS = 2.0, 10, 3_600.0
+"""After how long a large part that nobody uses is given back, how often parts are looked at, and how often each is stated."""
+_REFUSED_SECONDS = 1.0
+"""How long nothing is asked for after the server answered with an error: it has no memory left, or another program's value."""
+_SLICES = 10
+_AT_ONCE = 100
+"""How many parts are stated before an answer is waited for: all must be answered in time, however many there are."""
+_MAX_WAIT_SECONDS = 2.0
+
+
+class ValkeyPart:
+    """The part of one limit that this router has."""
+
+    def __init__(
+        self, owner: "ValkeyAllowance", name: str, limit: int, use: Callable[[], Use], wake: Callable[[], None], ledger: str
+    ) -> None:
+        self._owner, self.name, self._limit, self._use, self.wake, self._ledger = owner, name, limit, use, wake, ledger
+        self.held = 0
+        """What is this router's own."""
+        self._yielding = self._left = 0
+        """What others are to have as soon as it is free, and what no router has."""
+        self._least = self._want = 0
+        """What was asked for last."""
+        self._is_missing = False
+        """Whether that was in vain."""
+        self._asking: asyncio.Future[Any] | None = None
+        self._asked_at = self._stated_at = self._quiet_until = self._refused_until = -math.inf
+        self._is_closed, self._opens_at = False, math.inf
+        self.held_elsewhere = 0
+        self._own_spent = self._base = self._others_spent = 0
+        self._sum: int | None = None
+        """What the ledger says that was spent, until the server was told."""
+        self._elsewhere: list[bytes | int] = []
+        """Other ledgers, each followed by what was spent by it, as the server said last."""
+
+    @property
+    def limit(self) -> int:
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        if limit != self._limit:
+            self._limit = limit
+            self._owner.untold.add(self)
+            self.tell()
+
+    @property
+    def is_blind(self) -> bool:
+        return self._owner.is_blind or self._owner.now() < self._refused_until
+
+    @property
+    def allowed(self) -> int:
+        if not self.is_blind:
+            return min(self.held - self._yielding, self.limit)
+        kinds = {WhenBlind.SHARE: self.held, WhenBlind.STOP: 0, WhenBlind.OPEN: self.limit - self.spent}
+        return kinds[self._owner.when_blind]
+
+    @property
+    def reachable(self) -> int:
+        if self.is_blind:
+            return self.allowed
+        is_unknown = self._owner.now() >= self._quiet_until and not self._left
+        return min(self.limit, self.allowed + (1 if is_unknown else self._left))
+
+    @property
+    def slice(self) -> int:
+        return max(1, self.limit // (_SLICES * self._owner.replicas))
+
+    @property
+    def opens_in_seconds(self) -> float | None:
+        return max(0.0, self._opens_at - self._owner.now()) if self._opens_at < math.inf else None
+
+    @property
+    def asks_in_seconds(self) -> float | None:
+        if self._asking is not None or self._owner.is_blind:
+            return None
+        return max(0.0, self._quiet_until - self._owner.now(), self._refused_until - self._owner.now())
+
+    @property
+    def spent(self) -> int:
+        return self._others_spent + self._own_spent
+
+    def ask(self, least: int, more: int = 0) -> None:
+        if self.is_blind:
+            self._owner.count_blind()
+            return
+        self._asked_at = now = self._owner.now()
+        if self._asking is None and now >= self._quiet_until:
+            self._least = max(1, least)
+            self._want = self._least + more
+            self._send(self.held - self._yielding, self._least, self._want)
+
+    async def answered(self) -> bool:
+        if self._owner.greeting is not None:
+            await asyncio.wait((self._owner.greeting,))
+            return not self.is_blind
+        if self._asking is not None:
+            await asyncio.wait((self._asking,))
+            await asyncio.sleep(0)  # it may have been answered before, and not been heard yet
+            return True
+        left = self._quiet_until - self._owner.now()
+        if not self._is_closed or left > _MAX_WAIT_SECONDS or self.is_blind:
+            return False
+        await asyncio.sleep(max(0.0, left))
+        return True
+
+    def close(self) -> None:
+        self._owner.drop(self)
+
+    def spend(self, units: int) -> None:
+        self._own_spent += units
+        self.held -= units
+        self._owner.untold.add(self)
+
+    def recall(self, units: int) -> None:
+        self._sum = units
+
+    # What the owner of all parts asks for.
+
+    def state(self) -> "asyncio.Future[Any] | None":
+        """Say what this router has and knows. What is asked for at the same time is not granted any more."""
+        self._send(self.held - self._yielding, 0, 0, *self._elsewhere)
+        return self._asking
+
+    def tell(self) -> None:
+        """The same as soon as nothing is asked for: a beat comes back to it."""
+        if not self.is_blind and self._asking is None:
+            self.state()
+
+    def give(self) -> None:
+        """Give back what is free, since others want it; where this router waits for more itself, what is more than its due."""
+        if self._asking is not None:
+            return
+        if self._is_missing and self._owner.now() - self._asked_at < 2 * BEAT_SECONDS:
+            self._send(self.held - self._yielding, self._least, self._want)
+        else:
+            self._send(0, 0, 0)
+
+    def look(self, now: float) -> None:
+        """Keep half of an equal part in reserve while it is in use and nobody else needs it, and no more when it is not."""
+        if self._asking is not None:
+            return
+        used, spare, is_idle = self._use().units, self.limit // (2 * self._owner.replicas), now - self._asked_at > _IDLE_SECONDS
+        free = self.held - used
+        if is_idle and free > spare:
+            self._send(used + spare, 0, 0)
+        elif used and not self._yielding and free < spare // 2 and self._left >= spare:
+            self._send(self.held, 0, spare - free)
+        elif self._yielding or (self.held and now - self._stated_at > _STATE_SECONDS):
+            self.tell()
+
+    def _send(self, keep: int, least: int, want: int, *elsewhere: bytes | int) -> None:
+        owner, use = self._owner, self._use()
+        self.held, self._yielding = max(keep, use.units), 0
+        frees = -1 if use.frees_in_seconds is None else math.ceil(use.frees_in_seconds * 1_000)
+        owner.untold.discard(self)
+        base, is_sum = (self._base, 0) if self._sum is None else (self._sum, 1)
+        words = (least, want, self.limit, frees, self._own_spent, base, is_sum)
+        self._stated_at, told = owner.now(), (least, self._own_spent, self._sum)
+        asking = owner.run(self, self._ledger, self.held, *words, *elsewhere)
+        if asking is not None:
+            self._asking = asking
+            asking.add_done_callback(lambda answer: self._hear(answer, *told))
+
+    def _hear(self, answer: "asyncio.Future[Any]", least: int, told_spent: int, told_sum: int | None) -> None:
+        if is_last := self._asking is answer:
+            self._asking = None
+        if answer.cancelled() or answer.exception() is not None:
+            if not answer.cancelled() and isinstance(answer.exception(), Refused):
+                self._refused_until = self._owner.now() + _REFUSED_SECONDS
+                self._owner.untold.add(self)
+            self.wake()
+            return
+        grant, *rest = answer.result()
+        if grant < 0:  # the server has lost what it knew
+            self._owner.greet()
+            return
+        if not is_last:  # what was said since then did not count what is granted here
+            self.wake()
+            return
+        self._left, self._yielding, frees_in, closed, self.held_elsewhere, spent, self._base, self._elsewhere = rest
+        now = self._owner.now()
+        self._others_spent = spent - told_spent
+        self._sum = None if self._sum == told_sum else self._sum
+        self.held += grant
+        if closed < 0 and least:
+            self._refused_until = now + _POLL_SECONDS
+        frees_in = max(frees_in, closed)
+        self._is_closed, self._opens_at = closed > 0 and least > 0, now + frees_in / 1_000 if frees_in >= 0 else math.inf
+        self._is_missing = least > 0 and not grant
+        self._quiet_until = now + (closed / 1_000 if self._is_closed else _POLL_SECONDS if self._is_missing else 0.0)
+        self.wake()
+
+
+class ValkeyAllowance:
+    """All parts of this router. It is among the routers that use limits from the first part on."""
+
+    def __init__(self, link: Link, when_blind: WhenBlind, replica: str, ledger: Callable[[], str] = str) -> None:
+        self._link, self.when_blind, self._ledger = link, when_blind, cache(ledger)
+        self._me = f"{replica}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._parts: dict[str, ValkeyPart] = {}
+        self._others: list[bytes] = []
+        self._is_present = False
+        self._beating: asyncio.Task[None] | None = None
+        self.greeting: asyncio.Task[None] | None = None
+        """While the server is told what this router has."""
+        self._beats = 0
+        self.untold: set[ValkeyPart] = set()
+        """Parts of which something was spent since the server was told."""
+        link.register(OWN)
+        link.register(PRESENT)
+        link.on_up(self._come_up)
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nobody can be asked."""
+        return not (self._is_present and self._link.is_up)
+
+    @property
+    def replicas(self) -> int:
+        """How many routers use limits here, this one included."""
+        return len(self._others) + 1
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def part(self, name: tuple[str, ...], limit: int, use: Callable[[], Use], wake: Callable[[], None]) -> ValkeyPart:
+        return self._add(ValkeyPart(self, ":".join(name), limit, use, wake, ""))
+
+    def budget(self, name: tuple[str, ...], limit: int, use: Callable[[], Use], wake: Callable[[], None]) -> ValkeyPart:
+        return self._add(ValkeyPart(self, ":".join(name), limit, use, wake, self._ledger()))
+
+    def begin(self) -> None:
+        """Be among the routers that use limits. The first part does the same."""
+        if self._beating is None:
+            self._beating = spawn(self._beat(), name="share limits")
+            self.greet()
+
+    def run(self, part: ValkeyPart, ledger: str, *words: bytes | int) -> "asyncio.Future[Any] | None":
+        """Say what this router has of a limit; None where nobody can be asked."""
+        keys = [self._members, self._link.key("b" if ledger else "a", part.name), self._wanted]
+        try:
+            return self._link.run(OWN, keys, self._me, part.name, ledger, *words)
+        except StoreUnusable:
+            return None
+
+    def count_blind(self) -> None:
+        self._link.blind["limits"] += 1
+
+    def drop(self, part: ValkeyPart) -> None:
+        """A part is not needed any more."""
+        if self._parts.get(part.name) is part:
+            del self._parts[part.name]
+            part.give()
+
+    def greet(self) -> None:
+        """Tell the server everything that this router has."""
+        if self.greeting is None and self._link.is_up:
+            self._is_present = False
+            self.greeting = spawn(self._greet(), name="state parts of limits")
+
+    async def close(self) -> None:
+        """Leave: what is not in use is given back, and the rest when a minute has passed."""
+        if self._beating is not None:
+            self._beating.cancel()
+        if self.is_blind:
+            return
+        for part in self._parts.values():
+            part.give()
+        try:
+            await self._link.run(PRESENT, [self._members, self._wanted], self._me, "leave", int(LEAVE_SECONDS * 1_000))
+        except StoreUnusable:
+            return
+
+    @property
+    def _members(self) -> str:
+        return self._link.key("a", "#routers")
+
+    @property
+    def _wanted(self) -> str:
+        return self._link.key("a", "#wanted")
+
+    def _add(self, part: ValkeyPart) -> ValkeyPart:
+        self._parts[part.name] = part
+        if self._link.is_up:
+            self.begin()
+        return part
+
+    def _come_up(self) -> None:
+        self._is_present = False
+        if self._beating is not None:
+            self.greet()
+        elif self._parts:
+            self.begin()
+
+    async def _greet(self) -> None:
+        keys = [self._members, self._wanted]
+        try:
+            self._link.run(PRESENT, keys, self._me, "begin", *self._others).add_done_callback(_ignore)
+            for number, part in enumerate(tuple(self._parts.values()), 1):
+                asking = part.state()
+                if asking is not None and number % _AT_ONCE == 0:
+                    await asyncio.wait((asking,))
+            _, self._others, _ = await self._link.run(PRESENT, keys, self._me, "done", *self._others)
+            self._is_present = True
+        except StoreUnusable:
+            return
+        finally:
+            self.greeting = None
+        for part in tuple(self._parts.values()):
+            part.wake()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            if self.is_blind:
+                self.greet()
+                continue
+            try:
+                is_known, others, wanted = await self._link.run(PRESENT, [self._members, self._wanted], self._me, "beat")
+            except StoreUnusable:
+                continue
+            if not is_known:
+                self.greet()
+                continue
+            self._others = others
+            self._give(wanted)
+
+    def _give(self, wanted: list[bytes]) -> None:
+        """Give others what they want and this router does not use."""
+        self._beats += 1
+        for name in wanted:
+            if (part := self._parts.get(name.decode())) is not None:
+                part.give()
+        for part in tuple(self.untold):
+            part.tell()
+        if self._beats % _LOOK_BEATS == 0:
+            now = self.now()
+            for part in tuple(self._parts.values()):
+                part.look(now)
+
+
+def _ignore(future: "asyncio.Future[Any]") -> None:
+    if not future.cancelled():
+        future.exception()

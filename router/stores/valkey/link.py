@@ -1,0 +1,313 @@
+"""The link to the Valkey or Redis server that routers share: a connection to ask, one to listen, a breaker, and no retries.
+
+While there is no connection nothing waits: whoever asks is told at once. A probe in the background tries to connect, twice a
+second, and never a request. A command that is not answered in time closes the connection, so that an answer that comes late is
+never taken for another's.
+
+Channels have a connection of their own, where there are any: a server closes one that listens if much has to be sent to it at
+once, as it has where long histories are asked for. The two are lost and made together.
+"""
+
+import asyncio
+import hashlib
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from router.contract.shared import ValkeyTerms
+from router.contract.stores import StoreUnusable
+from router.loop.tasks import spawn
+from router.stores.valkey.address import Address
+from router.stores.valkey.refusals import Refusals
+from router.stores.valkey.wire import Away, Foreign, Refused, Wire, Word
+from router.telemetry import events
+
+_PROBE_SECONDS = 0.5
+_LEAST_CONNECT_SECONDS = 1.0
+_GATHER_SECONDS = 0.02
+_LISTEN_SECONDS = 0.5
+"""How often it is checked that the connection that listens is still there: nothing else is asked on it."""
+_CLOCK_SECONDS = 5.0
+"""How far the server's clock may be from ours until that is reported."""
+_NOT_NOW = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"})
+"""Answers of a server that cannot be used as it is, and may be later."""
+_REFUSALS = {
+    "WRONGPASS": "the server refused the user name or the password",
+    "NOAUTH": "the server needs a password",
+    "NOPERM": "the server's user may not use the commands that are needed",
+    "ERR": "the server is too old: Valkey, or Redis 6 or newer, is needed",
+}
+
+
+class LinkRefused(StoreUnusable):
+    """The server can be reached and must not or cannot be used: only the operator can change that."""
+
+
+class Script:
+    """A piece of Lua that runs in the server, as one step that nothing comes between."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class Link:
+    """Everything that this router says to the server goes through here."""
+
+    def __init__(self, terms: ValkeyTerms) -> None:
+        self._terms, self.prefix = terms, terms.prefix
+        self._wire: Wire | None = None
+        self._ears: Wire | None = None
+        """The connection that channels are heard on. It is not opened where nothing is subscribed."""
+        self._checking: asyncio.TimerHandle | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self._scripts: list[Script] = []
+        self._heard: dict[bytes, Callable[[bytes], None]] = {}
+        self._on_up: list[Callable[[], None]] = []
+        self._soon: list[tuple[Word, ...]] = []
+        self._is_closed = False
+        self.lost_at: float | None = None
+        """When the connection was lost; None while there is one."""
+        self.version = ""
+        """What the server calls itself."""
+        self.blind: Counter[str] = Counter()
+        """How often something was done without the server, by what it was."""
+        self.unconfirmed: Counter[str] = Counter()
+        """How often an answer left before the server had confirmed what was written, by what it was."""
+        self.refusals = Refusals()
+        self._trips, self._seconds = 0, 0.0
+        self.losses = 0
+        """How often the connection was lost."""
+
+    @property
+    def is_up(self) -> bool:
+        return self._wire is not None
+
+    @property
+    def trips(self) -> int:
+        """How many commands were answered."""
+        return self._trips + (self._wire.trips if self._wire is not None else 0)
+
+    @property
+    def seconds(self) -> float:
+        """How long all answers together took."""
+        return self._seconds + (self._wire.seconds if self._wire is not None else 0.0)
+
+    def key(self, *parts: str) -> str:
+        """The name of a key or a channel of ours."""
+        return ":".join((self.prefix, *parts))
+
+    # Before the link is opened.
+
+    def register(self, script: Script) -> Script:
+        """Have a script known to the server whenever there is a connection."""
+        self._scripts.append(script)
+        return script
+
+    def subscribe(self, channel: str, hear: Callable[[bytes], None]) -> None:
+        """Have everything that is published on a channel, by any router, this one included."""
+        self._heard[channel.encode()] = hear
+
+    def on_up(self, call: Callable[[], None]) -> None:
+        """Have a function called each time a connection is made."""
+        self._on_up.append(call)
+
+    async def open(self) -> None:
+        """Make the first connection. One that cannot be made now is tried again in the background.
+
+        Raises `LinkRefused` where that would not help: a wrong password, or another kind of server.
+        """
+        try:
+            await self.connect()
+        except Away as error:
+            self._note_lost(str(error))
+
+    # While it is open.
+
+    def ask(self, *words: Word) -> "asyncio.Future[Any]":
+        """Send a command, and have its answer. Raises `Away` at once while there is no connection.
+
+        The future may raise `Away` too, and `Refused` where the server answers with an error.
+        """
+        if self._wire is None:
+            raise Away("there is no connection to the server")
+        return self._wire.send(*words)
+
+    def run(self, script: Script, keys: Sequence[str], *words: Word) -> "asyncio.Future[Any]":
+        """Run a script that was registered. Raises as `ask` does."""
+        return self.ask("EVALSHA", script.digest, len(keys), *keys, *words)
+
+    def tell_soon(self, *words: Word) -> None:
+        """Send a command within 20 ms, together with others. Nobody learns what becomes of it."""
+        if self._wire is None:
+            return
+        if not self._soon:
+            asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
+        self._soon.append(words)
+
+    async def close(self) -> None:
+        """Send what is gathered, and end the connection."""
+        self._is_closed = True
+        if self._probing is not None:
+            self._probing.cancel()
+        if self._wire is not None:
+            self._flush()
+            with suppress(StoreUnusable):
+                await self._wire.send("PING")
+            self._wire.end("the link is closed")  # and the one that listens
+
+    def _flush(self) -> None:
+        soon, self._soon = self._soon, []
+        for words in soon if self._wire is not None else ():
+            if self._wire is not None:
+                self._wire.send(*words).add_done_callback(_ignore)
+
+    # The breaker.
+
+    async def connect(self) -> None:
+        """Make connections that can be used. Raises `Away` or `LinkRefused`."""
+        seconds = max(self._terms.timeout_seconds, _LEAST_CONNECT_SECONDS)
+        wire, ears = (Wire(seconds, self._hear, lambda reason: None) for _ in range(2))
+        try:
+            async with asyncio.timeout(seconds):
+                await self._reach(wire, ears)
+        except BaseException as error:
+            wire.end("not reached")
+            ears.end("not reached")
+            if isinstance(error, OSError):
+                raise Away(f"the server cannot be reached ({type(error).__name__})") from error
+            raise
+        for each in (wire, ears):
+            each.follow(self._terms.timeout_seconds, partial(self._lose, each), self.refusals.note)
+        self._wire, self._ears, self.lost_at = wire, ears, None
+        if self._heard:
+            self._check_ears()
+        for call in self._on_up:
+            call()
+
+    async def _reach(self, wire: Wire, ears: Wire) -> None:
+        """Open both connections, as far as they are needed. Raises `OSError`, `Away` and `LinkRefused`."""
+        try:
+            await self._dial(wire)
+            await self._greet(wire)
+            if self._heard:
+                await self._dial(ears)
+                await self._listen(ears)
+        except Refused as error:
+            if error.code in _NOT_NOW:
+                raise Away(f"the server cannot be used now ({error.code})") from error
+            raise LinkRefused(f"{_REFUSALS.get(error.code, 'the server refuses')} ({error.code})") from error
+        except Foreign as error:
+            raise LinkRefused(str(error)) from error
+        if not wire.is_open or (self._heard and not ears.is_open):
+            raise Away("the connection was closed")
+
+    @property
+    def _address(self) -> Address:
+        return Address.read(self._terms.url.reveal())
+
+    async def _dial(self, wire: Wire) -> None:
+        address, loop = self._address, asyncio.get_running_loop()
+        if address.path:
+            await loop.create_unix_connection(lambda: wire, address.path)
+        else:
+            context = ssl.create_default_context() if address.is_tls else None
+            await loop.create_connection(lambda: wire, address.host, address.port, ssl=context)
+
+    async def _say_hello(self, wire: Wire) -> dict[bytes, Any]:
+        """Say who we are, and have what the server says of itself. Raises `Refused` and `Away`, as all of these."""
+        account = ("AUTH", self._address.user or "default", self._address.password) if self._address.password else ()
+        hello = await wire.send("HELLO", 3, *account, "SETNAME", "tandem")
+        if not isinstance(hello, dict):
+            raise Foreign
+        return hello
+
+    async def _greet(self, wire: Wire) -> None:
+        """Look at who answers, and make scripts known."""
+        hello = await self._say_hello(wire)
+        self.version = f"{_read_text(hello.get(b'server'))} {_read_text(hello.get(b'version'))}"
+        if hello.get(b"role", b"master") != b"master":
+            raise Away("the server is a replica, which cannot be written to")
+        if self._address.database:
+            await wire.send("SELECT", self._address.database)
+        await asyncio.gather(*(wire.send("SCRIPT", "LOAD", script.text) for script in self._scripts))
+        ahead = _read_time(await wire.send("TIME")) - time.time()
+        if abs(ahead) >= _CLOCK_SECONDS:
+            events.clock_differs(store="valkey", seconds=round(ahead, 1))
+
+    async def _listen(self, ears: Wire) -> None:
+        """Have the channels sent."""
+        await self._say_hello(ears)
+        try:
+            await asyncio.gather(*(ears.send("SUBSCRIBE", channel) for channel in self._heard))
+        except Refused as error:
+            if error.code != "NOPERM":
+                raise
+            raise LinkRefused(f"the server's user may not use the channels: give it &{self.prefix}:* (NOPERM)") from error
+
+    def _check_ears(self) -> None:
+        """See that the connection that listens is answered. If it is not in time, it ends, and the link is lost."""
+        if self._ears is not None:
+            self._ears.send("PING").add_done_callback(_ignore)
+            self._checking = asyncio.get_running_loop().call_later(_LISTEN_SECONDS, self._check_ears)
+
+    def _lose(self, wire: Wire, reason: str) -> None:
+        if self._wire is None or self._ears is None or wire not in (self._wire, self._ears):
+            return
+        ended = (self._wire, self._ears)
+        self._trips, self._seconds = self.trips, self.seconds
+        self._wire, self._ears, self._soon = None, None, []
+        if self._checking is not None:
+            self._checking.cancel()
+        for each in ended:
+            each.end(reason)
+        if not self._is_closed:
+            self._note_lost(reason)
+
+    def _note_lost(self, reason: str) -> None:
+        self.losses += 1
+        self.lost_at = time.monotonic()
+        events.store_lost(store="valkey", reason=reason)
+        self._probing = spawn(self._probe(), name="probe Valkey")
+
+    async def _probe(self) -> None:
+        began, refused = time.monotonic(), ""
+        while not self._is_closed:
+            await asyncio.sleep(_PROBE_SECONDS)
+            try:
+                await self.connect()
+            except Away:
+                continue
+            except LinkRefused as error:
+                if str(error) != refused:
+                    events.store_lost(store="valkey", reason=(refused := str(error)))
+                continue
+            events.store_back(store="valkey", seconds=round(time.monotonic() - began, 1))
+            return
+
+    def _hear(self, channel: bytes, message: bytes) -> None:
+        hear = self._heard.get(channel)
+        if hear is not None:
+            hear(message)
+
+
+def _read_text(value: Any) -> str:
+    return value.decode("ascii", "replace") if isinstance(value, bytes) else "?"
+
+
+def _read_time(answer: Any) -> float:
+    """The server's clock. Raises `Foreign` where the answer is something else."""
+    match answer:
+        case [bytes(seconds), bytes(microseconds)] if seconds.isdigit() and microseconds.isdigit():
+            return int(seconds) + int(microseconds) / 1e6
+        case _:
+            raise Foreign
+
+
+def _ignore(future: "asyncio.Future[Any]") -> None:
+    if not future.cancelled():
+        future.exception()

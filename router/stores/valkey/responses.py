@@ -1,0 +1,181 @@
+"""The last hour's responses, in a Valkey or Redis server, for every router that uses it.
+
+A response is one value, whose first letter says what it is: a record, or the mark of one that was deleted. Next to it are the
+owner of its id, and for each of its items a list of the newest responses that hold it. Names and ids are hashed.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from router.contract.caller import Caller
+from router.contract.stores import StoredResponse, StoreUnusable
+from router.stores.homes import DELETED, OTHERS, UNKNOWN, Known
+from router.stores.valkey.link import Link, Script
+from router.telemetry import events
+
+KEPT_SECONDS = 3_600.0
+MAX_BYTES = 8 << 20
+_OWNED_MS = 86_400_000
+"""How long it is known whose an id is: a target may still have the response when it is gone here."""
+_DELETED_MS = 30 * 86_400_000
+"""How long it is known that a response was deleted: a router may have a copy on its disk for as long."""
+_RECORD, _DELETED, _OTHERS = b"R", b"D", b"O"
+_KIND = "responses"
+
+_KEEP = Script("""
+    local there = redis.call('GETRANGE', KEYS[1], 0, 0)
+    if there == 'D' or (ARGV[1] == '1' and there ~= '') then return 0 end
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+    redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[5])
+    for i = 3, #KEYS do
+        redis.call('LPUSH', KEYS[i], ARGV[6])
+        redis.call('LTRIM', KEYS[i], 0, 7)
+        redis.call('PEXPIRE', KEYS[i], ARGV[3])
+    end
+    return 1
+""")
+_LOOK = Script("""
+    local found = redis.call('GET', KEYS[1])
+    if found then return found end
+    local owner = redis.call('GET', KEYS[2])
+    if owner and owner ~= ARGV[1] then return 'O' end
+    return false
+""")
+_HOLDER = Script("""
+    local best, newest = false, -1
+    for _, key in ipairs(KEYS) do
+        for _, held in ipairs(redis.call('LRANGE', key, 0, -1)) do
+            local at, name = string.match(held, '^([%d.]+) (.+)$')
+            if at and tonumber(at) > newest and redis.call('GETRANGE', name, 0, 0) == 'R' then
+                best, newest = name, tonumber(at)
+            end
+        end
+    end
+    return best and redis.call('GET', best)
+""")
+_STATES = Script("""
+    local states = {}
+    for i, key in ipairs(KEYS) do states[i] = redis.call('GETRANGE', key, 0, 0) end
+    return states
+""")
+_BURY = Script("""
+    redis.call('DEL', KEYS[1]) -- a server that is full allows this, and after it what the script writes next
+    redis.call('SET', KEYS[1], 'D', 'PX', ARGV[1])
+    redis.call('PUBLISH', KEYS[2], ARGV[2])
+    return 1
+""")
+
+_Kept = tuple[str, str, float, bytes]
+_read = msgspec.msgpack.Decoder(_Kept).decode
+_write = msgspec.msgpack.encode
+_read_gone = msgspec.msgpack.Decoder(tuple[str, str]).decode
+
+
+class ValkeyResponses:
+    """A `Home` for an hour. What is longer than 8 MiB is not sent there."""
+
+    def __init__(self, link: Link, clock: Callable[[], float] = time.time) -> None:
+        self.link, self._clock = link, clock
+        for script in (_KEEP, _LOOK, _HOLDER, _STATES, _BURY):
+            link.register(script)
+        self._channel = link.key("r", "gone")
+        self.on_gone: Callable[[str, Caller], None] = lambda response_id, caller: None
+        self._unwritten_channel = link.key("r", "unwritten")
+        self.on_unwritten: Callable[[], None] = lambda: None
+        """Called when some router has responses that the server did not take."""
+        link.subscribe(self._unwritten_channel, lambda message: self.on_unwritten())
+        """Called with each response that is deleted at any router."""
+        link.subscribe(self._channel, self._hear)
+
+    async def keep(self, response: StoredResponse, *, is_late: bool = False) -> None:
+        await self.send(response, is_late=is_late)
+
+    def send(self, response: StoredResponse, *, is_late: bool = False) -> "asyncio.Future[Any]":
+        """Send a response at once: whatever this router asks later is answered after it. Raises `StoreUnusable`."""
+        if len(response.raw) > MAX_BYTES:
+            raise StoreUnusable("the response is too large")
+        left_ms = int((response.at + KEPT_SECONDS - self._clock()) * 1_000)
+        try:
+            value = _RECORD + _write((response.id, response.target, response.at, response.raw))
+        except UnicodeEncodeError as error:
+            raise StoreUnusable("the id is not valid text") from error
+        key, caller = self._key(response.id, response.caller), response.caller
+        items = [self._item_key(item_id, caller) for item_id in response.item_ids]
+        words = (int(is_late), value, max(left_ms, 1), _hash(caller.name), _OWNED_MS, f"{response.at:.6f} {key}")
+        return self.link.run(_KEEP, [key, self._owner_key(response.id), *items], *words)
+
+    def say_unwritten(self) -> None:
+        """Tell all routers that the server lacks responses. A server that is full still passes messages on."""
+        self.link.tell_soon("PUBLISH", self._unwritten_channel, "")
+
+    def is_over(self, response: StoredResponse) -> bool:
+        """Whether the server would have forgotten it by now."""
+        return response.at + KEPT_SECONDS <= self._clock()
+
+    async def look(self, response_id: str, caller: Caller) -> Known:
+        """One trip."""
+        key = self._key(response_id, caller)
+        found: bytes | None = await self.link.run(_LOOK, [key, self._owner_key(response_id)], _hash(caller.name))
+        if found == _DELETED:
+            return DELETED
+        if found == _OTHERS:
+            return OTHERS
+        response = _to_response(found, caller, response_id) if found is not None else None
+        return Known(response) if response is not None else UNKNOWN
+
+    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
+        """One trip."""
+        found: bytes | None = await self.link.run(_HOLDER, [self._item_key(item_id, caller) for item_id in item_ids])
+        return _to_response(found, caller) if found is not None else None
+
+    async def bury(self, response_id: str, caller: Caller) -> None:
+        """Put a mark in the place of a response, and tell all routers."""
+        words = (_DELETED_MS, _write((response_id.encode("utf-8", "replace").decode(), caller.name)))
+        await self.link.run(_BURY, [self._key(response_id, caller), self._channel], *words)
+
+    async def sort_out(self, responses: Collection[StoredResponse]) -> tuple[list[StoredResponse], list[StoredResponse]]:
+        """Which of these the server does not have, and which were deleted."""
+        keys = [self._key(response.id, response.caller) for response in responses]
+        states: list[bytes] = await self.link.run(_STATES, keys) if keys else []
+        found = list(zip(responses, states, strict=True))
+        missing = [response for response, state in found if not state and len(response.raw) <= MAX_BYTES]
+        return missing, [response for response, state in found if state == _DELETED]
+
+    def _hear(self, message: bytes) -> None:
+        try:
+            response_id, caller = _read_gone(message)
+        except msgspec.MsgspecError:
+            return
+        self.on_gone(response_id, Caller(caller))
+
+    def _key(self, response_id: str, caller: Caller) -> str:
+        return self.link.key("r", _hash(f"{caller.name}\0\0{response_id}"))
+
+    def _owner_key(self, response_id: str) -> str:
+        return self.link.key("r", "o", _hash(response_id))
+
+    def _item_key(self, item_id: str, caller: Caller) -> str:
+        return self.link.key("r", "i", _hash(f"{caller.name}\0\0{item_id}"))
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _to_response(value: bytes, caller: Caller, expected_id: str | None = None) -> StoredResponse | None:
+    """A value of ours as a response; None for another, and for a response that was not asked for."""
+    try:
+        if value[:1] != _RECORD:
+            raise ValueError
+        response_id, target, at, raw = _read(value[1:])
+        if expected_id not in (None, response_id):
+            raise ValueError
+    except (ValueError, msgspec.MsgspecError):
+        events.value_unreadable(store="valkey", kind=_KIND)
+        return None
+    return StoredResponse(response_id, caller, target, at, raw)

@@ -1,0 +1,58 @@
+"""Sessions that several routers share: one value for each, which begins with its version."""
+
+from collections.abc import Awaitable, Sequence
+
+from router.contract.stores import StoreUnusable, Versioned
+from router.stores.valkey.link import Link, Script
+
+KIND = "sessions"
+_KEPT_SECONDS = 7 * 86_400
+_MAX_DIGITS = 20
+_SWAP = """
+local version = string.match(redis.call('GETRANGE', KEYS[1], 0, 20), '^0*(%d+) ')
+if version and version ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
+return 1
+"""
+"""A record that is gone, and a value that is not a record of ours, are replaced whatever version is expected.
+
+Versions are compared as text, since Lua's numbers are not exact: without zeros in front, as `_read` takes them.
+"""
+
+
+class ValkeySessions:
+    """Asked for every request, and told at the beginning of every answer. Raises `StoreUnusable` while nobody answers."""
+
+    is_shared = True
+
+    def __init__(self, link: Link) -> None:
+        self._link, self._script = link, link.register(Script(_SWAP))
+
+    async def load(self, key: str) -> Versioned:
+        (found,) = await self.load_all((key,))
+        return found
+
+    async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
+        link = self._link
+        try:
+            return [_read(value) for value in await link.ask("MGET", *[link.key("s", key) for key in keys])]
+        except StoreUnusable:
+            link.blind[KIND] += 1
+            raise
+
+    def swap(self, key: str, version: int, at: float, state: bytes) -> Awaitable[bool]:
+        """Replace a record for a week, which is how long a session is remembered."""
+        return self._link.run(
+            self._script, (self._link.key("s", key),), version, b"%d %b" % (version + 1, state), _KEPT_SECONDS
+        )
+
+    async def close(self) -> None:
+        """Nothing waits here: the link is closed by who opened it."""
+
+
+def _read(value: bytes | None) -> Versioned:
+    if value is None:
+        return Versioned()
+    end = value.find(b" ", 0, _MAX_DIGITS + 1)
+    digits = value[: max(end, 0)]
+    return Versioned(value[end + 1 :], int(digits)) if digits.isdigit() else Versioned()

@@ -1,0 +1,159 @@
+"""One connection to a Valkey or Redis server: commands go out when they are given, and answers come back in their order."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import hiredis  # the extra `shared` brings it
+
+from router.contract.stores import StoreUnusable
+
+Word = str | bytes | int | float
+"""What commands are made of."""
+_READ_SECONDS = 0.01
+"""How much longer than its time an answer may take, so that what has arrived is read."""
+_ENDS = frozenset({"NOSCRIPT", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH"})
+"""Answers after which a connection is of no use: somebody emptied the server's scripts, or it is no longer the one to write to.
+A new connection brings the scripts, or finds the server that took over."""
+_MEANINGS = {
+    "OOM": "its memory is full",
+    "MISCONF": "it cannot save to its disk",
+    "NOREPLICAS": "it has too few replicas",
+    "NOPERM": "its user may not use a command, a key or a channel",
+    "BUSY": "it is busy with a script",
+    "WRONGTYPE": "another program uses a key of ours",
+}
+_pack: Any = hiredis.pack_command  # its types say that it takes one word
+
+
+class Refused(StoreUnusable):
+    """The server answered a command with an error, whose first word is `code`."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.reason = f"{code}: {_MEANINGS[code]}" if code in _MEANINGS else code
+        super().__init__(f"the server answered {self.reason}")
+
+
+class Away(StoreUnusable):
+    """The server cannot be asked now, or did not answer in time. What was asked may have been done all the same."""
+
+
+class Foreign(Away):
+    """What answers there is another kind of server."""
+
+    def __init__(self, reason: str = "what answers there is no Valkey or Redis server") -> None:
+        super().__init__(reason)
+
+
+class Wire(asyncio.Protocol):
+    """The connection itself. It is used once: after a failure there is a new one.
+
+    One timer looks at the oldest command that is not answered yet. If it has waited for too long, the whole connection is
+    closed, and everything that waits is told at once.
+    """
+
+    def __init__(self, timeout_seconds: float, hear: Callable[[bytes, bytes], None], lost: Callable[[str], None]) -> None:
+        self._timeout, self._hear, self._lost = timeout_seconds, hear, lost
+        self._refused: Callable[[Refused], None] = lambda error: None
+        self._reader = hiredis.Reader()
+        self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._overdue: asyncio.Future[Any] | None = None
+        self._transport: Any = None
+        self.trips, self.seconds = 0, 0.0
+        """How many commands were answered, and how long all of them together took."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def follow(self, timeout_seconds: float, lost: Callable[[str], None], refused: Callable[[Refused], None]) -> None:
+        """From now on, answers may take this long, and these are called at the end and with refusals that are not the end."""
+        self._timeout, self._lost, self._refused = timeout_seconds, lost, refused
+
+    def send(self, *words: Word) -> "asyncio.Future[Any]":
+        """Send a command. The future has its answer, or a `StoreUnusable`.
+
+        A `SUBSCRIBE` has one channel: the server confirms each one by itself.
+        """
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self._transport is None:
+            future.set_exception(Away("the connection is closed"))
+            return future
+        now = self._loop.time()
+        self._waiting.append((now, future))
+        if self._timer is None:
+            self._timer = self._loop.call_at(now + self._timeout, self._look)
+        self._transport.write(_pack(words))
+        return future
+
+    def data_received(self, data: bytes) -> None:
+        reader = self._reader
+        try:
+            reader.feed(data)
+            while (answer := reader.gets()) is not False:
+                self._take(answer)
+        except hiredis.ProtocolError:
+            self.end(str(Foreign()), Foreign)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.end("the connection was closed")
+
+    def end(self, reason: str, kind: type[Away] = Away) -> None:
+        """Close the connection, and tell everybody who waits."""
+        transport, self._transport = self._transport, None
+        if transport is None:
+            return
+        transport.abort()
+        if self._timer is not None:
+            self._timer.cancel()
+        waiting, self._waiting = self._waiting, deque()
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(kind(reason))
+        self._lost(reason)
+
+    def _take(self, answer: Any) -> None:
+        if isinstance(answer, hiredis.PushNotification) and answer[:1] != [b"subscribe"]:
+            if answer[:1] == [b"message"]:
+                self._hear(answer[1], answer[2])
+            return
+        if not self._waiting:
+            self.end("the server answered what nobody asked")
+            return
+        asked_at, future = self._waiting.popleft()
+        self.trips += 1
+        self.seconds += self._loop.time() - asked_at
+        error = Refused(str(answer).partition(" ")[0]) if isinstance(answer, hiredis.ReplyError) else None
+        if future.done():
+            pass  # who asked has left
+        elif error is None:
+            future.set_result(answer)
+        else:
+            future.set_exception(error)
+        if error is None:
+            return
+        if error.code in _ENDS:
+            self.end(str(error))
+        else:
+            self._refused(error)
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._waiting:
+            return
+        asked_at, oldest = self._waiting[0]
+        due, now = asked_at + self._timeout, self._loop.time()
+        if now < due:
+            self._timer = self._loop.call_at(due, self._look)
+        elif self._overdue is not oldest:
+            # A process that did not run for a while finds this timer due and the answer unread: it reads first.
+            self._overdue, self._timer = oldest, self._loop.call_at(now + _READ_SECONDS, self._look)
+        else:
+            self.end("the server did not answer in time")

@@ -1,0 +1,144 @@
+"""A router that is killed again and again while it runs background jobs: each job ends, and its answer is that of one attempt.
+
+`python -m tests.faults.test_job_kills 200 30` gives it 200 jobs, kills it 30 times, and prints what became of them.
+"""
+
+import asyncio
+import collections
+import contextlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from router.stores.sqlite.damage import find_damage
+from tests.conftest import SIMULATED
+from tests.faults.test_ledger_kills import serving
+from tests.tools.http import call
+from tests.tools.waiting import until
+
+JOBS, KILLS = 12, 2
+SLOW = SIMULATED.replace("tokens_per_second: 20000, prefill", "tokens_per_second: 40, prefill").replace(
+    "- name: simulated-deep", "- name: simulated-deep\n        price: {input: 1, output: 2}"
+) + ("jobs: {most_running: 8, most_for_a_caller: 8, most_queued: 1000}\n")
+"""Its deep target takes about a second for an answer."""
+ENDED_SECONDS = 30.0
+UNENDED = "SELECT count(*) FROM jobs WHERE ended_at IS NULL"
+
+
+class Given:
+    """The jobs that were accepted, and which of them somebody reads."""
+
+    def __init__(self, folder: Path, seed: int = 1) -> None:
+        self.folder = folder
+        self.ids: list[str] = []
+        self.chance = random.Random(seed)
+
+    async def give(self, port: int, jobs: int) -> None:
+        """Hand jobs in until so many are accepted, or the router is gone."""
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
+            while len(self.ids) < jobs:
+                body = {"model": "deep", "input": f"question {len(self.ids)}", "background": True}
+                reply = await call(port, "/v1/responses", body)
+                assert reply.status == 200, reply.body
+                self.ids.append(json.loads(reply.body)["id"])
+
+    async def read_some(self, port: int) -> None:
+        """Read what one running job has said so far, so that it counts as handed out."""
+        running = ask(self.folder / "jobs.db", "SELECT id FROM jobs WHERE state = 'running'")
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError, TimeoutError):
+            async with asyncio.timeout(0.3):
+                for (job_id,) in running[:1]:
+                    await call(port, f"/v1/responses/{job_id}?stream=true", method="GET")
+
+
+def ask(file: Path, statement: str) -> list:
+    with contextlib.closing(sqlite3.connect(file, timeout=30)) as database:
+        return database.execute(statement).fetchall()
+
+
+async def kill_at_random(
+    folder: Path, jobs: int, kills: int, seed: int = 1, within_seconds: float = 0.6
+) -> tuple[Given, float]:
+    """Give jobs to a router that is killed all the time. Answers how long after the last kill all were over."""
+    (folder / "config.yaml").write_text(SLOW)
+    given, port = Given(folder, seed), 0
+    for _ in range(kills):
+        async with serving(folder, port) as (process, port):
+            await given.give(port, len(given.ids) + jobs // kills)
+            await asyncio.sleep(given.chance.uniform(0.0, within_seconds))
+            await given.read_some(port)
+            os.kill(process.pid, signal.SIGKILL)
+            killed_at = time.monotonic()
+            await process.wait()
+    async with serving(folder, port) as (_, port):
+        await given.give(port, jobs)
+        await until(lambda: ask(folder / "jobs.db", UNENDED) == [(0,)], 10 * ENDED_SECONDS)
+        over_seconds = time.monotonic() - killed_at
+        with contextlib.suppress(AssertionError):  # of a job that ended right before a kill, the record may be lost
+            await until(lambda: not find_unrecorded(folder), 2)
+        return given, over_seconds
+
+
+def find_unrecorded(folder: Path) -> set[str]:
+    """The jobs that completed, and of which no attempt is in the ledger."""
+    recorded = ask(folder / "test.db", "SELECT DISTINCT job FROM entries WHERE job IS NOT NULL")
+    return set(ask(folder / "jobs.db", "SELECT id FROM jobs WHERE state = 'completed'")) - set(recorded)
+
+
+def find_faults(folder: Path, given: Given) -> list[str]:
+    """What must not be so, and is."""
+    file, faults = folder / "jobs.db", []
+    rows = ask(file, "SELECT id, state, attempt, response FROM jobs")
+    faults += [f"{name} was accepted and is gone" for name in set(given.ids) - {row[0] for row in rows}]
+    faults += [f"{name}: {attempt} attempts" for name, _, attempt, _ in rows if attempt > 3]
+    for name, state, _, response in rows:
+        error = json.loads(response).get("error") or {}
+        if state != "completed" and (state, error.get("code")) != ("failed", "interrupted"):
+            faults.append(f"{name}: {state}, {error}")
+        query = f"SELECT s.first, s.last, s.attempt FROM segments s JOIN jobs j ON j.sequence = s.job WHERE j.id = '{name}'"
+        segments = ask(file, f"{query} ORDER BY s.first")
+        numbers = [number for first, last, _ in segments for number in range(first, last + 1)]
+        if numbers != list(range(len(numbers))):
+            faults.append(f"{name}: frames are missing or twice in the log: {segments}")
+        if len({attempt for *_, attempt in segments}) > 1:
+            faults.append(f"{name}: the log mixes attempts: {segments}")
+    if damage := find_damage(file, in_full=True):
+        faults.append(damage)
+    return faults
+
+
+def sum_up(folder: Path) -> str:
+    counts = collections.Counter(ask(folder / "jobs.db", "SELECT state, attempt FROM jobs"))
+    ended = "; ".join(f"{count} {state} in attempt {number}" for (state, number), count in sorted(counts.items()))
+    rows, cost = ask(folder / "test.db", "SELECT count(*), count(cost_usd) FROM entries WHERE job IS NOT NULL")[0]
+    return (
+        f"{ended}; {rows} rows in the ledger, {cost} with a cost, {len(find_unrecorded(folder))} completed jobs without a row"
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="it kills a process")
+async def test_every_accepted_job_of_a_router_that_is_killed_again_and_again_ends_with_the_answer_of_one_attempt(tmp_path):
+    given, _ = await kill_at_random(tmp_path, JOBS, KILLS)
+
+    assert find_faults(tmp_path, given) == []
+    assert len(given.ids) == JOBS
+    assert max(attempt for (attempt,) in ask(tmp_path / "jobs.db", "SELECT attempt FROM jobs")) > 1
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        accepted, seconds = asyncio.run(
+            kill_at_random(Path(place), int(sys.argv[1]), int(sys.argv[2]), int(time.time()), within_seconds=3.0)
+        )
+        print(f"{len(accepted.ids)} jobs, all over {seconds:.1f} s after the last kill: {sum_up(Path(place))}")
+        wrong = find_faults(Path(place), accepted)
+        print("\n".join(wrong) or "none is lost, none is without an owner, no log mixes attempts, the file is sound")
+        sys.exit(bool(wrong) or seconds > ENDED_SECONDS)

@@ -1,0 +1,259 @@
+"""Routers that share their limits in a Valkey server: no minute sees more than the limit, also while the server is away.
+
+`python -m tests.faults.test_shared_limits target 3` offers three routers three times what a target's quota of 600 a minute
+allows, for three minutes, and counts what its upstream sees; `caller 3` does the same for the rate of a caller. `stopped 3` and
+`killed 3` take the server away from second 20 to 50. `budget 60` has 60 requests at a time spend one USD. A third number
+is how many requests are offered in a second (30). All print what they saw.
+"""
+
+import asyncio
+import bisect
+import collections
+import contextlib
+import itertools
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.tools.http import call, chat
+from tests.tools.key_files import write_keys
+from tests.tools.later import later
+from tests.tools.running import Running, running, two_targets
+from tests.tools.upstream import CHAT_ANSWER, Seen, Upstream, Wire, answer_json
+
+pytest.importorskip("hiredis")
+
+from tests.tools.fleet import Router, routers_of
+from tests.tools.valkey import ValkeyServer, find_server
+
+CHAT = "/v1/chat/completions"
+_PRICE = "price: {input: 1, output: 10},"
+
+
+class Counted(Upstream):
+    """An upstream that knows when each request came, and answers each at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[float] = []
+        answer = answer_json(CHAT_ANSWER)
+
+        async def count(wire: Wire, seen: Seen) -> None:
+            self.times.append(time.monotonic())
+            await answer(wire, seen)
+
+        self.scripts = [count]
+
+    def most_within(self, seconds: float) -> int:
+        """The most that came in any time of this length."""
+        times = sorted(self.times)
+        return max((bisect.bisect_left(times, at + seconds) - index for index, at in enumerate(times)), default=0)
+
+    def by_window(self, seconds: float) -> list[int]:
+        """How many came in each time of this length, from the first one on."""
+        first = min(self.times, default=0.0)
+        counts = collections.Counter(int((at - first) / seconds) for at in self.times)
+        return [counts[number] for number in range(max(counts, default=-1) + 1)]
+
+
+def config_for(url: str, quota: str = "", extra: str = "") -> str:
+    fast = f"{_PRICE} quota: {{{quota}}}," if quota else _PRICE
+    shared = f"spill_over: false\nshared: {{valkey: {{url: env:TANDEM_VALKEY_URL}}}}\n{extra}"
+    return two_targets(url, url, fast_extra=fast, deep_extra=_PRICE, extra=shared)
+
+
+def ask_for_key(folder: Path, rights: str) -> tuple[str, dict[str, str]]:
+    """The line of a config that asks for keys, and what a caller with these rights sends."""
+    key = write_keys(folder, ada=rights)["ada"]
+    return f"keys: {{file: {folder / 'keys.yaml'}}}\n", {"authorization": f"Bearer {key.text}"}
+
+
+@contextlib.asynccontextmanager
+async def sharing(
+    server: ValkeyServer, folder: Path, quota: str = "", rights: str = "", count: int = 3
+) -> AsyncIterator[tuple[Counted, list[Router], dict[str, str]]]:
+    """Routers that share a server, the upstream of all of them, and what a caller sends. Callers have these rights."""
+    upstream = Counted()
+    extra, headers = ask_for_key(folder, rights) if rights else ("", {})
+    await upstream.start()
+    try:
+        config = config_for(upstream.base_url, quota, extra)
+        async with routers_of(count, folder, config, {"TANDEM_VALKEY_URL": server.url()}) as routers:
+            yield upstream, routers, headers
+    finally:
+        await upstream.stop()
+
+
+class Offer:
+    """Requests at routers that are chosen at random, evenly in time, and what became of them."""
+
+    def __init__(self, routers: Sequence[Router | Running], headers: dict[str, str], seed: int = 1) -> None:
+        self._routers, self._headers, self._chance = routers, headers, random.Random(seed)
+        self.statuses: collections.Counter[int] = collections.Counter()
+        self.served: list[tuple[float, float]] = []
+        """When each request came that was served, and how long it took."""
+
+    async def send(self) -> None:
+        router, began = self._chance.choice(self._routers), time.monotonic()
+        reply = await call(router.port, CHAT, {**chat(model="fast"), "max_tokens": 100}, self._headers)
+        self.statuses[reply.status] += 1
+        if reply.status == 200:
+            self.served.append((began, time.monotonic() - began))
+
+    def most_surely_within(self, seconds: float) -> int:
+        """The most that were surely served in any time of this length: they were sent and answered in it."""
+        ended = sorted((at + took, at) for at, took in self.served)
+        return max((sum(at >= first for end, at in ended if end < first + seconds) for first, _ in self.served), default=0)
+
+    async def go_on(self, a_second: float, seconds: float) -> None:
+        began, sent = time.monotonic(), []
+        for number in itertools.count():
+            if (due := number / a_second) >= seconds:
+                break
+            await asyncio.sleep(max(0.0, began + due - time.monotonic()))
+            sent.append(later(self.send()))
+        await asyncio.gather(*sent)
+
+
+async def _take_away(server: ValkeyServer, how: str, begins: float, ends: float) -> None:
+    await asyncio.sleep(begins)
+    server.pause() if how == "stopped" else server.kill()
+    await asyncio.sleep(ends - begins)
+    server.resume() if how == "stopped" else await asyncio.to_thread(server.start)
+
+
+async def run_minutes(what: str, minutes: float, limit: int = 600, a_second: float = 30.0) -> None:
+    """What an upstream sees of three times its limit, and how long the served requests took."""
+    is_caller = what == "caller"
+    quota = "" if is_caller else f"requests_per_minute: {limit}, max_wait_seconds: 0.5"
+    rights = f"requests_per_minute: {limit}\nmay_force: [fast, deep]" if is_caller else ""
+    with _server() as server, tempfile.TemporaryDirectory() as folder:
+        async with sharing(server, Path(folder), quota, rights) as (upstream, routers, headers):
+            offer, began = Offer(routers, headers), time.monotonic()
+            away = later(_take_away(server, what, 20, 50)) if what in ("stopped", "killed") else None
+            await offer.go_on(a_second, minutes * 60)
+            if away is not None:
+                await away
+            print(f"{what}: {sum(offer.statuses.values())} offered, {dict(offer.statuses)}")
+            print(f"  in each minute: {upstream.by_window(60)}; surely in any minute, at most: {offer.most_surely_within(60)}")
+            print(f"  at the upstream in any minute, at most: {upstream.most_within(60)}")
+            phases = [(0, 20), (20, 22), (22, 50), (50, 52), (52, 1e9)]
+            for first, last in phases:
+                took = [seconds * 1_000 for at, seconds in offer.served if first <= at - began < last]
+                if took:
+                    print(
+                        f"  served from {first} to {last} s: {len(took)}, median {statistics.median(took):.1f} ms, most {max(took):.1f} ms"
+                    )
+
+
+@contextlib.contextmanager
+def _server():
+    program = find_server()
+    assert program is not None, "no Valkey or Redis server on this machine"
+    server = ValkeyServer(program)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+async def run_budget(at_once: int) -> None:
+    """What callers spend of one USD who ask all at once until nothing is left."""
+    with _server() as server, tempfile.TemporaryDirectory() as folder:
+        rights = "daily_usd: 1\nmay_force: [fast, deep]"
+        async with sharing(server, Path(folder), "", rights) as (upstream, routers, headers):
+            print(await spend_all(upstream, routers, headers, at_once))
+
+
+async def spend_all(
+    upstream: Counted, routers: Sequence[Router | Running], headers: dict[str, str], at_once: int, misses: int = 3
+) -> tuple[int, float]:
+    """How many requests were served, and what they cost, in USD."""
+    upstream.scripts = [
+        answer_json({**CHAT_ANSWER, "usage": {"prompt_tokens": 10, "completion_tokens": 1_000, "total_tokens": 1_010}})
+    ]
+    chance, body = random.Random(1), {**chat(model="fast"), "max_tokens": 1_000}
+
+    async def spend() -> int:
+        served = missed = 0
+        while missed < misses:
+            reply = await call(chance.choice(routers).port, CHAT, body, headers)
+            assert reply.status in (200, 429), reply.body
+            served, missed = (served + 1, 0) if reply.status == 200 else (served, missed + 1)
+        return served
+
+    served = sum(await asyncio.gather(*(spend() for _ in range(at_once))))
+    return served, len(upstream.seen) * (10 * 1 + 1_000 * 10) / 1e6
+
+
+@pytest.fixture
+async def share(tmp_path, monkeypatch):
+    """Starts two routers in this process, each with its own folder. Callers have these rights."""
+    stack, upstream = contextlib.AsyncExitStack(), Counted()
+    await upstream.start()
+
+    async def begin(server: ValkeyServer, quota: str = "", rights: str = "") -> tuple[Counted, list[Running], dict[str, str]]:
+        monkeypatch.setenv("TANDEM_VALKEY_URL", server.url())
+        server.send("HSET", "tandem:a:#routers", "#epoch", "1", "#told", "1")  # it has been there for a while
+        extra, headers = ask_for_key(tmp_path, rights) if rights else ("", {})
+        folders = [tmp_path / "one", tmp_path / "two"]
+        for folder in folders:
+            folder.mkdir()
+        config = config_for(upstream.base_url, quota, extra)
+        return upstream, [await stack.enter_async_context(running(config, folder)) for folder in folders], headers
+
+    yield begin
+    await stack.aclose()
+    await upstream.stop()
+
+
+async def test_routers_that_share_a_budget_spend_nearly_all_of_it_and_never_more(valkey, share):
+    upstream, routers, headers = await share(valkey, rights="daily_usd: 0.1\nmay_force: [fast, deep]")
+
+    served, cost = await spend_all(upstream, routers, headers, at_once=6, misses=1)
+
+    assert served == len(upstream.seen)
+    assert 0.08 <= cost <= 0.1
+
+
+async def test_a_caller_is_served_as_often_as_its_limit_says_at_all_routers_together(valkey, share):
+    upstream, routers, headers = await share(valkey, rights="requests_per_minute: 30\nmay_force: [fast, deep]")
+    offer = Offer(routers, headers)
+
+    while len(upstream.times) < 30:
+        await asyncio.gather(*(offer.send() for _ in range(5)))
+    await asyncio.gather(*(offer.send() for _ in range(10)))
+
+    assert (offer.statuses[200], set(offer.statuses)) == (30, {200, 429})
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+async def test_a_target_sees_no_more_than_its_quota_also_where_the_server_was_away(own_valkey, share, how):
+    upstream, routers, headers = await share(own_valkey, "requests_per_minute: 20, max_wait_seconds: 0.5")
+    offer = Offer(routers, headers)
+    while len(upstream.times) < 12:
+        await offer.send()
+    own_valkey.pause() if how == "stopped" else own_valkey.kill()
+    await asyncio.gather(*(offer.send() for _ in range(6)))
+    assert len(upstream.times) <= 20
+    own_valkey.resume() if how == "stopped" else own_valkey.start()
+
+    while len(upstream.times) < 20:
+        await offer.send()
+    await asyncio.gather(*(offer.send() for _ in range(10)))
+
+    assert len(upstream.times) == 20
+
+
+if __name__ == "__main__":
+    name, amount = sys.argv[1], float(sys.argv[2])
+    asyncio.run(
+        run_budget(int(amount)) if name == "budget" else run_minutes(name, amount, a_second=float((sys.argv[3:] or [30])[0]))
+    )

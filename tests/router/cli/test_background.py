@@ -1,0 +1,132 @@
+"""Background work over a router's API, against a scripted one."""
+
+import pytest
+
+from router.cli.background import Jobs, Refused, Unreachable, is_end, is_over, text_of, why_it_ended
+from tests.tools.jobs_server import JOB, RUNNING, delta, end, make_job, make_response, serving_jobs
+
+
+@pytest.fixture
+def server(folder):
+    with serving_jobs() as running:
+        yield running
+
+
+@pytest.fixture
+def jobs(server):
+    return Jobs(server.url, "tdm_1")
+
+
+def test_a_task_is_started_in_the_background_with_the_callers_key(server, jobs):
+    started = jobs.start({"model": "auto", "input": "think"})
+
+    assert started["status"] == "queued"
+    assert server.bodies == [{"model": "auto", "input": "think", "background": True}]
+    assert server.asked == [("POST", "/v1/responses", "Bearer tdm_1")]
+
+
+def test_a_job_is_looked_at_read_and_cancelled(server, jobs):
+    assert jobs.find(JOB)["state"] == "completed"
+    assert text_of(jobs.read(JOB)) == "all is well"
+    assert jobs.cancel(JOB)["status"] == "cancelled"
+    assert server.paths == [f"GET /tandem/jobs/{JOB}", f"GET /v1/responses/{JOB}", f"POST /v1/responses/{JOB}/cancel"]
+
+
+def test_an_id_cannot_name_another_path(server, jobs):
+    with pytest.raises(Refused) as refused:
+        jobs.read("../tandem/reload?x=1")
+
+    assert refused.value.status == 404
+    assert server.paths == ["GET /v1/responses/..%2Ftandem%2Freload%3Fx%3D1"]
+
+
+def test_a_list_says_where_the_next_page_begins(server, jobs):
+    server.jobs = [make_job(f"resp_{number}") for number in range(3)]
+    server.most_listed = 2
+
+    page = jobs.list_jobs(limit=10)
+
+    assert [job["id"] for job in page.jobs] == ["resp_0", "resp_1"]
+    assert [job["id"] for job in jobs.list_jobs(limit=10, before=page.before).jobs] == ["resp_2"]
+    assert jobs.list_jobs("failed").jobs == []
+
+
+def test_an_answer_is_followed_from_a_number_on(server, jobs):
+    server.streams = [[delta("wel", 7), b": still here\n\n", delta("l", 8), end(9)]]
+
+    events = list(jobs.follow(JOB, after=6))
+
+    assert [(name, event["sequence_number"]) for name, event in events] == [
+        ("response.output_text.delta", 7),
+        ("response.output_text.delta", 8),
+        ("response.completed", 9),
+    ]
+    assert server.paths == [f"GET /v1/responses/{JOB}?stream=true&starting_after=6"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words", "may_pass"),
+    [
+        (429, {"error": {"code": "too_many_jobs", "message": "200 jobs are queued"}}, "200 jobs are queued", True),
+        (403, {"error": {"message": "this key may not delegate"}}, "this key may not delegate", False),
+        (500, b"<html>", "status 500", True),
+        (500, {"error": "text"}, "status 500", True),
+    ],
+)
+def test_a_refusal_carries_the_routers_own_words(server, jobs, status, body, words, may_pass):
+    server.refusal = (status, body)
+
+    with pytest.raises(Refused, match=words) as refused:
+        jobs.start({})
+
+    assert refused.value.status == status
+    assert refused.value.may_pass is may_pass
+
+
+def test_what_is_not_a_router_is_unreachable(server, jobs):
+    server.refusal, server.is_router = (404, b"nothing here"), False
+
+    with pytest.raises(Unreachable, match="is not a Tandem router"):
+        jobs.read(JOB)
+
+
+@pytest.mark.parametrize("body", [b"no json", b"[1]", b"\xff"])
+def test_an_answer_that_is_not_an_object_is_unreachable(server, jobs, body):
+    server.refusal = (200, body)
+
+    with pytest.raises(Unreachable):
+        jobs.read(JOB)
+
+
+def test_an_address_where_nobody_listens_is_unreachable(folder):
+    with pytest.raises(Unreachable, match="refused"):
+        Jobs("http://127.0.0.1:9").read(JOB)
+
+
+def test_the_end_of_a_job_is_known_by_state_status_and_event():
+    assert is_over(make_job(state="failed"))
+    assert not is_over(make_job(state="running"))
+    assert not is_over(make_response(status=RUNNING))
+    assert is_end("response.incomplete")
+    assert not is_end("response.output_item.done")
+
+
+def test_the_text_of_a_response_is_that_of_all_its_messages_and_nothing_else():
+    part = {"type": "output_text", "text": "one "}
+    strange = [{"type": "reasoning", "summary": []}, None, {"content": "no list"}, {"content": [part, {"refusal": "two"}, 3]}]
+
+    assert text_of(make_response(output=strange)) == "one two"
+    assert text_of({"output": None}) == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"error": {"code": "interrupted", "message": "the router was killed"}}, "the router was killed"),
+        ({"error": {"code": "interrupted", "message": ""}}, "interrupted"),
+        ({"incomplete_details": {"reason": "max_output_tokens"}}, "max_output_tokens"),
+        ({}, ""),
+    ],
+)
+def test_why_a_job_ended_is_read_from_its_response(more, why):
+    assert why_it_ended(make_response(**more)) == why

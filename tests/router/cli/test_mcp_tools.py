@@ -1,0 +1,157 @@
+"""The tools that an agent is offered, against a scripted router."""
+
+import pytest
+
+from router.cli.background import Jobs
+from router.cli.mcp_tools import INSTRUCTIONS, MOST_WAIT_SECONDS, TOOLS, Delegation
+from tests.tools.jobs_server import JOB, RUNNING, make_job, make_response, serving_jobs
+
+
+@pytest.fixture
+def server(folder):
+    with serving_jobs() as running:
+        yield running
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def tools(server, clock):
+    return Delegation(Jobs(server.url), clock.sleep, lambda: clock.now)
+
+
+def test_every_description_that_offers_work_says_that_it_has_no_hands():
+    delegate = next(tool for tool in TOOLS if tool.name == "delegate")
+
+    assert [tool.name for tool in TOOLS] == ["delegate", "check", "collect", "cancel", "list"]
+    assert "has no hands" in delegate.description
+    assert "has no hands" in INSTRUCTIONS
+
+
+def test_a_schema_names_what_is_required_and_allows_nothing_else():
+    schemas = {tool.name: tool.schema for tool in TOOLS}
+
+    assert schemas["delegate"]["required"] == ["task"]
+    assert set(schemas["collect"]["properties"]) == {"id", "wait_seconds"}
+    assert all(schema["additionalProperties"] is False for schema in schemas.values())
+
+
+async def test_a_task_is_delegated_with_its_context_quoted(server, tools):
+    answer = await tools.call("delegate", {"task": "find the race", "context": "queue.py: x = 1"})
+
+    assert not answer.is_error
+    assert f'collect with id "{JOB}"' in answer.text
+    assert server.bodies[0]["input"] == "find the race\n\nContext:\n```\nqueue.py: x = 1\n```"
+    assert server.bodies[0]["background"] is True
+
+
+async def test_a_check_reads_nothing_of_the_answer(server, tools):
+    server.responses = [make_response(status=RUNNING)]
+
+    answer = await tools.call("check", {"id": JOB})
+
+    assert answer.text.startswith(f"{JOB}: running, on deep, for ")
+    assert server.paths == [f"GET /tandem/jobs/{JOB}"]
+
+
+async def test_collecting_waits_until_the_result_is_there(server, tools, clock):
+    server.responses = [make_response(status=RUNNING)] * 3 + [make_response("the race is in line 7")]
+
+    answer = await tools.call("collect", {"id": JOB, "wait_seconds": 30})
+
+    assert answer == ("the race is in line 7", False)
+    assert clock.now == 3.0
+
+
+@pytest.mark.parametrize(("given", "waited"), [(0, 0.0), (2, 2.0), (1e9, float(MOST_WAIT_SECONDS)), (-1, 0.0)])
+async def test_collecting_waits_no_longer_than_it_was_told_or_a_client_allows(server, tools, clock, given, waited):
+    server.responses = [make_response(status=RUNNING)]
+
+    answer = await tools.call("collect", {"id": JOB, "wait_seconds": given})
+
+    assert "It is not finished" in answer.text
+    assert clock.now == waited
+    assert not any("/v1/responses" in path for path in server.paths)
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        (
+            make_response("half", "failed", error={"message": "interrupted"}),
+            "ended as failed: interrupted. What it had written",
+        ),
+        (make_response("", "cancelled"), "ended as cancelled. It had written nothing."),
+        (make_response("", "completed"), "completed with an empty answer"),
+    ],
+)
+async def test_a_result_that_is_not_whole_says_so_first(server, tools, response, words):
+    server.responses = [response]
+
+    answer = await tools.call("collect", {"id": JOB})
+
+    assert words in answer.text
+
+
+async def test_tasks_are_listed_and_cancelled(server, tools):
+    server.jobs = [make_job("resp_2", "running", title="a\nb"), make_job()]
+
+    listed = await tools.call("list", {})
+    cancelled = await tools.call("cancel", {"id": JOB})
+
+    assert [line.partition(",")[0] for line in listed.text.splitlines()] == ["resp_2: running", f"{JOB}: completed"]
+    assert listed.text.splitlines()[0].endswith("Task: a b")
+    assert cancelled.text == f"{JOB} is cancelled."
+
+    server.jobs = []
+    assert (await tools.call("list", {})).text == "There are no delegated tasks."
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("delegate", {}, "delegate needs task"),
+        ("delegate", {"task": " "}, "delegate needs task"),
+        ("delegate", {"task": ["a"]}, "delegate needs task"),
+        ("delegate", {"task": "a", "file": "b"}, "delegate has no argument file. It takes: task, context"),
+        ("delegate", {"task": "x" * 3_000_000}, "too long"),
+        ("list", {"id": "x"}, "list has no argument id. It takes: no arguments"),
+        ("check", {"id": "resp_9"}, "there is no delegated task resp_9"),
+        ("shout", {}, "unknown tool: shout"),
+    ],
+)
+async def test_a_wrong_call_is_an_answer_that_says_what_would_be_right(tools, name, given, words):
+    answer = await tools.call(name, given)
+
+    assert answer.is_error
+    assert words in answer.text
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "--key-env"), (429, "the queue is full")])
+async def test_a_refusal_of_the_router_reaches_the_model(server, tools, status, words):
+    server.refusal = (status, {"error": {"code": "x", "message": "the queue is full"}})
+
+    answer = await tools.call("delegate", {"task": "think"})
+
+    assert answer.is_error
+    assert words in answer.text
+
+
+async def test_a_router_that_does_not_run_is_an_answer_too(folder):
+    answer = await Delegation(Jobs("http://127.0.0.1:9")).call("list", {})
+
+    assert answer.is_error
+    assert "Is `tandem serve` running?" in answer.text

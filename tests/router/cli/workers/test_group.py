@@ -1,0 +1,46 @@
+"""What a group needs before its first worker, and what it says where that is missing."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import SIMULATED
+from tests.tools.group import group_of
+from tests.tools.http import call, chat
+from tests.tools.running import read_entries
+from tests.tools.valkey import find_server
+
+
+def serve(folder, *arguments: str, **variables: str) -> tuple[int, str]:
+    (folder / "config.yaml").write_text(SIMULATED)
+    asked = ["serve", "--config", folder / "config.yaml", "--port", "0", "--workers", "2", *arguments]
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), **variables}
+    done = subprocess.run([sys.executable, "-m", "router.cli", *asked], env=environment, capture_output=True, text=True)
+    return done.returncode, done.stderr
+
+
+def test_without_a_server_on_this_machine_several_workers_are_refused(tmp_path):
+    code, words = serve(tmp_path, PATH="/nonexistent")
+
+    assert code == 2
+    assert words.splitlines()[-1] == "  hint: install valkey-server, or set shared.valkey.url, or use one worker"
+    assert not (tmp_path / "test.db").exists()
+
+
+@pytest.mark.skipif(find_server() is None, reason="no Valkey or Redis server on this machine")
+async def test_a_second_group_gets_neither_the_address_nor_the_ledger_and_every_row_is_kept(tmp_path):
+    async with group_of(2, tmp_path, SIMULATED) as group:
+        taken = serve(tmp_path, "--port", str(group.port))
+        used = serve(tmp_path)
+        for _ in range(20):
+            await call(group.port, "/v1/chat/completions", chat())
+        group.process.terminate()
+        await group.process.wait()
+
+        assert taken == (2, taken[1])
+        assert taken[1].startswith(f"a Tandem router is already running at http://127.0.0.1:{group.port}")
+        assert used[0] == 2
+        assert f"test.db is in use by another Tandem router (http://127.0.0.1:{group.port}, pid {group.process.pid}" in used[1]
+        assert len(read_entries(tmp_path / "test.db")) == 20

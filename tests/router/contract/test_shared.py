@@ -1,0 +1,23 @@
+"""How the connections of a router to the shared database are divided, and whose name its rows have."""
+
+import pytest
+
+from router.contract.secret import Secret
+from router.contract.shared import Origin, PostgresTerms, SharedTerms
+
+
+@pytest.mark.parametrize("connections", [4, 5, 6, 20, 100])
+def test_all_parts_together_open_no_more_connections_than_are_allowed(connections):
+    terms = PostgresTerms(Secret("env:A"), connections=connections)
+    listening = copying = 1
+
+    # Each link keeps one of its connections for listening, which only jobs do.
+    working = terms.for_jobs.connections - 1, terms.for_responses.connections - 1
+
+    assert min(working) >= 1
+    assert listening + copying + sum(working) == connections
+
+
+def test_rows_of_a_worker_have_the_name_of_its_router_and_the_worker_s_number():
+    assert SharedTerms("a.2", worker=2).origin == Origin("a", 2)
+    assert SharedTerms("a.0").origin == Origin("a.0", None)

@@ -1,0 +1,138 @@
+"""Accepting background work: when a job is made, and when none is."""
+
+import asyncio
+import json
+
+import pytest
+
+from router.contract.errors import JobsUnavailable
+from router.contract.facts import Settled
+from router.contract.stores import StoreUnusable
+from router.contract.words import Dialect, Operation, Outcome
+from router.jobs.desk import Desk
+from router.jobs.runner import Runner
+from router.stores.memory.jobs import MemoryJobs
+from tests.tools.houses import arrive, make_house
+from tests.tools.later import later
+from tests.tools.scripted import hangs, reach
+from tests.tools.sinks import RecordingSink
+from tests.tools.values import make_target
+from tests.tools.waiting import some_turns, until
+
+
+class Store(MemoryJobs):
+    """A store that takes a job when it is let, or cannot."""
+
+    def __init__(self) -> None:
+        super().__init__(keep_seconds=3_600)
+        self.lets, self.is_away, self.asked = asyncio.Event(), False, 0
+        self.lets.set()
+
+    async def add(self, job, most_queued, most_of_caller=None):
+        self.asked += 1
+        if self.is_away:
+            raise StoreUnusable("the disk is full")
+        await self.lets.wait()
+        return await super().add(job, most_queued, most_of_caller)
+
+
+@pytest.fixture
+async def store():
+    opened = Store()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def house(store):
+    """A house that takes jobs, whose targets never answer."""
+    built = make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES})), hangs))
+    runner = Runner(built, store)
+    built.accept_job = Desk(built, store, runner).accept
+    yield built
+    await runner.stop()
+    await some_turns()
+
+
+def send(house, **more):
+    """A request with `background: true` on its way."""
+    arrival = arrive(**{"name": "req_1", "dialect": Dialect.RESPONSES, "background": True, **more})
+    exchange, sink = house.begin(arrival), RecordingSink()
+    task = later(house.serve(exchange, sink))
+    exchange.run_by(task)
+    return exchange, sink, task
+
+
+async def count(store) -> int:
+    return len((await store.list_jobs(None, None, 100, None)).jobs)
+
+
+async def test_the_id_is_answered_once_the_job_is_stored(house, store):
+    store.lets.clear()
+    _, sink, task = send(house)
+    await until(lambda: store.asked)
+    before = sink.told.copy()
+
+    store.lets.set()
+    await task
+
+    assert before == []
+    assert (json.loads(sink.body)["id"], json.loads(sink.body)["status"]) == ("resp_1", "queued")
+    job = await store.find("resp_1", None)
+    assert (job.title, job.tier, job.key) == ("fix it", "fast", None)
+
+
+async def test_a_caller_that_leaves_before_the_id_has_no_job(house, store):
+    store.lets.clear()
+    _, sink, task = send(house)
+    await until(lambda: store.asked)
+
+    task.cancel()
+    store.lets.set()
+    await asyncio.wait([task])
+    await some_turns()
+
+    assert (await count(store), sink.told) == (0, [])
+
+
+async def test_a_caller_that_leaves_its_stream_leaves_the_job_alone(house, store):
+    _, sink, task = send(house, stream=True)
+    await until(lambda: sink.status)
+
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert await count(store) == 1
+
+
+async def test_a_store_that_cannot_be_written_to_refuses_new_jobs(house, store):
+    store.is_away = True
+
+    _, sink, task = send(house)
+    await task
+
+    assert (sink.status, json.loads(sink.body)["error"]["code"]) == (JobsUnavailable.status, "jobs_unavailable")
+    assert int(dict(sink.headers)["retry-after"]) >= 1
+
+
+async def test_an_accepted_request_is_recorded_by_its_attempts_alone(house, store):
+    exchange, _, task = send(house)
+    await task
+
+    assert exchange.observers is not house.state.observers
+
+
+async def test_a_refused_one_is_recorded_as_any_other(house, store):
+    exchange, sink, task = send(house, store=False)
+    await task
+
+    assert sink.status == 400
+    assert exchange.observers is house.state.observers
+    assert exchange.last(Settled).ending.outcome is Outcome.REFUSED
+
+
+async def test_only_create_calls_become_jobs(house, store):
+    _, sink, task = send(house, operation=Operation.COUNT_TOKENS)
+    await task
+
+    assert (sink.status, await count(store)) == (400, 0)

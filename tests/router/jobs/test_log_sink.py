@@ -1,0 +1,232 @@
+"""The end of a job's answer: what is cut when, what is stored, and what happens while nothing can be stored."""
+
+import asyncio
+import json
+
+import pytest
+
+from router.contract.errors import UpstreamCut
+from router.contract.job import JobState
+from router.contract.stores import StoreUnusable
+from router.dialects.responses.logged import split_at_frame_end
+from router.jobs import log_sink
+from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.stores.memory.jobs import MemoryJobs
+from tests.tools.background import SPEECH, events_in
+from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
+from tests.tools.later import later
+from tests.tools.speech import write_stream
+from tests.tools.waiting import some_turns, until
+
+FRAMES = write_stream("responses", SPEECH)
+
+
+class Flow:
+    """One who pushes, and notes when it is asked to stop."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def pause(self) -> None:
+        self.told.append("pause")
+
+    def resume(self) -> None:
+        self.told.append("resume")
+
+
+class Store(MemoryJobs):
+    """A store that notes what is appended, and can be away."""
+
+    def __init__(self) -> None:
+        super().__init__(keep_seconds=3_600)
+        self.appended, self.is_away = [], False
+
+    async def append(self, job, segments):
+        if self.is_away:
+            raise StoreUnusable("the disk is full")
+        self.appended += segments
+        return await super().append(job, segments)
+
+
+async def begin(store: Store, shared: SharedLog | None = None) -> tuple[LogSink, asyncio.Future[None]]:
+    await store.add(make_job(), MANY)
+    job = await store.claim("me", LEASE_SECONDS, MANY)
+    sink = LogSink(job, store, shared or SharedLog())
+    sink.start(200, ())
+    return sink, later(sink.write_log())
+
+
+@pytest.fixture
+async def store():
+    opened = Store()
+    yield opened
+    await opened.close()
+
+
+async def test_frames_of_one_moment_are_one_segment(store):
+    sink, writing = await begin(store)
+
+    for frame in FRAMES[:6]:
+        sink.write(frame)
+    await until(lambda: store.appended)
+    sink.abandon()
+    await writing
+
+    assert [(segment.first, segment.last) for segment in store.appended] == [(0, 5)]
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("size", [1, 2, 7, 1_000])
+async def test_a_frame_that_comes_in_pieces_is_logged_whole(store, size, line_end):
+    sink, writing = await begin(store)
+    sent = b"".join(FRAMES).replace(b"\n", line_end)
+
+    for start in range(0, len(sent), size):
+        sink.write(sent[start : start + size])
+    sink.end()
+    await writing
+
+    assert (await store.find("resp_1", None)).state is JobState.COMPLETED
+    logged = events_in(b"".join(segment.frames for segment in store.appended))
+    assert [event["type"] for event in logged] == [event["type"] for event in events_in(b"".join(FRAMES))]
+
+
+async def test_a_frame_of_many_megabytes_is_joined_once_and_not_for_each_piece(store, monkeypatch):
+    cuts = []
+    monkeypatch.setattr(log_sink, "split_at_frame_end", lambda data: cuts.append(len(data)) or split_at_frame_end(data))
+    shared = SharedLog()
+    sink, writing = await begin(store, shared)
+    room = shared.left
+    picture = json.dumps({"type": "response.image_generation_call.partial_image", "partial_image_b64": "A" * 3_000_000})
+    frame = b"event: response.image_generation_call.partial_image\ndata: " + picture.encode() + b"\n\n"
+
+    for start in range(0, len(frame), 16_384):
+        held = room - shared.left
+        sink.write(frame[start : start + 16_384])
+    await until(lambda: store.appended)
+    sink.abandon()
+    await writing
+
+    assert cuts == [len(frame)]
+    assert held > len(frame) - 100_000
+    assert shared.left == room
+
+
+async def test_a_last_frame_without_an_empty_line_ends_the_job(store):
+    sink, writing = await begin(store)
+
+    sink.write(b"".join(FRAMES).rstrip(b"\n"))
+    sink.end()
+    await writing
+
+    assert (await store.find("resp_1", None)).state is JobState.COMPLETED
+
+
+async def test_a_last_frame_that_was_cut_is_not_logged(store):
+    sink, writing = await begin(store)
+
+    sink.write(b"".join(FRAMES[:3]) + FRAMES[3][:-20])
+    sink.end()
+    sink.close(JobState.FAILED, {})
+    await writing
+
+    assert events_in(b"".join(segment.frames for segment in store.appended))[-1]["sequence_number"] == 3
+    assert FRAMES[3][:-20] not in b"".join(segment.frames for segment in store.appended)
+
+
+async def test_the_end_of_a_stream_is_stored_at_once_and_ends_the_job(store):
+    sink, writing = await begin(store)
+
+    for frame in FRAMES:
+        sink.write(frame)
+    await writing
+
+    job = await store.find("resp_1", None)
+    events = events_in(b"".join(segment.frames for segment in await read_log(store, "resp_1")))
+    assert (job.state, sink.state, sink.has_ended) == (JobState.COMPLETED, JobState.COMPLETED, True)
+    assert json.loads(job.response)["output"][1]["content"][0]["text"] == SPEECH.text
+    assert len(events) == len(FRAMES)
+
+
+async def test_a_long_burst_is_cut_before_the_moment_is_over(store):
+    sink, writing = await begin(store)
+
+    for number in range(200):
+        body = {"type": "response.output_text.delta", "sequence_number": number, "delta": "x" * 1_000}
+        sink.write(f"event: response.output_text.delta\ndata: {json.dumps(body)}\n\n".encode())
+    await some_turns()
+    sink.abandon()
+    await writing
+
+    assert len(store.appended) == 3
+    assert all(len(segment.frames) < 70_000 for segment in store.appended)
+
+
+async def test_an_answer_without_an_end_is_closed_with_what_was_said(store):
+    sink, writing = await begin(store)
+
+    for frame in FRAMES[:-4]:
+        sink.write(frame)
+    sink.fail(UpstreamCut("sage", "gone"))
+    sink.close(JobState.FAILED, {"status": "failed", "error": {"code": "upstream_cut", "message": "gone"}})
+    await writing
+
+    response = json.loads((await store.find("resp_1", None)).response)
+    assert (response["status"], response["error"]["code"]) == ("failed", "upstream_cut")
+    assert response["output"][-1]["content"][0]["text"] == SPEECH.text
+
+
+async def test_a_refusal_is_kept_apart_from_the_log(store):
+    sink, writing = await begin(store)
+
+    sink.start(503, ())
+    sink.write(b'{"error": {}}')
+    sink.end()
+    assert sink.refusal == b'{"error": {}}'
+    sink.forget_refusal()
+
+    assert (sink.refusal, sink.has_started, store.appended) == (b"", False, [])
+    sink.abandon()
+    await writing
+
+
+async def test_nothing_is_lost_while_the_store_is_away(store):
+    store.is_away = True
+    sink, writing = await begin(store)
+
+    for frame in FRAMES:
+        sink.write(frame)
+    await some_turns()
+    store.is_away = False
+    await writing
+
+    assert (await store.find("resp_1", None)).state is JobState.COMPLETED
+    assert len(events_in(b"".join(segment.frames for segment in await read_log(store, "resp_1")))) == len(FRAMES)
+
+
+async def test_a_target_is_paused_when_too_much_waits_and_resumed_when_it_is_stored(store):
+    store.is_away = True
+    sink, writing = await begin(store, SharedLog(max_bytes=100))
+    sink.feed_from(flow := Flow())
+
+    for frame in FRAMES[:-1]:
+        sink.write(frame)
+    await until(lambda: flow.told)
+    store.is_away = False
+    sink.write(FRAMES[-1])
+    await writing
+
+    assert flow.told == ["pause", "resume"]
+
+
+async def test_a_job_that_somebody_else_has_is_let_go_of(store):
+    sink, writing = await begin(store)
+    lost = []
+    sink.on_lost = lambda: lost.append(sink)
+    await store.forget("resp_1", None)
+
+    for frame in FRAMES:
+        sink.write(frame)
+    await writing
+
+    assert (sink.is_lost, lost) == (True, [sink])

@@ -1,0 +1,228 @@
+"""Running jobs: how many at once, for how long, and what becomes of those that cannot go on."""
+
+import json
+
+import pytest
+
+from router.contract.job import JobState, JobTerms
+from router.contract.stores import StoreUnusable
+from router.contract.words import Dialect
+from router.jobs import runner as runner_module
+from router.jobs.log_sink import read_log
+from router.jobs.runner import LEASE_SECONDS, Runner
+from router.stores.memory.jobs import MemoryJobs
+from tests.tools.background import SPEECH, events_in
+from tests.tools.houses import make_house
+from tests.tools.jobs import MANY, make_ending, make_job, make_segment
+from tests.tools.kept import ANN, BOB
+from tests.tools.scripted import ScriptedAdapter, answers, hangs, reach, streams
+from tests.tools.speech import write_stream
+from tests.tools.values import make_target
+from tests.tools.waiting import some_turns, until
+
+WHOLE = streams(*write_stream("responses", SPEECH))
+BODY = b'{"model":"auto","input":"hi","stream":true}'
+QUEUED = b'{"id":"resp_1","object":"response","status":"queued","output":[]}'
+
+
+@pytest.fixture
+async def store():
+    opened = MemoryJobs(keep_seconds=3_600)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def run(store):
+    """Start a runner whose only target plays these scripts."""
+    runners = []
+
+    def begin(*scripts, **terms) -> tuple[Runner, ScriptedAdapter]:
+        target = reach(make_target(speaks=frozenset({Dialect.RESPONSES})), *scripts)
+        runners.append(runner := Runner(make_house(target, jobs=JobTerms(**terms)), store))
+        runner.wake()
+        return runner, target.adapter
+
+    yield begin
+    for runner in runners:
+        await runner.stop()
+    await some_turns()
+
+
+async def add(store, name: str = "resp_1", caller=ANN) -> None:
+    await store.add(make_job(name, caller, body=BODY, queued=QUEUED.replace(b"resp_1", name.encode())), MANY)
+
+
+async def over(store, name: str = "resp_1"):
+    """The job once it is over."""
+    watch = store.watch(name)
+    while (job := await store.find(name, None)).ended_at is None:
+        await watch.wait(30)
+    watch.close()
+    return job
+
+
+async def test_a_job_is_claimed_served_and_ended(store, run):
+    await add(store)
+
+    run(WHOLE)
+    job = await over(store)
+
+    assert (job.state, job.attempt) == (JobState.COMPLETED, 1)
+    assert json.loads(job.response)["id"] == "resp_1"
+
+
+async def test_jobs_that_come_later_are_noticed(store, run):
+    run(WHOLE)
+    await some_turns()
+
+    await add(store)
+
+    assert (await over(store)).state is JobState.COMPLETED
+
+
+async def test_only_so_many_jobs_run_at_once_and_only_so_many_of_a_caller(store, run):
+    _, adapter = run(hangs, most_running=3, most_for_a_caller=2)
+
+    for number, caller in enumerate([ANN, ANN, ANN, BOB, BOB]):
+        await add(store, f"resp_{number}", caller)
+    await until(lambda: len(adapter.opened) == 3)
+    await some_turns()
+
+    jobs = (await store.list_jobs(None, JobState.RUNNING, MANY, None)).jobs
+    assert sorted(job.caller.name for job in jobs) == [ANN.name, ANN.name, BOB.name]
+
+
+async def test_the_next_job_begins_when_one_has_ended(store, run):
+    run(WHOLE, most_running=1)
+
+    for number in range(3):
+        await add(store, f"resp_{number}")
+
+    assert [(await over(store, f"resp_{number}")).state for number in range(3)] == [JobState.COMPLETED] * 3
+
+
+async def test_a_cancelled_job_hangs_up_and_is_stored_as_cancelled(store, run):
+    runner, adapter = run(hangs)
+    await add(store)
+    await until(lambda: adapter.calls)
+
+    await runner.cancel("resp_1", 30)
+    await runner.cancel("resp_unknown", 30)
+
+    job = await store.find("resp_1", None)
+    assert (job.state, json.loads(job.response)["status"]) == (JobState.CANCELLED, "cancelled")
+    assert adapter.calls[0].is_cancelled
+
+
+@pytest.mark.jumping_clock
+async def test_a_job_that_is_cancelled_elsewhere_is_noticed_while_it_runs(store, run):
+    _, adapter = run(hangs)
+    await add(store)
+    await until(lambda: adapter.calls)
+
+    await store.cancel("resp_1", None, make_ending(JobState.CANCELLED))
+
+    assert (await over(store)).state is JobState.CANCELLED
+    assert adapter.calls[0].is_cancelled
+
+
+async def test_a_deleted_job_hangs_up_and_writes_nothing_more(store, run):
+    runner, adapter = run(hangs)
+    await add(store)
+    await until(lambda: adapter.calls)
+
+    await store.forget("resp_1", None)
+    runner.drop("resp_1")
+
+    await until(lambda: adapter.calls[0].is_cancelled)
+    assert await store.find("resp_1", None) is None
+
+
+async def test_a_runner_that_stops_leaves_its_jobs_to_the_next(store, run):
+    runner, adapter = run(hangs)
+    await add(store)
+    await until(lambda: adapter.calls)
+
+    await runner.stop()
+    await some_turns()
+    job = await store.claim("another", LEASE_SECONDS, MANY)
+
+    assert (job.id, job.attempt, job.is_lost) == ("resp_1", 2, False)
+    assert adapter.calls[0].is_cancelled
+
+
+@pytest.mark.parametrize(("is_cancelled", "state"), [(False, JobState.FAILED), (True, JobState.CANCELLED)])
+async def test_a_job_that_cannot_be_begun_again_ends_with_what_was_said(store, run, is_cancelled, state):
+    await add(store)
+    job = await store.claim("gone", LEASE_SECONDS, MANY)
+    frames = b"".join(write_stream("responses", SPEECH)[:-4])
+    await store.append(job, [make_segment(0, 12, text=frames.decode())])
+    await store.read("resp_1", ANN, -1)
+    if is_cancelled:
+        await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
+    await store.release("gone")
+
+    run(WHOLE)
+    job = await over(store)
+
+    response = json.loads(job.response)
+    events = events_in(b"".join(segment.frames for segment in await read_log(store, "resp_1")))
+    assert (job.state, response["status"]) == (state, str(state))
+    assert is_cancelled or response["error"]["code"] == "interrupted"
+    assert response["output"][-1]["content"][0]["text"] == SPEECH.text
+    assert (events[-1]["type"], events[-1]["sequence_number"]) == (f"response.{state}", 13)
+
+
+async def test_a_defect_of_the_road_fails_the_job_without_details(store, run):
+    run(RuntimeError("a secret path"))
+    await add(store)
+
+    job = await over(store)
+
+    assert job.state is JobState.FAILED
+    assert b"a secret path" not in job.response
+
+
+@pytest.mark.jumping_clock
+async def test_a_job_that_finds_all_targets_busy_tries_again(store, run):
+    busy = {"error": {"code": "tiers_busy", "message": "later"}}
+    _, adapter = run(answers(busy, status=400), WHOLE)
+    await add(store)
+
+    job = await over(store)
+
+    assert (job.state, len(adapter.opened)) == (JobState.COMPLETED, 2)
+
+
+async def test_a_job_that_is_lost_is_ended_once_its_log_can_be_read(store, run, monkeypatch):
+    await add(store)
+    job = await store.claim("gone", LEASE_SECONDS, MANY)
+    await store.append(job, [make_segment(0, 3)])
+    await store.read("resp_1", ANN, -1)
+    await store.release("gone")
+    read, failures = store.read, [StoreUnusable("locked")] * 2
+
+    async def fail_at_first(*given):
+        if failures:
+            raise failures.pop()
+        return await read(*given)
+
+    monkeypatch.setattr(store, "read", fail_at_first)
+    monkeypatch.setattr(runner_module, "_LOOK_SECONDS", 0.01)
+    run(WHOLE)
+
+    assert (await over(store)).state is JobState.FAILED
+    assert failures == []
+
+
+async def test_a_defect_of_the_runner_ends_its_job(store, run, monkeypatch):
+    async def fail(*given):
+        raise LookupError("a defect")
+
+    monkeypatch.setattr(Runner, "_serve", fail)
+    await add(store)
+
+    run(WHOLE)
+
+    assert (await over(store)).state is JobState.FAILED

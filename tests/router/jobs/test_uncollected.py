@@ -1,0 +1,169 @@
+"""A session's answers name its jobs until they are collected, and other requests are not asked about it."""
+
+import pytest
+from msgspec.structs import replace
+
+from router.contract.caller import Caller
+from router.contract.job import JobState
+from router.contract.signals import Turn
+from router.contract.words import TurnKind
+from router.jobs.telling import TellingStore
+from router.jobs.uncollected import Uncollected
+from router.jobs.webhooks import Webhooks
+from router.sessions.memory import SessionMemory
+from router.stores.memory.jobs import MemoryJobs
+from router.stores.memory.sessions import NoSessions
+from tests.tools.exchanges import make_decision
+from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job
+from tests.tools.kept import ANN
+from tests.tools.values import ask
+
+KEEP_SECONDS = 3_600.0
+BOB = Caller("bob")
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.memory = SessionMemory(NoSessions())
+        self.tokens = self.memory.tokens
+        self.uncollected = Uncollected(self.memory, keep_seconds=KEEP_SECONDS, clock=self.clock)
+        self.below = MemoryJobs(keep_seconds=KEEP_SECONDS, clock=self.clock)
+        self.store = TellingStore(self.below, self.uncollected, Webhooks(self.below))
+
+    async def end(self, name, state=JobState.COMPLETED, **more):
+        await self.store.add(make_job(name, **more), MANY)
+        job = await self.store.claim("owner", LEASE_SECONDS, MANY)
+        await self.store.finish(job, make_ending(state, self.clock.now))
+
+    def named(self, caller=ANN, session="s_1"):
+        """What an answer in this session says of jobs."""
+        decision = make_decision(turn=Turn(TurnKind.ASK, session, "unknown", "hello"))
+        carried = self.memory.tokens.carry(None, replace(ask(), caller=caller), decision)
+        return [dict(headers).get("x-tandem-jobs") for headers in carried.values()]
+
+
+@pytest.fixture
+async def rig():
+    rig = Rig()
+    yield rig
+    await rig.below.close()
+
+
+async def test_a_job_is_named_in_its_session_until_it_is_collected(rig):
+    await rig.end("resp_1")
+    await rig.end("resp_2", JobState.FAILED)
+
+    assert rig.named() == ["resp_1=completed, resp_2=failed"] * 2
+    await rig.store.collected("resp_1")
+    assert rig.named() == ["resp_2=failed"] * 2
+    await rig.store.forget("resp_2", ANN)
+    assert rig.named() == []
+
+
+@pytest.mark.parametrize(("caller", "session"), [(BOB, "s_1"), (ANN, "s_2")])
+async def test_another_session_or_caller_is_told_nothing(rig, caller, session):
+    await rig.end("resp_1")
+
+    assert rig.named(caller, session) == []
+
+
+async def test_requests_pass_nothing_of_this_while_no_job_waits(rig):
+    assert rig.memory.tokens is rig.tokens
+    await rig.end("resp_1")
+    assert rig.memory.tokens is not rig.tokens
+    await rig.store.collected("resp_1")
+
+    assert rig.memory.tokens is rig.tokens
+
+
+async def test_a_header_names_the_newest_eight(rig):
+    for number in range(12):
+        await rig.end(f"resp_{number}")
+
+    assert rig.named()[0] == ", ".join(f"resp_{number}=completed" for number in range(4, 12))
+
+
+async def test_a_cancelled_job_waits_for_nobody(rig):
+    await rig.store.add(make_job("resp_1"), MANY)
+
+    await rig.store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
+
+    assert rig.uncollected.list_all() == ()
+    assert rig.uncollected.ended == {JobState.CANCELLED: 1}
+
+
+async def test_a_job_that_the_store_has_forgotten_is_no_longer_named(rig):
+    await rig.end("resp_1")
+    rig.clock.now += KEEP_SECONDS + 1
+
+    assert rig.named() == []
+    assert rig.memory.tokens is rig.tokens
+
+
+async def test_a_new_process_takes_over_what_an_earlier_one_left(rig):
+    await rig.end("resp_1")
+    await rig.end("resp_2")
+    await rig.end("resp_3", JobState.CANCELLED)
+    await rig.store.collected("resp_2")
+    later = Uncollected(memory := SessionMemory(NoSessions()), keep_seconds=KEEP_SECONDS, clock=rig.clock)
+
+    await later.recall(rig.below)
+
+    assert [job.id for job in later.list_all()] == ["resp_1"]
+    assert later.list_of(ANN, "s_1") == [*later.list_all()]
+    assert not later.ended
+    assert type(memory.tokens) is not type(rig.tokens)
+
+
+async def test_what_an_earlier_process_left_comes_before_what_ended_here_meanwhile(rig):
+    await rig.end("resp_1")
+    later = Uncollected(SessionMemory(NoSessions()), keep_seconds=KEEP_SECONDS, clock=rig.clock)
+    later.note_end(make_job("resp_2"), make_ending(at=rig.clock.now + 60))
+
+    await later.recall(rig.below)
+
+    assert [job.id for job in later.list_of(ANN, "s_1")] == ["resp_1", "resp_2"]
+    rig.clock.now += KEEP_SECONDS + 30
+    assert [job.id for job in later.list_all()] == ["resp_2"]
+
+
+class Compared(str):
+    """The name of a session that counts how often it is compared with another."""
+
+    __slots__ = ()
+    times = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+
+def test_a_request_is_not_compared_with_the_jobs_of_other_sessions(rig):
+    for number in range(1_000):
+        rig.uncollected.note_end(make_job(f"resp_{number}", session=Compared(f"s_{number}")), make_ending(at=rig.clock.now))
+    Compared.times = 0
+
+    found = rig.uncollected.list_of(ANN, "s_7")
+
+    assert [job.id for job in found] == ["resp_7"]
+    assert Compared.times <= 10
+
+
+def test_of_more_than_a_thousand_jobs_the_oldest_is_forgotten_with_all_that_is_known_of_it(rig):
+    for number in range(1_001):
+        rig.uncollected.note_end(make_job(f"resp_{number}"), make_ending(at=rig.clock.now))
+        rig.uncollected.mark_noted(rig.uncollected.list_unnoted(ANN, "s_1"))
+
+    assert len(rig.uncollected.list_all()) == len(rig.uncollected.list_of(ANN, "s_1")) == 1_000
+    rig.uncollected.note_end(make_job("resp_0"), make_ending(at=rig.clock.now))
+    assert [job.id for job in rig.uncollected.list_unnoted(ANN, "s_1")] == ["resp_0"]
+
+
+async def test_ends_are_counted_by_state(rig):
+    await rig.end("resp_1")
+    await rig.end("resp_2", JobState.INCOMPLETE)
+    await rig.end("resp_3", JobState.COMPLETED)
+
+    assert rig.uncollected.ended == {JobState.COMPLETED: 2, JobState.INCOMPLETE: 1}

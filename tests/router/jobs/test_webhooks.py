@@ -1,0 +1,299 @@
+"""Events reach their receivers once, however long these are away, and nobody else."""
+
+import asyncio
+import functools
+import json
+import threading
+import time
+
+import openai
+import pytest
+
+from router.contract.job import JobState
+from router.contract.secret import Secret
+from router.contract.stores import StoreUnusable
+from router.contract.webhooks import JobEvent, JobWebhook
+from router.jobs.webhooks import GIVE_UP_SECONDS, Webhooks
+from router.loop.tasks import spawn
+from router.stores.memory.jobs import MemoryJobs
+from router.telemetry import events
+from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job
+from tests.tools.upstream import answer_json
+from tests.tools.waiting import until
+
+URL, OTHER = "https://hooks.example/one", "https://hooks.example/two"
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+class Receiver:
+    """Takes events, or is away; keeps what was sent to it."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[str, int | OSError] = {}
+        self.slow: dict[str, threading.Event] = {}
+        self.seen: list[tuple[str, bytes, dict, bool]] = []
+        self.daemons: list[bool] = []
+
+    def count(self, address) -> int:
+        return [seen for seen, *_ in self.seen].count(address)
+
+    def __call__(self, address, body, headers, allow_private):
+        self.seen.append((address, body, dict(headers), allow_private))
+        self.daemons.append(threading.current_thread().daemon)
+        if address in self.slow:
+            self.slow[address].wait(30)
+        answer = self.statuses.get(address, 200)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+
+class Rig:
+    def __init__(self, *hooks: JobWebhook) -> None:
+        self.clock = Clock(time.time() - 600)  # ten minutes before the SDK's own clock
+        self.store = MemoryJobs(keep_seconds=7 * 86_400.0, clock=self.clock)
+        self.receiver = Receiver()
+        self.webhooks = Webhooks(self.store, self.receiver, self.clock)
+        self.webhooks.follow(hooks or [make_hook()])
+
+    async def end(self, name="resp_1", state=JobState.COMPLETED) -> bool:
+        """Run a job to its end."""
+        await self.store.add(make_job(name), MANY)
+        job = await self.store.claim("owner", LEASE_SECONDS, MANY)
+        return await self.finish(job, state)
+
+    async def finish(self, job, state=JobState.COMPLETED) -> bool:
+        return await self.store.finish(job, make_ending(state, self.clock.now), self.webhooks.addresses_for(state))
+
+    async def pass_time(self, seconds: float, step: float = 30.0) -> None:
+        """Let time pass, with a look every half minute."""
+        until_then = self.clock.now + seconds
+        while self.clock.now < until_then:
+            self.clock.now = min(until_then, self.clock.now + step)
+            await self.webhooks.send_due()
+
+
+@pytest.fixture
+async def rig():
+    rig = Rig()
+    yield rig
+    await rig.store.close()
+
+
+def make_hook(url=URL, events=frozenset(JobEvent), allow_private=False):
+    return JobWebhook(url, Secret(SECRET), events, allow_private)
+
+
+@functools.cache
+def sdk():
+    return openai.OpenAI(api_key="-", webhook_secret=SECRET)
+
+
+def unwrap(body, headers):
+    return sdk().webhooks.unwrap(body, headers)
+
+
+async def test_a_receiver_that_was_away_for_ten_minutes_gets_the_event_once_and_the_sdk_takes_it(rig):
+    rig.receiver.statuses[URL] = ConnectionRefusedError()
+    await rig.end()
+    await rig.pass_time(600)
+    tries = len(rig.receiver.seen)
+    del rig.receiver.statuses[URL]
+
+    await rig.pass_time(3_600 * 24)
+
+    delivered = rig.receiver.seen[tries:]
+    assert tries == 4  # at once, and after 1, 2 and 4 minutes more
+    assert len(delivered) == 1
+    assert len({headers["webhook-id"] for _, _, headers, _ in rig.receiver.seen}) == 1
+
+
+async def test_each_try_is_signed_with_its_own_time_so_that_the_sdk_takes_a_late_one(rig):
+    rig.receiver.statuses[URL] = 503
+    await rig.end()
+    await rig.pass_time(420)
+    rig.receiver.statuses[URL] = 200
+    await rig.pass_time(180)
+    rig.clock.now = time.time()
+    await rig.pass_time(480)
+
+    (_, first, early, _), *_, (_, body, headers, _) = rig.receiver.seen
+    with pytest.raises(openai.InvalidWebhookSignatureError, match="too old"):
+        unwrap(first, early)
+    event = unwrap(body, headers)
+    assert (event.type, event.data.id, event.id) == ("response.completed", "resp_1", headers["webhook-id"])
+
+
+async def test_a_job_that_is_ended_twice_is_reported_once(rig):
+    await rig.store.add(make_job(), MANY)
+    job = await rig.store.claim("owner", LEASE_SECONDS, MANY)
+
+    await rig.finish(job)
+    await rig.finish(job)
+    await rig.webhooks.send_due()
+    await rig.finish(job)
+    await rig.pass_time(600)
+
+    assert len(rig.receiver.seen) == 1
+
+
+async def test_two_senders_on_one_outbox_send_an_event_once(rig):
+    other = Webhooks(rig.store, rig.receiver, rig.clock)
+    other.follow([make_hook()])
+    await rig.end()
+
+    await asyncio.gather(rig.webhooks.send_due(), other.send_due())
+
+    assert len(rig.receiver.seen) == 1
+
+
+async def test_an_event_is_given_up_after_72_hours_and_shown_as_dead(rig, capsys):
+    events.set_up_logging(as_json=True)
+    rig.receiver.statuses[URL] = TimeoutError()
+    await rig.end()
+
+    await rig.pass_time(GIVE_UP_SECONDS - 3_600, step=600)
+    assert not await rig.store.list_dead()
+    await rig.pass_time(7_200, step=600)
+
+    (dead,) = await rig.store.list_dead()
+    assert (dead.job_id, dead.address, dead.event) == ("resp_1", URL, "response.completed")
+    lines = map(json.loads, capsys.readouterr().err.splitlines())
+    (line,) = [line for line in lines if line["event"] == "webhook.given_up"]
+    assert (line["job"], line["reason"]) == ("resp_1", "TimeoutError")
+    assert URL not in str(line)
+    tries = len(rig.receiver.seen)
+    await rig.pass_time(86_400, step=3_600)
+    assert len(rig.receiver.seen) == tries
+
+
+async def test_a_receiver_that_is_gone_is_not_asked_again(rig):
+    rig.receiver.statuses[URL] = 410
+    await rig.end()
+
+    await rig.pass_time(600)
+
+    assert len(rig.receiver.seen) == len(await rig.store.list_dead()) == 1
+
+
+@pytest.mark.parametrize("status", [301, 307, 400, 404, 429, 500])
+async def test_any_other_answer_than_success_is_tried_again(rig, status):
+    rig.receiver.statuses[URL] = status
+    await rig.end()
+
+    await rig.pass_time(120)
+
+    assert len(rig.receiver.seen) == 2
+    assert not await rig.store.list_dead()
+
+
+async def test_only_the_events_that_an_address_asks_for_are_sent_to_it():
+    rig = Rig(make_hook(), make_hook(OTHER, frozenset({JobEvent.FAILED}), allow_private=True))
+
+    await rig.end("resp_1", JobState.COMPLETED)
+    await rig.end("resp_2", JobState.FAILED)
+    await rig.webhooks.send_due()
+
+    sent = [(address, unwrap_type(body), allowed) for address, body, _, allowed in rig.receiver.seen]
+    assert sorted(sent) == [
+        (URL, "response.completed", False),
+        (URL, "response.failed", False),
+        (OTHER, "response.failed", True),
+    ]
+    await rig.store.close()
+
+
+def unwrap_type(body):
+    return json.loads(body)["type"]
+
+
+async def test_an_address_that_left_the_config_is_sent_nothing(rig):
+    await rig.end()
+    rig.webhooks.follow([make_hook(OTHER)])
+
+    await rig.webhooks.send_due()
+
+    assert rig.receiver.seen == []
+    assert [event.address for event in await rig.store.list_dead()] == [URL]
+
+
+async def test_a_receiver_that_does_not_answer_is_asked_once_in_a_look_and_another_gets_its_own():
+    rig = Rig(make_hook(), make_hook(OTHER))
+    rig.receiver.statuses[URL] = TimeoutError()
+    for number in range(20):
+        await rig.end(f"resp_{number}")
+
+    await rig.webhooks.send_due()
+
+    addresses = [address for address, *_ in rig.receiver.seen]
+    assert addresses.count(OTHER) == 20
+    assert addresses.count(URL) <= 2  # two are sent at the same time
+    await rig.store.close()
+
+
+async def test_a_receiver_that_takes_its_time_delays_nobody_else(rig):
+    rig.webhooks.follow([make_hook(), make_hook(OTHER)])
+    may_answer = rig.receiver.slow[URL] = threading.Event()
+    running = spawn(rig.webhooks.run(), name="webhooks")
+    try:
+        for number in range(40):
+            await rig.end(f"resp_{number}")
+        rig.webhooks.look_soon()
+        await until(lambda: rig.receiver.count(OTHER) == 40)
+        await rig.end("resp_later")
+        rig.webhooks.look_soon()
+        await until(lambda: rig.receiver.count(OTHER) == 41)
+        assert rig.receiver.count(URL) == 2  # those that are sent at the same time
+
+        may_answer.set()
+        await until(lambda: rig.receiver.count(URL) == 41)
+    finally:
+        may_answer.set()
+        running.cancel()
+
+
+async def test_a_try_never_holds_up_the_end_of_the_process(rig):
+    await rig.end()
+
+    await rig.webhooks.send_due()
+
+    assert rig.receiver.daemons == [True]
+
+
+async def test_without_an_address_nothing_is_noted_and_nothing_runs(rig):
+    rig.webhooks.follow([])
+
+    assert rig.webhooks.addresses_for(JobState.COMPLETED) == ()
+
+
+async def test_a_store_that_cannot_be_used_now_is_asked_again(rig, monkeypatch):
+    await rig.end()
+
+    async def fail(*_):
+        raise StoreUnusable("away")
+
+    with monkeypatch.context() as away:
+        away.setattr(rig.store, "take_due", fail)
+        await rig.webhooks.send_due()
+    await rig.webhooks.send_due()
+
+    assert len(rig.receiver.seen) == 1
+
+
+async def test_a_job_that_ends_is_reported_at_once_to_a_real_receiver(upstream):
+    upstream.scripts = [answer_json({})]
+    rig = Rig(make_hook(upstream.base_url, allow_private=True))
+    rig.clock.now = time.time()
+    webhooks = Webhooks(rig.store, clock=rig.clock)
+    webhooks.follow([make_hook(upstream.base_url, allow_private=True)])
+    running = spawn(webhooks.run(), name="webhooks")
+    try:
+        await rig.end()
+        webhooks.look_soon()
+        await until(lambda: upstream.seen)
+    finally:
+        running.cancel()
+
+    (seen,) = upstream.seen
+    assert unwrap(seen.body, seen.headers).data.id == "resp_1"
+    await rig.store.close()

@@ -1,0 +1,438 @@
+"""What a router answers while a place that it shares cannot be asked, and what it does when that is back."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from router.contract.errors import StoreUnavailable
+from router.contract.stores import StoreUnusable
+from router.stores.homes import DELETED, OTHERS, UNKNOWN, Known
+from router.stores.memory.responses import MemoryResponses
+from router.stores.shared_responses import SharedResponses
+from tests.tools.kept import ANN, BOB, make_response
+
+pytestmark = pytest.mark.jumping_clock
+
+
+class FakeHome:
+    """A place that can be away."""
+
+    def __init__(self) -> None:
+        self.kept, self.is_away, self.is_read_only, self.late = {}, False, False, []
+        self.changed = asyncio.Event()
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise StoreUnusable("away")
+
+    async def keep(self, response, *, is_late=False) -> None:
+        self._check()
+        if is_late:
+            self.late.append(response.id)
+        if not (self._has(response) and self.kept[response.caller, response.id] is None):
+            self.kept[response.caller, response.id] = response
+        self.changed.set()
+
+    def _has(self, response) -> bool:
+        return (response.caller, response.id) in self.kept
+
+    async def look(self, response_id, caller) -> Known:
+        self._check()
+        if (caller, response_id) in self.kept:
+            found = self.kept[caller, response_id]
+            return Known(found) if found is not None else DELETED
+        return OTHERS if any(name == response_id for _, name in self.kept) else UNKNOWN
+
+    async def find_holder(self, item_ids, caller):
+        self._check()
+        held = [one for one in self.kept.values() if one and one.caller == caller and not one.item_ids.isdisjoint(item_ids)]
+        return max(held, key=lambda one: one.at, default=None)
+
+    async def sort_out(self, keys):
+        self._check()
+        deleted = [key for key in keys if key in self.kept and self.kept[key] is None]
+        return [key for key in keys if key not in self.kept], deleted
+
+    async def bury(self, response_id, caller) -> None:
+        self._check()
+        if self.is_read_only:
+            raise StoreUnusable("read-only")
+        self.kept[caller, response_id] = None
+
+
+class FakeLink:
+    def __init__(self) -> None:
+        self.blind, self.losses, self._on_up = {"responses": 0}, 0, []
+
+    def on_up(self, call) -> None:
+        self._on_up.append(call)
+
+    def come_up(self, *, was_lost=False) -> None:
+        self.losses += was_lost
+        for call in self._on_up:
+            call()
+
+
+class FakeValkey(FakeHome):
+    """The same as a server that routers are connected to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.link, self.on_gone, self.is_full, self.listeners = FakeLink(), None, False, []
+
+    def send(self, response):
+        self._check()
+        sent = asyncio.get_running_loop().create_future()
+        if self.is_full:
+            sent.set_exception(StoreUnusable("full"))
+        else:
+            self.kept[response.caller, response.id] = response
+            sent.set_result(1)
+        return sent
+
+    async def keep(self, response, *, is_late=False) -> None:
+        if self.is_full:
+            raise StoreUnusable("full")
+        await super().keep(response, is_late=is_late)
+
+    @property
+    def on_unwritten(self):
+        return self.listeners[-1]
+
+    @on_unwritten.setter
+    def on_unwritten(self, listener) -> None:
+        self.listeners.append(listener)
+
+    def say_unwritten(self) -> None:
+        for listener in self.listeners:
+            listener()
+
+    def is_over(self, response) -> bool:
+        return False
+
+    async def sort_out(self, responses):
+        self._check()
+        missing = [one for one in responses if not self._has(one)]
+        return missing, [one for one in responses if self._has(one) and self.kept[one.caller, one.id] is None]
+
+
+class FakeDisk(MemoryResponses):
+    """Survives its router."""
+
+    async def list_rows(self, after, limit):
+        rows = [(number, (one.caller, one.id)) for number, one in enumerate(self.list_kept(), 1)]
+        return rows[after : after + limit]
+
+    async def load(self, response_id, caller):
+        return await self.find(response_id, caller)
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def valkey():
+    return FakeValkey()
+
+
+@pytest.fixture
+def postgres():
+    return FakeHome()
+
+
+async def test_while_a_home_is_away_a_router_serves_what_it_made_itself(valkey, postgres):
+    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    kept = make_response(item_ids=["msg_a"])
+    store.keep(kept, for_long=False)
+
+    valkey.is_away = True
+
+    assert await store.find("resp_1", ANN) == kept
+    assert await store.find_holder(["msg_a"], ANN) == kept
+
+
+@pytest.mark.parametrize("away", ["valkey", "postgres", "both"])
+async def test_while_a_home_is_away_an_unknown_id_is_neither_gone_nor_a_targets(valkey, postgres, away):
+    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    valkey.is_away, postgres.is_away = away != "postgres", away != "valkey"
+
+    for asking in (
+        store.find("resp_1", ANN),
+        store.is_denied("resp_1", ANN),
+        store.find_holder(["msg_a"], ANN),
+        store.forget("resp_1", ANN),
+    ):
+        with pytest.raises(StoreUnavailable) as raised:
+            await asking
+        assert raised.value.retry_after_seconds == 1.0
+    assert valkey.link.blind["responses"] == 3
+
+
+async def test_a_stored_response_is_found_in_the_database_while_the_server_is_away(valkey, postgres):
+    one, other = (SharedResponses(MemoryResponses(), valkey, postgres) for _ in range(2))
+    await one.keep(make_response(), for_long=True)
+
+    valkey.is_away = True
+
+    assert (await other.find("resp_1", ANN)).id == "resp_1"
+    with pytest.raises(StoreUnavailable):
+        await other.forget("resp_1", ANN)
+    assert (await other.find("resp_1", ANN)).id == "resp_1"
+
+
+async def test_what_the_database_could_not_take_is_on_the_routers_disk_and_written_later(postgres):
+    disk = MemoryResponses()
+    store = SharedResponses(MemoryResponses(disk), None, postgres)
+    postgres.is_away = True
+    with pytest.raises(StoreUnusable):
+        await store.keep(make_response(), for_long=True)
+    assert (await disk.find("resp_1", ANN)).id == "resp_1"
+    assert (await store.find("resp_1", ANN)).id == "resp_1"
+
+    postgres.is_away = False
+    await postgres.changed.wait()
+
+    assert postgres.late == ["resp_1"]
+    assert (await SharedResponses(MemoryResponses(), None, postgres).find("resp_1", ANN)).id == "resp_1"
+
+
+async def test_what_the_database_could_not_take_is_written_from_the_disk_after_a_restart(postgres):
+    disk = FakeDisk()
+    store = SharedResponses(MemoryResponses(disk), None, postgres, disk)
+    postgres.is_away = True
+    for name in ("resp_1", "resp_2"):
+        with pytest.raises(StoreUnusable):
+            await store.keep(make_response(name, item_ids=[f"msg_of_{name}"]), for_long=True)
+    await store.close()
+    postgres.is_away = False
+    await postgres.bury("resp_2", ANN)
+
+    store = SharedResponses(MemoryResponses(disk), None, postgres, disk)
+    store.start()
+    await postgres.changed.wait()
+
+    assert postgres.late == ["resp_1"]
+    assert (await postgres.find_holder(["msg_of_resp_1"], ANN)).id == "resp_1"
+    await asyncio.sleep(0)
+    assert [kept.id for kept in disk.list_kept()] == ["resp_1"], "the other was deleted while this router was away"
+    await store.close()
+
+
+async def test_what_is_too_much_to_wait_in_memory_is_written_from_the_disk(postgres):
+    disk = FakeDisk(max_bytes=1 << 30)
+    store = SharedResponses(MemoryResponses(disk), None, postgres, disk)
+    postgres.is_away = True
+    for name in ("resp_1", "resp_2"):
+        with pytest.raises(StoreUnusable):
+            await store.keep(make_response(name)._replace(raw=bytes(40 << 20)), for_long=True)
+
+    postgres.is_away = False
+    while len(postgres.kept) < 2:
+        postgres.changed.clear()
+        await postgres.changed.wait()
+
+    await store.close()
+
+
+async def test_a_router_that_stops_tries_once_more_and_reports_what_is_lost(postgres):
+    store = SharedResponses(MemoryResponses(), None, postgres)
+    postgres.is_away = True
+    for name in ("resp_1", "resp_2"):
+        with pytest.raises(StoreUnusable):
+            await store.keep(make_response(name), for_long=True)
+
+    with capture_logs() as logs:
+        await store.close()
+        postgres.is_away = False
+        await store.close()
+
+    assert [(line["event"], line["count"]) for line in logs] == [("responses.lost", 2)]
+    assert set(postgres.kept) == {(ANN, "resp_1"), (ANN, "resp_2")}
+
+
+async def test_responses_that_too_many_others_push_out_are_reported(postgres):
+    store = SharedResponses(MemoryResponses(), None, postgres)
+    postgres.is_away = True
+
+    with capture_logs() as logs:
+        for name in ("resp_1", "resp_2"):
+            with pytest.raises(StoreUnusable):
+                await store.keep(make_response(name)._replace(raw=bytes(40 << 20)), for_long=True)
+
+    assert [(line["event"], line["count"]) for line in logs] == [("responses.lost", 1)]
+    await store.close()
+
+
+async def test_a_response_that_was_deleted_meanwhile_is_not_written_later(valkey, postgres):
+    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    postgres.is_away = True
+    with pytest.raises(StoreUnusable):
+        await store.keep(make_response(), for_long=True)
+    postgres.is_away = False
+
+    assert await store.forget("resp_1", ANN)
+    store.keep(make_response("resp_2"), for_long=True)
+    await postgres.changed.wait()
+
+    assert postgres.kept[ANN, "resp_1"] is None
+
+
+async def test_without_a_server_that_tells_of_deletions_no_copy_of_a_stored_response_stays_here(postgres):
+    one, other = (SharedResponses(MemoryResponses(), None, postgres) for _ in range(2))
+    await one.keep(make_response(), for_long=True)
+    await other.forget("resp_1", ANN)
+
+    postgres.is_away = True
+
+    with pytest.raises(StoreUnavailable):
+        await one.find("resp_1", ANN)
+
+
+async def test_a_response_that_is_not_stored_stays_with_its_router_where_only_a_database_is_shared(postgres):
+    one, other = (SharedResponses(MemoryResponses(), None, postgres) for _ in range(2))
+
+    assert one.keep(make_response(), for_long=False) is None
+
+    assert (await one.find("resp_1", ANN)).id == "resp_1"
+    assert await other.find("resp_1", ANN) is None
+
+
+async def test_a_deletion_that_was_heard_of_holds_while_the_server_is_away(valkey):
+    store = SharedResponses(MemoryResponses(), valkey, None)
+    store.keep(make_response(), for_long=False)
+    await valkey.bury("resp_1", ANN)
+
+    valkey.on_gone("resp_1", ANN)
+    await asyncio.sleep(0)
+    valkey.is_away = True
+
+    with pytest.raises(StoreUnavailable):
+        await store.find("resp_1", ANN)
+
+
+async def test_when_the_server_is_back_it_gets_what_it_lacks_and_deletions_are_made_up_for(valkey):
+    store = SharedResponses(own := MemoryResponses(), valkey, None)
+    valkey.link.come_up()
+    for name in ("resp_1", "resp_2"):
+        store.keep(make_response(name), for_long=False)
+    del valkey.kept[ANN, "resp_1"]
+    await valkey.bury("resp_2", ANN)
+
+    valkey.link.come_up(was_lost=True)
+    await valkey.changed.wait()
+    await asyncio.sleep(0)
+
+    assert valkey.late == ["resp_1"]
+    assert [kept.id for kept in own.list_kept()] == ["resp_1"]
+
+
+async def test_right_after_the_server_is_back_an_unknown_id_may_still_be_on_its_way_there(valkey):
+    store = SharedResponses(MemoryResponses(), valkey, None)
+    valkey.link.come_up()
+    assert await store.find("resp_1", ANN) is None
+
+    valkey.link.come_up(was_lost=True)
+
+    with pytest.raises(StoreUnavailable):
+        await store.find("resp_1", ANN)
+
+
+async def test_what_was_kept_before_the_server_was_first_there_is_written_to_it_then(valkey):
+    store = SharedResponses(MemoryResponses(), valkey, None)
+    valkey.is_away = True
+    store.keep(make_response(), for_long=False)
+
+    valkey.is_away = False
+    valkey.link.come_up(was_lost=True)
+    with pytest.raises(StoreUnavailable):
+        await store.find("resp_2", ANN)
+    await valkey.changed.wait()
+
+    assert valkey.late == ["resp_1"]
+
+
+async def test_an_id_of_somebody_else_is_denied_and_nothing_of_it_is_shown(valkey, postgres):
+    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    await store.keep(make_response(), for_long=True)
+
+    assert await store.find("resp_1", BOB) is None
+    assert await store.is_denied("resp_1", BOB)
+    assert not await store.forget("resp_1", BOB)
+
+
+@pytest.mark.parametrize("refusing", ["valkey", "postgres"])
+async def test_a_deletion_that_one_home_refuses_is_done_by_the_next_try(valkey, postgres, refusing):
+    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    await store.keep(make_response(), for_long=True)
+    home = valkey if refusing == "valkey" else postgres
+    home.is_read_only = True
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await store.forget("resp_1", ANN)
+
+    home.is_read_only = False
+
+    assert await store.forget("resp_1", ANN)
+    assert valkey.kept == postgres.kept == {(ANN, "resp_1"): None}
+
+
+async def test_a_deletion_waits_for_a_home_that_is_away_even_if_another_knows_of_it(valkey, postgres):
+    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    await store.keep(make_response(), for_long=True)
+    await postgres.bury("resp_1", ANN)
+    valkey.is_away = True
+
+    with pytest.raises(StoreUnavailable):
+        await store.forget("resp_1", ANN)
+
+
+async def test_items_of_a_response_that_was_deleted_in_another_home_are_not_found(valkey, postgres):
+    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    await store.keep(make_response(item_ids=["msg_a"]), for_long=True)
+
+    await valkey.bury("resp_1", ANN)
+
+    assert await store.find_holder(["msg_a"], ANN) is None
+
+
+async def test_what_a_full_server_refused_is_not_gone_at_other_routers_and_written_once_there_is_room(valkey):
+    one, other = (SharedResponses(MemoryResponses(), valkey, None) for _ in range(2))
+    valkey.is_full = True
+    with pytest.raises(StoreUnusable):
+        await one.keep(make_response(), for_long=False)
+    for _ in range(20):  # seconds, in which the router that made it says again and again that it has it
+        with pytest.raises(StoreUnavailable):
+            await other.find("resp_1", ANN)
+        await asyncio.sleep(1)
+    assert (await one.find("resp_1", ANN)).id == "resp_1"
+
+    valkey.is_full = False
+    await valkey.changed.wait()
+
+    assert (await other.find("resp_1", ANN)).id == "resp_1"
+
+
+async def test_a_newer_response_of_the_same_id_is_not_replaced_by_one_that_was_refused(valkey):
+    store, valkey.is_full = SharedResponses(MemoryResponses(), valkey, None), True
+    with pytest.raises(StoreUnusable):
+        await store.keep(make_response(text="old"), for_long=False)
+
+    valkey.is_full = False
+    await store.keep(make_response(text="new"), for_long=False)
+    await asyncio.sleep(0)
+    await store.close()
+
+    assert valkey.kept[ANN, "resp_1"].read()[0].items == ["new"]
+
+
+async def test_a_router_that_stops_tries_once_more_to_write_what_the_server_refused(valkey):
+    store, valkey.is_full = SharedResponses(MemoryResponses(), valkey, None), True
+    with pytest.raises(StoreUnusable):
+        await store.keep(make_response(), for_long=False)
+    await asyncio.sleep(0)
+
+    valkey.is_full = False
+    await store.close()
+
+    assert (ANN, "resp_1") in valkey.kept

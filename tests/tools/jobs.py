@@ -1,0 +1,57 @@
+"""Background jobs, and stores to keep them in."""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from router.contract.caller import Caller
+from router.contract.job import Job, JobEnding, JobState, Segment
+from router.stores.sqlite.jobs import JOBS, SqliteJobs
+from router.stores.sqlite.writer import SqliteWriter
+from tests.tools.kept import ANN, Failures
+
+LEASE_SECONDS = 15.0
+MANY = 1_000
+
+
+class Clock:
+    """A time that only a test moves."""
+
+    def __init__(self, now: float = 1_800_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def make_job(name: str = "resp_1", caller: Caller = ANN, **more) -> Job:
+    """A job as it is accepted."""
+    job = Job(
+        id=name,
+        caller=caller,
+        created_at=1_800_000_000.0,
+        body=b'{"model":"auto","input":"hi","background":true}',
+        headers={"user-agent": "tests"},
+        queued=b'{"id":"resp_1","status":"queued"}',
+        key="k_1",
+        session="s_1",
+        title="hi",
+        tier="deep",
+    )
+    return replace(job, **more)
+
+
+def make_segment(first: int, last: int | None = None, *, text: str = "", has_content: bool = True) -> Segment:
+    """A segment whose frames say which it is."""
+    last = first if last is None else last
+    return Segment(first, last, (text or f"frames {first} to {last}\n\n").encode(), has_content)
+
+
+def make_ending(state: JobState = JobState.COMPLETED, at: float = 1_800_000_100.0) -> JobEnding:
+    return JobEnding(state, at, f'{{"status":"{state}"}}'.encode())
+
+
+def open_sqlite_jobs(path: Path, failures: Failures, clock: Clock) -> SqliteJobs:
+    """A store of jobs on a file, and what it says."""
+    writer = SqliteWriter(path, JOBS, on_failure=lambda *seen: failures.append(seen), lock_seconds=0.2)
+    return SqliteJobs(writer, keep_seconds=86_400.0, clock=clock)

@@ -1,0 +1,102 @@
+"""A Valkey or Redis server of this test run: on a Unix socket in a temporary folder, without writing anything to the disk."""
+
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from router.contract.secret import Secret
+from router.contract.shared import ValkeyTerms
+
+START_SECONDS = 30.0
+LOCKED_USER, PASSWORD = "locked", "s3cret"
+_DYING = ["setpriv", "--pdeathsig=KILL"] if shutil.which("setpriv") else []
+"""A run that is killed leaves no server."""
+_PROGRAMS = ("valkey-server", "redis-server")
+
+
+def find_server() -> str | None:
+    """The program of this machine; None where there is none."""
+    return next((path for name in _PROGRAMS if (path := shutil.which(name))), None)
+
+
+class ValkeyServer:
+    """One server. A user `locked` needs a password; the default one needs none."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self.folder = Path(tempfile.mkdtemp(prefix="tandem-vk-"))
+        self.socket = self.folder / "socket"
+        self._numbers = itertools.count(1)
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        """Start it, and return when it answers."""
+        settings = ["--port", "0", "--unixsocket", str(self.socket), "--save", "", "--appendonly", "no"]
+        users = ["--user", LOCKED_USER, "on", f">{PASSWORD}", "~*", "&*", "+@all"]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_DYING, self._program, *settings, *users], stdout=log, stderr=log, cwd=self.folder
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            is_coming = self._process.poll() is None and time.monotonic() < deadline
+            assert is_coming, (self.folder / "log").read_text()
+            time.sleep(0.01)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(START_SECONDS)
+            try:
+                client.connect(str(self.socket))
+                client.sendall(b"PING\r\n")
+                return client.recv(64).startswith(b"+PONG")
+            except OSError:
+                return False
+
+    def url(self, user: str = "", password: str = "") -> str:
+        account = f"{user}:{password}@" if password else ""
+        return f"unix://{account}{self.socket}"
+
+    def terms(self, timeout_seconds: float = 10.0, url: str = "") -> ValkeyTerms:
+        """The terms of a link with keys of its own. The server may be slow: a machine that runs tests is."""
+        return ValkeyTerms(Secret(url or self.url()), timeout_seconds, f"test{next(self._numbers)}")
+
+    def send(self, *words: str | bytes) -> bytes:
+        """What the server answers to a command, as it was written."""
+        import hiredis
+
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(START_SECONDS)
+            client.connect(str(self.socket))
+            client.sendall(hiredis.pack_command(words))
+            return client.recv(1 << 16)
+
+    def pause(self) -> None:
+        """Stop its process where it is. The system goes on accepting connections for it."""
+        os.kill(self._pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self._pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it at once, as a machine that fails does."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def _pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(START_SECONDS)
+        shutil.rmtree(self.folder, ignore_errors=True)
