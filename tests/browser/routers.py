@@ -9,6 +9,8 @@ import secrets
 import sqlite3
 import subprocess
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +34,11 @@ tiers:
         accepts: [text, tools]
         price: {input: 3, output: 15}
         typical: {ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}
-        simulated: {ttft_seconds: 0.3, tokens_per_second: 120, answer_tokens: 120}
+        simulated:
+          {ttft_seconds: 0.3, tokens_per_second: 120, answer_tokens: 120, faults: [{kind: queue, when: unhurriedly, seconds: 600}]}
 """
+UNHURRIED = "Read the whole code base unhurriedly"
+"""The deep tier does not answer this while a test lasts: it runs until its caller leaves."""
 LONG = "Migrate the whole code base to async, module by module, with tests"
 TOOL_RESULTS = (
     {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]},
@@ -119,11 +124,35 @@ class Router:
             connection.close()
 
     def ask(self, text: str, *after: dict[str, Any], **headers: str) -> str:
-        """Have a call served, and return its id. `after` are the messages after the text, where the turn has gone on."""
+        """Have a call served, and return its id. `after` are the messages after the text, where the turn has gone on.
+
+        It is in the ledger then: an answer may be here before that, and a page that opens in between would not show it.
+        """
         body = {"model": "auto", "stream": True, "messages": [{"role": "user", "content": text}, *after]}
         status, answered, content = self.post("/v1/chat/completions", body, **headers)
         assert status == 200, content
-        return answered["x-tandem-request-id"]
+        name = answered["x-tandem-request-id"]
+        deadline = time.monotonic() + 60
+        while not self._has_recorded(name):
+            assert time.monotonic() < deadline, f"{name} is not in the ledger:\n{self.log}"
+            time.sleep(0.01)
+        return name
+
+    def _has_recorded(self, name: str) -> bool:
+        with contextlib.closing(sqlite3.connect(self._ledger)) as database:
+            return database.execute("SELECT 1 FROM entries WHERE id = ?", (name,)).fetchone() is not None
+
+    @contextlib.contextmanager
+    def asking(self, text: str, **headers: str) -> Iterator[None]:
+        """Have a call under way, whose caller leaves at the end."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        body = {"model": "auto", "stream": True, "messages": [{"role": "user", "content": text}]}
+        try:
+            connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json", **given})
+            yield
+        finally:
+            connection.close()
 
 
 class Server:

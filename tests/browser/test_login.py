@@ -14,6 +14,12 @@ def log_in(page: Page, router, name: str) -> None:
     expect(page.locator("[data-view=now]")).to_be_visible()
 
 
+def log_out(page: Page) -> None:
+    """A page that is left before the form is back may not have sent it."""
+    page.locator("[data-logout]").click()
+    expect(page.locator("[data-view=login]")).to_be_visible()
+
+
 def test_without_a_login_the_page_shows_the_form_and_nothing_else(page, keyed):
     page.goto(keyed.url)
 
@@ -39,7 +45,7 @@ def test_a_caller_sees_its_own_turns_and_an_admin_everyones_with_the_callers(pag
     log_in(page, keyed, "bob")
     expect(page.locator("[data-row]")).to_have_count(1)
     expect(page.locator('[data-nav="callers"]')).to_have_count(0)
-    page.locator("[data-logout]").click()
+    log_out(page)
 
     log_in(page, keyed, "ada")
     expect(page.locator("[data-row]")).to_have_count(2)
@@ -56,8 +62,7 @@ def test_a_login_survives_a_reload_and_ends_with_a_logout(page, keyed, context: 
     page.reload()
     expect(page.locator("[data-row]")).to_have_count(1)
 
-    page.locator("[data-logout]").click()
-    expect(page.locator("[data-view=login]")).to_be_visible()
+    log_out(page)
     assert context.cookies() == []
     page.reload()
 
@@ -79,7 +84,7 @@ def test_an_admin_opens_the_session_of_the_caller_that_was_clicked(page, keyed):
 
         page.get_by_text("Show the session").click()
         expect(opened.locator("[data-block]")).to_have_attribute("data-block", keyed.asked[name])
-        assert page.url.endswith(f"#/session/x%3Asame?caller={name}")
+        expect(page).to_have_url(f"{keyed.url}/#/session/x%3Asame?caller={name}")
 
 
 def test_the_address_of_a_session_names_its_caller_for_an_admin_alone(page, keyed):
@@ -89,11 +94,10 @@ def test_the_address_of_a_session_names_its_caller_for_an_admin_alone(page, keye
         log_in(page, keyed, reader)
         page.locator(f'[data-row="{asked}"] a.quiet').click()
         expect(page.locator("[data-session] [data-block]")).to_have_attribute("data-block", asked)
-        assert page.url.endswith(address)
+        expect(page).to_have_url(f"{keyed.url}/{address}")
         page.reload()
         expect(page.locator("[data-session] [data-block]")).to_have_attribute("data-block", asked)
-        page.locator("[data-logout]").click()
-        expect(page.locator("[data-view=login]")).to_be_visible()  # a page that is left sooner may not have sent it
+        log_out(page)
 
 
 def test_a_race_needs_the_right_to_force_both_tiers(page, keyed):

@@ -1,11 +1,10 @@
 """The live page in a real browser: what people see while turns happen, and where a turn leads them."""
 
 import re
-import threading
 
 import pytest
 from playwright.sync_api import Page, expect
-from routers import TOOL_RESULTS
+from routers import TOOL_RESULTS, UNHURRIED
 
 LONG = "Plan the migration of the whole code base to another framework, with tests"
 MARKUP = '<img src=x onerror="alert(1)"><script>alert(2)</script><b>bold</b>'
@@ -19,17 +18,16 @@ def open_page(page: Page, router, address: str = "now", query: str = "") -> None
 
 def test_a_turn_is_shown_with_a_clock_while_it_runs_and_as_a_row_once_it_is_over(page, router):
     open_page(page, router)
-    names: list[str] = []
-    turn = threading.Thread(target=lambda: names.append(router.ask(LONG, x_tandem_tier="deep")))
+    running = page.locator("[data-running]")
 
-    turn.start()
+    with router.asking(UNHURRIED, x_tandem_tier="deep"):
+        expect(running.locator("[data-clock]")).to_be_visible()
+        name = running.get_attribute("data-running")
 
-    expect(page.locator("[data-running] [data-clock]").first).to_be_visible()
-    turn.join()
-    row = page.locator(f'[data-row="{names[0]}"]')
+    row = page.locator(f'[data-row="{name}"]')
     expect(row).to_contain_text("deep")
     expect(row).to_contain_text("thorough")
-    expect(page.locator(f'[data-running="{names[0]}"]')).to_have_count(0)
+    expect(running).to_have_count(0)
 
 
 def test_a_row_leads_to_its_decision_which_explains_it(page, router):
@@ -45,7 +43,7 @@ def test_a_row_leads_to_its_decision_which_explains_it(page, router):
         expect(decision.locator(f'[data-estimate="{tier}"] [data-part="work"]').first).to_be_attached()
     expect(decision.locator("[data-flip]").first).to_be_visible()
     expect(decision.locator("[data-attempt]")).to_have_count(1)
-    assert page.url.endswith(f"#/decision/{name}")
+    expect(page).to_have_url(f"{router.url}/#/decision/{name}")
 
 
 def test_a_decision_can_be_marked_as_wrong(page, router):
@@ -87,7 +85,7 @@ def test_the_list_is_filtered_by_tier_and_by_text_and_its_address_says_so(page, 
     page.locator('[data-choice="fast"]').first.click()
     expect(page.locator(f'[data-row="{fast}"]')).to_be_visible()
     expect(page.locator(f'[data-row="{deep}"]')).to_have_count(0)
-    assert "tier=fast" in page.url
+    expect(page).to_have_url(re.compile("tier=fast"))
 
     page.locator("[data-filter]").fill("no call has these words")
     expect(page.locator("[data-row]")).to_have_count(0)
@@ -110,7 +108,7 @@ def test_a_race_shows_both_answers_and_their_figures(page, router):
 
 def test_a_race_can_be_stopped(page, router):
     open_page(page, router, "race")
-    page.locator("#race-input").fill("What is a bloom filter good for?")
+    page.locator("#race-input").fill(UNHURRIED)
     page.locator("[data-race-go]").click()
 
     page.locator("[data-race-stop]").click()

@@ -3,7 +3,6 @@
 import re
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,33 +38,44 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Several]:
             server.stop()
 
 
+def see_running(page: Page, router: routers.Router, name: str) -> str:
+    """Wait until the page shows a call of another router, and return its id: that router knows then that somebody looks.
+
+    What ended there before that is not reported.
+    """
+    with router.asking(routers.UNHURRIED, x_tandem_tier="deep"):
+        running = page.locator("[data-running]", has=page.locator(f'[data-replica="{name}"]'))
+        expect(running.locator("[data-clock]")).to_be_visible()
+        return str(running.get_attribute("data-running"))
+
+
 def test_calls_of_all_routers_appear_live_in_order_and_each_once(page: Page, several):
     open_page(page, several.routers[0])
     expect(page.locator('[data-scope="all"]')).to_contain_text("Live from 3 routers")
+    before = [see_running(page, several.routers[number], name) for number, name in enumerate("bc", 1)]
+    expect(page.locator("[data-row]")).to_have_count(len(before))
 
     asked = [several.routers[number % 3].ask(f"fix typo {number}", x_tandem_session="shared") for number in range(12)]
 
-    expect(page.locator("[data-row]")).to_have_count(12)
+    expect(page.locator("[data-row]")).to_have_count(len(before) + 12)
     shown = page.locator("[data-row]").evaluate_all("rows => rows.map(row => row.dataset.row)")
-    assert shown == asked[::-1]
-    expect(page.locator('[data-replica="b"]')).to_have_count(4)
+    assert shown == [*asked[::-1], *before[::-1]]
+    expect(page.locator('[data-replica="b"]')).to_have_count(1 + 4)
     expect(page.locator("[data-running]")).to_have_count(0)
 
 
-def test_a_call_that_runs_at_another_router_is_shown_with_a_clock(page: Page, several):
+def test_a_call_that_runs_at_another_router_is_shown_with_a_clock_until_it_is_over(page: Page, several):
     open_page(page, several.routers[0])
-    turn = threading.Thread(target=lambda: several.routers[1].ask(routers.LONG, x_tandem_tier="deep"))
 
-    turn.start()
+    name = see_running(page, several.routers[1], "b")
 
-    expect(page.locator('[data-running] [data-replica="b"]')).to_be_visible()
-    turn.join()
+    expect(page.locator(f'[data-row="{name}"] [data-replica="b"]')).to_be_visible()
     expect(page.locator("[data-running]")).to_have_count(0)
 
 
 def test_a_row_of_another_router_says_where_the_rest_of_it_is(page: Page, several):
     open_page(page, several.routers[0])
-    name = several.routers[2].ask("fix the typo of c")
+    name = see_running(page, several.routers[2], "c")
 
     page.locator(f'[data-row="{name}"] [data-row-link]').click()
 
@@ -93,5 +103,5 @@ def test_a_router_that_is_alone_says_so_goes_on_showing_its_own_calls_and_takes_
     several.server.start()
     expect(page.locator('[data-scope="all"]')).to_be_visible()
     expect(page.locator("[data-notice]")).to_have_count(0)
-    name = other.ask("fix the typo together")
+    name = see_running(page, other, "b")
     expect(page.locator(f'[data-row="{name}"]')).to_be_visible()
