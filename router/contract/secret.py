@@ -116,3 +116,4 @@ def release_variables(is_allowed: Callable[[str], bool]) -> None:
     """Give withheld variables back to the environment. One that was set again since then stays as it is."""
     for name in [name for name in _withheld if is_allowed(name)]:
         os.environ.setdefault(name, _withheld[name])
+        del _withheld[name]  # once it is there again, the environment alone says whether it is set

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 from router.telemetry import events
 from tests.clients import driver
 from tests.tools.http import call
+from tests.tools.ports import keepable_port
 from tests.tools.running import Running, one_dialect, running
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,9 +113,7 @@ class Recorder:
     def __init__(self, shared: Path, dialect: str, folder: Path) -> None:
         self._log = folder / "seen.jsonl"
         self._dialect = dialect
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = keepable_port()
         command = [
             stub_python(shared),
             "stub_server.py",

@@ -7,7 +7,6 @@ takes that promise's place.
 import asyncio
 import importlib.util
 import json
-import socket
 
 import pytest
 from pydantic import ValidationError
@@ -28,6 +27,7 @@ from router.contract.target import Timeouts
 from router.contract.words import Dialect
 from router.registry import ADAPTERS
 from router.upstream.pool import Pool
+from tests.tools.ports import silent_port
 from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import (
     CHAT_ANSWER,
@@ -133,10 +133,9 @@ async def carrier(request, upstream, _ready):
 
 
 @pytest.fixture
-def closed_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
+def closed_port():
+    with silent_port() as port:
+        yield port
 
 
 # What it declares.

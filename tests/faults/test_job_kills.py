@@ -22,6 +22,7 @@ from router.stores.sqlite.damage import find_damage
 from tests.conftest import SIMULATED
 from tests.faults.test_ledger_kills import serving
 from tests.tools.http import call
+from tests.tools.ports import keepable_port
 from tests.tools.waiting import until
 
 JOBS, KILLS = 12, 2
@@ -69,7 +70,7 @@ async def kill_at_random(
 ) -> tuple[Given, float]:
     """Give jobs to a router that is killed all the time. Answers how long after the last kill all were over."""
     (folder / "config.yaml").write_text(SLOW)
-    given, port = Given(folder, seed), 0
+    given, port = Given(folder, seed), keepable_port()
     for _ in range(kills):
         async with serving(folder, port) as (process, port):
             await given.give(port, len(given.ids) + jobs // kills)

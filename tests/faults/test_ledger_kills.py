@@ -21,6 +21,7 @@ import pytest
 from router.stores.sqlite.damage import find_damage
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
+from tests.tools.ports import keepable_port
 from tests.tools.waiting import until
 
 KILLS = 3
@@ -70,7 +71,7 @@ def read_ids(folder: Path) -> list[str]:
 async def kill_under_load(folder: Path, kills: int, load_seconds: float = 0.0) -> tuple[list[float], list[str]]:
     """Kill a router that is asked all the time. Answers the ages of lost records, and what must not happen and did."""
     (folder / "config.yaml").write_text(SIMULATED)
-    answered, faults, ages, port = Answered(), list[str](), list[float](), 0
+    answered, faults, ages, port = Answered(), list[str](), list[float](), keepable_port()
     for number in range(kills):
         async with serving(folder, port) as (process, port):
             answered.is_over = False

@@ -19,6 +19,7 @@ import pytest
 from tests.conftest import SIMULATED
 from tests.tools.http import call
 from tests.tools.locks import locks_on
+from tests.tools.ports import keepable_port
 from tests.tools.waiting import until
 
 RESTARTS = 3
@@ -81,7 +82,7 @@ async def restart_under_load(folder: Path, restarts: int) -> tuple[Counted, list
     (folder / "config.yaml").write_text(CONFIG)
     counted, unlocked = Counted(), []
     callers: list[asyncio.Task] = []
-    port = 0
+    port = keepable_port()
     try:
         for number in range(restarts + 1):
             async with serving(folder, port) as (pid, port):

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import socket
 import time
 from email.utils import formatdate
 
 import pytest
 
+from tests.tools.ports import silent_port
 from tests.tools.rig import BRIDGED, GOOD, STRAIGHT, check_refusal, spread
 from tests.tools.speech import speak, write_whole
 from tests.tools.toxic import Toxics, deaf_port
@@ -20,17 +20,12 @@ QUICK = "timeouts: {connect_seconds: 0.2, first_byte_seconds: 0.2, stall_seconds
 REFUSAL = {"error": {"message": "their own words", "type": "some_error", "code": "some_code"}}
 
 
-def unused_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
-
-
 @pytest.fixture
 def unreachable(request):
     """An address that cannot be had, in one of the ways in which that happens."""
     if request.param == "refused":
-        yield f"http://127.0.0.1:{unused_port()}/v1"
+        with silent_port() as port:
+            yield f"http://127.0.0.1:{port}/v1"
     elif request.param == "no such name":
         yield "http://nowhere.invalid/v1"
     elif request.param == "a label too long":

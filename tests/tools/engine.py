@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from tests.tools.clients import CACHE, installing_alone
 from tests.tools.http import call
+from tests.tools.ports import keepable_port
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "requirements" / "engine.txt"
@@ -54,18 +54,13 @@ def tiny_model() -> Path:
     return model
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
 class LlamaServer:
     """One engine on loopback. What it did is read from its own log."""
 
     speaks = ("chat", "responses", "messages")
 
     def __init__(self, folder: Path, *, window: int, slots: int, is_real: bool = False, port: int | None = None) -> None:
-        self.port, self.model = port or free_port(), "smol" if is_real else "tiny"
+        self.port, self.model = port or keepable_port(), "smol" if is_real else "tiny"
         self._log = folder / f"engine-{self.port}.log"
         weights = real_model() if is_real else tiny_model()
         program = ROOT / "tests/tools/llama_server.py"

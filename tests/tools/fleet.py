@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.conftest import SIMULATED
 from tests.faults.test_ledger_kills import serving
 from tests.tools.http import Reply, call, request_bytes
+from tests.tools.ports import keepable_port
 from tests.tools.postgres import PostgresServer
 
 SHARED = SIMULATED.replace("tokens_per_second: 20000, prefill", "tokens_per_second: 40, prefill").replace(
@@ -30,7 +31,7 @@ class Router:
         (folder / "config.yaml").write_text(config)
         (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
         (folder / ".env").chmod(0o600)
-        self.folder, self.port, self.pid = folder, 0, 0
+        self.folder, self.port, self.pid = folder, keepable_port(), 0
         self._checkout = checkout
         self._stack = contextlib.AsyncExitStack()
 

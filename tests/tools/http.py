@@ -3,6 +3,7 @@
 import asyncio
 import json
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -30,8 +31,11 @@ def request_bytes(path: str, body: object = None, headers: dict[str, str] | None
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + raw
 
 
-async def read_reply(reader: asyncio.StreamReader, *, is_head: bool = False) -> Reply:
+async def read_reply(
+    reader: asyncio.StreamReader, *, is_head: bool = False, on_head: Callable[[], None] = lambda: None
+) -> Reply:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    on_head()
     status = int(head[0].split(" ")[1])
     headers = {}
     for line in head[1:]:
@@ -65,11 +69,13 @@ async def call(
     headers: dict[str, str] | None = None,
     method: str | None = None,
     tls: ssl.SSLContext | None = None,
+    on_head: Callable[[], None] = lambda: None,
 ) -> Reply:
+    """Ask, and return the whole answer. `on_head` is called once its status and headers are there."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26, ssl=tls)
     try:
         writer.write(request_bytes(path, body, headers, method))
-        return await asyncio.wait_for(read_reply(reader, is_head=method == "HEAD"), 20)
+        return await asyncio.wait_for(read_reply(reader, is_head=method == "HEAD", on_head=on_head), 60)
     finally:
         writer.close()
 

@@ -79,7 +79,7 @@ def begin(
 
 async def fetch(upstream, **more):
     basket, _ = begin(upstream, **more)
-    await asyncio.wait_for(basket.over.wait(), 10)
+    await asyncio.wait_for(basket.over.wait(), 30)
     return basket
 
 

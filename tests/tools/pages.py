@@ -16,7 +16,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +24,8 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.tools.ports import keepable_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN_PORT = 4000
@@ -116,8 +117,7 @@ class Reader:
 
     def __init__(self, folder: Path, patience_seconds: float) -> None:
         self.folder, self.patience_seconds = folder, patience_seconds
-        with socket.create_server(("127.0.0.1", 0)) as picked:
-            self.port = picked.getsockname()[1]
+        self.port = keepable_port()
         self.router: subprocess.Popen[str] | None = None
         self.screen: list[str] = []
         shutil.copy(ROOT / "config.yaml", folder)
@@ -236,7 +236,7 @@ class Reader:
 
 
 @contextlib.contextmanager
-def reader(folder: Path, patience_seconds: float = 5) -> Iterator[Reader]:
+def reader(folder: Path, patience_seconds: float = 30) -> Iterator[Reader]:
     """A reader whose router is stopped in the end."""
     person = Reader(folder, patience_seconds)
     try:

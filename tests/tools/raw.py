@@ -32,10 +32,10 @@ class Caller:
         self.writer.write(data)
         await self.writer.drain()
 
-    async def reply(self, seconds: float = 5.0) -> Reply:
+    async def reply(self, seconds: float = 30.0) -> Reply:
         return await asyncio.wait_for(read_reply(self.reader), seconds)
 
-    async def closed(self, seconds: float = 5.0) -> bytes:
+    async def closed(self, seconds: float = 30.0) -> bytes:
         """What still comes until the server hangs up."""
         try:
             return await asyncio.wait_for(self.reader.read(), seconds)

@@ -45,6 +45,6 @@ class RecordingSink:
         names = [name for name, *_ in self.told]
         return [name for index, name in enumerate(names) if name != "write" or names[index - 1] != "write"]
 
-    async def finished(self, within_seconds: float = 10.0) -> "RecordingSink":
+    async def finished(self, within_seconds: float = 30.0) -> "RecordingSink":
         await asyncio.wait_for(self.over.wait(), within_seconds)
         return self

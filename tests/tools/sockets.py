@@ -26,7 +26,7 @@ class Socket:
 
     async def event(self) -> dict:
         """The next event."""
-        return json.loads(await asyncio.wait_for(self.connection.recv(), 10))
+        return json.loads(await asyncio.wait_for(self.connection.recv(), 30))
 
     async def until(self, *kinds: str) -> list[dict]:
         """The events up to the next one of these kinds."""

@@ -95,7 +95,7 @@ class Terminal:
         self.frames.append(self.screen.text())
         return bool(piece)
 
-    def wait_for(self, is_there: Callable[[list[str]], bool], seconds: float = 20.0) -> list[str]:
+    def wait_for(self, is_there: Callable[[list[str]], bool], seconds: float = 60.0) -> list[str]:
         """Read until the screen shows something."""
         until = time.monotonic() + seconds
         while not is_there(self.screen.text()):
@@ -103,7 +103,7 @@ class Terminal:
             self.read()
         return self.screen.text()
 
-    def finish(self, seconds: float = 20.0) -> list[str]:
+    def finish(self, seconds: float = 60.0) -> list[str]:
         """Read until the program is over."""
         until = time.monotonic() + seconds
         while self.read() and time.monotonic() < until:

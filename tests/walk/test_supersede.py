@@ -46,9 +46,9 @@ async def test_one_that_streams_ends_with_an_error_in_its_own_dialect(start, ups
     upstream.scripts = [begin_and_wait, answer]
     body = {"model": "auto", "stream": True, "max_tokens": 9}
     body |= {"input": "fix it"} if path.endswith("responses") else {"messages": [{"role": "user", "content": "fix it"}]}
-    first = later(call(tandem.port, path, body, KEY))
-    await upstream.arrived.wait()
-    await asyncio.sleep(0.1)
+    begun = asyncio.Event()
+    first = later(call(tandem.port, path, body, KEY, on_head=begun.set))
+    await begun.wait()
     second = await call(tandem.port, path, body, KEY)
     cut = await asyncio.wait_for(first, 30)
     entries = await tandem.entries(2)

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from router.contract.keys import make_key
-from router.contract.secret import Secret, mask_keys, read_callers_key, withhold_variables
+from router.contract.secret import Secret, mask_keys, read_callers_key, release_variables, withhold_variables
 from router.contract.words import Dialect
 
 
@@ -47,6 +47,19 @@ def test_a_withheld_variable_is_found_by_its_secret_and_by_nobody_else(monkeypat
 
     assert "WITHHELD_TEST_KEY" not in os.environ
     assert Secret("env:WITHHELD_TEST_KEY").reveal() == "canary"
+
+
+def test_a_variable_that_was_released_and_then_unset_stays_unset(monkeypatch):
+    monkeypatch.setenv("RELEASED_TEST_KEY", "canary")
+    withhold_variables(lambda name: name == "RELEASED_TEST_KEY")
+    release_variables(lambda name: name == "RELEASED_TEST_KEY")
+    assert os.environ["RELEASED_TEST_KEY"] == "canary"
+
+    monkeypatch.delenv("RELEASED_TEST_KEY")
+    release_variables(lambda name: name == "RELEASED_TEST_KEY")
+
+    assert "RELEASED_TEST_KEY" not in os.environ
+    assert Secret("env:RELEASED_TEST_KEY").reveal() == ""
 
 
 def test_a_key_out_of_the_file_next_to_the_config_counts_where_the_environment_has_none(monkeypatch):

@@ -1,7 +1,6 @@
 """TLS and tunnels: what only shows with a certificate and a proxy between."""
 
 import asyncio
-import socket
 import ssl
 from base64 import b64encode
 
@@ -12,16 +11,16 @@ from router.upstream.address import read_address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
 from tests.tools.http import call, chat
+from tests.tools.ports import silent_port
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 
 
 @pytest.fixture
-def free_port() -> int:
+def closed_port():
     """A port on which nobody listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
+    with silent_port() as port:
+        yield port
 
 
 async def serve_tls(upstream, certificate, *, asks_for_certificate: bool = False):
@@ -119,9 +118,9 @@ async def test_a_name_that_does_not_resolve_is_said_so():
         await Dialer().dial(read_address("http://no-such-host.invalid/v1"), None, 5)
 
 
-async def test_a_closed_port_is_no_connection(free_port):
+async def test_a_closed_port_is_no_connection(closed_port):
     with pytest.raises(CannotConnect, match="connection failed$"):
-        await Dialer().dial(read_address(f"http://127.0.0.1:{free_port}/v1"), None, 5)
+        await Dialer().dial(read_address(f"http://127.0.0.1:{closed_port}/v1"), None, 5)
 
 
 async def test_a_handshake_that_never_ends_is_given_up_in_time(certificate):
@@ -206,8 +205,8 @@ async def test_the_user_and_password_of_a_proxy_are_sent_to_it_decoded(set_proxy
     ],
     ids=["refuses", "does not resolve", "no port", "socks"],
 )
-async def test_a_proxy_that_cannot_be_used_is_named_instead_of_the_target(set_proxy, free_port, url, words):
-    set_proxy(url.format(port=free_port))
+async def test_a_proxy_that_cannot_be_used_is_named_instead_of_the_target(set_proxy, closed_port, url, words):
+    set_proxy(url.format(port=closed_port))
 
     with pytest.raises(CannotConnect) as caught:
         await Dialer().dial(read_address("https://models.example/v1"), None, 60)

@@ -63,11 +63,12 @@ async def test_an_edit_by_deep_turns_them_green(router):
     assert len(played.calls) == 3
 
 
-async def test_the_caller_hangs_up_in_the_middle_of_an_answer(router):
-    async with agent_of(router, DEEP) as agent:
+async def test_the_caller_hangs_up_in_the_middle_of_an_answer(tmp_path):
+    slow = write_config().replace("tokens_per_second: 65", "tokens_per_second: 1")  # 80 seconds for an answer
+    async with running(slow, tmp_path) as router, agent_of(router, DEEP) as agent:
         played = await agent.take(Turn("go", hangs_up_after_seconds=0.0))
+        (row,) = await router.entries(1)
 
-    (row,) = await router.entries(1)
     assert row["outcome"] == "ABANDONED"
     assert row["id"] == played.calls[0].id
     assert b"[DONE]" not in played.calls[0].body

@@ -51,7 +51,7 @@ async def test_a_socket_over_tls_needs_a_certificate_that_somebody_vouches_for(c
     assert owner.texts == [b'{"type":"response.created"}']
 
 
-async def connect(target: SocketUpstream, headers=(), within_seconds: float = 2.0):
+async def connect(target: SocketUpstream, headers=(), within_seconds: float = 30.0):
     address = read_address(f"{target.base_url}/responses?a=b")
     return await open_socket(Dialer(), address, None, headers, within_seconds)
 
