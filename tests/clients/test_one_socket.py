@@ -1,14 +1,10 @@
 """Real clients over one WebSocket: twenty turns in one process, with the tier that each turn's words ask for."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from router.edge.admission import Admission, Slot
 from tests.conftest import SIMULATED
-from tests.tools.clients import CACHE, make_scratch, run_client
+from tests.tools.clients import make_scratch, run_client, socket_sdk
 from tests.tools.codex_app import BUILT_IN, PROVIDER, codex_app
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
@@ -16,7 +12,6 @@ pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 SMALL, LARGE = "Fix the typo in calc.py", "Migrate the whole codebase to async, with tests and docs"
 ASKED = [LARGE if number % 4 == 2 else SMALL for number in range(20)]
 SLOW_DEEP = SIMULATED.replace("ttft_seconds: 0.02, tokens_per_second: 20000", "ttft_seconds: 0.4, tokens_per_second: 300")
-SDK = "openai[realtime]>=3.8,<4"
 SDK_SCRIPT = """
 from openai import OpenAI
 
@@ -65,28 +60,13 @@ async def test_codex_takes_twenty_turns_on_one_socket_and_each_has_its_tier(star
     assert {entry["outcome"] for entry in entries} == {"SERVED"}
 
 
-@pytest.fixture(scope="session")
-def sdk() -> Path:
-    """A Python of its own with the SDK: the version that this project has knows no sockets."""
-    folder = CACHE / "venv-socket-sdk"
-    python = folder / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    found = [str(python), "-c", "import openai, websockets"]
-    if subprocess.run(found, capture_output=True).returncode:
-        done = subprocess.run([str(python), "-m", "pip", "install", "-q", SDK], capture_output=True, text=True, timeout=240)
-        if done.returncode:
-            pytest.skip(f"the SDK cannot be installed here and was not tried: {done.stderr[-200:]}")
-    return python
-
-
-async def test_the_python_sdk_talks_over_one_socket(start, tmp_path, handshakes, sdk):
+async def test_the_python_sdk_talks_over_one_socket(start, tmp_path, handshakes):
     tandem = await start(SIMULATED)
     script = tmp_path / "talk.py"
     script.write_text(SDK_SCRIPT)
     environment = {"OPENAI_BASE_URL": f"{tandem.url}/v1", "OPENAI_API_KEY": "any"}
 
-    said = await run_client([str(sdk), str(script)], make_scratch(tmp_path), environment)
+    said = await run_client([str(socket_sdk()), str(script)], make_scratch(tmp_path), environment)
 
     assert said.count("no model was asked") == 3, said
     assert len(handshakes) == 1

@@ -27,6 +27,7 @@ PACKAGES = {
 }
 PYTHON_PACKAGES = {"aider": ("aider", "aider-chat==0.86.2"), "llm": ("sdk", "llm==0.36")}
 """By command: the environment that it is in, and what is installed there."""
+SOCKET_SDK = "openai[realtime]>=3.8,<4"
 
 
 @contextlib.contextmanager
@@ -75,6 +76,21 @@ def folder_of_command(name: str) -> Path:
     return folder / "bin"
 
 
+def socket_sdk() -> Path:
+    """A Python of its own with OpenAI's SDK: the version that this project has knows no sockets."""
+    folder = CACHE / "venv-socket-sdk"
+    python = folder / "bin" / "python"
+    with installing_alone("socket-sdk"):
+        if not python.exists():
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        if subprocess.run([str(python), "-c", "import openai, websockets"], capture_output=True).returncode:
+            pip = [str(python), "-m", "pip", "install", "--quiet", SOCKET_SDK]
+            done = subprocess.run(pip, capture_output=True, text=True, timeout=240)
+            if done.returncode:
+                pytest.skip(f"the SDK cannot be installed here and was not tried: {done.stderr[-200:]}")
+    return python
+
+
 def make_scratch(folder: Path) -> Path:
     """A home without settings, and a repository with one typo."""
     (folder / "home").mkdir()
@@ -85,7 +101,7 @@ def make_scratch(folder: Path) -> Path:
     return folder
 
 
-async def run_client(command: list[str], scratch: Path, environment: dict[str, str], seconds: float = 90) -> str:
+async def run_client(command: list[str], scratch: Path, environment: dict[str, str], seconds: float = 200) -> str:
     """All that a client printed. One that hangs is ended: it would outlive the test."""
     base = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), "NO_COLOR": "1"}
     process = await asyncio.create_subprocess_exec(

@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-import sklearn.linear_model  # noqa: F401  loaded before its threads are limited
 from threadpoolctl import threadpool_limits
 
 from router.cli import main
@@ -22,6 +21,8 @@ LARGE = ("implement the {} from scratch", "refactor all of the {}", "migrate the
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
     """Threads that wait for each other make a small fit several times slower on a busy machine."""
+    import sklearn.linear_model  # noqa: F401  loaded before its threads are limited; it costs 1.6 s, so not by every worker
+
     with threadpool_limits(1):
         yield
 

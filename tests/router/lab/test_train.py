@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import pytest
-import sklearn.linear_model  # noqa: F401  loaded before its threads are limited
 from threadpoolctl import threadpool_limits
 
 from router.contract.reading import read_weights
@@ -33,6 +32,8 @@ def score_out_of_fold(rows, report) -> list[float]:
 @pytest.fixture(scope="module", autouse=True)
 def _one_thread():
     """Threads that wait for each other make a small fit several times slower on a busy machine."""
+    import sklearn.linear_model  # noqa: F401  loaded before its threads are limited; it costs 1.6 s, so not by every worker
+
     with threadpool_limits(1):
         yield
 
