@@ -108,7 +108,7 @@ class History(Struct, frozen=True):
                     continue
                 if raw.startswith(body.start):
                     cut = last
-                elif not raw.startswith(memoryview(body.start)[: cut.offset]):
+                elif not raw.startswith(body.start[: cut.offset]):
                     continue
                 try:
                     grown, items = go_on(body, cut, raw)
@@ -133,7 +133,7 @@ class History(Struct, frozen=True):
                     everyone.forget(old, mark)
                 if fits:
                     landmark = _LANDMARKS[bisect(_LANDMARKS, new.cuts[1].offset) - 1]
-                    mark = new.start[landmark - _MARK_BYTES : landmark]
+                    mark = bytes(new.start[landmark - _MARK_BYTES : landmark])
                     bodies[mark] = (*bodies.pop(mark, ()), new)
                     everyone.kept_bytes += new.size
             while everyone.kept_bytes > _MAX_BYTES:
