@@ -60,9 +60,9 @@ class SharedRecords(Records[Key, Value]):
     async def load_all(self, keys: Sequence[Key]) -> Mapping[Key, Held[Value]]:
         """The records that there are, as the store has them now, with what is not stored yet. It is asked once for all."""
         held_by = self.held.get
-        before = [(held := held_by(key)) and held.version for key in keys]
+        before = [held and held.version for held in map(held_by, keys)]
         try:
-            found = await self._store.load_all([self._name_of(key) for key in keys])
+            found = await self._store.load_all(list(map(self._name_of, keys)))
         except StoreUnusable:
             return {key: held for key in keys if (held := held_by(key)) is not None}
         there: dict[Key, Held[Value]] = {}
