@@ -60,7 +60,7 @@ class SharedRecords(Records[Key, Value]):
     async def load_all(self, keys: Sequence[Key]) -> Mapping[Key, Held[Value]]:
         """The records that there are, as the store has them now, with what is not stored yet. It is asked once for all."""
         held_by = self.held.get
-        before = [held and held.version for held in map(held_by, keys)]
+        before = [None if held is None else held.version for held in map(held_by, keys)]
         try:
             found = await self._store.load_all(list(map(self._name_of, keys)))
         except StoreUnusable:

@@ -247,10 +247,10 @@ def request_rejected(*, status: int, code: str, message: str = "") -> None:
 
 
 def key_refused(*, key: str | None, reason: str) -> None:
-    """A key was refused. `key` is its id, absent if the text is not a key of Tandem. `reason`: `not in the key file`, as after
-    it was removed there, `revoked at another router`, `expired`, `wrong secret` or `not a key of Tandem`.
+    """A key was refused. `key` is its id, absent if the text is not a key of Tandem.
 
-    An address with more than 20 wrong keys within a minute is answered with 429, and those keys are not logged.
+    `reason` is `not in the key file`, `revoked at another router`, `expired`, `wrong secret` or `not a key of Tandem`. An
+    address with more than 20 wrong keys within a minute is answered with 429, and those keys are not logged.
     """
     _log.warning("key.refused", **({"key": key} if key is not None else {}), reason=reason)
 

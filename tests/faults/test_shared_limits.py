@@ -188,7 +188,9 @@ async def run_back(how: str, away_seconds: float, limit: int = 600) -> None:
             early = [at - back for _, at in one.refused if upstream.count_before(at) < limit]
             full = next((at - back for at in sorted(upstream.times) if at > back and upstream.count_before(at) >= limit), None)
             print(f"back-{how}: {limit - used} of {limit} left when the server was back; before that: {dict(before.statuses)}")
-            print(f"  then of one router: {dict(one.statuses)}; refused early: {len(early)}, the last {max(early, default=0):.2f} s")
+            print(
+                f"  then of one router: {dict(one.statuses)}; refused early: {len(early)}, the last {max(early, default=0):.2f} s"
+            )
             print(f"  all of the limit was in use {f'{full:.2f} s' if full else 'never'} after it was back")
             print(f"  surely in any minute, at most: {upstream.most_within(60)} at the upstream")
 

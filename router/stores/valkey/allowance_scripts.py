@@ -41,7 +41,7 @@ local function is_there(seen)
   if string.sub(seen, 1, 1) == '-' then return now < time_of(seen) end
   return now - time_of(seen) < (string.sub(seen, 1, 1) == '?' and LEAVE or FORGET)
 end
--- How long nothing is given that a router may have which is missing; -1 where that depends on a router that should be back by now.
+-- How long nothing is given that a missing router may have; -1 where that depends on a router that should be back by now.
 local function closed_for()
   local left = OPEN - (now - members['#epoch'])
   if not members['#told'] and left > 0 then return left end

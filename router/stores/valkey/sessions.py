@@ -44,9 +44,7 @@ class ValkeySessions:
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> Awaitable[bool]:
         """Replace a record for a week, which is how long a session is remembered."""
-        return self._link.run(
-            self._script, (self._prefix + key,), version, b"%d %b" % (version + 1, state), _KEPT_SECONDS
-        )
+        return self._link.run(self._script, (self._prefix + key,), version, b"%d %b" % (version + 1, state), _KEPT_SECONDS)
 
     async def close(self) -> None:
         """Nothing waits here: the link is closed by who opened it."""
