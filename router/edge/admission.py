@@ -142,7 +142,7 @@ class Admission:
         try:
             return identify(plan, head, headers)
         except Unauthorized:
-            _report_wrong_key(head.token)
+            self._report_wrong_key(head.token)
             raise
 
     def refuse(self, error: TandemError, head: Head | None, peer: object) -> TandemError:
@@ -158,8 +158,16 @@ class Admission:
         address = str(peer[0]) if isinstance(peer, tuple | list) and peer else ""
         refusal = self._wrong_keys.refuse(address, time.monotonic(), has_key=bool(token))
         if token and isinstance(refusal, Unauthorized):  # a flood is not worth a line for each of its keys
-            _report_wrong_key(token)
+            self._report_wrong_key(token)
         return refusal
+
+    def _report_wrong_key(self, token: str | None) -> None:
+        """Log the id of a key that was refused, if it has the form of a key, and why. The rest of it is a secret."""
+        found, keys = split_key(token or ""), self._house.plan.keys
+        if found is None or token is None or keys is None:
+            events.key_refused(key=None, reason="not a key of Tandem")
+        else:
+            events.key_refused(key=found[0], reason=keys.explain(token))
 
     def _take_slot(self, limits: Limits) -> None:
         if self.in_flight >= limits.max_in_flight:
@@ -253,12 +261,6 @@ def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
     if SPECS[route.dialect].has_socket and headers.get("upgrade", "").lower() == "websocket":
         raise UpgradeRequired("not a valid WebSocket handshake over HTTP/1.1. Send the request over HTTP")
     raise WrongMethod(f"{method[:10]} is not allowed here. Use POST", allowed="POST")
-
-
-def _report_wrong_key(token: str | None) -> None:
-    """Log the id of a key that was refused, if it has the form of a key. The rest of it is a secret."""
-    found = split_key(token or "")
-    events.key_refused(key=found[0] if found is not None else None)
 
 
 def report_fault(error: Exception, request_id: str) -> InternalFault:
