@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_job_kills import ask
+from tests.faults.test_job_kills import COSTS, ask, find_unrecorded
 from tests.tools.background import events_in
 from tests.tools.http import call
 from tests.tools.later import later
@@ -161,6 +161,8 @@ async def test_the_jobs_of_a_router_that_is_killed_end_at_another_with_the_answe
         await fleet.await_end()
 
         assert await fleet.find_faults() == []
+        unrecorded, *_ = await find_unrecorded_of(fleet)
+        assert unrecorded == []
         assert await fleet.ask("SELECT state, attempt FROM tandem.jobs WHERE id = $1", given[-1]) == [("completed", 2)]
 
 
@@ -193,13 +195,17 @@ async def try_kills(server: PostgresServer, folder: Path, jobs: int, kills: int)
         ended = "; ".join(f"{count} {state} in attempt {number}" for (state, number), count in sorted(counts.items()))
         print(f"{len(fleet.ids)} jobs, {kills} kills of 3 routers, all over {seconds:.1f} s after the last: {ended}")
         print("\n".join(faults) or "none is lost, none is without an owner, no log mixes attempts")
-        ledgers = "SELECT job, cost_usd FROM entries WHERE job IS NOT NULL"
-        rows = [row for router in fleet.routers for row in ask(router.folder / "test.db", ledgers)]
-        completed = {name for (name,) in await fleet.ask("SELECT id FROM tandem.jobs WHERE state = 'completed'")}
-        unrecorded = completed - {job for job, _ in rows}
-        priced = sum(cost is not None for _, cost in rows)
-        print(f"{len(rows)} rows in the ledgers, {priced} with a cost, {len(unrecorded)} completed jobs without a row")
-        return not faults and seconds <= 30
+        unrecorded, rows, twice = await find_unrecorded_of(fleet)
+        print(f"{rows} rows in the ledgers, {twice} of them of an attempt that another ledger has, too")
+        print("\n".join(unrecorded) or "each attempt's cost is recorded")
+        return not faults and not unrecorded and seconds <= 30
+
+
+async def find_unrecorded_of(fleet: Fleet) -> tuple[list[str], int, int]:
+    """The attempts whose cost is in no ledger, how many rows the ledgers have of jobs, and how many of these are in two."""
+    attempts = [(name, count) for name, count in await fleet.ask("SELECT id, attempt FROM tandem.jobs")]
+    rows = [row for router in fleet.routers for row in ask(router.folder / "test.db", COSTS)]
+    return find_unrecorded(attempts, dict(rows)), len(rows), len(rows) - len(dict(rows))
 
 
 async def try_streams(server: PostgresServer, folder: Path, count: int, _: int) -> bool:

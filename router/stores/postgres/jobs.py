@@ -85,10 +85,10 @@ class PostgresJobs:
         async with self._link.borrow() as connection:
             return await job_rows.renew(connection, job, owner, self._now(), lease_seconds)
 
-    async def release(self, owner: str) -> None:
+    async def release(self, owner: str, job_id: str | None = None) -> None:
         async with self._link.borrow() as connection:
-            await job_rows.release(connection, owner)
-            self._known.clear()
+            await job_rows.release(connection, owner, job_id)
+            self._known -= self._known.copy() if job_id is None else {job_id}
             await job_rows.notify(connection, self._write())
         self._watches.note_all()
 

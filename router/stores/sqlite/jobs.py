@@ -73,8 +73,8 @@ class SqlJobs(ABC):
         until = self._clock() + lease_seconds
         return await self._write(lambda database: job_rows.renew(database, job, owner, until), is_synced=False)
 
-    async def release(self, owner: str) -> None:
-        await self._write(lambda database: job_rows.release(database, owner))
+    async def release(self, owner: str, job_id: str | None = None) -> None:
+        await self._write(lambda database: job_rows.release(database, owner, job_id))
         self._watches.note_all()
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:
