@@ -114,14 +114,15 @@ class LogSink:
         if self._status != 200:
             self._refusal += data[: _ERROR_BYTES - len(self._refusal)]
             return
-        self._has_frame = self._has_frame or ends_frame(self._before, data)
-        self._before = data[-3:] if len(data) > 2 else (self._before + data)[-3:]
+        if not self._has_frame:  # one is enough until the next cut
+            self._has_frame = ends_frame(self._before, data)
+            self._before = (self._before + data)[-3:]
         self._pieces.append(data)
-        self._bytes += len(data)
-        if self._bytes - self._held > _CUT_BYTES:  # it waits for the end of its frame, so its target is not paused for it
-            self._shared.take(self._bytes - self._held, None)
-            self._held = self._bytes
-        if self._bytes >= _CUT_BYTES or self._is_near_end or (RESPONSE_KEY in data and is_terminal(data)):
+        self._bytes = size = self._bytes + len(data)
+        if size >= _CUT_BYTES or self._is_near_end or (RESPONSE_KEY in data and is_terminal(data)):
+            if size - self._held > _CUT_BYTES:  # it waits for the end of its frame, so its target is not paused for it
+                self._shared.take(size - self._held, None)
+                self._held = size
             self._is_near_end = True
             self.cut()
         elif not self._is_due:
@@ -147,6 +148,7 @@ class LogSink:
         frames, rest = split_at_frame_end(b"".join(self._pieces))
         self._shared.give_back(self._held)
         self._pieces, self._bytes, self._held, self._has_frame = ([rest] if rest else []), len(rest), 0, False
+        self._before = rest[-3:]
         self._is_near_end = self._is_near_end and bool(rest)
         if not frames or self.is_lost or (segment := self._frames.take(frames)) is None:
             return

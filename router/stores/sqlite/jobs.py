@@ -235,8 +235,7 @@ class SqliteJobs(SqlJobs):
             if is_synced != self._is_synced:
                 database.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
                 self._is_synced = is_synced
-            with transaction(database):
-                outcomes = [_attempt(database, one.work) for one in taken]
+            outcomes = _perform(database, [one.work for one in taken])
         except BaseException as error:
             _deliver(taken, [_as_unusable(self._writer, error)] * len(taken))
             raise
@@ -280,6 +279,18 @@ def _read_part(database: sqlite3.Connection, job_id: str, caller: str | None, af
             break
     cursor.close()  # an open read would keep SQLite's log from being emptied
     return rows
+
+
+def _perform(database: sqlite3.Connection, works: Sequence[Work[Any]]) -> list[Any]:
+    """Do all of it in one transaction. Where one thing is wrong, do each by itself: savepoints cost a tenth of the writing."""
+    try:
+        with transaction(database):
+            return [work(database) for work in works]
+    except Exception as error:
+        if is_of_the_file(error):
+            raise
+    with transaction(database):
+        return [_attempt(database, work) for work in works]
 
 
 def _attempt(database: sqlite3.Connection, work: Work[Any]) -> Any:
