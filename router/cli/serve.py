@@ -228,6 +228,7 @@ def _serve(
                 seat.note_ready()
             built.warm()
             built.resume_jobs()
+            spawn(built.load_for_jobs(app.load), name="load pages")
             if has_ledger:
                 spawn(built.keep_learning(), name="learn")
             spawn(built.watch_keys(), name="watch keys")
