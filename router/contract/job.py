@@ -4,7 +4,7 @@ A job is one request of the Responses API with `background: true`. Its id is tha
 as long as the owner renews its lease; an owner that is gone loses it to another, whose attempt has a higher number.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -208,6 +208,13 @@ class JobStore(Protocol):
         """Watch one job: its log, its state, a request to cancel it. None: whether any job is there to be claimed.
 
         The owner of a job, who writes the rest itself, hears only that it was cancelled or deleted.
+        """
+        ...
+
+    def hear(self, on_end: Callable[[str], None], on_read: Callable[[str], None]) -> None:
+        """From now on, call these with the ids of jobs that end elsewhere, and of those whose end is read or deleted there.
+
+        A store that one router has alone never calls them. What happens while its database is away is not heard.
         """
         ...
 

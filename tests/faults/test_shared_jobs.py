@@ -226,8 +226,6 @@ async def try_cancels(server: PostgresServer, folder: Path, count: int, _: int) 
 async def try_resumptions(server: PostgresServer, folder: Path, count: int, _: int) -> bool:
     async with fleet_of(2, server, folder, slow(120)) as fleet:
         given = await fleet.give(fleet.routers[0], 8)
-        for router in fleet.routers:  # the first such request loads what answers it
-            await call(router.port, "/v1/responses/resp_0", method="GET")
         taken, plain = [], []
         for number in range(count):
             taken.append(await resume_elsewhere(fleet, given[number % 8]))

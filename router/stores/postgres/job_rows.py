@@ -82,6 +82,11 @@ _CANCEL = f"""
         WHERE id = $1 AND $2::text IS NULL AND $3::int IS NULL RETURNING id
     ), posted AS ({_POST}) SELECT id FROM ended
 """  # noqa: S608  fixed names
+_COLLECT = f"""
+    WITH read AS (
+        UPDATE tandem.jobs SET is_collected = TRUE WHERE id = $1 AND ended_at IS NOT NULL AND NOT is_collected RETURNING id
+    ) SELECT pg_notify('{CHANNEL}', $2) FROM read
+"""  # noqa: S608  fixed names
 _FORGET = f"""
     WITH gone AS (DELETE FROM tandem.jobs WHERE {WHOSE} RETURNING id),
     posted AS (DELETE FROM tandem.outbox USING gone WHERE outbox.job = gone.id)
@@ -215,6 +220,11 @@ async def cancel(
         await connection.execute("UPDATE tandem.jobs SET is_cancelled = TRUE WHERE id = $1", job_id)
     row = await connection.fetchrow(f"SELECT {FOUND} FROM tandem.jobs WHERE {WHOSE}", *whose)  # noqa: S608  fixed names
     return to_job(row) if row is not None else None
+
+
+async def collect(connection: Any, job_id: str, payload: str) -> None:
+    """Note that the end of a job was read."""
+    await connection.execute(_COLLECT, job_id, payload)
 
 
 async def forget(connection: Any, job_id: str, caller: Caller | None, payload: str) -> bool:

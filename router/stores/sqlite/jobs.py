@@ -108,6 +108,9 @@ class SqlJobs(ABC):
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
         return self._watches.watch(job_id, for_owner=for_owner)
 
+    def hear(self, on_end: Callable[[str], None], on_read: Callable[[str], None]) -> None:  # noqa: B027  all kinds of it are alike
+        """Nothing is heard of what happens elsewhere."""
+
     async def collected(self, job_id: str) -> None:
         await self._write(lambda database: job_rows.collect(database, job_id))
 

@@ -14,6 +14,7 @@ from router.stores.postgres.jobs import PostgresJobs
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job, make_segment
 from tests.tools.kept import ANN
 from tests.tools.postgres import make_terms
+from tests.tools.waiting import until
 
 OWNER, OTHER = "here:1:1", "there:2:2"
 PATIENCE_SECONDS = 60.0
@@ -83,6 +84,25 @@ async def test_the_right_of_a_caller_holds_for_many_that_add_at_once(open_store)
     adds = [store.add(make_job(f"resp_{number}{turn}"), MANY, 2) for number, store in enumerate(stores) for turn in range(3)]
 
     assert sum(await asyncio.gather(*adds)) == 2
+
+
+async def test_other_routers_hear_which_jobs_ended_and_whose_end_was_read_or_deleted(open_store):
+    store, other, heard = open_store(), open_store(), []
+    other.hear(lambda job_id: heard.append(("ended", job_id)), lambda job_id: heard.append(("read", job_id)))
+    store.hear(lambda job_id: heard.append("its own"), lambda job_id: heard.append("its own"))
+    watch = other.watch(None)
+    await watch.wait(PATIENCE_SECONDS)  # it listens
+    for name in ("resp_1", "resp_2"):
+        await store.add(make_job(name), MANY)
+        await store.finish(await store.claim(OWNER, LEASE_SECONDS, MANY), make_ending())
+
+    await store.collected("resp_1")
+    await store.collected("resp_1")
+    await store.forget("resp_2", ANN)
+    await until(lambda: len(heard) == 4)
+
+    assert heard == [("ended", "resp_1"), ("ended", "resp_2"), ("read", "resp_1"), ("read", "resp_2")]
+    watch.close()
 
 
 async def test_a_claim_whose_answer_was_lost_runs_out_for_its_own_owner_too(open_store):
