@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
+from router.contract.errors import ResponseForgotten
 from router.contract.exchange import CancelReason, Deadline, Exchange
 from router.contract.job import Job, JobState, JobStore
 from router.contract.request import JsonObject
@@ -34,6 +35,7 @@ _HANG_UP_SECONDS = 1.0
 _BUSY_SECONDS = 5.0
 """When a job tries again that found all targets busy."""
 _INTERRUPTED = "interrupted"
+_KEEP_RESPONSES = "If the router was restarted: set store.path in its config, so that it keeps responses over a restart"
 
 
 class _Attempt:
@@ -292,6 +294,8 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
         told = write_error(error.code, failure_words(error, request_id))
     elif sink.refusal:
         told = read_refusal(sink.refusal)
+        if told["code"] == ResponseForgotten.code:  # it was there when the job was accepted
+            told["message"] = f"{told['message']}. {_KEEP_RESPONSES}"
     else:
         told = write_error(_INTERRUPTED, "the job was cut off")
     return JobState.FAILED, {**said, "status": "failed", "error": told}

@@ -279,6 +279,19 @@ async def test_a_job_that_finds_all_targets_busy_tries_again(store, run):
     assert (job.state, len(adapter.opened)) == (JobState.COMPLETED, 2)
 
 
+async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(store, run):
+    gone = {"error": {"code": "previous_response_not_found", "message": "Previous response with id 'resp_0' not found"}}
+    run(answers(gone, status=400))
+    await add(store)
+
+    error = json.loads((await over(store)).response)["error"]
+
+    assert error["code"] == "previous_response_not_found"
+    assert error["message"].startswith(
+        "Previous response with id 'resp_0' not found. If the router was restarted: set store.path"
+    )
+
+
 async def test_a_job_that_is_lost_is_ended_once_its_log_can_be_read(store, run, monkeypatch):
     await add(store)
     job = await store.claim("gone", LEASE_SECONDS, MANY)
