@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,11 +77,6 @@ class Built:
         """Go on with background work that an earlier process left, now that requests are served."""
         if self.jobs is not None:
             self.jobs.resume()
-
-    async def load_for_jobs(self, load: Callable[[], Awaitable[None]]) -> None:
-        """Load the pages where jobs may be asked for: that takes longer than whoever resumes a stream should wait."""
-        if self.jobs is not None and await self.jobs.may_be_asked_for():
-            await load()
 
     def list_ended_jobs(self) -> Sequence[EndedJob]:
         """Background jobs that wait to be collected, the newest last."""

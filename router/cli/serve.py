@@ -228,7 +228,6 @@ def _serve(
                 seat.note_ready()
             built.warm()
             built.resume_jobs()
-            spawn(built.load_for_jobs(app.load), name="load pages")
             if has_ledger:
                 spawn(built.keep_learning(), name="learn")
             spawn(built.watch_keys(), name="watch keys")
@@ -261,6 +260,10 @@ def _serve(
             tls=tls,
             **({} if seat is None else {"stops_on": ()}),
         )
+        if loaded.shared_postgres is not None:
+            # Streams of jobs are resumed here that run elsewhere. Loaded with the first of them, the pages would hold up the
+            # loop for as long as the database may take to answer.
+            await app.load()
         if not admission.speedups.is_plain:
             # What is built by now lives as long as the process: the collector need not look at it again, nor look so often.
             gc.collect()

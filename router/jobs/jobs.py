@@ -1,7 +1,6 @@
 """The background work of one router. Nothing but this file is loaded, and nothing runs, until there is a first job."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from router.contract.ended_job import EndedJob
@@ -91,15 +90,6 @@ class Jobs:
             assert self.uncollected is not None
             self._runner.wake()
             spawn(self.uncollected.recall(self._opener.store), name="recall jobs")
-
-    async def may_be_asked_for(self) -> bool:
-        """Whether there are jobs that this process did not accept: an earlier one left some, or other routers share them."""
-        store = self._opener.store
-        if store is None or self._opener.is_shared:
-            return store is not None
-        with suppress(StoreUnusable):
-            return bool((await store.list_jobs(None, None, 1, None)).jobs)
-        return False
 
     def _start(self, store: JobStore) -> None:
         """Called once the store is open; a second time it does nothing."""

@@ -21,9 +21,8 @@ JOBS_FILE = "jobs.db"
 class JobsOpener:
     """Opens a store once, when it is first needed."""
 
-    def __init__(self, make: Callable[[], JobStore], *, is_shared: bool = False) -> None:
-        """`is_shared` says that other routers use the same store."""
-        self._make, self._lock, self.is_shared = make, asyncio.Lock(), is_shared
+    def __init__(self, make: Callable[[], JobStore]) -> None:
+        self._make, self._lock = make, asyncio.Lock()
         self.store: JobStore | None = None
         """The store; None as long as there was no job."""
 
@@ -58,7 +57,7 @@ def open_jobs(
     workers that share the file.
     """
     if postgres is not None:
-        (shared := JobsOpener(lambda: _make_on_postgres(postgres, keep_seconds), is_shared=True)).open_now()
+        (shared := JobsOpener(lambda: _make_on_postgres(postgres, keep_seconds))).open_now()
         return shared
     if ledger is None:
         return JobsOpener(lambda: _make_in_memory(keep_seconds))

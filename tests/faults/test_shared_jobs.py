@@ -26,7 +26,7 @@ from tests.tools.later import later
 
 pytest.importorskip("asyncpg")
 
-from tests.tools.fleet import SHARED, Fleet, cancel, fleet_of, read_piece, read_rest
+from tests.tools.fleet import SHARED, Fleet, Router, cancel, fleet_of, read_piece, read_rest
 from tests.tools.postgres import PostgresServer, find_binaries
 
 HEARTBEAT = b":"
@@ -177,6 +177,28 @@ async def test_a_job_is_read_and_cancelled_at_a_router_that_does_not_run_it_and_
         await fleet.ask("DELETE FROM tandem.jobs")
         fleet.ids.clear()
         assert await go_through(fleet, Stopped(postgres), 0.0) == []
+
+
+async def test_a_job_is_named_in_its_session_at_every_router_until_its_end_is_read_at_one(postgres, tmp_path):
+    session = {"x-tandem-session": "mine"}
+
+    async def named(router: Router) -> str | None:
+        reply = await call(router.port, "/v1/responses", {"model": "fast", "input": "and then?"}, session)
+        return reply.headers.get("x-tandem-jobs")
+
+    async with fleet_of(2, postgres, tmp_path) as fleet:
+        body = {"model": "deep", "input": "a question", "background": True}
+        job_id = json.loads((await call(fleet.routers[0].port, "/v1/responses", body, session)).body)["id"]
+        await fleet.await_end()
+        for router in fleet.routers:
+            while await named(router) != f"{job_id}=completed":  # noqa: ASYNC110  another process's
+                await asyncio.sleep(0.02)
+
+        await call(fleet.routers[0].port, f"/v1/responses/{job_id}", method="GET")
+
+        for router in fleet.routers:
+            while await named(router) is not None:  # noqa: ASYNC110  another process's
+                await asyncio.sleep(0.02)
 
 
 def show(name: str, seconds: list[float], bar: float) -> bool:

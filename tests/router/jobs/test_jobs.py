@@ -81,15 +81,3 @@ def test_a_router_without_jobs_loads_nothing_that_runs_them():
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert loaded == ["router.jobs.jobs"]
-
-
-async def test_jobs_may_be_asked_for_where_an_earlier_process_left_some_or_other_routers_share_them():
-    unused, empty, left = (JobsOpener(lambda: MemoryJobs(keep_seconds=60)) for _ in range(3))
-    shared = JobsOpener(lambda: MemoryJobs(keep_seconds=60), is_shared=True)
-    for opener in (empty, left, shared):
-        opener.open_now()
-    await left.store.add(make_job(), MANY)
-
-    asked = [await make_jobs(opener).may_be_asked_for() for opener in (unused, empty, left, shared)]
-
-    assert asked == [False, False, True, True]
