@@ -76,7 +76,7 @@ def project(
     status: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
 ) -> Projection:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
-    target, (ttft, speed, prefill), wait, _, ratio = status[:5]
+    target, (ttft, speed, prefill), wait, ratio = status.target, status.speed, status.wait_seconds, status.ratio
     price = target.price
     if prompt_tokens >= LEAST_STEP_TOKENS and price is not None and price.steps:
         price = price.at(prompt_tokens)
@@ -184,20 +184,21 @@ def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preferen
     It is in proportion to the work. Waits and warm caches are not in it: they count once, and not again for a redo.
     Deep's money counts at least once where the turn is long; that of a quick turn must not take it from fast.
     """
-    time, money = _weights(preference, rates)
-    deep_seconds, slope = deep[8], deep[3]
-    seconds = (deep_seconds - fast[8]) * time
-    long_seconds = seconds + (slope - fast[3]) * time
+    (time, money), (quick_rate, long_rate, turns) = _weights(preference, rates), rates
+    deep_seconds, slope = deep.plain_seconds, deep.seconds_slope
+    seconds = (deep_seconds - fast.plain_seconds) * time
+    long_seconds = seconds + (slope - fast.seconds_slope) * time
     if seconds < deep_seconds:
         seconds = deep_seconds
     if long_seconds < deep_seconds + slope:
         long_seconds = deep_seconds + slope
-    if not deep[6]:
-        return Redo(rates[0], rates[1], seconds, long_seconds - seconds, 0.0, 0.0, rates[2])
-    deep_usd, long_deep_usd = deep[4], deep[4] + deep[5]
-    usd = max(0.0, (deep_usd - fast[4]) * money)
-    long_usd = max(long_deep_usd, (long_deep_usd - fast[4] - fast[5]) * money)
-    return Redo(rates[0], rates[1], seconds, long_seconds - seconds, usd, long_usd - usd, rates[2])
+    if not deep.has_price:
+        return Redo(quick_rate, long_rate, seconds, long_seconds - seconds, 0.0, 0.0, turns)
+    deep_usd = deep.usd
+    long_deep_usd = deep_usd + deep.usd_slope
+    usd = max(0.0, (deep_usd - fast.usd) * money)
+    long_usd = max(long_deep_usd, (long_deep_usd - fast.usd - fast.usd_slope) * money)
+    return Redo(quick_rate, long_rate, seconds, long_seconds - seconds, usd, long_usd - usd, turns)
 
 
 def chance_of_redo(redo: Redo, p: float) -> float:
@@ -208,10 +209,11 @@ def chance_of_redo(redo: Redo, p: float) -> float:
 def costs_of(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Worth) -> tuple[float, float]:
     """The cost of a turn in USD on fast and on deep: what the estimates say of it, without making them."""
     rate = worth.usd_per_second
-    quick_rate, long_rate, seconds, slope, usd, usd_slope, _ = redo
-    again = (quick_rate + (long_rate - quick_rate) * p) * ((seconds + slope * p) * rate + usd + usd_slope * p)
-    fast_usd, deep_usd = fast[4] + fast[5] * p, deep[4] + deep[5] * p
-    return (fast[2] + fast[3] * p) * rate + fast_usd + again, (deep[2] + deep[3] * p) * rate + deep_usd
+    chance = redo.quick_rate + (redo.long_rate - redo.quick_rate) * p
+    again = chance * ((redo.seconds + redo.seconds_slope * p) * rate + redo.usd + redo.usd_slope * p)
+    fast_usd, deep_usd = fast.usd + fast.usd_slope * p, deep.usd + deep.usd_slope * p
+    fast_seconds, deep_seconds = fast.seconds + fast.seconds_slope * p, deep.seconds + deep.seconds_slope * p
+    return fast_seconds * rate + fast_usd + again, deep_seconds * rate + deep_usd
 
 
 def worth_waiting(decision: Decision) -> float:
@@ -259,7 +261,7 @@ def redo_between(fast: Projection, deep: Projection, signals: Signals, economics
     """What a wrong first answer costs, by what has been learned of these two targets. Nobody asks for a poor title again."""
     if signals.turn.kind is TurnKind.SIDE:
         return _NO_REDO
-    rates = signals.statuses[fast[0]].failures.get(deep[0], ASSUMED_RATES)
+    rates = signals.statuses[fast.target].failures.get(deep.target, ASSUMED_RATES)
     return price_redo(fast, deep, rates, economics.preference)
 
 
@@ -284,31 +286,42 @@ def flip_of(weighing: Weighing, p: float, worth: Worth) -> Flip:
 
 def weigh(projection: Projection, p: float, worth: Worth, redo: Redo | None = None) -> Estimate:
     """The estimate of a target: its own work and, with the chance of a wrong first answer of fast, what that costs."""
-    target, wait, seconds, slope, usd, usd_slope, has_price, ratio, _ = projection
-    seconds += slope * p
-    usd += usd_slope * p
+    seconds = projection.seconds + projection.seconds_slope * p
+    usd = projection.usd + projection.usd_slope * p
     again = 0.0
     if redo is not None:
         chance = chance_of_redo(redo, p)
         again = chance * (redo.seconds + redo.seconds_slope * p)
         seconds += again
         usd += chance * (redo.usd + redo.usd_slope * p)
-    return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, again, ratio)
+    return Estimate(
+        projection.target,
+        seconds,
+        usd if projection.has_price else None,
+        seconds * worth.usd_per_second + usd,
+        projection.wait_seconds,
+        again,
+        projection.ratio,
+    )
 
 
 def find_flip(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Worth) -> Flip:
     """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where no value does."""
     rate = worth.usd_per_second
-    _, wait, seconds, slope, usd, usd_slope, _, _, _ = fast
-    _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _, _ = deep
     quick_rate, more_rate = redo.quick_rate, redo.long_rate - redo.quick_rate
     again, more_again = rate * redo.seconds + redo.usd, rate * redo.seconds_slope + redo.usd_slope
     # cost(fast) - cost(deep) = square·p² + linear·p + constant
     square = more_rate * more_again
-    linear = rate * (slope - deep_slope) + usd_slope - deep_usd_slope + quick_rate * more_again + more_rate * again
-    constant = rate * (seconds - deep_seconds) + usd - deep_usd + quick_rate * again
+    linear = (
+        rate * (fast.seconds_slope - deep.seconds_slope)
+        + fast.usd_slope
+        - deep.usd_slope
+        + quick_rate * more_again
+        + more_rate * again
+    )
+    constant = rate * (fast.seconds - deep.seconds) + fast.usd - deep.usd + quick_rate * again
     root = _find_root(square, linear, constant, p)
-    wait = wait - ((square * p + linear) * p + constant) / rate if rate > 0 else -1.0
+    wait = fast.wait_seconds - ((square * p + linear) * p + constant) / rate if rate > 0 else -1.0
     return Flip(root, wait if wait >= 0 else None)
 
 
