@@ -36,7 +36,7 @@ class PriceStep(Struct, frozen=True):
     cache_write: float | None = None
 
 
-class Price(Struct, frozen=True):
+class Price(Struct, frozen=True, cache_hash=True):
     """USD per million tokens. With `steps`, from short prompts to long ones, long prompts cost more."""
 
     input: float

@@ -19,7 +19,7 @@ from router.contract.target import LEAST_STEP_TOKENS, Price, Speed, TargetStatus
 from router.contract.words import Preference, Tier, TurnKind
 
 _MILLION = 1_000_000.0
-_name_of, _price_of = attrgetter("target.name"), attrgetter("target.price")
+_price_of = attrgetter("target.price")
 _speed_of, _ratio_of, _wait_of = attrgetter("speed"), attrgetter("ratio"), attrgetter("wait_seconds")
 _ALIKE = 1.1
 """A target that costs at most this many times as much as the cheapest of its tier is as good."""
@@ -120,16 +120,14 @@ def _terms(economics: Economics, price: Price | None, speed: Speed, ratio: WorkR
     return _Terms(work, more_calls * ttft + more_output / tokens_per_second, prefill, *usd)
 
 
-def _costs(
-    statuses: Sequence[TargetStatus], signals: Signals, hop_seconds: float, p: float, economics: Economics
-) -> dict[str, float]:
+def _costs(names: Sequence[str], signals: Signals, hop_seconds: float, p: float, economics: Economics) -> dict[str, float]:
     """What a turn would cost on each target in USD: to the last bit what `weigh` makes of `project`.
 
     Only the target that wins is projected. The others need a place in the order, and where there are fifty of them every step
     counts: all columns are taken from the targets without a step of Python for each.
     """
     prompt_tokens, rate = signals.prompt.tokens, economics.usd_per_second
-    names = [*map(_name_of, statuses)]
+    statuses = [*map(signals.statuses.__getitem__, names)]
     prices: Iterable[Price | None] = map(_price_of, statuses)
     if prompt_tokens >= LEAST_STEP_TOKENS:
         prices = [price.at(prompt_tokens) if price is not None and price.steps else price for price in prices]
@@ -147,12 +145,12 @@ def rank_tier(signals: Signals, ruled_out: Container[str], tier: Tier, p: float,
     """Put the open targets of a tier in order."""
     now_on = signals.turn.position.tier
     hop_seconds = 0.0 if now_on is None or now_on is tier else economics.hop_seconds
-    own = list(signals.of_tier(tier))
+    names = signals.names_of(tier)
     if ruled_out:
-        own = [status for status in own if status.target.name not in ruled_out]
-    if len(own) < 2:
-        return Ranked(tuple(map(_name_of, own)), hop_seconds)
-    costs = _costs(own, signals, hop_seconds, p, economics)
+        names = tuple([name for name in names if name not in ruled_out])
+    if len(names) < 2:
+        return Ranked(names, hop_seconds)
+    costs = _costs(names, signals, hop_seconds, p, economics)
     return Ranked(tuple(sorted(costs, key=costs.__getitem__)), hop_seconds, costs)
 
 
@@ -166,7 +164,7 @@ def count_alike(ranked: Ranked, signals: Signals, p: float, economics: Economics
     """How many of a tier's targets, cheapest first, are as good as the first. A session stays where its prefix is warm."""
     names, costs = ranked.names, ranked.costs
     if costs is None or ranked.hop_seconds:
-        costs = _costs([signals.statuses[name] for name in names], signals, 0.0, p, economics)
+        costs = _costs(names, signals, 0.0, p, economics)
     max_cost, warm = costs[names[0]] * _ALIKE, signals.turn.position.warm
     alike = len(list(takewhile(max_cost.__ge__, map(costs.__getitem__, names))))
     if warm and alike > 1:
