@@ -46,7 +46,7 @@ def _find_missed(rules: Rules, decided: Decided) -> str:
     full = {name for name, status in limited.items() if name != chosen and (status.wait_seconds or status.closed_seconds)}
     if not full:
         return ""
-    opened = {name: status._replace(wait_seconds=0.0, closed_seconds=0.0) for name, status in limited.items()}
+    opened = {name: replace(status, wait_seconds=0.0, closed_seconds=0.0) for name, status in limited.items()}
     signals = replace(signals, statuses={**signals.statuses, **opened})
     opinions = collect(rules, decided.view, signals)
     for policy, lean in decided.opinions.leans:

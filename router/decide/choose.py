@@ -99,7 +99,7 @@ def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, collecte
     Once a minute a request goes there all the same: what a target says of its wait may be wrong.
     """
     opened = {
-        name: status if status.is_over_max_wait else status._replace(closed_seconds=0.0)
+        name: status if status.is_over_max_wait else structs.replace(status, closed_seconds=0.0)
         for name, status in signals.statuses.items()
     }
     tier = choose(replace(rules, spill_over=True), request, structs.replace(signals, statuses=opened), collected).tier

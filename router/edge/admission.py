@@ -54,7 +54,18 @@ REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_gathers_from", "_house", "_start", "_wrong_keys", "in_flight", "logins", "sockets", "speedups", "take_slot")
+    __slots__ = (
+        "_gathering",
+        "_gathers_from",
+        "_house",
+        "_start",
+        "_wrong_keys",
+        "in_flight",
+        "logins",
+        "sockets",
+        "speedups",
+        "take_slot",
+    )
 
     take_slot: Callable[[Limits], None]
     """Hold one of the slots, until it is released. Raises `Unavailable` when there is none."""
@@ -62,7 +73,8 @@ class Admission:
     def __init__(self, house: House) -> None:
         self.take_slot = self._take_slot
         self._house, self.speedups = house, house.state.speedups
-        self._gathers_from, self._start = self.speedups.gathers_from, self.speedups.start
+        self._gathering, self._gathers_from = self.speedups.gathering, self.speedups.gathers_from
+        self._start = self.speedups.start
         self._wrong_keys, self.logins = WrongKeys(), Logins()
         self.in_flight = 0
         self.sockets = 0
@@ -220,11 +232,12 @@ class Admission:
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
         exchange = self._house.begin(arrival)
-        start = self._start
-        if self.in_flight >= self._gathers_from:
+        start, gathering = self._start, self._gathering
+        gathering.has_several = self.in_flight >= self._gathers_from
+        if gathering.has_several:
             # It waits for the next turn of the loop, to take each step together with those that come now (see `Gathering`).
             start = spawn
-            self.speedups.gathering.admit(exchange)
+            gathering.admit(exchange)
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)

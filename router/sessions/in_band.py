@@ -40,14 +40,17 @@ _FREE_FORMATS = (None, "text")
 _APPLIED_KINDS = (*PERSONS_KINDS, TurnKind.COMPACTION)
 
 
+def may_hold_lines(view: RequestView) -> bool:
+    """Whether lines that ask for a tier must be looked for. In a small body without the word or any escape, there is none."""
+    raw = view.raw
+    return len(raw) > _SMALL_BYTES or raw.lower().rfind(b"tier") >= 0 or raw.rfind(b"\\u") >= 0
+
+
 def apply_tier_lines(view: RequestView) -> RequestView:
     """The request without lines that ask for a tier, and with the newest of them among its overrides.
 
     Raises `UnknownOverride` where the newest message is nothing but a line with a tier that does not exist.
     """
-    raw = view.raw
-    if len(raw) <= _SMALL_BYTES and raw.lower().rfind(b"tier") < 0 and raw.rfind(b"\\u") < 0:
-        return view  # with no escape in it either, the words cannot be there in any spelling
     if not SPECS[view.dialect].is_conversation:
         return view
     indexes = _find_indexes(view)

@@ -55,16 +55,18 @@ class SqliteEntries:
 
     def append(self, entry: Entry) -> None:
         """Queue an entry, as the row that it will be."""
-        decision, size, append = entry.decision, _ROW_BYTES, self._append
+        decision, size = entry.decision, _ROW_BYTES
         if decision is not None:
             self._recent.add(entry)
             size += len(decision)
         if entry.answer_text is not None or entry.prompt_text is not None:
             size += len(entry.prompt_text or "") + len(entry.answer_text or "")
-        append(Row(self._insert, row_of(entry), size))
-        if (places := entry.places) is not None and self._keeps_places:
+        row = Row(self._insert, row_of(entry), size)
+        if (places := entry.places) is None or not self._keeps_places:
+            self._append(row)
+        else:
             line = entry.line
-            append(Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
+            self._append(row, Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
 
     async def sync(self) -> None:
         """Have what is queued written at once. Where that fails, it goes on waiting."""

@@ -73,7 +73,7 @@ async def test_each_policy_is_asked_once_for_a_request_and_its_second_opinion():
 def test_where_work_may_not_spill_over_the_tier_that_is_closed_is_found_without_asking_again():
     policy = Counts()
     rules = rules_of(Lean(-6, "short"), policies=(policy,), spill_over=False)
-    signals = make_signals(stand(SPARK), stand(make_target("owl"))._replace(closed_seconds=3.0), stand(SAGE))
+    signals = make_signals(stand(SPARK), replace(stand(make_target("owl")), closed_seconds=3.0), stand(SAGE))
 
     assert decided_by(rules, signals).decision.targets == ("spark",)
     assert len(policy.tokens) == 1
