@@ -29,10 +29,12 @@ _NO_JOINTS: Mapping[str, str] = {}
 _HINTS = (*sorted(PARTS_OF_CLAIMS), "http", "traceback", "exception")
 _HAS_HINT = re.compile("|".join(_HINTS)).search
 
-_Named = tuple[str, tuple[int, ...]]
-"""A phrase, and the places of what names it."""
-_Says = tuple[tuple[_Named, ...], Mapping[str, str], tuple[str, ...]]
-"""The concepts that a word names, those that it names together with the word before it, and its hints."""
+_Part = tuple[str, tuple[int, ...]]
+"""A phrase that a part of a word stands for, and the places of that part."""
+_More = tuple[tuple[_Part, ...], Mapping[str, str], tuple[str, ...]]
+"""What few words say: phrases by their parts, phrases together with the word before them, and hints."""
+_Says = tuple[str | None, _More | None]
+"""The phrase that a whole word stands for, and what else it says."""
 _Known = tuple[int, int, tuple[int, ...], _Says | None]
 """A word's place in a pair with the word before it, its place in a pair with the next, all of its places, and what it says."""
 
@@ -61,14 +63,17 @@ def read_words(words: list[str]) -> WordsRead:
         before = spread
         if says is None:
             continue
-        named, joints, found = says
-        if found:
-            hints += found
-        if len(concepts) < _MAX_CONCEPTS:
-            for phrase, part in named:
-                concepts.append((phrase, part, pair))
-            if joints and at and (joint := joints.get(words[at - 1])) is not None:
-                concepts.append((joint, known[at - 1][2] + own, pair))
+        phrase, more = says
+        if phrase is not None:
+            concepts.append((phrase, own, pair))
+        if more is None:
+            continue
+        parts, joints, found = more
+        hints += found
+        for phrase, part in parts:
+            concepts.append((phrase, part, pair))
+        if at and (joint := joints.get(words[at - 1])) is not None:
+            concepts.append((joint, known[at - 1][2] + own, pair))
     pieces.append(before ^ _CLOSES)
     return WordsRead(pieces, concepts[:_MAX_CONCEPTS], hints)
 
@@ -102,8 +107,7 @@ def _learn(words: set[str]) -> dict[str, _Known]:
         speaking.update(filter(_HAS_HINT, words))
     for word in speaking:
         place, spread, own, _ = learned[word]
-        phrase = find_phrase(word)
-        learned[word] = place, spread, own, _say(word, ((phrase, own),) if phrase is not None else ())
+        learned[word] = place, spread, own, _say(word)
     if not together.isascii():
         learned.update((word, _read_signs(word)) for word in words if UNSPACED.search(word))
     return learned
@@ -133,17 +137,22 @@ def _read_signs(word: str) -> _Known:
     runs = UNSPACED.findall(word)
     own = [place for run in runs for place in _signs_of(run)]
     own += [_place(rest, _WHOLE) for rest in UNSPACED.sub(" ", word).split()]
-    named = tuple((phrase, tuple(_signs_of(part))) for run in runs for part, phrase in find_parts(run))
-    return _UNSPOKEN, _spread(_UNSPOKEN), tuple(own), _say(word, named)
+    parts = tuple((phrase, tuple(_signs_of(part))) for run in runs for part, phrase in find_parts(run))
+    return _UNSPOKEN, _spread(_UNSPOKEN), tuple(own), (None, _say_more(word, parts))
 
 
-def _say(word: str, named: tuple[_Named, ...]) -> _Says | None:
+def _say(word: str) -> _Says | None:
     """Put together what a word says; None for most words, which say nothing."""
+    phrase, more = find_phrase(word), _say_more(word)
+    return None if phrase is None and more is None else (phrase, more)
+
+
+def _say_more(word: str, parts: tuple[_Part, ...] = ()) -> _More | None:
     joints, has_hint = PAIRS.get(word), _HAS_HINT(word)  # one search instead of many: few words have any
-    if not (named or joints or has_hint):
+    if not (parts or joints or has_hint):
         return None
     hints = tuple(hint for hint in _HINTS for _ in range(word.count(hint))) if has_hint else ()
-    return named, joints or _NO_JOINTS, hints
+    return parts, joints or _NO_JOINTS, hints
 
 
 def _signs_of(run: str) -> list[int]:
