@@ -186,7 +186,7 @@ def learn(conversation: Conversation, name: str, nothing: _T, read: Reader[_T]) 
     index = before.count
     learned: _T | None = before.learned.get(name)
     if learned is None:
-        learned = before.learned[name] = read(nothing, conversation, 0, index)
+        learned = before.learned[name] = read(nothing, conversation, 0, index) if index else nothing
     for beginning in new:
         learned = beginning.learned[name] = read(learned, conversation, index, beginning.count)
         index = beginning.count
