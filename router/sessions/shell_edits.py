@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import compress, repeat
 
 import orjson
 
@@ -75,9 +76,9 @@ def _command_of(arguments: Json) -> str:
         fields = arguments
         if isinstance(commands := fields.get("commands"), list):  # command lines, to be run one after another
             return "\n".join(line for line in commands if isinstance(line, str))
-        arguments = next((fields[name] for name in _COMMAND_FIELDS if fields.get(name)), "")
+        arguments = next((given for given in map(fields.get, _COMMAND_FIELDS) if given), "")
     if isinstance(arguments, list):
-        parts = [part for part in arguments if isinstance(part, str)]
+        parts: list[str] = list(compress(arguments, map(isinstance, arguments, repeat(str))))  # type: ignore[arg-type]  # texts
         return parts[-1] if parts and parts[0].endswith("sh") else shlex.join(parts)
     return arguments if isinstance(arguments, str) else ""
 
