@@ -36,7 +36,7 @@ class Silent(NamedTuple):
 
     def skip(self, items: list[Json], start: int, stop: int) -> Iterable[int]:
         """The places of all others between two places. A long conversation is walked through in C."""
-        if start == stop or not self.values:
+        if not self.values:
             return range(start, stop)
         given = map(dict.get, items[start:stop], repeat(self.field))  # type: ignore[arg-type]  # each is an object, or was refused
         return compress(range(start, stop), map(not_, map(self.values.__contains__, given)))

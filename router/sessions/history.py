@@ -3,6 +3,7 @@
 Only what is new since the last request is read (`router/dialects/histories.py`).
 """
 
+from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 
@@ -84,8 +85,12 @@ def _read(client: Client, silent: Silent, told: History, conversation: Conversat
     )  # fmt: skip
     messages, final = conversation.messages, len(conversation.items) - 1
     examples_end, recap = client.examples_end_at, client.recap
-    judged_from = _find_judged(conversation, start, stop) if stop - start > READ_CALLS else start
-    for index in chain(silent.skip(conversation.items, start, judged_from), range(judged_from, stop)):
+    judged_from = start
+    indexes: Iterable[int] = range(start, stop)
+    if stop - start > READ_CALLS:
+        judged_from = _find_judged(conversation, start, stop)
+        indexes = chain(silent.skip(conversation.items, start, judged_from), range(judged_from, stop))
+    for index in indexes:
         message = messages[index]
         if message.calls:
             add_calls(work, index, message.calls, sum(map(len, message.texts)), is_old=index < judged_from)

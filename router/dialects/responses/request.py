@@ -102,14 +102,17 @@ def read_item(value: Json) -> Message:
     """One input item, as a message: calls belong to the assistant, their outputs to the tool."""
     if not isinstance(value, dict):
         return _NO_MESSAGE
-    item, kind = value, as_text(value.get("type")) or "message"
+    kind = value.get("type") or "message"
+    if not isinstance(kind, str):
+        kind = "message"
     if kind in CALLS:
-        arguments = item.get("arguments") or item.get("input") or item.get("action") or item.get("operation")
-        return Message("assistant", (), (ToolCall(as_text(item.get("call_id")), as_text(item.get("name")) or kind, arguments),))
+        arguments = value.get("arguments") or value.get("input") or value.get("action") or value.get("operation")
+        call = ToolCall(as_text(value.get("call_id")), as_text(value.get("name")) or kind, arguments)
+        return Message("assistant", (), (call,))
     if kind.endswith("_output"):
-        return Message("tool", (), (), (_read_result(item),))
+        return Message("tool", (), (), (_read_result(value),))
     if kind == "message":
-        return Message(as_text(item.get("role")), texts_of(item.get("content"), _TEXT_PARTS))
+        return Message(as_text(value.get("role")), texts_of(value.get("content"), _TEXT_PARTS))
     return Message(kind)
 
 
