@@ -66,8 +66,10 @@ def read(body: JsonObject, operation: Operation, history: History | None) -> Rea
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
     messages = objects(conversation.items[start:stop], "messages", start)
-    for part in parts_of(list(map(dict.get, messages, repeat("content")))):
-        seen = _note_part(seen, part)
+    contents = list(map(dict.get, messages, repeat("content")))
+    if list in map(type, contents):
+        for part in parts_of(contents):
+            seen = _note_part(seen, part)
     return seen
 
 
