@@ -6,7 +6,8 @@ such a line is answered by the router itself; that exchange is left out of later
 """
 
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import compress, repeat
+from operator import eq
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -102,9 +103,11 @@ def _find_indexes(view: RequestView) -> "tuple[int, ...] | range":
 def _learn_indexes(indexes: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
     """The indexes of messages that may have such a line, whoever sent them; one too many where all must be looked through."""
     items = conversation.items[start:stop]
-    if "user" not in map(dict.get, items, repeat("role")):  # type: ignore[arg-type]  # each is an object, or was refused
+    roles = list(map(dict.get, items, repeat("role")))  # type: ignore[arg-type]  # each is an object, or was refused
+    if "user" not in roles:
         return indexes
-    found = [index for index, item in enumerate(items, start) if any(may_have_line(text) for text in may_hold_own_text(item))]
+    users = compress(enumerate(items, start), map(eq, roles, repeat("user")))
+    found = [index for index, item in users if any(map(may_have_line, may_hold_own_text(item)))]
     return (*indexes, *found)[: _MAX_INDEXES + 1]
 
 
