@@ -7,7 +7,7 @@ from pydantic import Field
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.request import RequestView
 from router.contract.rescue import FROM_CALL, SHIPPED
-from router.contract.signals import Signals, Trajectory
+from router.contract.signals import Signals, Trajectory, Turn
 from router.contract.words import ASKED_AGAIN, Tier, TurnKind
 
 
@@ -38,7 +38,7 @@ class TrajectoryPolicy:
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         """Lean to deep by what went wrong in this turn, or because it is asked for the second time."""
         turn, config = signals.turn, self._config
-        if turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(signals):
+        if turn.history.last and turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(turn):
             return (Lean(config.asked_again_log_odds, f"{ASKED_AGAIN}, after fast served it"),)
         trajectory = turn.trajectory
         if not trajectory.calls:
@@ -71,10 +71,10 @@ def _is_circling(signals: Signals) -> bool:
     return trajectory.failures > 0 and (trajectory.repeats >= 4 or trajectory.same_file_edits >= 4)
 
 
-def _is_asked_again(signals: Signals) -> bool:
+def _is_asked_again(turn: Turn) -> bool:
     """Whether the person's words are those of the turn before, give or take some."""
-    last, words = signals.turn.history.last, signals.turn.person_text
-    if not last or not words:
+    words = turn.person_text
+    if not words:
         return False
-    before, now = set(last[-1].words.lower().split()), set(words[:400].lower().split())
+    before, now = set(turn.history.last[-1].words.lower().split()), set(words[:400].lower().split())
     return len(now) >= 4 and len(before & now) >= 0.9 * len(before | now)

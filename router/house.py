@@ -30,7 +30,7 @@ from router.sense.signals import (
     is_near_a_limit,
     read_signals,
 )
-from router.sessions.in_band import apply_tier_lines
+from router.sessions.in_band import apply_tier_lines, may_hold_lines
 from router.sessions.turns import read_turn
 from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse
 
@@ -88,7 +88,7 @@ class House:
         given = await exchange.off_loop(read_request, exchange.arrival, self.state.histories)
         given = await restore_history(exchange, given, self.state.responses, plan.targets)
         exchange.note(Read(given))
-        view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines else given
+        view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines and may_hold_lines(given) else given
         await exchange.gather()
         if (local := answer_locally(exchange, given, view, plan, self.state, caller)) is not None:
             return await local

@@ -1,6 +1,8 @@
 """The house of a router that shares its stores with others. Routers that share nothing do not load it."""
 
+import asyncio
 from collections import Counter
+from functools import cached_property
 
 from router.contract.exchange import Exchange
 from router.contract.sinks import AnswerSink
@@ -16,12 +18,17 @@ class SharedHouse(House):
         super().__init__(plan, state)
         self._unconfirmed = unconfirmed
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """Kept, since to ask for it costs a system call."""
+        return asyncio.get_running_loop()
+
     async def serve(self, exchange: Exchange, caller: AnswerSink) -> None:
         """Take a request down the road, and return when all of its answer has left. What is passed on changes nothing."""
         if exchange.arrival.passed is not None:
             await super().serve(exchange, caller)
             return
-        exchange.confirming = sink = AcknowledgedSink(caller, self._unconfirmed)
+        exchange.confirming = sink = AcknowledgedSink(caller, self._unconfirmed, self._loop)
         try:
             await super().serve(exchange, sink)
             await sink.wait()

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from router.cli import Ended
@@ -12,6 +13,7 @@ from router.config.load import LoadedConfig
 from router.contract.caller import Caller
 from router.contract.personal import BadTable, load_personal
 from router.contract.request import JsonObject
+from router.contract.shared import ValkeyTerms
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
 from router.screen.text import clean
@@ -29,8 +31,8 @@ _WORDS = {
     "responses": "stored response",
     "jobs": "background job",
 }
-_SHARED = Path("shared.postgres")
-"""How the shared database is named where files are listed."""
+_SHARED, _VALKEY = Path("shared.postgres"), Path("shared.valkey")
+"""How the shared database, and the shared server, are named where files are listed."""
 
 EXAMPLES = ("forget ada", "forget ada --yes", "forget key-1f3a0b2c --json --yes", "forget local --config work.yaml")
 
@@ -47,13 +49,17 @@ def run(arguments: argparse.Namespace) -> int:
     loaded, caller = load_or_end(arguments.config), Caller(arguments.caller)
     name = clean(caller.name, style_here())
     files = _find_files(loaded)
-    if not files and loaded.shared_postgres is None:
+    if not files and loaded.shared_postgres is None and _server_of(loaded) is None:
         raise Ended(1, "there is no ledger yet: nothing is kept")
     table = _find_table(loaded, caller)
     try:
         for path in files:
             wait_for_writer(path)
-        found = [kept for kept in (*_count(files, caller), *_count_shared(loaded, caller)) if kept.total]
+        found = [
+            kept
+            for kept in (*_count(files, caller), *_count_shared(loaded, caller), *_count_valkey(loaded, caller))
+            if kept.total
+        ]
         if not found and table is None:
             _say_valkey(loaded)
             hint = f"{command_name()} stats --by caller lists the callers"
@@ -63,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
         done = [kept for path in files for kept in _forget(path, caller)]
         done += _forget_shared(loaded, caller)  # after the files, from which rows are copied to it
+        done += _forget_valkey(loaded, caller)
     except StoreUnusable as error:
         raise Ended(1, str(error)) from error
     if table is not None:
@@ -98,7 +105,12 @@ def _forget(path: Path, caller: Caller) -> Iterator[Kept]:
 
 
 def _name_places(loaded: LoadedConfig, files: list[Path]) -> list[Path]:
-    return files if loaded.shared_postgres is None else [*files, _SHARED]
+    shared = ((_SHARED, loaded.shared_postgres), (_VALKEY, _server_of(loaded)))
+    return [*files, *(name for name, terms in shared if terms is not None)]
+
+
+def _server_of(loaded: LoadedConfig) -> ValkeyTerms | None:
+    return loaded.shared.valkey if loaded.shared is not None else None
 
 
 def _count_shared(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
@@ -114,6 +126,29 @@ def _forget_shared(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
         from router.stores.postgres.forget import forget_caller as forget_in_database  # the extra `shared` brings asyncpg
 
         yield Kept(_SHARED, dict(forget_in_database(loaded.shared_postgres, caller)))
+
+
+def _count_valkey(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
+    """What the server keeps that routers share. What is wrong with it is said when it is changed."""
+    if (terms := _server_of(loaded)) is not None:
+        from router.stores.valkey.forget import count_kept as count_in_server  # the extra `shared` brings hiredis
+
+        with suppress(StoreUnusable):
+            yield Kept(_VALKEY, dict(count_in_server(terms, caller)))
+
+
+def _forget_valkey(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
+    """What cannot be deleted now is gone in time: that is no reason to keep anything else."""
+    if (terms := _server_of(loaded)) is not None:
+        from router.stores.valkey.forget import forget_caller as forget_in_server  # the extra `shared` brings hiredis
+
+        try:
+            yield Kept(_VALKEY, dict(forget_in_server(terms, caller)))
+        except StoreUnusable as error:
+            left = (
+                "texts of responses stay there for up to an hour, and sessions, without text, for 7 days after their last use"
+            )
+            yield Kept(_VALKEY, {}, problem=f"nothing was deleted ({error}): {left}")
 
 
 def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:
@@ -168,13 +203,9 @@ def _say_rest(name: str, loaded: LoadedConfig, files: list[Path]) -> None:
 
 
 def _say_valkey(loaded: LoadedConfig) -> None:
-    """Keys there are hashes of a caller and an id, so that they cannot be found by the caller."""
-    if loaded.shared is not None and loaded.shared.valkey is not None:
-        say(
-            "not deleted from shared.valkey: responses with their texts, for up to an hour after they were made; answers to "
-            "requests with an Idempotency-Key, for up to 10 minutes; what is known of sessions, without text, for 7 days after "
-            "their last use"
-        )
+    """These are not named after their callers, and cannot be told apart."""
+    if _server_of(loaded) is not None:
+        say("not deleted from shared.valkey: answers to requests with an Idempotency-Key, which are gone after 10 minutes")
 
 
 def _as_json(caller: Caller, done: list[Kept], table: Path | None) -> JsonObject:

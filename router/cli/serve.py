@@ -260,6 +260,10 @@ def _serve(
             tls=tls,
             **({} if seat is None else {"stops_on": ()}),
         )
+        if loaded.shared_postgres is not None:
+            # Streams of jobs are resumed here that run elsewhere. Loaded with the first of them, the pages would hold up the
+            # loop for as long as the database may take to answer.
+            await app.load()
         if not admission.speedups.is_plain:
             # What is built by now lives as long as the process: the collector need not look at it again, nor look so often.
             gc.collect()

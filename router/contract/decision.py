@@ -5,7 +5,6 @@ What only a reader wants (evidence in order, both estimates, the margin, what wo
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -57,7 +56,7 @@ class Flip(Struct, frozen=True):
     fast_wait_seconds: float | None
 
 
-class Projection(NamedTuple):
+class Projection(Struct, frozen=True, array_like=True):
     """What a turn would take on one target, before any redo: when it is quick, and by how much more when it is long."""
 
     target: str
@@ -72,7 +71,7 @@ class Projection(NamedTuple):
     """The seconds of a quick turn without a wait, and with nothing cached."""
 
 
-class Redo(NamedTuple):
+class Redo(Struct, frozen=True, array_like=True):
     """How often fast's work must be done again on deep, and what that costs: when the turn is quick, and when it is long."""
 
     quick_rate: float

@@ -40,7 +40,7 @@ class TurnSize(Struct, frozen=True):
     output_tokens: float
 
 
-class Economics(Struct, frozen=True):
+class Economics(Struct, frozen=True, cache_hash=True):
     """The settings of the decision."""
 
     value_of_time_usd_per_hour: float

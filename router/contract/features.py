@@ -41,8 +41,9 @@ MARKS: Mapping[str, tuple[int, ...]] = {
 }
 """The shape of a text: what is counted in it, and the counts at which the next step begins."""
 
-Concept = tuple[str, tuple[int, ...]]
-"""An idea that the words name, in whatever language, as a phrase of ours, and the pieces that named it."""
+Concept = tuple[str, tuple[int, ...], int]
+"""An idea that the words name, in whatever language, as a phrase of ours; the pieces that named it, and their pair with what
+comes before them."""
 
 
 class Features(NamedTuple):

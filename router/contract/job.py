@@ -4,7 +4,7 @@ A job is one request of the Responses API with `background: true`. Its id is tha
 as long as the owner renews its lease; an owner that is gone loses it to another, whose attempt has a higher number.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -76,6 +76,9 @@ class Job(Struct, frozen=True):
     """Somebody asked to cancel it: its owner stops at once when it renews, or is told."""
     is_handed_out: bool = False
     """Some of this attempt's content was read by its caller: another attempt would contradict it."""
+    is_unrecorded: bool = False
+    """Set by `claim` alone: the lease of its last owner ran out, which may not have recorded what its attempt cost. Whoever
+    has claimed the job records that, and then releases it. Attempt and log are still those of the last owner."""
     is_lost: bool = False
     """Set by `claim` alone: the job cannot be begun again. Whoever has claimed it ends it: cancelled where `is_cancelled`, else
     failed with the code `interrupted`. Its log is as its last owner left it."""
@@ -162,8 +165,9 @@ class JobStore(Protocol):
     async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
         """The next job to run, which this owner has from now on: the oldest queued one whose caller has room for another.
 
-        A job whose lease has run out comes first. It is begun again, with an empty log, unless its caller has read some of its
-        content, or it was begun three times, or cancelled: then `is_lost` is set. An owner's own jobs never count as expired.
+        A job whose lease has run out comes first, with `is_unrecorded`. An owner's own jobs never count as expired. A job that
+        was released is begun again, with an empty log, unless its caller has read some of its content, or it was begun three
+        times, or cancelled: then `is_lost` is set.
         """
         ...
 
@@ -171,8 +175,11 @@ class JobStore(Protocol):
         """Keep a job. False: it was cancelled, or somebody else has it. Stop at once."""
         ...
 
-    async def release(self, owner: str) -> None:
-        """Give up all jobs of an owner that stops, so that another can take them at once."""
+    async def release(self, owner: str, job_id: str | None = None) -> None:
+        """Give up one job of an owner, or all where it stops, so that another can take them at once.
+
+        What their attempts cost is recorded, or is about to be.
+        """
         ...
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:
@@ -201,6 +208,13 @@ class JobStore(Protocol):
         """Watch one job: its log, its state, a request to cancel it. None: whether any job is there to be claimed.
 
         The owner of a job, who writes the rest itself, hears only that it was cancelled or deleted.
+        """
+        ...
+
+    def hear(self, on_end: Callable[[str], None], on_read: Callable[[str], None]) -> None:
+        """From now on, call these with the ids of jobs that end elsewhere, and of those whose end is read or deleted there.
+
+        A store that one router has alone never calls them. What happens while its database is away is not heard.
         """
         ...
 

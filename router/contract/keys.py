@@ -70,11 +70,13 @@ def read_token(headers: Mapping[str, str]) -> str:
 class KeyRing:
     """All keys of one config, by id, and the rights of their callers, by name."""
 
-    __slots__ = ("_keys", "rights")
+    __slots__ = ("_keys", "_revoked", "rights")
 
-    def __init__(self, keys: Iterable[Key], rights: Mapping[str, Rights]) -> None:
+    def __init__(self, keys: Iterable[Key], rights: Mapping[str, Rights], revoked: Collection[bytes] = ()) -> None:
+        """`revoked`: keys that the file has and that do not work, by the digests of their secrets."""
         self._keys = {key.id: key for key in keys}
         self.rights = rights
+        self._revoked = revoked
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -84,11 +86,14 @@ class KeyRing:
 
     def with_own(self, own: Key) -> "KeyRing":
         """The same and the router's own key, whose caller may do everything."""
-        return KeyRing([*self._keys.values(), own], {**self.rights, LOCAL.name: EVERYTHING})
+        return KeyRing([*self._keys.values(), own], {**self.rights, LOCAL.name: EVERYTHING}, self._revoked)
 
     def without(self, digests: Collection[bytes]) -> "KeyRing":
         """The same without keys that were revoked. Their callers keep their rights, for keys that they have left."""
-        return KeyRing([key for key in self._keys.values() if key.digest not in digests], self.rights) if digests else self
+        if not digests:
+            return self
+        revoked = {key.digest for key in self if key.digest in digests}
+        return KeyRing([key for key in self if key.digest not in revoked], self.rights, revoked)
 
     def clean(self, headers: dict[str, str]) -> dict[str, str]:
         """Headers without keys where they do not belong. A target's key may be one of another router, and goes on as it is."""
@@ -108,6 +113,14 @@ class KeyRing:
         if key is None or not matches or (key.expires_at is not None and now >= key.expires_at):
             raise Unauthorized
         return key
+
+    def explain(self, token: str) -> str:
+        """Why a token that has the form of a key was refused. This is for the log: its sender is not told."""
+        key_id, secret = split_key(token) or ("", "")
+        key, digest = self._keys.get(key_id), digest_of(secret)
+        if key is None:
+            return "revoked at another router" if digest in self._revoked else "not in the key file"
+        return "expired" if hmac.compare_digest(digest, key.digest) else "wrong secret"
 
     def renew(self, known: Key, now: float) -> Key | None:
         """A key that was found before, as it is now; None once it was revoked, replaced or has expired."""

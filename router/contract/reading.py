@@ -76,9 +76,9 @@ class Weights:
         table = self.later if is_later else self.first
         weights, unit = table.table, table.unit / math.sqrt(len(features.pieces) or 1)
         furthest: dict[str, int] = {}
-        for phrase, pieces in features.concepts:
-            total = -_MIDDLE * len(pieces)
-            for piece in pieces:  # few: a loop is quicker than a map
+        for phrase, own, pair in features.concepts:
+            total = weights[pair] - _MIDDLE * (len(own) + 1)
+            for piece in own:  # few: a loop is quicker than a map
                 total += weights[piece]
             if abs(total) > abs(furthest.get(phrase, 0)):
                 furthest[phrase] = total

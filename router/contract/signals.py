@@ -174,3 +174,8 @@ class Signals(Struct, frozen=True):
         """The targets of a tier, in the order of the config, without a step of Python for each: there may be many."""
         statuses = self.statuses.values()
         return compress(statuses, map(is_, map(_tier_of, statuses), repeat(tier)))
+
+    def names_of(self, tier: Tier) -> tuple[str, ...]:
+        """Their names."""
+        statuses = self.statuses
+        return tuple(compress(statuses, map(is_, map(_tier_of, statuses.values()), repeat(tier))))

@@ -93,6 +93,10 @@ class EntryStore(Protocol):
         """Take an entry, to be written soon."""
         ...
 
+    async def sync(self) -> None:
+        """Return once all entries so far are where they outlive the process, or cannot be written now."""
+        ...
+
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a request that this caller made; for None anybody, without words that are not kept."""
         ...

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.economics import FailureRates
 from router.contract.usage import Usage
@@ -35,7 +36,7 @@ class PriceStep(Struct, frozen=True):
     cache_write: float | None = None
 
 
-class Price(Struct, frozen=True):
+class Price(Struct, frozen=True, cache_hash=True):
     """USD per million tokens. With `steps`, from short prompts to long ones, long prompts cost more."""
 
     input: float
@@ -165,7 +166,7 @@ class WorkRatio(NamedTuple):
     output: float = 1.0
 
 
-class TargetStatus(NamedTuple):
+class TargetStatus(Struct, frozen=True):
     """A target as it is now: its recent pace, how long a new request would wait, what it is busy with, and how it works.
 
     `closed_seconds` is how much longer it asked to be left alone, by a refusal that named a time, or by how much its wait is
@@ -196,10 +197,10 @@ class TargetStatus(NamedTuple):
 
         What is waited for at deep is weighed and never bounded by the config: on fast a long task may have to be done twice.
         """
-        status = self._replace(wait_seconds=seconds, wait_because=because, is_resting=is_resting)
+        status = replace(self, wait_seconds=seconds, wait_because=because, is_resting=is_resting)
         if self.is_over_max_wait:
-            status = status._replace(closed_seconds=0.0, is_over_max_wait=False)
+            status = replace(status, closed_seconds=0.0, is_over_max_wait=False)
         most = self.target.max_wait_seconds
         if most is None or self.target.tier is not Tier.FAST or seconds <= most or status.closed_seconds:
             return status
-        return status._replace(closed_seconds=seconds - most, is_over_max_wait=True)
+        return replace(status, closed_seconds=seconds - most, is_over_max_wait=True)

@@ -8,7 +8,7 @@ from router.contract.errors import TandemError
 from router.contract.facts import Decided
 from router.contract.request import RequestView
 from router.contract.signals import Signals, TokenCount
-from router.decide.choose import choose, decide
+from router.decide.choose import choose
 from router.decide.estimate import worth_waiting
 from router.decide.opinions import SECOND_OPINION, Rules, collect, with_lean
 
@@ -22,11 +22,9 @@ def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> fl
     Policies read the count (a window's limit, a rule's `more_than_tokens`), so they are asked at each end. Where one end
     would be refused, the count is waited for: nobody is refused because of an estimate.
     """
+    ends = [replace(signals, prompt=TokenCount(end, end, end)) for end in (signals.prompt.low, signals.prompt.high)]
     try:
-        low, high = (
-            decide(rules, request, replace(signals, prompt=TokenCount(end, end, end)))
-            for end in (signals.prompt.low, signals.prompt.high)
-        )
+        low, high = (choose(rules, request, end, collect(rules, request, end), says_way_back=False) for end in ends)
     except TandemError:
         return inf
     return 0.0 if low.tier is high.tier and low.targets[:1] == high.targets[:1] else _COUNT_SECONDS
@@ -48,7 +46,7 @@ def _find_missed(rules: Rules, decided: Decided) -> str:
     full = {name for name, status in limited.items() if name != chosen and (status.wait_seconds or status.closed_seconds)}
     if not full:
         return ""
-    opened = {name: status._replace(wait_seconds=0.0, closed_seconds=0.0) for name, status in limited.items()}
+    opened = {name: replace(status, wait_seconds=0.0, closed_seconds=0.0) for name, status in limited.items()}
     signals = replace(signals, statuses={**signals.statuses, **opened})
     opinions = collect(rules, decided.view, signals)
     for policy, lean in decided.opinions.leans:

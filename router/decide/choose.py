@@ -43,10 +43,11 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
     return choose(rules, request, signals, collect(rules, request, signals))
 
 
-def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions) -> Decision:
+def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions, *, says_way_back: bool = True) -> Decision:
     """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request.
 
-    Pure, and asks no policy: what would be decided otherwise can be tried with the same opinions.
+    Pure, and asks no policy: what would be decided otherwise can be tried with the same opinions. To say what would bring a
+    prompt that is too long back to fast takes as many steps as the choice, so who only tries leaves that out.
     """
     economics = rules.economics
     if any(map(_closed_seconds, signals.statuses.values())):
@@ -62,7 +63,7 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
         choice = _obey(request, signals, opinions, ruled_out, score, economics)
         was_asked_for = opinions.insists[0][1].rank > Rank.RUNNING_TURN  # more than the running turn's habit
     else:
-        choice, was_asked_for = _estimate(signals, opinions, ruled_out, score, economics), False
+        choice, was_asked_for = _estimate(signals, opinions, ruled_out, score, economics, says_way_back), False
     targets = choice.targets.names
     return Decision(
         choice.tier,
@@ -98,7 +99,7 @@ def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, collecte
     Once a minute a request goes there all the same: what a target says of its wait may be wrong.
     """
     opened = {
-        name: status if status.is_over_max_wait else status._replace(closed_seconds=0.0)
+        name: status if status.is_over_max_wait else structs.replace(status, closed_seconds=0.0)
         for name, status in signals.statuses.items()
     }
     tier = choose(replace(rules, spill_over=True), request, structs.replace(signals, statuses=opened), collected).tier
@@ -166,13 +167,18 @@ def _obey(
 
 
 def _estimate(
-    signals: Signals, opinions: Opinions, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
+    signals: Signals,
+    opinions: Opinions,
+    ruled_out: Mapping[str, RuleOut],
+    score: float,
+    economics: Economics,
+    says_way_back: bool,
 ) -> _Choice:
     """Nobody insists: the tier with which the turn will cost less."""
     fast = rank_tier(signals, ruled_out, Tier.FAST, score, economics)
     deep = rank_tier(signals, ruled_out, Tier.DEEP, score, economics)
     if not fast.names or not deep.names:
-        told = because_too_long(signals, opinions, ruled_out, score, economics) if deep.names else ""
+        told = because_too_long(signals, opinions, ruled_out, score, economics) if deep.names and says_way_back else ""
         weighing = weigh_up(fast, deep, signals, economics)
         return _take_only_tier(signals, opinions, ruled_out, fast if fast.names else deep, weighing, told)
     best_fast, best_deep = project_first(fast, signals, economics), project_first(deep, signals, economics)

@@ -19,7 +19,7 @@ from router.contract.target import LEAST_STEP_TOKENS, Price, Speed, TargetStatus
 from router.contract.words import Preference, Tier, TurnKind
 
 _MILLION = 1_000_000.0
-_name_of, _price_of = attrgetter("target.name"), attrgetter("target.price")
+_price_of = attrgetter("target.price")
 _speed_of, _ratio_of, _wait_of = attrgetter("speed"), attrgetter("ratio"), attrgetter("wait_seconds")
 _ALIKE = 1.1
 """A target that costs at most this many times as much as the cheapest of its tier is as good."""
@@ -76,7 +76,7 @@ def project(
     status: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
 ) -> Projection:
     """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
-    target, (ttft, speed, prefill), wait, _, ratio = status[:5]
+    target, (ttft, speed, prefill), wait, ratio = status.target, status.speed, status.wait_seconds, status.ratio
     price = target.price
     if prompt_tokens >= LEAST_STEP_TOKENS and price is not None and price.steps:
         price = price.at(prompt_tokens)
@@ -120,16 +120,14 @@ def _terms(economics: Economics, price: Price | None, speed: Speed, ratio: WorkR
     return _Terms(work, more_calls * ttft + more_output / tokens_per_second, prefill, *usd)
 
 
-def _costs(
-    statuses: Sequence[TargetStatus], signals: Signals, hop_seconds: float, p: float, economics: Economics
-) -> dict[str, float]:
+def _costs(names: Sequence[str], signals: Signals, hop_seconds: float, p: float, economics: Economics) -> dict[str, float]:
     """What a turn would cost on each target in USD: to the last bit what `weigh` makes of `project`.
 
     Only the target that wins is projected. The others need a place in the order, and where there are fifty of them every step
     counts: all columns are taken from the targets without a step of Python for each.
     """
     prompt_tokens, rate = signals.prompt.tokens, economics.usd_per_second
-    names = [*map(_name_of, statuses)]
+    statuses = [*map(signals.statuses.__getitem__, names)]
     prices: Iterable[Price | None] = map(_price_of, statuses)
     if prompt_tokens >= LEAST_STEP_TOKENS:
         prices = [price.at(prompt_tokens) if price is not None and price.steps else price for price in prices]
@@ -147,12 +145,12 @@ def rank_tier(signals: Signals, ruled_out: Container[str], tier: Tier, p: float,
     """Put the open targets of a tier in order."""
     now_on = signals.turn.position.tier
     hop_seconds = 0.0 if now_on is None or now_on is tier else economics.hop_seconds
-    own = list(signals.of_tier(tier))
+    names = signals.names_of(tier)
     if ruled_out:
-        own = [status for status in own if status.target.name not in ruled_out]
-    if len(own) < 2:
-        return Ranked(tuple(map(_name_of, own)), hop_seconds)
-    costs = _costs(own, signals, hop_seconds, p, economics)
+        names = tuple([name for name in names if name not in ruled_out])
+    if len(names) < 2:
+        return Ranked(names, hop_seconds)
+    costs = _costs(names, signals, hop_seconds, p, economics)
     return Ranked(tuple(sorted(costs, key=costs.__getitem__)), hop_seconds, costs)
 
 
@@ -166,7 +164,7 @@ def count_alike(ranked: Ranked, signals: Signals, p: float, economics: Economics
     """How many of a tier's targets, cheapest first, are as good as the first. A session stays where its prefix is warm."""
     names, costs = ranked.names, ranked.costs
     if costs is None or ranked.hop_seconds:
-        costs = _costs([signals.statuses[name] for name in names], signals, 0.0, p, economics)
+        costs = _costs(names, signals, 0.0, p, economics)
     max_cost, warm = costs[names[0]] * _ALIKE, signals.turn.position.warm
     alike = len(list(takewhile(max_cost.__ge__, map(costs.__getitem__, names))))
     if warm and alike > 1:
@@ -184,20 +182,21 @@ def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preferen
     It is in proportion to the work. Waits and warm caches are not in it: they count once, and not again for a redo.
     Deep's money counts at least once where the turn is long; that of a quick turn must not take it from fast.
     """
-    time, money = _weights(preference, rates)
-    deep_seconds, slope = deep[8], deep[3]
-    seconds = (deep_seconds - fast[8]) * time
-    long_seconds = seconds + (slope - fast[3]) * time
+    (time, money), (quick_rate, long_rate, turns) = _weights(preference, rates), rates
+    deep_seconds, slope = deep.plain_seconds, deep.seconds_slope
+    seconds = (deep_seconds - fast.plain_seconds) * time
+    long_seconds = seconds + (slope - fast.seconds_slope) * time
     if seconds < deep_seconds:
         seconds = deep_seconds
     if long_seconds < deep_seconds + slope:
         long_seconds = deep_seconds + slope
-    if not deep[6]:
-        return Redo(rates[0], rates[1], seconds, long_seconds - seconds, 0.0, 0.0, rates[2])
-    deep_usd, long_deep_usd = deep[4], deep[4] + deep[5]
-    usd = max(0.0, (deep_usd - fast[4]) * money)
-    long_usd = max(long_deep_usd, (long_deep_usd - fast[4] - fast[5]) * money)
-    return Redo(rates[0], rates[1], seconds, long_seconds - seconds, usd, long_usd - usd, rates[2])
+    if not deep.has_price:
+        return Redo(quick_rate, long_rate, seconds, long_seconds - seconds, 0.0, 0.0, turns)
+    deep_usd = deep.usd
+    long_deep_usd = deep_usd + deep.usd_slope
+    usd = max(0.0, (deep_usd - fast.usd) * money)
+    long_usd = max(long_deep_usd, (long_deep_usd - fast.usd - fast.usd_slope) * money)
+    return Redo(quick_rate, long_rate, seconds, long_seconds - seconds, usd, long_usd - usd, turns)
 
 
 def chance_of_redo(redo: Redo, p: float) -> float:
@@ -208,10 +207,11 @@ def chance_of_redo(redo: Redo, p: float) -> float:
 def costs_of(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Worth) -> tuple[float, float]:
     """The cost of a turn in USD on fast and on deep: what the estimates say of it, without making them."""
     rate = worth.usd_per_second
-    quick_rate, long_rate, seconds, slope, usd, usd_slope, _ = redo
-    again = (quick_rate + (long_rate - quick_rate) * p) * ((seconds + slope * p) * rate + usd + usd_slope * p)
-    fast_usd, deep_usd = fast[4] + fast[5] * p, deep[4] + deep[5] * p
-    return (fast[2] + fast[3] * p) * rate + fast_usd + again, (deep[2] + deep[3] * p) * rate + deep_usd
+    chance = redo.quick_rate + (redo.long_rate - redo.quick_rate) * p
+    again = chance * ((redo.seconds + redo.seconds_slope * p) * rate + redo.usd + redo.usd_slope * p)
+    fast_usd, deep_usd = fast.usd + fast.usd_slope * p, deep.usd + deep.usd_slope * p
+    fast_seconds, deep_seconds = fast.seconds + fast.seconds_slope * p, deep.seconds + deep.seconds_slope * p
+    return fast_seconds * rate + fast_usd + again, deep_seconds * rate + deep_usd
 
 
 def worth_waiting(decision: Decision) -> float:
@@ -259,7 +259,7 @@ def redo_between(fast: Projection, deep: Projection, signals: Signals, economics
     """What a wrong first answer costs, by what has been learned of these two targets. Nobody asks for a poor title again."""
     if signals.turn.kind is TurnKind.SIDE:
         return _NO_REDO
-    rates = signals.statuses[fast[0]].failures.get(deep[0], ASSUMED_RATES)
+    rates = signals.statuses[fast.target].failures.get(deep.target, ASSUMED_RATES)
     return price_redo(fast, deep, rates, economics.preference)
 
 
@@ -284,31 +284,42 @@ def flip_of(weighing: Weighing, p: float, worth: Worth) -> Flip:
 
 def weigh(projection: Projection, p: float, worth: Worth, redo: Redo | None = None) -> Estimate:
     """The estimate of a target: its own work and, with the chance of a wrong first answer of fast, what that costs."""
-    target, wait, seconds, slope, usd, usd_slope, has_price, ratio, _ = projection
-    seconds += slope * p
-    usd += usd_slope * p
+    seconds = projection.seconds + projection.seconds_slope * p
+    usd = projection.usd + projection.usd_slope * p
     again = 0.0
     if redo is not None:
         chance = chance_of_redo(redo, p)
         again = chance * (redo.seconds + redo.seconds_slope * p)
         seconds += again
         usd += chance * (redo.usd + redo.usd_slope * p)
-    return Estimate(target, seconds, usd if has_price else None, seconds * worth.usd_per_second + usd, wait, again, ratio)
+    return Estimate(
+        projection.target,
+        seconds,
+        usd if projection.has_price else None,
+        seconds * worth.usd_per_second + usd,
+        projection.wait_seconds,
+        again,
+        projection.ratio,
+    )
 
 
 def find_flip(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Worth) -> Flip:
     """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where no value does."""
     rate = worth.usd_per_second
-    _, wait, seconds, slope, usd, usd_slope, _, _, _ = fast
-    _, _, deep_seconds, deep_slope, deep_usd, deep_usd_slope, _, _, _ = deep
     quick_rate, more_rate = redo.quick_rate, redo.long_rate - redo.quick_rate
     again, more_again = rate * redo.seconds + redo.usd, rate * redo.seconds_slope + redo.usd_slope
     # cost(fast) - cost(deep) = square·p² + linear·p + constant
     square = more_rate * more_again
-    linear = rate * (slope - deep_slope) + usd_slope - deep_usd_slope + quick_rate * more_again + more_rate * again
-    constant = rate * (seconds - deep_seconds) + usd - deep_usd + quick_rate * again
+    linear = (
+        rate * (fast.seconds_slope - deep.seconds_slope)
+        + fast.usd_slope
+        - deep.usd_slope
+        + quick_rate * more_again
+        + more_rate * again
+    )
+    constant = rate * (fast.seconds - deep.seconds) + fast.usd - deep.usd + quick_rate * again
     root = _find_root(square, linear, constant, p)
-    wait = wait - ((square * p + linear) * p + constant) / rate if rate > 0 else -1.0
+    wait = fast.wait_seconds - ((square * p + linear) * p + constant) / rate if rate > 0 else -1.0
     return Flip(root, wait if wait >= 0 else None)
 
 

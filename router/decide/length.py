@@ -21,7 +21,7 @@ def because_too_long(
 
     The tiers are compared for a conversation that was compacted: at its present length fast may have all of it to read.
     """
-    names = [status.target.name for status in signals.of_tier(Tier.FAST)]
+    names = signals.names_of(Tier.FAST)
     words = say_way_back(ruled_out, names)
     if not words:
         return ""

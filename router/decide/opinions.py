@@ -149,11 +149,11 @@ class _Nonsense(Exception):
 
 
 def _check(opinion: object, signals: Signals) -> None:
-    if not isinstance(opinion, (Lean, RuleOut, Insist)) or not isinstance(opinion.because, str):
+    if not isinstance(opinion, Opinion) or not isinstance(opinion.because, str):
         raise _Nonsense(f"returned {type(opinion).__name__}, not an opinion")
     if isinstance(opinion, Lean):
         odds = opinion.log_odds
-        if not isinstance(odds, (int, float)) or not -_MAX_LOG_ODDS <= odds <= _MAX_LOG_ODDS:
+        if not isinstance(odds, (int, float)) or not abs(odds) <= _MAX_LOG_ODDS:
             raise _Nonsense(f"invalid log_odds {odds!r}")
     elif isinstance(opinion, Insist):
         tier, target = opinion.tier, opinion.target

@@ -1,8 +1,9 @@
 """Taking fields out of foreign JSON, with refusals that name the field. Shared by the dialects."""
 
 import re
+from collections.abc import Iterator
 from hashlib import blake2b
-from itertools import repeat
+from itertools import chain, compress, repeat
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -171,6 +172,12 @@ def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
         for part in as_list(content)
         if isinstance(part, dict) and as_text(part.get("type")) in types and part.get("text")
     )
+
+
+def parts_of(contents: list[Json]) -> Iterator[JsonObject]:
+    """The parts of contents that are lists of them. Most are one text, and those are passed over in C."""
+    lists = compress(contents, map(isinstance, contents, repeat(list)))
+    return map(as_object, chain.from_iterable(lists))  # type: ignore[arg-type]  # each is a list
 
 
 def shown(value: Json) -> str:

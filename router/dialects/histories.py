@@ -13,6 +13,7 @@ Every call of a tool loop repeats the whole conversation and adds a message or t
 import threading
 from bisect import bisect
 from collections.abc import Callable
+from itertools import compress
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from msgspec import Struct
 from router.contract.caller import Caller
 from router.contract.request import Beginning, Conversation, Json, JsonObject, Message
 from router.contract.words import Dialect
-from router.dialects.grown import LARGEST_BYTES, LAST_BYTES, UNREADABLE, UNSETTLED, Body, Items, go_on
+from router.dialects.grown import LARGEST_BYTES, UNREADABLE, UNSETTLED, Body, Items, go_on
 
 _START = 4
 """The messages by which a conversation is looked up. They hold the person's first words with every client that was seen."""
@@ -43,6 +44,8 @@ _MAX_ALIKE = 4
 """Beginnings kept for one start: of a conversation as it grows, of its forks, and of others that begin alike."""
 
 _write = msgspec.msgpack.Encoder(enc_hook=attrgetter("text")).encode  # a number with all its digits
+
+_settled = attrgetter("settled")
 
 _T = TypeVar("_T")
 Reader = Callable[[_T, Conversation, int, int], _T]
@@ -100,18 +103,13 @@ class History(Struct, frozen=True):
         """A body that begins like one that is kept, and whether `model` is known to be in it once. None if it is another."""
         caller, bodies = self.caller, self._all.bodies
         for mark in filter(bodies.__contains__, map(raw.__getitem__, _MARKS[len(raw).bit_length()])):
-            for body in reversed(bodies.get(mark, ())):
-                last, cut = body.cuts
-                if not raw.startswith(cut.last_bytes, cut.offset - LAST_BYTES):
-                    continue
+            alike = bodies.get(mark, ())[::-1]
+            for body in compress(alike, map(raw.startswith, map(_settled, alike))):
                 if body.caller != caller or body.dialect is not dialect:
                     continue
-                if raw.startswith(body.start):
-                    cut = last
-                elif not raw.startswith(memoryview(body.start)[: cut.offset]):
-                    continue
+                last, before = body.cuts
                 try:
-                    grown, items = go_on(body, cut, raw)
+                    grown, items = go_on(body, last if raw.startswith(body.start) else before, raw)
                 except UNREADABLE:
                     return None
                 self.keep(grown, body, mark)
@@ -133,7 +131,7 @@ class History(Struct, frozen=True):
                     everyone.forget(old, mark)
                 if fits:
                     landmark = _LANDMARKS[bisect(_LANDMARKS, new.cuts[1].offset) - 1]
-                    mark = new.start[landmark - _MARK_BYTES : landmark]
+                    mark = bytes(new.start[landmark - _MARK_BYTES : landmark])
                     bodies[mark] = (*bodies.pop(mark, ()), new)
                     everyone.kept_bytes += new.size
             while everyone.kept_bytes > _MAX_BYTES:
@@ -186,7 +184,7 @@ def learn(conversation: Conversation, name: str, nothing: _T, read: Reader[_T]) 
     index = before.count
     learned: _T | None = before.learned.get(name)
     if learned is None:
-        learned = before.learned[name] = read(nothing, conversation, 0, index)
+        learned = before.learned[name] = read(nothing, conversation, 0, index) if index else nothing
     for beginning in new:
         learned = beginning.learned[name] = read(learned, conversation, index, beginning.count)
         index = beginning.count

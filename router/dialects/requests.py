@@ -59,20 +59,20 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
     if spec.refuse_dated is not None:
         spec.refuse_dated(body, arrival.raw, arrival.headers.get(spec.own_header or "", ""))
     reading = spec.read(body, arrival.operation, history)
+    is_streaming = not _STREAM_FIELDS.isdisjoint(body) and read_stream(body) and arrival.operation is not Operation.COUNT_TOKENS
+    # The first by position: with all of them by name, Python would make a dictionary of them for the call.
     return RequestView(
-        id=arrival.id,
-        dialect=arrival.dialect,
-        operation=arrival.operation,
-        raw=arrival.raw,
-        body=body,
-        headers=arrival.headers,
-        model=model,
-        is_streaming=not _STREAM_FIELDS.isdisjoint(body)
-        and read_stream(body)
-        and arrival.operation is not Operation.COUNT_TOKENS,
-        system=reading.system,
-        conversation=reading.conversation,
-        needs=reading.needs,
+        arrival.id,
+        arrival.dialect,
+        arrival.operation,
+        arrival.raw,
+        body,
+        arrival.headers,
+        model,
+        is_streaming,
+        reading.system,
+        reading.conversation,
+        reading.needs,
         overrides=read_overrides(arrival.headers),
         effort=reading.effort,
         image_count=reading.seen.image_count,

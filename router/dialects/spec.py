@@ -1,8 +1,11 @@
 """What one dialect is: everything that the rest of Tandem must know of it, as one object. `table.py` holds them all."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import compress, repeat
+from operator import not_
+from typing import NamedTuple
 
 from router.contract.request import History, Json, JsonObject
 from router.contract.usage import Usage
@@ -23,6 +26,23 @@ class Translation:
     write_draft: Callable[[Draft, WriteContext], JsonObject]
     parser: Callable[[Composer, str, str], AnswerParser]
     """Made of a composer, the target's name and the answer's id."""
+
+
+class Silent(NamedTuple):
+    """Items in which nobody speaks and nothing is called: tools' results, sealed reasoning. They are known by one field."""
+
+    field: str
+    values: tuple[str, ...]
+
+    def skip(self, items: list[Json], start: int, stop: int) -> Iterable[int]:
+        """The places of all others between two places. A long conversation is walked through in C."""
+        if not self.values:
+            return range(start, stop)
+        given = map(dict.get, items[start:stop], repeat(self.field))  # type: ignore[arg-type]  # each is an object, or was refused
+        return compress(range(start, stop), map(not_, map(self.values.__contains__, given)))
+
+
+NOTHING_SILENT = Silent("", ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +80,8 @@ class DialectSpec:
 
     read: Callable[[JsonObject, Operation, History | None], Reading]
     """Read a request, of whose conversation a history may know the beginning. Raises `BadRequest`, naming the field."""
+    silent: Silent
+    """The items of its conversations that tell nothing of a turn, except how its last calls went."""
     add_instructions: Callable[[JsonObject, str, JsonObject], None]
     """Put a text at the end of a body's system prompt, by a change among the changes to the body."""
     limit_fields: tuple[str, ...]

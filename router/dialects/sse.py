@@ -15,6 +15,9 @@ _ROOM_BYTES, _GROUP_BYTES = 1 << 20, 1 << 15
 """Groups are forgotten after a megabyte, or after thirty-two of them: each counts for its bytes and 32 KB more."""
 _KEPT_BYTES = 1 << 20
 FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_usual_head = re.compile(rb"(?:event: ?([!-~]+)\n)?data: ?").match
+"""How nearly every frame begins. If one line of data follows, that is all of it, and no line need be looked at alone."""
+_NAMED, _LAST_NAME = b"event: response.", b"event: response.completed"
 
 
 class Lasting(Struct, frozen=True):
@@ -72,9 +75,12 @@ def split_frames(data: bytes, telling: re.Pattern[bytes] | None = None) -> list[
     """
     frames, blocks = [], data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
     if telling is not None:
-        is_telling = telling.search
-        blocks = [block for block in blocks if is_telling(block)]
+        blocks = _find_telling(blocks, telling.search)
     for block in blocks:
+        head = _usual_head(block)
+        if head is not None and block.find(b"\n", begin := head.end()) < 0:
+            frames.append(Frame((head[1] or b"").decode(), block[begin:]))
+            continue
         event, lines = "", []
         for line in block.split(b"\n"):
             if line.startswith(b"data:"):
@@ -84,6 +90,19 @@ def split_frames(data: bytes, telling: re.Pattern[bytes] | None = None) -> list[
         if lines or event:
             frames.append(Frame(event, b"\n".join(lines)))
     return frames
+
+
+def _find_telling(blocks: list[bytes], is_telling: Callable[[bytes], object]) -> list[bytes]:
+    """The telling ones. Where the name of an event tells, a frame that is named is not searched any further."""
+    if is_telling(_LAST_NAME):
+        return [block for block in blocks if is_telling(_name_of(block))]
+    return [block for block in blocks if is_telling(block)]
+
+
+def _name_of(block: bytes) -> bytes:
+    """The line that names the event; where no line does, or more than one, all of it."""
+    is_named = block.startswith(_NAMED) and block.rfind(b"\nevent:") < 0
+    return block.partition(b"\n")[0] if is_named else block
 
 
 def _has_content(group: bytes) -> bool:

@@ -54,7 +54,18 @@ REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 class Admission:
     """Checks requests, counts those in flight, and starts each as an exchange of its own."""
 
-    __slots__ = ("_gathers_from", "_house", "_start", "_wrong_keys", "in_flight", "logins", "sockets", "speedups", "take_slot")
+    __slots__ = (
+        "_gathering",
+        "_gathers_from",
+        "_house",
+        "_start",
+        "_wrong_keys",
+        "in_flight",
+        "logins",
+        "sockets",
+        "speedups",
+        "take_slot",
+    )
 
     take_slot: Callable[[Limits], None]
     """Hold one of the slots, until it is released. Raises `Unavailable` when there is none."""
@@ -62,7 +73,8 @@ class Admission:
     def __init__(self, house: House) -> None:
         self.take_slot = self._take_slot
         self._house, self.speedups = house, house.state.speedups
-        self._gathers_from, self._start = self.speedups.gathers_from, self.speedups.start
+        self._gathering, self._gathers_from = self.speedups.gathering, self.speedups.gathers_from
+        self._start = self.speedups.start
         self._wrong_keys, self.logins = WrongKeys(), Logins()
         self.in_flight = 0
         self.sockets = 0
@@ -142,7 +154,7 @@ class Admission:
         try:
             return identify(plan, head, headers)
         except Unauthorized:
-            _report_wrong_key(head.token)
+            self._report_wrong_key(head.token)
             raise
 
     def refuse(self, error: TandemError, head: Head | None, peer: object) -> TandemError:
@@ -158,8 +170,16 @@ class Admission:
         address = str(peer[0]) if isinstance(peer, tuple | list) and peer else ""
         refusal = self._wrong_keys.refuse(address, time.monotonic(), has_key=bool(token))
         if token and isinstance(refusal, Unauthorized):  # a flood is not worth a line for each of its keys
-            _report_wrong_key(token)
+            self._report_wrong_key(token)
         return refusal
+
+    def _report_wrong_key(self, token: str | None) -> None:
+        """Log the id of a key that was refused, if it has the form of a key, and why. The rest of it is a secret."""
+        found, keys = split_key(token or ""), self._house.plan.keys
+        if found is None or token is None or keys is None:
+            events.key_refused(key=None, reason="not a key of Tandem")
+        else:
+            events.key_refused(key=found[0], reason=keys.explain(token))
 
     def _take_slot(self, limits: Limits) -> None:
         if self.in_flight >= limits.max_in_flight:
@@ -212,11 +232,12 @@ class Admission:
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
         exchange = self._house.begin(arrival)
-        start = self._start
-        if self.in_flight >= self._gathers_from:
+        start, gathering = self._start, self._gathering
+        gathering.has_several = self.in_flight >= self._gathers_from
+        if gathering.has_several:
             # It waits for the next turn of the loop, to take each step together with those that come now (see `Gathering`).
             start = spawn
-            self.speedups.gathering.admit(exchange)
+            gathering.admit(exchange)
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)
@@ -253,12 +274,6 @@ def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
     if SPECS[route.dialect].has_socket and headers.get("upgrade", "").lower() == "websocket":
         raise UpgradeRequired("not a valid WebSocket handshake over HTTP/1.1. Send the request over HTTP")
     raise WrongMethod(f"{method[:10]} is not allowed here. Use POST", allowed="POST")
-
-
-def _report_wrong_key(token: str | None) -> None:
-    """Log the id of a key that was refused, if it has the form of a key. The rest of it is a secret."""
-    found = split_key(token or "")
-    events.key_refused(key=found[0] if found is not None else None)
 
 
 def report_fault(error: Exception, request_id: str) -> InternalFault:

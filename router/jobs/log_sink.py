@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from router.contract.errors import TandemError
 from router.contract.job import Job, JobEnding, JobState, JobStore, Segment
@@ -68,7 +68,7 @@ class SharedLog:
 
 
 class LogSink:
-    """Takes the answer of one attempt. `write_log` is the task that stores it, and ends the job with its last frame."""
+    """Takes the answer of one attempt. `write_log` is the task that stores it. `finish` ends the job after that."""
 
     def __init__(self, job: Job, store: JobStore, shared: SharedLog, frames: LogFrames | None = None) -> None:
         self._job, self._store, self._shared, self._frames = job, store, shared, frames or LogFrames(job.id)
@@ -114,14 +114,15 @@ class LogSink:
         if self._status != 200:
             self._refusal += data[: _ERROR_BYTES - len(self._refusal)]
             return
-        self._has_frame = self._has_frame or ends_frame(self._before, data)
-        self._before = data[-3:] if len(data) > 2 else (self._before + data)[-3:]
+        if not self._has_frame:  # one is enough until the next cut
+            self._has_frame = ends_frame(self._before, data)
+            self._before = (self._before + data)[-3:]
         self._pieces.append(data)
-        self._bytes += len(data)
-        if self._bytes - self._held > _CUT_BYTES:  # it waits for the end of its frame, so its target is not paused for it
-            self._shared.take(self._bytes - self._held, None)
-            self._held = self._bytes
-        if self._bytes >= _CUT_BYTES or self._is_near_end or (RESPONSE_KEY in data and is_terminal(data)):
+        self._bytes = size = self._bytes + len(data)
+        if size >= _CUT_BYTES or self._is_near_end or (RESPONSE_KEY in data and is_terminal(data)):
+            if size - self._held > _CUT_BYTES:  # it waits for the end of its frame, so its target is not paused for it
+                self._shared.take(size - self._held, None)
+                self._held = size
             self._is_near_end = True
             self.cut()
         elif not self._is_due:
@@ -147,6 +148,7 @@ class LogSink:
         frames, rest = split_at_frame_end(b"".join(self._pieces))
         self._shared.give_back(self._held)
         self._pieces, self._bytes, self._held, self._has_frame = ([rest] if rest else []), len(rest), 0, False
+        self._before = rest[-3:]
         self._is_near_end = self._is_near_end and bool(rest)
         if not frames or self.is_lost or (segment := self._frames.take(frames)) is None:
             return
@@ -188,9 +190,10 @@ class LogSink:
     def close(self, state: JobState, response: JsonObject) -> None:
         """End the job so, unless its answer has an end of its own."""
         self.cut()
-        if self._ending is None:
+        if self._frames.ended is None:
             self._add(self._frames.close(state, {**self._frames.response, **response}))
-            self._end(state)
+        if self._ending is None:
+            self._end(self._frames.ended or state)
 
     def abandon(self) -> None:
         """Write nothing more: the job goes to another owner, or is deleted."""
@@ -203,22 +206,33 @@ class LogSink:
             self.on_lost()
 
     async def write_log(self) -> None:
-        """Store segments as they come, and the ending after the last one. What cannot be stored now is tried again."""
-        pause = _RETRY_SECONDS
+        """Store segments as they come, until it is settled how the job ends."""
         while not self.is_lost:
             await self._ready.wait()
             self._ready.clear()
+            await self._insist(self._append_all)
+            if self._ending is not None and not self._segments:
+                return
+
+    async def finish(self) -> None:
+        """End the job, once its log is written."""
+        await self._insist(self._finish)
+
+    async def _insist(self, write: Callable[[], Awaitable[None]]) -> None:
+        """What cannot be stored now is tried again, as long as the job is ours."""
+        pause = _RETRY_SECONDS
+        while not self.is_lost:
             try:
-                while self._segments and not self.is_lost:
-                    await self._append(self._segments[:])
-                if self._ending is not None and not self._segments:
-                    await self._finish(self._ending)
-                    return
-                pause = _RETRY_SECONDS
+                await write()
             except StoreUnusable:
-                self._ready.set()
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _MAX_RETRY_SECONDS)
+            else:
+                return
+
+    async def _append_all(self) -> None:
+        while self._segments and not self.is_lost:
+            await self._append(self._segments[:])
 
     async def _append(self, segments: list[Segment]) -> None:
         if not await self._store.append(self._job, segments):
@@ -227,8 +241,10 @@ class LogSink:
             del self._segments[: len(segments)]
             self._shared.give_back(sum(len(segment.frames) for segment in segments))
 
-    async def _finish(self, ending: JobEnding) -> None:
+    async def _finish(self) -> None:
         """Some servers leave `output` empty at the end, and an answer that was cut has no end: the log has what was said."""
+        ending = self._ending
+        assert ending is not None
         if ending.state not in _WHOLE or not has_output(self._frames.response):
             segments = await read_log(self._store, self._job.id)
             output = assemble_output(join_frames(segments))

@@ -1,8 +1,11 @@
 """Runs jobs: claims them one after another, serves each as any request is served, and keeps its lease meanwhile."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
+from router.contract.errors import ResponseForgotten
 from router.contract.exchange import CancelReason, Deadline, Exchange
 from router.contract.job import Job, JobState, JobStore
 from router.contract.request import JsonObject
@@ -14,6 +17,7 @@ from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.jobs.lost_entry import write_lost_entry
 from router.jobs.outside import end_lost
 from router.loop.tasks import spawn
 from router.plan import Plan
@@ -31,6 +35,7 @@ _HANG_UP_SECONDS = 1.0
 _BUSY_SECONDS = 5.0
 """When a job tries again that found all targets busy."""
 _INTERRUPTED = "interrupted"
+_KEEP_RESPONSES = "If the router was restarted: set store.path in its config, so that it keeps responses over a restart"
 
 
 class _Attempt:
@@ -99,14 +104,14 @@ class Runner:
     async def stop(self) -> None:
         """Give all jobs up, so that another process can go on with them at once."""
         self._is_stopping = True
-        if self._loop is not None:
-            self._loop.cancel()
         attempts = list(self._running.values())
         for attempt in attempts:
             attempt.drop()
         if self._loop is not None:
-            with suppress(StoreUnusable):
-                await self._store.release(self._owner)
+            async with self._claiming:  # what is being taken over must be recorded before it is released
+                self._loop.cancel()
+                with suppress(StoreUnusable):
+                    await self._store.release(self._owner)
 
     async def _claim_jobs(self) -> None:
         watch = self._store.watch(None)
@@ -132,18 +137,21 @@ class Runner:
         job = await self._store.claim(self._owner, LEASE_SECONDS, terms.most_for_a_caller)
         if job is None:
             return False
+        if job.is_unrecorded:
+            await self._persist(partial(self._take_over, job))
+            return True
         if self._is_stopping:
             await self._store.release(self._owner)
             return False
         if job.is_lost:
-            spawn(self._end_lost(job), name=f"{job.id} lost")
+            spawn(self._persist(partial(self._end_lost, job)), name=f"{job.id} lost")
         else:
             self._begin(job)
         return True
 
     def _begin(self, job: Job) -> None:
         plan = self._house.plan.for_background()
-        exchange = self._arrive(job, plan, request_id_of(job.id) if job.attempt == 1 else new_request_id())
+        exchange = self._arrive(job, plan, request_id_of(job.id, job.attempt))
         attempt = self._running[job.id] = _Attempt(job, exchange, LogSink(job, self._store, self._shared))
         attempt.sink.on_lost = attempt.hang_up
         events.job_started(job=job.id, attempt=job.attempt)
@@ -164,6 +172,8 @@ class Runner:
             if not sink.is_lost:
                 sink.close(*_conclude(attempt, defect))
             await writing
+            await self._house.state.entries.sync()  # the row of an attempt first: nobody looks at a job again that is over
+            await sink.finish()
             if not sink.is_lost:
                 events.job_ended(job=job.id, state=sink.state)
         finally:
@@ -229,24 +239,39 @@ class Runner:
         finally:
             watch.close()
 
+    async def _persist(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Do something about a job of ours that nobody else would do, also if the store cannot be used for a while."""
+        while True:
+            with suppress(StoreUnusable):
+                await write()
+                return
+            if self._is_stopping:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _take_over(self, job: Job) -> None:
+        """Record what the attempt of an owner that is gone has cost, then give the job back, to be begun again or ended.
+
+        One whose answer came to its end is only ended.
+        """
+        if job.body:
+            frames = join_frames(await read_log(self._store, job.id))
+            (log := LogFrames(job.id)).take(frames)
+            self._house.state.entries.append(await write_lost_entry(self._house, job, log))
+            await self._house.state.entries.sync()
+            if log.ended is not None:
+                await self._end_lost(job)
+                return
+        await self._store.release(self._owner, job.id)
+
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
-        while not self._is_stopping:
-            try:
-                await self._write_lost(job)
-            except StoreUnusable:
-                await asyncio.sleep(_LOOK_SECONDS)
-            else:
-                return
-
-    async def _write_lost(self, job: Job) -> None:
         if not job.body:
             await end_lost(self._store, job)
             return
-        segments = await read_log(self._store, job.id)
-        frames = join_frames(segments)
+        frames = join_frames(await read_log(self._store, job.id))
         said: JsonObject = {**parse_response(job.queued), "output": assemble_output(frames)}
-        log = LogFrames(job.id, segments[-1].last + 1 if segments else 0)
+        (log := LogFrames(job.id)).take(frames)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
@@ -255,6 +280,7 @@ class Runner:
         sink = LogSink(job, self._store, self._shared, log)
         sink.close(state, said)
         await sink.write_log()
+        await sink.finish()
 
 
 def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState, JsonObject]:
@@ -268,6 +294,8 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
         told = write_error(error.code, failure_words(error, request_id))
     elif sink.refusal:
         told = read_refusal(sink.refusal)
+        if told["code"] == ResponseForgotten.code:  # it was there when the job was accepted
+            told["message"] = f"{told['message']}. {_KEEP_RESPONSES}"
     else:
         told = write_error(_INTERRUPTED, "the job was cut off")
     return JobState.FAILED, {**said, "status": "failed", "error": told}

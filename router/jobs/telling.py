@@ -4,11 +4,14 @@ Everybody who ends, reads or deletes a job does so through its store, so nobody 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from router.contract.caller import Caller
 from router.contract.job import FINAL, Job, JobEnding, JobStore
+from router.contract.stores import StoreUnusable
 from router.jobs.uncollected import Uncollected
 from router.jobs.webhooks import Webhooks
+from router.loop.tasks import spawn
 
 
 class TellingStore:
@@ -21,6 +24,8 @@ class TellingStore:
         self.list_jobs, self.find_uncollected, self.close = store.list_jobs, store.find_uncollected, store.close
         self.take_due, self.list_dead = store.take_due, store.list_dead
         self.note_delivered, self.note_undelivered = store.note_delivered, store.note_undelivered
+        self.hear, self._looking_for = store.hear, set[str]()
+        store.hear(self._hear_end, self._hear_read)
 
     async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
         """End a job, with an event for each webhook that wants one of its kind."""
@@ -46,6 +51,22 @@ class TellingStore:
         if is_forgotten:
             self._uncollected.discard(job_id)
         return is_forgotten
+
+    def _hear_end(self, job_id: str) -> None:
+        """A job has ended at another router."""
+        self._looking_for.add(job_id)
+        spawn(self._look_for(job_id), name=f"{job_id} ended")
+
+    async def _look_for(self, job_id: str) -> None:
+        with suppress(StoreUnusable):
+            job = await self._store.find(job_id, None)
+            if job is not None and job_id in self._looking_for:  # else its end was read meanwhile
+                self._uncollected.note_elsewhere(job)
+        self._looking_for.discard(job_id)
+
+    def _hear_read(self, job_id: str) -> None:
+        self._looking_for.discard(job_id)
+        self._uncollected.discard(job_id)
 
     def _tell(self, job: Job, ending: JobEnding) -> None:
         self._uncollected.note_end(job, ending)

@@ -64,6 +64,12 @@ class Uncollected:
         self.ended[ending.state] += 1
         self._add(job, ending.state, ending.at)
 
+    def note_elsewhere(self, job: Job) -> None:
+        """A job has ended at another router, which tells the session's model of it, if anybody does."""
+        self._add(job, job.state, job.ended_at or self._clock())
+        if job.id in self._jobs:
+            self._noted.add(job.id)
+
     def discard(self, job_id: str) -> None:
         """Its end was read, or it was deleted."""
         job = self._jobs.pop(job_id, None)

@@ -127,5 +127,5 @@ def assume_work(decision: Decision) -> tuple[int, int]:
         return _QUESTION_WORK
     if decision.score >= _LIKELY:
         return _LONG_WORK
-    is_question = features.marks[_QUESTION] or any(phrase in _QUESTIONS for phrase, _ in features.concepts[:1])
+    is_question = features.marks[_QUESTION] or any(phrase in _QUESTIONS for phrase, *_ in features.concepts[:1])
     return _QUESTION_WORK if is_question else _QUICK_WORK

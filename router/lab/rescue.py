@@ -18,7 +18,7 @@ from router.contract.signals import Trajectory
 from router.lab.items import load_lines
 from router.lab.measure import auroc
 from router.lab.train import CannotFit, divide, load_libraries
-from router.sessions.trajectory import NO_WORK, add_calls, add_results, read_trajectory
+from router.sessions.trajectory import Work, add_calls, add_results, forget_old, read_trajectory
 
 AFTER_CALLS = (10, 20, 30)
 LONG_CALLS = 30
@@ -85,10 +85,12 @@ def _is_bad(found: JsonObject) -> bool:
 
 def _follow(calls: list[Json]) -> Iterator[Trajectory]:
     """How the turn goes after each of its calls, counted as the calls of a request are."""
-    work = NO_WORK
+    work = Work()
     for index, row in enumerate(calls):
         call, result, said = as_call(row, str(index))
-        work = add_results(add_calls(work, 2 * index, (call,), said), 2 * index + 1, (result,))
+        add_calls(work, 2 * index, (call,), said)
+        add_results(work, 2 * index + 1, (result,))
+        forget_old(work)
         yield read_trajectory(work, 2 * index + 2)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from router.loop.memory import FreeMemory
 from router.loop.off_loop import OffLoop
@@ -30,4 +31,4 @@ class Speedups:
         """With this many requests in flight, new ones take their steps together."""
         self.start: Callable[..., asyncio.Task[None] | None] = spawn if plain else spawn_started
         """Starts a request that is alone."""
-        self.new_outbox: Callable[[], Outbox] = DirectOutbox if plain else Outbox
+        self.new_outbox: Callable[[], Outbox] = DirectOutbox if plain else partial(Outbox, self.gathering)

@@ -22,6 +22,8 @@ class Gathering:
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
+        self.has_several = True
+        """Whether several requests were inside when the last one came. One that is alone has nobody to wait for."""
 
     def admit(self, exchange: Exchange) -> None:
         """Have a request take its steps together with the others."""
@@ -56,15 +58,20 @@ def let_others_catch_up() -> Generator[None, None, None]:
 class Outbox:
     """Sends the first thing in a turn of the event loop at once, and all others together when the turn is over.
 
-    Sending is the kernel's work, which evicts our own code and data from the processor's caches.
+    Sending is the kernel's work, which evicts our own code and data from the processor's caches. What a request sends that is
+    alone leaves at once, without a look at the end of the turn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, gathering: Gathering | None = None) -> None:
+        self._gathering = gathering or Gathering()
         self._waiting: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._has_sent = False
 
     def put(self, send: Callable[[_T], None], what: _T) -> None:
         """Send this, and not before what was put here earlier."""
+        if not self._gathering.has_several and not self._waiting:
+            send(what)
+            return
         if self._has_sent:
             self._waiting.append((send, what))
             return

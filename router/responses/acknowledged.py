@@ -34,9 +34,14 @@ class AcknowledgedSink:
     then, once.
     """
 
-    def __init__(self, caller: AnswerSink, unconfirmed: Counter[str], hold_seconds: float = HOLD_SECONDS) -> None:
-        self._caller, self._unconfirmed, self._seconds = caller, unconfirmed, hold_seconds
-        self._loop = asyncio.get_running_loop()
+    def __init__(
+        self,
+        caller: AnswerSink,
+        unconfirmed: Counter[str],
+        loop: asyncio.AbstractEventLoop,
+        hold_seconds: float = HOLD_SECONDS,
+    ) -> None:
+        self._caller, self._unconfirmed, self._loop, self._seconds = caller, unconfirmed, loop, hold_seconds
         self._waiting: dict[asyncio.Future[Any], str] = {}
         self._held: list[Callable[[], None]] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -52,7 +57,7 @@ class AcknowledgedSink:
         self._caller.feed_from(flow)
 
     def start(self, status: int, headers: Headers) -> None:
-        self._is_whole = not any(name == "content-type" and "event-stream" in value for name, value in headers)
+        self._is_whole = "event-stream" not in dict(headers).get("content-type", "")
         self._is_settled = self._is_settled or status // 100 != 2  # a refusal changes nothing that others must know
         self._caller.start(status, headers)
 

@@ -22,6 +22,8 @@ _MAX_STARTS = 3
 """How often in a row the process may die before it is ready."""
 _WAIT_SECONDS = 5.0
 """The longest that anybody waits for a count, and that loading the vocabulary may take; it takes half a second."""
+_LATER_SECONDS = 0.5
+"""When the vocabulary is loaded if nobody waits for it: not next to the request itself, but while a model works on that."""
 _IDLE_SECONDS = 300.0
 _TOKENS_PER_MESSAGE = 4
 _COUNTED = "tokens"
@@ -40,10 +42,11 @@ class ExactCounter:
         *,
         program: Path = PROGRAM,
         wait_seconds: float = _WAIT_SECONDS,
+        later_seconds: float = _LATER_SECONDS,
         idle_seconds: float = _IDLE_SECONDS,
     ) -> None:
         self._warn, self._program = warn, program
-        self._wait_seconds, self._idle_seconds = wait_seconds, idle_seconds
+        self._wait_seconds, self._later_seconds, self._idle_seconds = wait_seconds, later_seconds, idle_seconds
         self._vocabulary: Path | None = None
         self._process: CountingProcess | None = None
         self._is_missing = self._is_closed = self._is_loading = False
@@ -65,7 +68,7 @@ class ExactCounter:
         if self._waiting >= _MAX_WAITING:
             raise TimeoutError
         if within_seconds < self._wait_seconds and not self._is_ready:
-            self._load_by(self._count, view, learn)
+            self._load_later(self._count, view, learn)
             raise TimeoutError
         counting = asyncio.get_running_loop().run_in_executor(self._thread, self._count, view, learn)
         self._waiting += 1
@@ -89,9 +92,9 @@ class ExactCounter:
             return estimate_prompt(view)
 
     def prepare(self) -> None:
-        """Have the process started and its vocabulary loaded, and kept for as long as this is called now and then."""
+        """Have the process started and its vocabulary loaded soon, and kept for as long as this is called now and then."""
         if not self._is_missing and not self._is_closed:
-            self._load_by(self._load)
+            self._load_later(self._load)
 
     def close(self) -> None:
         """Let the thread and the process go."""
@@ -106,12 +109,16 @@ class ExactCounter:
         process = self._process
         return process is not None and process.is_ready
 
-    def _load_by(self, work: Callable[..., object], *given: object) -> None:
-        """Have the vocabulary loaded by what needs it, unless it is or is about to be."""
+    def _load_later(self, work: Callable[..., object], *given: object) -> None:
+        """Have the vocabulary loaded in a moment by what needs it, unless it is or is about to be."""
         if not self._is_ready and not self._is_loading:
             self._is_loading = True
-            self._thread.submit(work, *given).add_done_callback(self._end_loading)
+            asyncio.get_running_loop().call_later(self._later_seconds, self._begin_loading, work, *given)
         self._retire_later()
+
+    def _begin_loading(self, work: Callable[..., object], *given: object) -> None:
+        if not self._is_closed:
+            self._thread.submit(work, *given).add_done_callback(self._end_loading)
 
     def _end_loading(self, _: Future[object]) -> None:
         self._is_loading = False

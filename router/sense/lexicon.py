@@ -5,6 +5,9 @@ follow each other; scripts without spaces are searched for parts. What a phrase 
 trained weight of the very words that named it.
 """
 
+from itertools import compress
+from operator import itemgetter
+
 from router.contract.features import UNSPACED
 
 _PHRASES = {
@@ -244,6 +247,8 @@ for _alike in _PARTS.values():
 _NOTHING_ASKED = frozenset(_NO_TASK.split())
 _AROUND_NOTHING = _NOTHING_ASKED | frozenset(_FILLERS.split())
 _MAX_IDLE_WORDS = 8
+_SPEAKING = WORDS.keys() | PAIRS.keys()
+_stem_of = itemgetter(slice(_STEM_CHARS))
 
 
 def find_phrase(word: str) -> str | None:
@@ -254,6 +259,11 @@ def find_phrase(word: str) -> str | None:
             if word.startswith(stem):
                 return found
     return phrase
+
+
+def find_speaking(words: set[str]) -> set[str]:
+    """Those words that may stand for a phrase: by themselves, by how they begin, or after another word."""
+    return (words & _SPEAKING).union(compress(words, map(_STEMS.__contains__, map(_stem_of, words))))
 
 
 def find_parts(run: str) -> list[tuple[str, str]]:

@@ -17,11 +17,10 @@ _CASES = bytes(b"a"[0] if chr(code).islower() else b"A"[0] if chr(code).isupper(
 _SIGN_OF_RED = {
     **dict(zip(("FAIL", "Traceback (most", "npm ERR!", "❌", "✗"), "F(!❌✗", strict=True)),
     **dict.fromkeys(("panic: ", "Error: ", "Exception: ", "error: ", "fatal: "), ":"),
-    **dict.fromkeys(("xit code 1", "xit status 1"), "1"),
-    **dict.fromkeys(("xit code 2", "xit status 2"), "2"),
 }
 """What the output of something that failed shows, and a sign in it that is rare elsewhere: a lone sign is found much sooner."""
 _RED, _RED_SIGNS = tuple(_SIGN_OF_RED), tuple(_SIGN_OF_RED.values())
+_EXITED = re.compile("xit (?:code|status) [12]")
 _FAILURES = re.compile(r"[1-9](?<!\w[1-9])\d* (?:tests? )?fail(?:ed|ing|ures?)\b")
 r"""The same as one that begins with `\b[1-9]`, but a search for it leaps from digit to digit."""
 
@@ -67,5 +66,7 @@ def count_marks(shown: str, lower: str, words: int, length: int, hints: list[str
 def is_red(text: str) -> bool:
     """Whether a text shows output of something that failed."""
     if any(map(text.__contains__, compress(_RED, map(text.__contains__, _RED_SIGNS)))):
+        return True
+    if "xit " in text and _EXITED.search(text) is not None:
         return True
     return " fail" in text and _FAILURES.search(text) is not None

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -82,9 +81,13 @@ async def count_exactly(
 
     What a count taught narrows the session's next estimates, also if it was late for this request.
     """
-    session, estimated = SessionKey(view.caller, signals.turn.session), estimate_prompt(view).tokens
+    session = SessionKey(view.caller, signals.turn.session)
+
+    def learn(tokens: int) -> None:
+        calibration.note(session, estimate_prompt(view).tokens, tokens)
+
     try:
-        exact = await counter.count(view, within_seconds, partial(calibration.note, session, estimated))
+        exact = await counter.count(view, within_seconds, learn)
     except TimeoutError:
         prompt = signals.prompt
         return replace(signals, prompt=replace(prompt, late_range=(prompt.low, prompt.high)))

@@ -31,15 +31,16 @@ _BY_KIND = {
     "A": _LOWER.upper(),
     "0": b"0123456789",
     "!": bytes(code for code in range(33, 127) if not chr(code).isalnum() and chr(code) != "\\"),
+    " ": b" ",
     "2": bytes(range(0xC0, 0xE0)),
     "3": bytes(range(0xE0, 0x100)),
 }
-"""Letters, digits, signs, and the first of two or of more bytes."""
+"""Letters, digits, signs, spaces, and the first of two or of more bytes."""
 _KINDS = "".join(next((kind for kind, codes in _BY_KIND.items() if code in codes), ".") for code in range(256)).encode()
-_COUNTED_KINDS = (b"a", b"A", b"0", b"!")
-_COUNTED_SIGNS = (b" ", b"  ", b"\\n")
+_COUNTED_KINDS = (b"A", b"0", b"!", b" ")
+_COUNTED_SIGNS = (b"  ", b"\\n")
 _WEIGHTS = (0.186, 0.264, 0.681, 0.427, 0.299, -0.455, 0.926)
-"""Of these kinds and then these signs, in tokens."""
+"""Of small letters, these kinds and then these signs, in tokens."""
 _DENSE_SIGNS = b"+/=-_"
 _ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
 _DENSE_TOKENS_PER_BYTE = 0.63
@@ -79,8 +80,10 @@ def _take_windows(raw: bytes, size: int) -> list[bytes]:
 def _weigh(text: bytes) -> float:
     if text.rfind(b"\\u") >= 0:
         text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)).encode("utf-8", "replace"), text)
-    count = text.translate(_KINDS).count
-    tokens: float = sum(map(mul, _WEIGHTS, (*map(count, _COUNTED_KINDS), *map(text.count, _COUNTED_SIGNS))))
+    # Small letters are most of a text: what is left without them is counted through in a fraction of the time.
+    others = text.translate(_KINDS, _LOWER)
+    count, letters = others.count, len(text) - len(others)
+    tokens: float = sum(map(mul, _WEIGHTS, (letters, *map(count, _COUNTED_KINDS), *map(text.count, _COUNTED_SIGNS))))
     if not text.isascii():
         tokens += 0.244 * count(b"2") + 0.773 * count(b"3")
     return max(tokens, 0.0)

@@ -5,12 +5,14 @@ All that can be said of a word alone is found out once, when the word is first m
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from itertools import compress
+from operator import not_
+from typing import NamedTuple, cast
 from zlib import crc32
 
 from router.contract.features import TABLE_SIZE, UNSPACED, Concept
 from router.sense.claims import PARTS_OF_CLAIMS
-from router.sense.lexicon import PAIRS, find_parts, find_phrase
+from router.sense.lexicon import PAIRS, find_parts, find_phrase, find_speaking
 
 _MAX_WORDS, _MAX_WORD_CHARS = 16_384, 40
 _MAX_CONCEPTS = 24
@@ -27,8 +29,12 @@ _NO_JOINTS: Mapping[str, str] = {}
 _HINTS = (*sorted(PARTS_OF_CLAIMS), "http", "traceback", "exception")
 _HAS_HINT = re.compile("|".join(_HINTS)).search
 
-_Says = tuple[tuple[Concept, ...], Mapping[str, str], tuple[str, ...]]
-"""The concepts that a word names, those that it names together with the word before it, and its hints."""
+_Part = tuple[str, tuple[int, ...]]
+"""A phrase that a part of a word stands for, and the places of that part."""
+_More = tuple[tuple[_Part, ...], Mapping[str, str], tuple[str, ...]]
+"""What few words say: phrases by their parts, phrases together with the word before them, and hints."""
+_Says = tuple[str | None, _More | None]
+"""The phrase that a whole word stands for, and what else it says."""
 _Known = tuple[int, int, tuple[int, ...], _Says | None]
 """A word's place in a pair with the word before it, its place in a pair with the next, all of its places, and what it says."""
 
@@ -49,60 +55,81 @@ def read_words(words: list[str]) -> WordsRead:
     concepts: list[Concept] = []
     hints: list[str] = []
     before = _spread(_OPENS)
-    for at, (place, spread, own, says) in enumerate(map(_look_up, words)):
+    known = _look_up(words)
+    for at, (place, spread, own, says) in enumerate(known):
         pair = before ^ place
         pieces += own
         pieces.append(pair)
         before = spread
         if says is None:
             continue
-        named, joints, found = says
-        if found:
-            hints += found
-        if len(concepts) < _MAX_CONCEPTS:
-            for phrase, part in named:
-                concepts.append((phrase, part + (pair,)))  # noqa: RUF005  half the time of unpacking
-            if joints and at and (joint := joints.get(words[at - 1])) is not None:
-                concepts.append((joint, (*_look_up(words[at - 1])[2], pair, *own)))
+        phrase, more = says
+        if phrase is not None:
+            concepts.append((phrase, own, pair))
+        if more is None:
+            continue
+        parts, joints, found = more
+        hints += found
+        for phrase, part in parts:
+            concepts.append((phrase, part, pair))
+        if at and (joint := joints.get(words[at - 1])) is not None:
+            concepts.append((joint, known[at - 1][2] + own, pair))
     pieces.append(before ^ _CLOSES)
     return WordsRead(pieces, concepts[:_MAX_CONCEPTS], hints)
 
 
-class _Words(dict[str, _Known]):
-    """What is known of words. A word that is missing is learned."""
-
-    def __missing__(self, word: str) -> _Known:
-        """With too many the memory starts over: a cache that keeps order costs more."""
-        if len(self) >= _MAX_WORDS:
-            self.clear()
-        found = _read_word(word) if word.isascii() or not UNSPACED.search(word) else _read_signs(word)
-        if len(word) <= _MAX_WORD_CHARS:
-            self[word] = found
-        return found
+_known: dict[str, _Known] = {}
 
 
-_look_up = _Words().__getitem__
+def _look_up(words: list[str]) -> list[_Known]:
+    """What is known of each word. Those that are new are learned together: to encode and search one or sixty takes as long."""
+    known = [*map(_known.get, words)]
+    if not all(known):
+        learned = _learn({*compress(words, map(not_, known))})
+        known = [*map(learned.get, words, known)]
+        if len(_known) >= _MAX_WORDS:
+            _known.clear()  # the memory starts over: a cache that keeps order costs more
+        if max(map(len, learned)) > _MAX_WORD_CHARS:
+            learned = {word: found for word, found in learned.items() if len(word) <= _MAX_WORD_CHARS}
+        _known.update(learned)
+    return cast("list[_Known]", known)
 
 
-def _read_word(word: str) -> _Known:
-    """Read a word by itself, by its beginning and by its ending."""
-    text = word
-    if word.isdigit():
-        text = "0" * min(len(word), _MAX_DIGITS)
-    elif "_" in word and len(word) > 1:
-        text = "~id"
-    data = text.encode("utf-8", "replace")
-    size, place = len(text), crc32(data) & _LAST_PLACE
-    own: tuple[int, ...] = (place,)
-    if size > _BEGINNING_CHARS:
-        if len(data) > size:
-            beginning, ending = _place(text[:_BEGINNING_CHARS], _BEGINNING), _place(text[-_ENDING_CHARS:], _ENDING)
-        else:  # a byte for each letter: no part is to be encoded again
-            beginning = crc32(data[:_BEGINNING_CHARS], _BEGINNING) & _LAST_PLACE
-            ending = crc32(data[-_ENDING_CHARS:], _ENDING) & _LAST_PLACE
-        own = (place, beginning, ending) if size > _BEGINNING_CHARS + 1 else (place, beginning)
-    phrase = find_phrase(word)
-    return place, place * _SPREAD & _LAST_PLACE, own, _say(word, ((phrase, own),) if phrase is not None else ())
+def _learn(words: set[str]) -> dict[str, _Known]:
+    """Read words that were never met."""
+    together = " ".join(words)
+    learned: dict[str, _Known] = {}
+    for word, data in zip(words, together.encode("utf-8", "replace").split(), strict=True):
+        place, own = _read_word(word, data)
+        learned[word] = place, place * _SPREAD & _LAST_PLACE, own, None
+    speaking = find_speaking(words)
+    if any(map(together.__contains__, _HINTS)):
+        speaking.update(filter(_HAS_HINT, words))
+    for word in speaking:
+        place, spread, own, _ = learned[word]
+        learned[word] = place, spread, own, _say(word)
+    if not together.isascii():
+        learned.update((word, _read_signs(word)) for word in words if UNSPACED.search(word))
+    return learned
+
+
+def _read_word(word: str, data: bytes) -> tuple[int, tuple[int, ...]]:
+    """A word's place, and all of its places: its own, that of its beginning and that of its ending."""
+    if not word.isalpha():
+        if word.isdigit():
+            word = "0" * min(len(word), _MAX_DIGITS)
+            data = word.encode()
+        elif "_" in word and len(word) > 1:
+            word, data = "~id", b"~id"
+    size, place = len(word), crc32(data) & _LAST_PLACE
+    if size <= _BEGINNING_CHARS:
+        return place, (place,)
+    if len(data) > size:
+        beginning, ending = _place(word[:_BEGINNING_CHARS], _BEGINNING), _place(word[-_ENDING_CHARS:], _ENDING)
+    else:  # a byte for each letter: no part is to be encoded again
+        beginning = crc32(data[:_BEGINNING_CHARS], _BEGINNING) & _LAST_PLACE
+        ending = crc32(data[-_ENDING_CHARS:], _ENDING) & _LAST_PLACE
+    return place, (place, beginning, ending) if size > _BEGINNING_CHARS + 1 else (place, beginning)
 
 
 def _read_signs(word: str) -> _Known:
@@ -110,17 +137,22 @@ def _read_signs(word: str) -> _Known:
     runs = UNSPACED.findall(word)
     own = [place for run in runs for place in _signs_of(run)]
     own += [_place(rest, _WHOLE) for rest in UNSPACED.sub(" ", word).split()]
-    named = tuple((phrase, tuple(_signs_of(part))) for run in runs for part, phrase in find_parts(run))
-    return _UNSPOKEN, _spread(_UNSPOKEN), tuple(own), _say(word, named)
+    parts = tuple((phrase, tuple(_signs_of(part))) for run in runs for part, phrase in find_parts(run))
+    return _UNSPOKEN, _spread(_UNSPOKEN), tuple(own), (None, _say_more(word, parts))
 
 
-def _say(word: str, named: tuple[Concept, ...]) -> _Says | None:
+def _say(word: str) -> _Says | None:
     """Put together what a word says; None for most words, which say nothing."""
+    phrase, more = find_phrase(word), _say_more(word)
+    return None if phrase is None and more is None else (phrase, more)
+
+
+def _say_more(word: str, parts: tuple[_Part, ...] = ()) -> _More | None:
     joints, has_hint = PAIRS.get(word), _HAS_HINT(word)  # one search instead of many: few words have any
-    if not (named or joints or has_hint):
+    if not (parts or joints or has_hint):
         return None
     hints = tuple(hint for hint in _HINTS for _ in range(word.count(hint))) if has_hint else ()
-    return named, joints or _NO_JOINTS, hints
+    return parts, joints or _NO_JOINTS, hints
 
 
 def _signs_of(run: str) -> list[int]:

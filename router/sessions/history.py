@@ -3,16 +3,19 @@
 Only what is new since the last request is read (`router/dialects/histories.py`).
 """
 
+from collections.abc import Iterable
 from functools import partial
+from itertools import chain
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from router.contract.request import Conversation
 from router.contract.signals import FinishedTurn, SessionHistory
 from router.dialects.histories import learn
+from router.dialects.spec import NOTHING_SILENT, Silent
 from router.sessions.clients import Client
-from router.sessions.trajectory import NO_WORK, READ_CALLS, Work, add_calls, add_results, add_said
+from router.sessions.trajectory import READ_CALLS, Work, add_calls, add_results, add_said, forget_old, go_on
 from router.sessions.words import nobody_typed, opening_words, words_of
 
 _LAST_TURNS = 3
@@ -36,7 +39,7 @@ class History(Struct, frozen=True):
     last: tuple[FinishedTurn, ...] = ()
     running: str | None = None
     """How the running turn began; None before anybody said anything."""
-    work: Work = NO_WORK
+    work: Work = field(default_factory=Work)
     """What was done in the running turn."""
 
     def as_session(self) -> SessionHistory:
@@ -58,13 +61,16 @@ ONE_MESSAGE = History(first_at=0)
 """What a conversation of one message tells, where that holds words."""
 
 
-def read_history(conversation: Conversation, client: Client) -> History:
-    """All that a conversation tells; of one that is longer than any real one, what its end tells, read again every time."""
+def read_history(conversation: Conversation, client: Client, silent: Silent = NOTHING_SILENT) -> History:
+    """All that a conversation tells; of one that is longer than any real one, what its end tells, read again every time.
+
+    `silent` are items of its dialect that are not even looked at where their results are old.
+    """
     count = len(conversation.items)
     if count > _LOOK_BACK:
-        first = _read(client, NOTHING_TOLD, conversation, 0, _FIRST_MESSAGES)
-        return replace(_read(client, NOTHING_TOLD, conversation, count - _LOOK_BACK, count), first_at=first.first_at)
-    return learn(conversation, client.name, NOTHING_TOLD, partial(_read, client))
+        first = _read(client, silent, NOTHING_TOLD, conversation, 0, _FIRST_MESSAGES)
+        return replace(_read(client, silent, NOTHING_TOLD, conversation, count - _LOOK_BACK, count), first_at=first.first_at)
+    return learn(conversation, client.name, NOTHING_TOLD, partial(_read, client, silent))
 
 
 def newest_words(conversation: Conversation, client: Client) -> int:
@@ -73,20 +79,24 @@ def newest_words(conversation: Conversation, client: Client) -> int:
     return words_at[-1] if words_at else len(conversation.items) - 1
 
 
-def _read(client: Client, told: History, conversation: Conversation, start: int, stop: int) -> History:
+def _read(client: Client, silent: Silent, told: History, conversation: Conversation, start: int, stop: int) -> History:
     first_at, words_at, turns, last, running, work = (
-        told.first_at, told.words_at, told.turns, told.last, told.running, told.work
+        told.first_at, told.words_at, told.turns, told.last, told.running, go_on(told.work)
     )  # fmt: skip
     messages, final = conversation.messages, len(conversation.items) - 1
     examples_end, recap = client.examples_end_at, client.recap
-    judged_from = _find_judged(conversation, start, stop) if stop - start > READ_CALLS else start
-    for index in range(start, stop):
+    judged_from = start
+    indexes: Iterable[int] = range(start, stop)
+    if stop - start > READ_CALLS:
+        judged_from = _find_judged(conversation, start, stop)
+        indexes = chain(silent.skip(conversation.items, start, judged_from), range(judged_from, stop))
+    for index in indexes:
         message = messages[index]
         if message.calls:
-            work = add_calls(work, index, message.calls, sum(map(len, message.texts)))
+            add_calls(work, index, message.calls, sum(map(len, message.texts)), is_old=index < judged_from)
         elif message.role == "user":
             if examples_end and message.texts and message.texts[0].startswith(examples_end):
-                first_at, words_at, turns, last, running, work = None, (), 0, (), None, NO_WORK
+                first_at, words_at, turns, last, running, work = None, (), 0, (), None, Work()
                 continue
             opening = opening_words(message, client)
             has_words = bool(opening or words_of(message, client))
@@ -100,14 +110,15 @@ def _read(client: Client, told: History, conversation: Conversation, start: int,
                     last = (*last[1 - _LAST_TURNS :], FinishedTurn(running, work.calls, work.edits))
                 elif index < _FIRST_MESSAGES:
                     first_at = index
-                running, work = opening[:_MAX_WORDS], NO_WORK
+                running, work = opening[:_MAX_WORDS], Work()
             elif message.results and index >= judged_from:
-                work = add_results(work, index, message.results)
+                add_results(work, index, message.results)
         elif message.results:
             if index >= judged_from:
-                work = add_results(work, index, message.results)
+                add_results(work, index, message.results)
         elif message.texts and message.role == "assistant":
-            work = add_said(work, message.texts)
+            add_said(work, message.texts)
+    forget_old(work)
     return History(first_at, words_at, turns, last, running, work)
 
 

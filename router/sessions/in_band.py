@@ -6,7 +6,8 @@ such a line is answered by the router itself; that exchange is left out of later
 """
 
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import compress, repeat
+from operator import eq
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -40,14 +41,17 @@ _FREE_FORMATS = (None, "text")
 _APPLIED_KINDS = (*PERSONS_KINDS, TurnKind.COMPACTION)
 
 
+def may_hold_lines(view: RequestView) -> bool:
+    """Whether lines that ask for a tier must be looked for. In a small body without the word or any escape, there is none."""
+    raw = view.raw
+    return len(raw) > _SMALL_BYTES or raw.lower().rfind(b"tier") >= 0 or raw.rfind(b"\\u") >= 0
+
+
 def apply_tier_lines(view: RequestView) -> RequestView:
     """The request without lines that ask for a tier, and with the newest of them among its overrides.
 
     Raises `UnknownOverride` where the newest message is nothing but a line with a tier that does not exist.
     """
-    raw = view.raw
-    if len(raw) <= _SMALL_BYTES and raw.lower().rfind(b"tier") < 0 and raw.rfind(b"\\u") < 0:
-        return view  # with no escape in it either, the words cannot be there in any spelling
     if not SPECS[view.dialect].is_conversation:
         return view
     indexes = _find_indexes(view)
@@ -99,9 +103,11 @@ def _find_indexes(view: RequestView) -> "tuple[int, ...] | range":
 def _learn_indexes(indexes: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
     """The indexes of messages that may have such a line, whoever sent them; one too many where all must be looked through."""
     items = conversation.items[start:stop]
-    if "user" not in map(dict.get, items, repeat("role")):  # type: ignore[arg-type]  # each is an object, or was refused
+    roles = list(map(dict.get, items, repeat("role")))  # type: ignore[arg-type]  # each is an object, or was refused
+    if "user" not in roles:
         return indexes
-    found = [index for index, item in enumerate(items, start) if any(may_have_line(text) for text in may_hold_own_text(item))]
+    users = compress(enumerate(items, start), map(eq, roles, repeat("user")))
+    found = [index for index, item in users if any(map(may_have_line, may_hold_own_text(item)))]
     return (*indexes, *found)[: _MAX_INDEXES + 1]
 
 

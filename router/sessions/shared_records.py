@@ -7,7 +7,7 @@ that are not stored yet. A record that could not be stored is joined with what t
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Generic
 
 from msgspec import Struct
@@ -48,35 +48,40 @@ class SharedRecords(Records[Key, Value]):
         self._join = join
         self._rounds: dict[Held[Value], _Round[Value]] = {}
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """Kept, since to ask for it costs a system call."""
+        return asyncio.get_running_loop()
+
     async def load(self, key: Key) -> Value | None:
         held = (await self.load_all((key,))).get(key)
         return None if held is None else held.value
 
     async def load_all(self, keys: Sequence[Key]) -> Mapping[Key, Held[Value]]:
         """The records that there are, as the store has them now, with what is not stored yet. It is asked once for all."""
-        before = [0 if (held := self.held.get(key)) is None else held.version for key in keys]
+        held_by = self.held.get
+        before = [None if held is None else held.version for held in map(held_by, keys)]
         try:
-            found = await self._store.load_all([self._name_of(key) for key in keys])
+            found = await self._store.load_all(list(map(self._name_of, keys)))
         except StoreUnusable:
-            return {key: held for key in keys if (held := self.held.get(key)) is not None}
+            return {key: held for key in keys if (held := held_by(key)) is not None}
         there: dict[Key, Held[Value]] = {}
         for key, version, stored in zip(keys, before, found, strict=True):
-            held = self._refresh(key, version, stored)
-            if held is not None:
-                there[key] = held
+            if stored.state is not None:
+                there[key] = self._refresh(key, version, stored)
+            elif (held := held_by(key)) is not None:
+                there[key] = held  # what the store has lost is still known here, and is stored again
         return there
 
-    def _refresh(self, key: Key, asked_at: int, stored: Versioned) -> Held[Value] | None:
-        """Bring what is at hand up to what is stored. What the store has lost is still known here, and is stored again."""
+    def _refresh(self, key: Key, asked_at: int | None, stored: Versioned) -> Held[Value]:
+        """Bring what is at hand up to what is stored."""
         held = self.held.get(key)
-        if stored.state is None:
-            return held
         if held is None:
-            value = self._read(stored.state)
-            return self._hold(key, Held(self._new if value is None else value, stored.version))
-        if stored.version < held.version and held.version != asked_at:
-            return held  # stored by another request of this router, after the store had read this
-        if stored.version != held.version:
+            held = self._hold(key, Held(self._new))
+            self._take_again(held, stored)
+        elif stored.version < held.version and held.version != asked_at:
+            pass  # stored by another request of this router, after the store had read this
+        elif stored.version != held.version:
             self._take_again(held, stored)
         return held
 
@@ -92,13 +97,13 @@ class SharedRecords(Records[Key, Value]):
             if not held.version:
                 # Not 1: a record that begins again, after a store lost all, must not look like the one that others remember.
                 held.version = secrets.randbits(_VERSION_BITS)
-            written = asyncio.get_running_loop().create_future()
+            written = self._loop.create_future()
             self._send(_Round(held, self._name_of(key), 0, 0, written))
             return written
         if len(held.steps) == under_way.taken:
             return under_way.written
         if under_way.next is None:
-            under_way.next = asyncio.get_running_loop().create_future()
+            under_way.next = self._loop.create_future()
         return under_way.next
 
     async def close(self) -> None:

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import compress, repeat
 
 import orjson
 
@@ -26,10 +27,13 @@ _ARGUMENT = rf"(?:{_QUOTED}|[^\s;&|<>'\"][^\s;&|<>]*)"
 _IN_PLACE = re.compile(
     rf"\b(?:sed|perl|ruby|awk)((?:\s+{_ARGUMENT}){{0,8}}?\s+(?:-[a-zA-Z0-9]*i\b\S*|-i\w\S*|--in-place\S*)(?:\s+{_ARGUMENT}){{1,40}})"
 )
+_IN_PLACE_FLAG = re.compile(r"\s-(?:[a-zA-Z0-9]*i|-in-place)")
+"""Without such a flag the pattern above cannot match: most commands with an editor only print lines."""
 _SENT_TO_FILE = re.compile(
     rf"(?:^|[\n;&|({{])[ \t]*(?:sudo )?(?:cat|echo|printf|base64)\b(?:{_QUOTED}|<<|[^\n|;&<>'\"])*?"
     rf">{{1,2}}\s*(['\"]?)([^\s;&|<>'\"]+)\1"
 )
+_SENDERS = ("cat", "echo", "printf", "base64")
 _TEE = re.compile(r"\btee\s+(?:-\w+\s+)*(['\"]?)([^\s;&|<>'\"]+)\1")
 _PATCHED = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete) File: |\+\+\+ (?:b/)?)([^\n\t]{1,300})", re.MULTILINE)
 _PATCH = re.compile(r"\*\*\* Begin Patch|\bgit apply\b(?! --(?:check|stat))|(?:^|[\n;&|])[ \t]*patch\s+[-<\w]")
@@ -50,13 +54,13 @@ def is_shell(name: str) -> bool:
 
 def find_shell_edit(arguments: Json) -> tuple[str, ...] | None:
     """The files that a command writes, where it writes any: empty names for files that cannot be told. None for no edit."""
-    if isinstance(arguments, str) and not any(mark in arguments for mark in _MARKS):
+    if isinstance(arguments, str) and not any(map(arguments.__contains__, _MARKS)):
         return None
     command = _command_of(arguments)[:_MAX_CHARS]
-    if not any(mark in command for mark in _MARKS):
+    if not any(map(command.__contains__, _MARKS)):
         return None
-    found = dict.fromkeys(file for file in _files_written(command) if not file.startswith(_SCRATCH))
-    return tuple(found) or None
+    found = [file for file in _files_written(command) if not file.startswith(_SCRATCH)]
+    return tuple(dict.fromkeys(found)) or None
 
 
 def _command_of(arguments: Json) -> str:
@@ -72,19 +76,20 @@ def _command_of(arguments: Json) -> str:
         fields = arguments
         if isinstance(commands := fields.get("commands"), list):  # command lines, to be run one after another
             return "\n".join(line for line in commands if isinstance(line, str))
-        arguments = next((fields[name] for name in _COMMAND_FIELDS if fields.get(name)), "")
+        arguments = next((given for given in map(fields.get, _COMMAND_FIELDS) if given), "")
     if isinstance(arguments, list):
-        parts = [part for part in arguments if isinstance(part, str)]
+        parts: list[str] = list(compress(arguments, map(isinstance, arguments, repeat(str))))  # type: ignore[arg-type]  # texts
         return parts[-1] if parts and parts[0].endswith("sh") else shlex.join(parts)
     return arguments if isinstance(arguments, str) else ""
 
 
 def _files_written(command: str) -> Iterator[str]:
-    if any(editor in command for editor in _EDITORS):
+    has = command.__contains__
+    if any(map(has, _EDITORS)) and _IN_PLACE_FLAG.search(command):
         for found in _IN_PLACE.finditer(command):
             file = found.group(1).split()[-1].strip("'\"")
             yield file if _NAMED.search(file) else ""  # `find … -exec sed -i … {} +`
-    if ">" in command:
+    if ">" in command and any(map(has, _SENDERS)):
         for found in _SENT_TO_FILE.finditer(command):
             yield found.group(2)
     if "tee" in command:

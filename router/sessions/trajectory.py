@@ -1,6 +1,7 @@
 """How the running turn goes: what its last calls were, what came back, and whether it turns in circles.
 
-It is read call by call, as a history goes on (`history.py`): nothing here keeps a message, or looks at one twice.
+It is read call by call, as a history goes on (`history.py`): nothing here keeps a message, or looks at one twice. Of calls
+that are old only counts are kept.
 """
 
 import re
@@ -30,20 +31,29 @@ _AT_ONCE = 32
 older one is judged by its text alone."""
 _MAX_FILES = 200
 _HEAD, _TAIL = 400, 1_200
-_FAILED = re.compile(
-    r"Traceback \(most recent call last\)|\bexit(?:ed)?(?: with)?(?: code| status)?:? ?[1-9]\d{0,2}\b|Exit [Cc]ode:? ?[1-9]"
-    r"|command not found|\bpanic: |Segmentation fault|npm ERR!|error\[E\d+\]|BUILD FAILED|error TS\d+"
-)
-_RED = re.compile(
-    r"\b[1-9]\d* (?:tests? )?fail(?:ed|ures?|ing)\b|^FAIL\b|^FAILED\b|--- FAIL|Tests:.*\b[1-9]\d* failed", re.MULTILINE
-)
-_GREEN = re.compile(
-    r"\b[1-9]\d* (?:tests? )?pass(?:ed|ing)\b|^ok  \t\S+\s+[\d.]+s|^OK \(\d+|test result: ok|All tests passed", re.MULTILINE
-)
-_REDDENING = ("fail", "FAIL")
-_TELLING = ("xit", "Traceback", "not found", "panic: ", "Segmentation", "ERR!", "error[", "BUILD", "error TS")
-_HAPPY = (" pass", "ok  \t", "OK (", "result: ok", "tests pass")
-"""Words without which the patterns above cannot match: to look for these takes a hundredth of the time."""
+_RED = {
+    "fail": re.compile(r"\b[1-9]\d* (?:tests? )?fail(?:ed|ures?|ing)\b|Tests:.*\b[1-9]\d* failed"),
+    "FAIL": re.compile(r"^FAIL\b|^FAILED\b|--- FAIL", re.MULTILINE),
+}
+"""Patterns by words without which they cannot match: to look for the words takes a hundredth of the time."""
+_FAILED = {
+    "xit": re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?[1-9]\d{0,2}\b|Exit [Cc]ode:? ?[1-9]"),
+    "Traceback": re.compile(r"Traceback \(most recent call last\)"),
+    "command not found": re.compile("command not found"),
+    "panic: ": re.compile(r"\bpanic: "),
+    "Segm": re.compile("Segmentation fault"),
+    "ERR!": re.compile("npm ERR!"),
+    "error[E": re.compile(r"error\[E\d+\]"),
+    "BUILD FAILED": re.compile("BUILD FAILED"),
+    "error TS": re.compile(r"error TS\d+"),
+}
+_GREEN = {
+    " pass": re.compile(r"\b[1-9]\d* (?:tests? )?pass(?:ed|ing)\b|All tests passed"),
+    "OK (": re.compile(r"^OK \(\d+", re.MULTILINE),
+    "result: ok": re.compile("test result: ok"),
+}
+_GREEN_IN_GO = re.compile(r"^ok  \t\S+\s+[\d.]+s", re.MULTILINE)
+"""Apart from the others, since it may match over two lines."""
 _BAD = frozenset({"red", "failed"})
 _ALL_WELL = re.compile(r"exit(?:ed)?(?: with)?(?: code| status):? ?0\b", re.IGNORECASE)
 """A stated success: other words in the output then do not count as a failure."""
@@ -72,8 +82,8 @@ class Step(Struct, frozen=True):
     verdicts: tuple[str, ...] = ()
 
 
-class Work(Struct, frozen=True):
-    """The work of a turn so far."""
+class Work(Struct):
+    """The work of a turn so far. Once it is kept nobody changes it: who goes on from it takes a copy (`go_on`)."""
 
     calls: int = 0
     edits: int = 0
@@ -82,16 +92,26 @@ class Work(Struct, frozen=True):
     written_chars: int = 0
     is_quiet: dict[int, bool] = {}
     """Whether a call's result says nothing of how the work goes, by the mark of its id. Of the last calls."""
-    steps: tuple[Step, ...] = ()
+    steps: list[Step] = []
     """The last ones: as many as hold `READ_CALLS` calls."""
-    called: int = 0
-    """The calls in them."""
     said: int = 0
     """Characters that the agent wrote since its last call."""
     said_chars: int = 0
     """Characters that it wrote before all its calls."""
     said_squares: int = 0
     """The sum of their squares, call by call."""
+
+
+class _Tool(NamedTuple):
+    """What the name of a tool says of its calls."""
+
+    counts: bool
+    """Whether they are work, and no bookkeeping."""
+    edits: bool
+    """Whether they change files, or may: an editor reads files too."""
+    runs_commands: bool
+    is_quiet: bool
+    """Whether their results say nothing of how the work goes: it only reads, or changes a file."""
 
 
 class _Change(NamedTuple):
@@ -101,64 +121,78 @@ class _Change(NamedTuple):
     chars: int
 
 
-NO_WORK = Work()
-_name, _id = attrgetter("name"), attrgetter("id")
-_files, _chars = attrgetter("files"), attrgetter("chars")
+_files, _chars, _called = attrgetter("files"), attrgetter("chars"), attrgetter("called")
 _made, _changed, _verdicts = attrgetter("made"), attrgetter("changed"), attrgetter("verdicts")
 
 
-def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0) -> Work:
-    """The work with the calls of one message, before which the agent wrote `said` characters."""
+def go_on(work: Work) -> Work:
+    """A copy that may be changed."""
+    return replace(work, is_quiet=work.is_quiet.copy(), steps=work.steps.copy())
+
+
+def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0, *, is_old: bool = False) -> None:
+    """Add the calls of one message, before which the agent wrote `said` characters. No step is kept of old ones."""
     said += work.said
-    last = calls[-_AT_ONCE:]
-    changes = _find_changes(calls, is_full=work.edits >= _READ_CHANGES)
-    files, written_chars = work.files, work.written_chars
+    work.said = 0
+    work.said_chars += said
+    work.said_squares += said * said
+    changes = _find_changes(work, calls)
     if changes:
-        named = islice(chain.from_iterable(map(_files, changes)), _MAX_FILES - len(files))
-        files = files.union(map(hash, named))
-        written_chars += sum(map(_chars, changes))
-    is_quiet = work.is_quiet | dict(zip(map(hash, map(_id, last)), map(_is_quiet, map(_name, last)), strict=True))
-    changed = tuple([hash(change.files[0]) for change in changes[-_AT_ONCE:] if change.files and change.files[0]])
-    called, steps = _add_step(work, Step(index, len(calls), _mark_calls(last), changed))
-    return Work(
-        work.calls + sum(map(_counts, map(_name, calls))),
-        work.edits + len(changes),
-        files,
-        written_chars,
-        is_quiet if len(is_quiet) <= _AT_ONCE else dict(list(is_quiet.items())[-_AT_ONCE:]),
-        steps,
-        called,
-        said_chars=work.said_chars + said,
-        said_squares=work.said_squares + said * said,
-    )
+        named = islice(chain.from_iterable(map(_files, changes)), _MAX_FILES - len(work.files))
+        work.files = work.files.union(map(hash, named))
+        work.written_chars += sum(map(_chars, changes))
+        work.edits += len(changes)
+    last, is_quiet = calls[-_AT_ONCE:], work.is_quiet
+    for call in last:
+        is_quiet[hash(call.id)] = _know(call.name).is_quiet
+    while len(is_quiet) > _AT_ONCE:
+        del is_quiet[next(iter(is_quiet))]
+    if not is_old:
+        changed = tuple([hash(change.files[0]) for change in changes[-_AT_ONCE:] if change.files and change.files[0]])
+        work.steps.append(Step(index, len(calls), _mark_calls(last), changed))
 
 
-def add_said(work: Work, texts: tuple[str, ...]) -> Work:
-    """The work with what the agent wrote in a message of its own: it counts for the call that follows."""
-    return replace(work, said=work.said + sum(map(len, texts)))
+def add_said(work: Work, texts: tuple[str, ...]) -> None:
+    """Add what the agent wrote in a message of its own: it counts for the call that follows."""
+    work.said += sum(map(len, texts))
 
 
-def add_results(work: Work, index: int, results: tuple[ToolResult, ...]) -> Work:
-    """The work with what came back from calls."""
+def add_results(work: Work, index: int, results: tuple[ToolResult, ...]) -> None:
+    """Add what came back from calls."""
     is_quiet = work.is_quiet.get
     told = [result for result in results[-_AT_ONCE:] if result.is_error or not is_quiet(hash(result.call_id))]
-    if not told:
-        return work
-    called, steps = _add_step(work, Step(index, verdicts=tuple(map(_judge, told))))
-    return replace(work, steps=steps, called=called)
+    if told:
+        work.steps.append(Step(index, verdicts=tuple(map(_judge, told))))
 
 
-def _find_changes(calls: tuple[ToolCall, ...], *, is_full: bool) -> list[_Change]:
-    """The calls that change files, by a tool's name or by a command; of a turn that made many, without what they changed."""
+def forget_old(work: Work) -> None:
+    """Keep no step more than is looked at."""
+    steps = work.steps
+    if steps:
+        called, first, oldest = sum(map(_called, steps)), 0, steps[-1].index - _READ_MESSAGES
+        while called - (step := steps[first]).called >= READ_CALLS or step.index < oldest:
+            called -= step.called
+            first += 1
+        del steps[:first]
+
+
+def _find_changes(work: Work, calls: tuple[ToolCall, ...]) -> list[_Change]:
+    """Count the calls, and find those that change files, by a tool's name or by a command.
+
+    Of a turn that changed many, what was changed is left out.
+    """
     changes: list[_Change] = []
+    is_full = work.edits >= _READ_CHANGES
     for call in calls:
-        name = call.name
-        if _counts_as_edit(name):
-            if name in _EDITORS and _views(call.arguments):
+        tool = _know(call.name)
+        if tool.counts:
+            work.calls += 1
+        if tool.edits:
+            if call.name in _EDITORS and _views(call.arguments):
                 continue
             text = "" if is_full else _as_text(call.arguments)
             changes.append(_Change(tuple(islice(_files_of(text), _MAX_FILES)), len(text)))
-        elif is_shell(name) and (found := find_shell_edit(call.arguments)) is not None:
+        elif tool.runs_commands and (found := find_shell_edit(call.arguments)) is not None:
             changes.append(_Change((), 0) if is_full else _Change(found, len(_as_text(call.arguments))))
     return changes
 
@@ -171,17 +205,7 @@ def _views(arguments: Json) -> bool:
 
 
 def _mark_calls(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
-    return tuple([hash((call.name, _as_text(call.arguments))) for call in calls if _counts(call.name)])
-
-
-def _add_step(work: Work, new: Step) -> tuple[int, tuple[Step, ...]]:
-    """The last steps with a new one, and how many calls are in them: no step more than is looked at."""
-    steps, called = (*work.steps, new), work.called + new.called
-    first, oldest = 0, new.index - _READ_MESSAGES
-    while called - (step := steps[first]).called >= READ_CALLS or step.index < oldest:
-        called -= step.called
-        first += 1
-    return called, steps[first:] if first else steps
+    return tuple([hash((call.name, _as_text(call.arguments))) for call in calls if _know(call.name).counts])
 
 
 def read_trajectory(work: Work, count: int) -> Trajectory:
@@ -190,7 +214,7 @@ def read_trajectory(work: Work, count: int) -> Trajectory:
         return Trajectory()
     steps = work.steps
     if steps and steps[0].index < count - _READ_MESSAGES:
-        steps = tuple([step for step in steps if step.index >= count - _READ_MESSAGES])
+        steps = [step for step in steps if step.index >= count - _READ_MESSAGES]
     made, changed = list(chain.from_iterable(map(_made, steps))), list(chain.from_iterable(map(_changed, steps)))
     failures, red_runs, is_green = _sum_up(list(chain.from_iterable(map(_verdicts, steps))))
     return Trajectory(
@@ -209,7 +233,9 @@ def read_trajectory(work: Work, count: int) -> Trajectory:
 
 def _most_alike(marks: list[int]) -> int:
     """How often the one is there that is there most."""
-    return max(map(marks.count, marks), default=0)  # there are few, and a table of them would cost more
+    if len(set(marks)) == len(marks):
+        return min(len(marks), 1)
+    return max(map(marks.count, marks))  # there are few, and a table of them would cost more
 
 
 def _sum_up(verdicts: list[str]) -> tuple[int, int, bool]:
@@ -232,31 +258,36 @@ def _sum_up(verdicts: list[str]) -> tuple[int, int, bool]:
 def _judge(result: ToolResult) -> str:
     """What a result says: red or green tests, a failure, or that all is well."""
     text = result.text if len(result.text) <= _HEAD + _TAIL else f"{result.text[:_HEAD]}\n{result.text[-_TAIL:]}"
-    # A shell's result always says "exit": only words that `_RED` itself needs are worth running it for.
-    if any(word in text for word in _REDDENING) and _RED.search(text):
+    if _shows(_RED, text):
         return "red"
-    if result.is_error:
+    if result.is_error or _shows_failure(text):
         return "failed"
-    if any(word in text for word in _TELLING) and not _ALL_WELL.search(text[:_HEAD]) and _FAILED.search(text):
-        return "failed"
-    return "green" if any(word in text for word in _HAPPY) and _GREEN.search(text) else "fine"
+    return "green" if _shows(_GREEN, text) or ("ok  \t" in text and _GREEN_IN_GO.search(text)) else "fine"
+
+
+def _shows_failure(text: str) -> bool:
+    head = text[:_HEAD]
+    if "xit" in head and _ALL_WELL.search(head):  # as with most results of shells, so it is looked for first
+        return False
+    return _shows(_FAILED, text) and not _ALL_WELL.search(head)
+
+
+def _shows(signs: dict[str, re.Pattern[str]], text: str) -> bool:
+    """Whether one of these patterns matches. Each is tried only on lines that hold its word."""
+    for word in filter(text.__contains__, signs):
+        end = 0
+        while (at := text.find(word, end)) >= 0:
+            begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+            end = end if end >= 0 else len(text)
+            if signs[word].search(text, begin, end):
+                return True
+    return False
 
 
 @lru_cache(maxsize=1024)
-def _counts(name: str) -> bool:
-    """Whether a call of this name is work, and no bookkeeping."""
-    return name not in BOOKKEEPING_TOOLS
-
-
-@lru_cache(maxsize=1024)
-def _counts_as_edit(name: str) -> bool:
-    return _counts(name) and is_edit(name)
-
-
-@lru_cache(maxsize=1024)
-def _is_quiet(name: str) -> bool:
-    """Whether the results of a tool say nothing of how the work goes: it only reads, or changes a file."""
-    return _READERS.search(name) is not None or is_edit(name)
+def _know(name: str) -> _Tool:
+    counts, edits = name not in BOOKKEEPING_TOOLS, is_edit(name)
+    return _Tool(counts, counts and edits, is_shell(name), edits or _READERS.search(name) is not None)
 
 
 @lru_cache(maxsize=1024)

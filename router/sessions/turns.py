@@ -52,7 +52,10 @@ def read_turn(view: RequestView) -> Turn:
     stated = _read_stated(view, client)
     end = read_end(conversation, client)
     words = end.words
-    told = ONE_MESSAGE if words and len(conversation.items) == 1 else read_history(conversation, client)
+    if words and len(conversation.items) == 1:
+        told = ONE_MESSAGE
+    else:
+        told = read_history(conversation, client, SPECS[view.dialect].silent)
     kind = told_kind = stated.kind or by_system
     if kind is None or kind is TurnKind.SUBAGENT:  # which may be compacted, or asked for a label, as a person's session may
         kind = _marked_kind(view, end.message) or kind or _structural_kind(view, words)

@@ -1,6 +1,6 @@
 """What happened to a request → its ledger entry."""
 
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple
 
 import msgspec
 
@@ -36,50 +36,6 @@ _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 
 _WAITS = frozenset({Queued, QuestionEnded})
 _encode = msgspec.json.Encoder().encode
-
-
-class _Who(TypedDict):
-    """The columns that say who asked, and for what."""
-
-    id: str
-    at: float
-    caller: str
-    key: str | None
-    job: str | None
-    session: str | None
-    turn_kind: str | None
-    client: str | None
-    dialect: str
-    model: str
-    streaming: bool
-
-
-class _Course(TypedDict):
-    """The columns that say how it went and how it ended."""
-
-    outcome: str
-    status: int
-    error: str | None
-    tier: str | None
-    target: str | None
-    because: str | None
-    score: float | None
-    overhead_ms: float
-    ttft_ms: float | None
-    duration_ms: float
-
-
-class _Used(TypedDict):
-    """The columns that say what it used."""
-
-    tokens_per_second: float | None
-    input_tokens: int | None
-    cached_tokens: int | None
-    output_tokens: int | None
-    reasoning_tokens: int | None
-    tokens_estimated: bool | None
-    cost_usd: float | None
-    attempts: int
 
 
 class _NoWord:
@@ -122,31 +78,23 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
         attempts, first_at, waits = _read_calls(exchange)
     else:
         attempts, first_at, waits = [ended.attempt], opened.at, ()
+    decision: Decision | _NoDecision
     if decided is None:
-        view, turn, answered = _read_undecided(exchange)
-        course, kept, places = _write_course(exchange, settled, answered, opened, first_at), None, None
+        view, turn, decision = _read_undecided(exchange)
     else:
         view, decision = decided.view, decided.decision
-        turn, course = decision.turn, _write_course(exchange, settled, decision, opened, first_at)
-        kept = keep_decision(
-            decision,
-            course["because"],
-            opened.dropped if opened is not None else (),
-            waits,
-            keeps_text=answer is not None,
-        )
-        places = _places_of(decision)
-    columns: list[Any] = [
-        *_write_who(exchange, at - settled.at, view, turn).values(),
-        *course.values(),
-        *_write_used(ended, attempts, settled.ending).values(),
-    ]
-    # By position: the parts are written in the order of the line's fields, and 29 names would take two microseconds.
+        turn = decision.turn
+    line = _write_line(exchange, settled, at, view, turn, decision, opened, first_at, ended, attempts)
+    kept, places = None, None
+    if decided is not None:
+        dropped = opened.dropped if opened is not None else ()
+        kept = keep_decision(decided.decision, line.because, dropped, waits, keeps_text=answer is not None)
+        places = _places_of(decided.decision)
     if answer is None:
-        return Entry(Line(*columns), kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
+        return Entry(line, kept, _encode(attempts).decode(), person_text=turn.person_text, places=places)
     prompt, said = view.raw, _text(answer) or None
     asked = _text(prompt) if prompt is not None else None
-    return Entry(Line(*columns), kept, _encode(attempts).decode(), asked, said, turn.person_text, places)
+    return Entry(line, kept, _encode(attempts).decode(), asked, said, turn.person_text, places)
 
 
 def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn], _NoDecision]:
@@ -156,74 +104,60 @@ def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest],
     return view, turn, _NoDecision(fact.because if fact is not None else None)
 
 
-def _write_who(
-    exchange: Exchange, clock_offset: float, view: RequestView | type[_NoRequest], turn: Turn | type[_NoTurn]
-) -> _Who:
-    """`clock_offset` is what the monotonic clock lacks to be the time of day."""
-    arrival = exchange.arrival
-    # `_value_` is a word as plain text: SQLite binds that at once, and looks for a way to adapt any other kind of str.
-    return {
-        "id": arrival.id,
-        "at": exchange.began + clock_offset,
-        "caller": arrival.caller.name,
-        "key": arrival.key,
-        "job": arrival.job,
-        "session": turn.session,
-        "turn_kind": turn.kind._value_,
-        "client": turn.client,
-        "dialect": arrival.dialect._value_,
-        "model": view.model,
-        "streaming": view.is_streaming,
-    }
-
-
-def _write_course(
+def _write_line(
     exchange: Exchange,
     settled: Settled,
+    at: float,
+    view: RequestView | type[_NoRequest],
+    turn: Turn | type[_NoTurn],
     decision: Decision | _NoDecision,
     opened: AttemptOpened | None,
     first_at: float | None,
-) -> _Course:
-    began, ending, token = exchange.began, settled.ending, exchange.last(FirstToken)
-    because = decision.because
-    if opened is None:
-        served = target = None
-    else:
-        served = opened.target
-        target = served.name
-        if opened.failed and isinstance(decision, Decision):
-            because = because_served(decision, served, opened.failed)
-    return {
-        "outcome": ending.outcome._value_,
-        "status": ending.status,
-        "error": ending.error.code if ending.error is not None else None,
-        "tier": (served or decision).tier._value_,
-        "target": target,
-        "because": because,
-        "score": decision.score,
-        "overhead_ms": round(((first_at or settled.at) - began) * 1000, 3),
-        "ttft_ms": round((token.at - began) * 1000, 2) if token is not None else None,
-        "duration_ms": round((settled.at - began) * 1000, 2),
-    }
-
-
-def _write_used(ended: AttemptEnded | None, attempts: list[Attempt], ending: Ending) -> _Used:
-    count = len(attempts)
-    usage: Usage | type[_NoUsage]
-    if ended is None:
-        usage, speed = _NoUsage, None
-    else:
+    ended: AttemptEnded | None,
+    attempts: list[Attempt],
+) -> Line:
+    arrival, ending, began, ended_at = exchange.arrival, settled.ending, exchange.began, settled.at
+    because, error, token, count = decision.because, ending.error, exchange.last(FirstToken), len(attempts)
+    served = opened.target if opened is not None else None
+    if opened is not None and opened.failed and isinstance(decision, Decision):
+        because = because_served(decision, opened.target, opened.failed)
+    usage: Usage | type[_NoUsage] = _NoUsage
+    speed = None
+    if ended is not None:
         usage, speed = ended.usage or _NoUsage, ended.tokens_per_second
-    return {
-        "tokens_per_second": round(speed, 1) if speed else None,
-        "input_tokens": usage.input_tokens,
-        "cached_tokens": usage.cached_tokens,
-        "output_tokens": usage.output_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "tokens_estimated": usage.is_estimated,
-        "cost_usd": attempts[0].cost_usd if count == 1 else _cost_of(attempts, ending),
-        "attempts": count,
-    }
+    # By position, in the order of the fields: 29 names would take two microseconds. `_value_` is a word as plain text: SQLite
+    # binds that at once, and looks for a way to adapt any other kind of str.
+    return Line(
+        arrival.id,
+        began + (at - ended_at),
+        arrival.caller.name,
+        arrival.key,
+        arrival.job,
+        turn.session,
+        turn.kind._value_,
+        turn.client,
+        arrival.dialect._value_,
+        view.model,
+        view.is_streaming,
+        ending.outcome._value_,
+        ending.status,
+        error.code if error is not None else None,
+        (served or decision).tier._value_,
+        served.name if served is not None else None,
+        because,
+        decision.score,
+        round(((first_at or ended_at) - began) * 1000, 3),
+        round((token.at - began) * 1000, 2) if token is not None else None,
+        round((ended_at - began) * 1000, 2),
+        round(speed, 1) if speed else None,
+        usage.input_tokens,
+        usage.cached_tokens,
+        usage.output_tokens,
+        usage.reasoning_tokens,
+        usage.is_estimated,
+        attempts[0].cost_usd if count == 1 else _cost_of(attempts, ending),
+        count,
+    )
 
 
 def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:

@@ -80,6 +80,10 @@ class Recorder:
     def append(self, entry: Entry) -> None:
         self._entries.append(entry)
 
+    async def sync(self) -> None:
+        self.write()
+        await self._entries.sync()
+
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a request that this caller made, even one that has only just ended."""
         self.write()

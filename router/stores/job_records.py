@@ -35,7 +35,7 @@ def to_row(job: Job) -> tuple[object, ...]:
     )
 
 
-def to_job(row: Sequence[Any], *, is_lost: bool = False) -> Job:
+def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
     """A job from a row."""
     name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, response, headers, body = row
     is_cancelled, is_handed_out, is_collected = map(bool, flags)
@@ -56,6 +56,7 @@ def to_job(row: Sequence[Any], *, is_lost: bool = False) -> Job:
         ended_at=ended_at,
         is_cancelled=is_cancelled,
         is_handed_out=is_handed_out,
+        is_unrecorded=is_unrecorded,
         is_lost=is_lost,
         is_collected=is_collected,
         response=response,

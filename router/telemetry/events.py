@@ -246,12 +246,13 @@ def request_rejected(*, status: int, code: str, message: str = "") -> None:
         _log.info("request.rejected", line=f"{status} rejected  {code}  {_printable(message)}".rstrip())
 
 
-def key_refused(*, key: str | None) -> None:
-    """A key was refused: it is unknown, expired or revoked. `key` is its id, absent if the text is not a key of Tandem.
+def key_refused(*, key: str | None, reason: str) -> None:
+    """A key was refused. `key` is its id, absent if the text is not a key of Tandem.
 
-    An address with more than 20 wrong keys within a minute is answered with 429, and those keys are not logged.
+    `reason` is `not in the key file`, `revoked at another router`, `expired`, `wrong secret` or `not a key of Tandem`. An
+    address with more than 20 wrong keys within a minute is answered with 429, and those keys are not logged.
     """
-    _log.warning("key.refused", **({"key": key} if key is not None else {}))
+    _log.warning("key.refused", **({"key": key} if key is not None else {}), reason=reason)
 
 
 def page_file_missing(*, name: str) -> None:

@@ -29,10 +29,12 @@ _IDLE_SECONDS = 50.0
 class Origin:
     """One address: its idle connections, and the way to open more. A call owns what it took until it gives it back."""
 
-    __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_outbox", "_tls")
+    __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_tls", "outbox")
 
     def __init__(self, address: Address, tls: Tls | None, dialer: Dialer, outbox: Outbox) -> None:
-        self._address, self._tls, self._dialer, self._outbox = address, tls, dialer, outbox
+        self._address, self._tls, self._dialer = address, tls, dialer
+        self.outbox = outbox
+        """Calls over warm connections are sent together with those that are sent at the same time."""
         self._idle: list[Connection] = []
         self._dialling = 0
 
@@ -52,10 +54,6 @@ class Origin:
             return await self._dialer.dial(self._address, self._tls, within_seconds)
         finally:
             self._dialling -= 1
-
-    def send(self, call: "Call", connection: Connection) -> None:
-        """Send a call over a connection that was taken for it, together with those that are sent at the same time."""
-        self._outbox.put(call.send_warm, connection)
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection that has nothing under way, unless too many wait already."""
@@ -127,7 +125,7 @@ class PreparedCall:
         if connection is None:
             call.connect()
         else:
-            self.origin.send(call, connection)
+            self.origin.outbox.put(call.send_warm, connection)
         return call
 
 

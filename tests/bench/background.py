@@ -2,26 +2,30 @@
 
 `log`: CPU time of a frame in a job's log, in all threads. `cuts`: streams that are cut anywhere and resumed. `cancel`: from the
 request to cancel until the target's connection is closed. `resume`: until the first byte of a resumed stream. `front`: time to
-the first token of fast turns while eight jobs stream on deep, against none.
+the first token of fast turns while eight jobs stream on deep, against none. `others`: CPU time of the loop's thread for a piece
+of other streams while eight jobs write their logs, against none.
 """
 
 import argparse
 import asyncio
+import contextlib
 import random
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import openai
 
-from router.contract.job import Job
+from router.contract.job import Job, JobStore
 from router.jobs.log_sink import LogSink, SharedLog
 from router.stores.open_jobs import open_jobs
 from router.telemetry import events
+from router.upstream.connection import Connection
 from tests.tools.background import begin, events_in, poll, read_log, read_some
+from tests.tools.http import request_bytes
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
 from tests.tools.later import later
 from tests.tools.running import Running, one_dialect, running, two_targets
@@ -29,7 +33,7 @@ from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_STREAM_HEAD, DONE, Seen, Upstream, Wire, chat_frame
 from tests.tools.waiting import until
 
-FRAME_US, CANCEL_MS, RESUME_MS, FRONT = 5.0, 200.0, 50.0, 1.1
+FRAME_US, CANCEL_MS, RESUME_MS, FRONT, OTHERS = 5.0, 200.0, 50.0, 1.1, 1.02
 JOBS = 8
 DEEP_SECONDS = 1 / 65
 """A token of deep, as the targets' figures have it."""
@@ -40,20 +44,26 @@ async def measure_log(count: int) -> bool:
     is_good = True
     for name, each_moment in (("1000 a second", 50), ("65 a second", 3)):
         moments = max(10, count // 100)
-        with tempfile.TemporaryDirectory() as folder:
-            opener = open_jobs(Path(folder) / "ledger.db", keep_seconds=3_600)
-            store = await opener.open()
-            for number in range(JOBS):
-                await store.add(make_job(f"resp_{number}"), MANY)
-            jobs = [await store.claim("me", LEASE_SECONDS, MANY) for _ in range(JOBS)]
+        async with _running_jobs() as (store, jobs):
             idle = await _feed(jobs, store, moments, 0)
             busy = await _feed(jobs, store, moments, each_moment)
-            await opener.close()
         frames = moments * each_moment * JOBS
         cost = (busy - idle) / frames * 1e6
         is_good &= cost <= FRAME_US or each_moment < 10
         print(f"log: {name} a job, {frames} frames: {cost:.2f} µs of CPU a frame (bar {FRAME_US:g})")
     return is_good
+
+
+@contextlib.asynccontextmanager
+async def _running_jobs() -> AsyncIterator[tuple[JobStore, list[Job]]]:
+    """Eight jobs that were claimed, in a store on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        opener = open_jobs(Path(folder) / "ledger.db", keep_seconds=3_600)
+        store = await opener.open()
+        for number in range(JOBS):
+            await store.add(make_job(f"resp_{number}"), MANY)
+        yield store, [await store.claim("me", LEASE_SECONDS, MANY) for _ in range(JOBS)]
+        await opener.close()
 
 
 async def _feed(jobs: list[Job], store, moments: int, each_moment: int) -> float:
@@ -152,6 +162,64 @@ def _report(words: str, taken: list[float], bar: float) -> bool:
     return worst <= bar
 
 
+class _PieceClock:
+    """CPU time of each piece on its way from a target's connection to its caller's."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+        self._receive = Connection.data_received
+
+    def __enter__(self) -> "_PieceClock":
+        def receive(connection: Connection, data: bytes) -> None:
+            began = time.thread_time_ns()
+            self._receive(connection, data)
+            self.taken.append((time.thread_time_ns() - began) / 1e3)
+
+        Connection.data_received = receive
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Connection.data_received = self._receive
+
+
+async def _read_on(tandem: Running) -> None:
+    """Read a stream for as long as it lasts."""
+    body = {"model": "fast", "messages": [{"role": "user", "content": "fix the typo: retrun x"}], "stream": True}
+    reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
+    try:
+        writer.write(request_bytes("/v1/chat/completions", body))
+        while await reader.read(65_536):
+            pass
+    finally:
+        writer.close()
+
+
+async def measure_others(tandem: Running, upstream: Upstream, count: int) -> bool:
+    """Moments with and without logs being written, in turn, so that what else the machine does falls on both."""
+    upstream.scripts = [_speak_slowly("word " * 1_000_000, 0.002)]
+    streams = [later(_read_on(tandem)) for _ in range(4)]
+    await until(lambda: upstream.open_connections >= len(streams))
+    ratios: list[float] = []
+    async with _running_jobs() as (store, jobs):
+        with _PieceClock() as clock:
+            for number in range(count):
+                means = {}
+                for frames in (0, 3) if number % 2 else (3, 0):  # 65 frames a second
+                    clock.taken.clear()
+                    await _feed(jobs, store, 10, frames)
+                    means[frames] = statistics.fmean(clock.taken)
+                ratios.append(means[3] / means[0])
+    for stream in streams:
+        stream.cancel()
+    ratio = statistics.median(ratios)
+    low, _, high = statistics.quantiles(ratios, n=4)
+    print(
+        f"others: a piece takes {ratio:.3f} × as much with {JOBS} jobs' logs, median of {count} pairs, half of them between {low:.3f}"
+        f" and {high:.3f} (bar {OTHERS:g})"
+    )
+    return ratio <= OTHERS
+
+
 async def measure_front(tandem: Running, upstream: Upstream, deep: Upstream, count: int) -> bool:
     """Turns alone and with jobs, in turn, so that what else the machine does falls on both."""
     upstream.scripts, deep.scripts = [speak("chat", Speech("done"))], [_speak_slowly("word " * 100_000, DEEP_SECONDS)]
@@ -203,6 +271,7 @@ async def measure(names: list[str], count: int) -> bool:
         "cancel": lambda tandem: measure_cancel(tandem, upstream, count),
         "resume": lambda tandem: measure_resume(tandem, upstream, count),
         "front": lambda tandem: measure_front(tandem, upstream, deep, count),
+        "others": lambda tandem: measure_others(tandem, upstream, count),
     }
     for name in names:
         if name == "log":
@@ -220,7 +289,7 @@ async def measure(names: list[str], count: int) -> bool:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=["log", "cuts", "cancel", "resume", "front"])
+    parser.add_argument("names", nargs="*", default=["log", "cuts", "cancel", "resume", "front", "others"])
     parser.add_argument("-n", "--count", type=int, default=100)
     given = parser.parse_args()
     sys.exit(0 if asyncio.run(measure(given.names, given.count)) else 1)

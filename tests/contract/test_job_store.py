@@ -286,6 +286,62 @@ async def test_a_job_that_ended_takes_no_more_frames(stores):
 # An owner that is gone.
 
 
+async def take_over(store, most_for_a_caller: int = MANY) -> Job:
+    """Claim a job whose lease has run out, and go on as if its attempt were recorded."""
+    overdue = await store.claim(OTHER, LEASE_SECONDS, MANY)
+    assert overdue.is_unrecorded
+    await store.release(OTHER, overdue.id)
+    return await store.claim(OTHER, LEASE_SECONDS, most_for_a_caller)
+
+
+async def test_a_job_whose_lease_has_run_out_is_first_to_be_recorded_with_what_its_owner_left(stores):
+    store = stores()
+    job = await begin(store)
+    await store.append(job, [make_segment(0, 8)])
+    stores.clock.now += LEASE_SECONDS + 1
+
+    overdue = await store.claim(OTHER, LEASE_SECONDS, MANY)
+
+    assert (overdue.is_unrecorded, overdue.is_lost, overdue.attempt, overdue.owner) == (True, False, 1, OTHER)
+    assert overdue.body == job.body
+    assert await store.read("resp_1", None, -1) == [make_segment(0, 8)]
+    assert not await store.append(job, [make_segment(9)])
+
+
+async def test_an_owner_that_is_gone_before_it_has_recorded_an_attempt_leaves_that_to_the_next(stores):
+    store = stores()
+    await begin(store)
+    stores.clock.now += LEASE_SECONDS + 1
+    await store.claim(OTHER, LEASE_SECONDS, MANY)
+    stores.clock.now += LEASE_SECONDS + 1
+
+    overdue = await store.claim("third:3:3", LEASE_SECONDS, MANY)
+
+    assert (overdue.is_unrecorded, overdue.attempt) == (True, 1)
+
+
+async def test_a_job_that_was_released_needs_no_record(stores):
+    store = stores()
+    await begin(store)
+    await store.release(OWNER)
+    stores.clock.now += LEASE_SECONDS + 1
+
+    again = await store.claim(OTHER, LEASE_SECONDS, MANY)
+
+    assert (again.is_unrecorded, again.attempt) == (False, 2)
+
+
+async def test_one_job_of_an_owner_is_released_alone(stores):
+    store = stores()
+    await begin(store, make_job("resp_1"), make_job("resp_2"))
+    await store.claim(OWNER, LEASE_SECONDS, MANY)
+
+    await store.release(OWNER, "resp_2")
+
+    claimed = [await store.claim(OTHER, LEASE_SECONDS, MANY) for _ in range(2)]
+    assert (claimed[0].id, claimed[1]) == ("resp_2", None)
+
+
 async def test_a_renewed_job_stays_with_its_owner(stores):
     store = stores()
     job = await begin(store)
@@ -312,7 +368,7 @@ async def test_a_job_without_content_is_begun_again(stores):
     await store.read("resp_1", ANN, -1)
     stores.clock.now += LEASE_SECONDS + 1
 
-    again = await store.claim(OTHER, LEASE_SECONDS, MANY)
+    again = await take_over(store)
 
     assert (again.id, again.attempt, again.owner, again.is_lost, again.body) == ("resp_1", 2, OTHER, False, job.body)
     assert await store.read("resp_1", ANN, -1) == []
@@ -324,7 +380,7 @@ async def test_a_job_whose_content_nobody_read_is_begun_again_with_an_empty_log(
     await store.append(job, [make_segment(0, 8)])
     stores.clock.now += LEASE_SECONDS + 1
 
-    again = await store.claim(OTHER, LEASE_SECONDS, MANY)
+    again = await take_over(store)
 
     assert (again.attempt, again.is_lost) == (2, False)
     assert await store.read("resp_1", ANN, -1) == []
@@ -352,7 +408,7 @@ async def test_a_job_that_was_added_with_a_lease_is_lost_with_it_and_keeps_its_l
     await store.append(leased, [make_segment(0)])
 
     stores.clock.now += LEASE_SECONDS + 1
-    lost = await store.claim(OTHER, LEASE_SECONDS, MANY)
+    lost = await take_over(store)
 
     assert (lost.id, lost.is_lost, lost.body, lost.owner) == ("resp_1", True, b"", OTHER)
     assert not await store.append(leased, [make_segment(1)])
@@ -374,7 +430,7 @@ async def test_a_job_whose_content_was_read_is_lost_and_keeps_its_text(stores):
     await store.read("resp_1", ANN, -1)
     stores.clock.now += LEASE_SECONDS + 1
 
-    lost = await store.claim(OTHER, LEASE_SECONDS, MANY)
+    lost = await take_over(store)
 
     assert (lost.is_lost, lost.is_handed_out, lost.is_cancelled) == (True, True, False)
     assert await store.append(lost, [make_segment(9, text="failed")])
@@ -389,7 +445,7 @@ async def test_what_the_router_reads_for_itself_is_not_handed_out(stores):
     await store.read("resp_1", None, -1)
     stores.clock.now += LEASE_SECONDS + 1
 
-    again = await store.claim(OTHER, LEASE_SECONDS, MANY)
+    again = await take_over(store)
 
     assert (again.attempt, again.is_lost) == (2, False)
 
@@ -399,10 +455,10 @@ async def test_a_job_is_begun_three_times_at_most(stores):
     await store.add(make_job(), MANY)
 
     seen = []
-    for number in range(4):
-        job = await store.claim(f"here:{number}:1", LEASE_SECONDS, MANY)
+    for _ in range(4):
+        job = await store.claim(OWNER, LEASE_SECONDS, MANY)
         seen.append((job.attempt, job.is_lost))
-        stores.clock.now += LEASE_SECONDS + 1
+        await store.release(OWNER)
 
     assert seen == [(1, False), (2, False), (3, False), (3, True)]
 
@@ -415,7 +471,7 @@ async def test_a_lost_job_comes_before_others_even_where_its_caller_has_no_room(
     await store.read("resp_1", ANN, -1)
     stores.clock.now += LEASE_SECONDS + 1
 
-    lost = await store.claim(OTHER, LEASE_SECONDS, 1)
+    lost = await take_over(store, most_for_a_caller=1)
 
     assert (lost.id, lost.is_lost) == ("resp_1", True)
 
@@ -493,7 +549,7 @@ async def test_a_cancelled_job_whose_owner_is_gone_is_not_begun_again(stores):
     await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
     stores.clock.now += LEASE_SECONDS + 1
 
-    lost = await store.claim(OTHER, LEASE_SECONDS, MANY)
+    lost = await take_over(store)
 
     assert (lost.is_lost, lost.is_cancelled) == (True, True)
 

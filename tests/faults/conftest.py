@@ -1,9 +1,11 @@
 """Fixtures for faults."""
 
 import contextlib
+from functools import partial
 
 import pytest
 
+from router import shared_house
 from tests.tools.rig import KEY, Rig, rigged
 
 
@@ -18,3 +20,9 @@ async def set_up(tmp_path, monkeypatch, listen):
             return await stack.enter_async_context(rigged(tmp_path, dialect, how, fast_url, read_log))
 
         yield begin
+
+
+@pytest.fixture
+def patient_answers(monkeypatch):
+    """Answers of routers that share wait for the stores for as long as it takes: here the order counts, not the machine's speed."""
+    monkeypatch.setattr(shared_house, "AcknowledgedSink", partial(shared_house.AcknowledgedSink, hold_seconds=60.0))

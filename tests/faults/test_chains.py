@@ -16,7 +16,7 @@ CHAINS, STEPS, KEYS = 10, 4, 10
 
 
 @pytest.fixture
-async def routers_on(tmp_path, monkeypatch):
+async def routers_on(tmp_path, monkeypatch, patient_answers):
     """Three routers on one server or database, and the two hosts that they call."""
     async with contextlib.AsyncExitStack() as stack:
 

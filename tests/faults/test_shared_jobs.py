@@ -19,14 +19,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_job_kills import ask
+from tests.faults.test_job_kills import COSTS, ask, find_unrecorded
 from tests.tools.background import events_in
 from tests.tools.http import call
 from tests.tools.later import later
 
 pytest.importorskip("asyncpg")
 
-from tests.tools.fleet import SHARED, Fleet, cancel, fleet_of, read_piece, read_rest
+from tests.tools.fleet import SHARED, Fleet, Router, cancel, fleet_of, read_piece, read_rest
 from tests.tools.postgres import PostgresServer, find_binaries
 
 HEARTBEAT = b":"
@@ -161,6 +161,8 @@ async def test_the_jobs_of_a_router_that_is_killed_end_at_another_with_the_answe
         await fleet.await_end()
 
         assert await fleet.find_faults() == []
+        unrecorded, *_ = await find_unrecorded_of(fleet)
+        assert unrecorded == []
         assert await fleet.ask("SELECT state, attempt FROM tandem.jobs WHERE id = $1", given[-1]) == [("completed", 2)]
 
 
@@ -175,6 +177,28 @@ async def test_a_job_is_read_and_cancelled_at_a_router_that_does_not_run_it_and_
         await fleet.ask("DELETE FROM tandem.jobs")
         fleet.ids.clear()
         assert await go_through(fleet, Stopped(postgres), 0.0) == []
+
+
+async def test_a_job_is_named_in_its_session_at_every_router_until_its_end_is_read_at_one(postgres, tmp_path):
+    session = {"x-tandem-session": "mine"}
+
+    async def named(router: Router) -> str | None:
+        reply = await call(router.port, "/v1/responses", {"model": "fast", "input": "and then?"}, session)
+        return reply.headers.get("x-tandem-jobs")
+
+    async with fleet_of(2, postgres, tmp_path) as fleet:
+        body = {"model": "deep", "input": "a question", "background": True}
+        job_id = json.loads((await call(fleet.routers[0].port, "/v1/responses", body, session)).body)["id"]
+        await fleet.await_end()
+        for router in fleet.routers:
+            while await named(router) != f"{job_id}=completed":  # noqa: ASYNC110  another process's
+                await asyncio.sleep(0.02)
+
+        await call(fleet.routers[0].port, f"/v1/responses/{job_id}", method="GET")
+
+        for router in fleet.routers:
+            while await named(router) is not None:  # noqa: ASYNC110  another process's
+                await asyncio.sleep(0.02)
 
 
 def show(name: str, seconds: list[float], bar: float) -> bool:
@@ -193,13 +217,17 @@ async def try_kills(server: PostgresServer, folder: Path, jobs: int, kills: int)
         ended = "; ".join(f"{count} {state} in attempt {number}" for (state, number), count in sorted(counts.items()))
         print(f"{len(fleet.ids)} jobs, {kills} kills of 3 routers, all over {seconds:.1f} s after the last: {ended}")
         print("\n".join(faults) or "none is lost, none is without an owner, no log mixes attempts")
-        ledgers = "SELECT job, cost_usd FROM entries WHERE job IS NOT NULL"
-        rows = [row for router in fleet.routers for row in ask(router.folder / "test.db", ledgers)]
-        completed = {name for (name,) in await fleet.ask("SELECT id FROM tandem.jobs WHERE state = 'completed'")}
-        unrecorded = completed - {job for job, _ in rows}
-        priced = sum(cost is not None for _, cost in rows)
-        print(f"{len(rows)} rows in the ledgers, {priced} with a cost, {len(unrecorded)} completed jobs without a row")
-        return not faults and seconds <= 30
+        unrecorded, rows, twice = await find_unrecorded_of(fleet)
+        print(f"{rows} rows in the ledgers, {twice} of them of an attempt that another ledger has, too")
+        print("\n".join(unrecorded) or "each attempt's cost is recorded")
+        return not faults and not unrecorded and seconds <= 30
+
+
+async def find_unrecorded_of(fleet: Fleet) -> tuple[list[str], int, int]:
+    """The attempts whose cost is in no ledger, how many rows the ledgers have of jobs, and how many of these are in two."""
+    attempts = [(name, count) for name, count in await fleet.ask("SELECT id, attempt FROM tandem.jobs")]
+    rows = [row for router in fleet.routers for row in ask(router.folder / "test.db", COSTS)]
+    return find_unrecorded(attempts, dict(rows)), len(rows), len(rows) - len(dict(rows))
 
 
 async def try_streams(server: PostgresServer, folder: Path, count: int, _: int) -> bool:
@@ -220,8 +248,6 @@ async def try_cancels(server: PostgresServer, folder: Path, count: int, _: int) 
 async def try_resumptions(server: PostgresServer, folder: Path, count: int, _: int) -> bool:
     async with fleet_of(2, server, folder, slow(120)) as fleet:
         given = await fleet.give(fleet.routers[0], 8)
-        for router in fleet.routers:  # the first such request loads what answers it
-            await call(router.port, "/v1/responses/resp_0", method="GET")
         taken, plain = [], []
         for number in range(count):
             taken.append(await resume_elsewhere(fleet, given[number % 8]))

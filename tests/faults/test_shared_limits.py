@@ -3,7 +3,9 @@
 `python -m tests.faults.test_shared_limits target 3` offers three routers three times what a target's quota of 600 a minute
 allows, for three minutes, and counts what its upstream sees; `caller 3` does the same for the rate of a caller. `stopped 3` and
 `killed 3` take the server away from second 20 to 50. `budget 60` has 60 requests at a time spend one USD. A third number
-is how many requests are offered in a second (30). All print what they saw.
+is how many requests are offered in a second (30). `back-stopped 30` and `back-killed 30` take the server away for 30 seconds
+while a part of the limit is used, and then ask one router for all that is left: how soon does it have all of it? `back-lost 30`
+also kills a router together with the server. All print what they saw.
 """
 
 import asyncio
@@ -55,6 +57,10 @@ class Counted(Upstream):
         times = sorted(self.times)
         return max((bisect.bisect_left(times, at + seconds) - index for index, at in enumerate(times)), default=0)
 
+    def count_before(self, at: float, seconds: float = 60.0) -> int:
+        """How many came in the time of this length that ended at a moment, this one included."""
+        return sum(at - seconds < came <= at for came in self.times)
+
     def by_window(self, seconds: float) -> list[int]:
         """How many came in each time of this length, from the first one on."""
         first = min(self.times, default=0.0)
@@ -94,17 +100,21 @@ class Offer:
     """Requests at routers that are chosen at random, evenly in time, and what became of them."""
 
     def __init__(self, routers: Sequence[Router | Running], headers: dict[str, str], seed: int = 1) -> None:
-        self._routers, self._headers, self._chance = routers, headers, random.Random(seed)
+        self.routers, self._headers, self._chance = routers, headers, random.Random(seed)
         self.statuses: collections.Counter[int] = collections.Counter()
         self.served: list[tuple[float, float]] = []
         """When each request came that was served, and how long it took."""
+        self.refused: list[tuple[float, float]] = []
+        """When each request came that was refused, and when it was."""
 
     async def send(self) -> None:
-        router, began = self._chance.choice(self._routers), time.monotonic()
+        router, began = self._chance.choice(self.routers), time.monotonic()
         reply = await call(router.port, CHAT, {**chat(model="fast"), "max_tokens": 100}, self._headers)
         self.statuses[reply.status] += 1
         if reply.status == 200:
             self.served.append((began, time.monotonic() - began))
+        else:
+            self.refused.append((began, time.monotonic()))
 
     def most_surely_within(self, seconds: float) -> int:
         """The most that were surely served in any time of this length: they were sent and answered in it."""
@@ -150,6 +160,39 @@ async def run_minutes(what: str, minutes: float, limit: int = 600, a_second: flo
                     print(
                         f"  served from {first} to {last} s: {len(took)}, median {statistics.median(took):.1f} ms, most {max(took):.1f} ms"
                     )
+
+
+_BACK_SECONDS = 10.0
+
+
+async def run_back(how: str, away_seconds: float, limit: int = 600) -> None:
+    """How long after the server is back one router is refused what no router uses.
+
+    Three quarters of the limit are used by all routers when the server comes back, and then one router is asked for 100 a
+    second. A refusal is early if fewer than the limit came to the upstream in the minute before it.
+    """
+    rights = f"requests_per_minute: {limit}\nmay_force: [fast, deep]"
+    with _server() as server, tempfile.TemporaryDirectory() as folder:
+        async with sharing(server, Path(folder), "", rights) as (upstream, routers, headers):
+            before = Offer(routers, headers)
+            await before.go_on(limit / 2 / 15, 15)
+            if how == "lost":
+                await routers[2].kill()
+                before.routers = routers[:2]
+            away = later(_take_away(server, how, 0, away_seconds))
+            await before.go_on(limit / 4 / away_seconds, away_seconds)
+            await away
+            back, one = time.monotonic(), Offer(routers[:1], headers)
+            used = upstream.count_before(back)
+            await one.go_on(100, _BACK_SECONDS)
+            early = [at - back for _, at in one.refused if upstream.count_before(at) < limit]
+            full = next((at - back for at in sorted(upstream.times) if at > back and upstream.count_before(at) >= limit), None)
+            print(f"back-{how}: {limit - used} of {limit} left when the server was back; before that: {dict(before.statuses)}")
+            print(
+                f"  then of one router: {dict(one.statuses)}; refused early: {len(early)}, the last {max(early, default=0):.2f} s"
+            )
+            print(f"  all of the limit was in use {f'{full:.2f} s' if full else 'never'} after it was back")
+            print(f"  surely in any minute, at most: {upstream.most_within(60)} at the upstream")
 
 
 @contextlib.contextmanager
@@ -254,6 +297,9 @@ async def test_a_target_sees_no_more_than_its_quota_also_where_the_server_was_aw
 
 if __name__ == "__main__":
     name, amount = sys.argv[1], float(sys.argv[2])
-    asyncio.run(
-        run_budget(int(amount)) if name == "budget" else run_minutes(name, amount, a_second=float((sys.argv[3:] or [30])[0]))
-    )
+    if name == "budget":
+        asyncio.run(run_budget(int(amount)))
+    elif name.startswith("back-"):
+        asyncio.run(run_back(name.removeprefix("back-"), amount))
+    else:
+        asyncio.run(run_minutes(name, amount, a_second=float((sys.argv[3:] or [30])[0])))

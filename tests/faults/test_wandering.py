@@ -17,11 +17,11 @@ async def walking(tmp_path, monkeypatch):
     """Routers on one server, and a trial of sessions on them."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def begin(server, count: int) -> Trial:
+        async def begin(server, count: int, timeout_ms: int = 250) -> Trial:
             monkeypatch.setenv("TANDEM_VALKEY_URL", server.url())
             monkeypatch.setenv("TANDEM_SHARED_SECRET", SECRET)
             addresses = await stack.enter_async_context(hosts_of(trial := Trial()))
-            config = CONFIG.format(*addresses) + SHARED
+            config = CONFIG.format(*addresses) + SHARED.format(timeout_ms=timeout_ms)
             trial.routers = await stack.enter_async_context(routers_here(count, tmp_path, config))
             return trial
 
@@ -32,8 +32,8 @@ def link_of(router):
     return router.house.state.shared.link
 
 
-async def test_sessions_that_wander_between_routers_go_on_as_if_there_were_one(valkey, walking):
-    trial = await walking(valkey, 3)
+async def test_sessions_that_wander_between_routers_go_on_as_if_there_were_one(valkey, walking, patient_answers):
+    trial = await walking(valkey, 3, timeout_ms=10_000)
 
     await trial.run(trial.routers, SESSIONS, STEPS)
 

@@ -164,7 +164,9 @@ async def test_the_log_has_the_id_of_a_refused_key_and_nothing_else_of_it(tandem
     await call(tandem.port, CHAT, chat())
 
     log = read_log()
-    assert [event.get("key") for event in log if event["event"] == "key.refused"] == [unknown.id, None, None]
+    refused = [(event.get("key"), event["reason"]) for event in log if event["event"] == "key.refused"]
+    other = "not a key of Tandem"
+    assert refused == [(unknown.id, "not in the key file"), (None, other), (None, other)]
     assert not re.search(f"{re.escape(unknown.text[13:])}|canary", str(log))
 
 

@@ -45,6 +45,7 @@ def check_out(commit: str, folder: Path) -> None:
     )
     assert Path(found.stdout.strip()).is_relative_to(folder), "the older code is not what runs there"
     older, newer = (sorted(path.name for path in (place / MIGRATIONS).glob("*.sql")) for place in (folder, ROOT))
+    assert older, f"{commit[:12]} shares nothing: name a newer commit with --before"
     print(f"older: {commit[:12]}, migrations {', '.join(older)}; newer: {', '.join(newer)}", flush=True)
 
 

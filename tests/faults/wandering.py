@@ -49,7 +49,7 @@ tiers:
       - {{name: sage, adapter: openai_http, dialect: responses, base_url: "{1}", model: d, accepts: [text, tools, reasoning],
          typical: {{ttft_seconds: 0.9, tokens_per_second: 65, prefill_tokens_per_second: 60000}}}}
 """
-SHARED = "shared: {valkey: {url: env:TANDEM_VALKEY_URL}, secret: env:TANDEM_SHARED_SECRET}\n"
+SHARED = "shared: {{valkey: {{url: env:TANDEM_VALKEY_URL, timeout_ms: {timeout_ms}}}, secret: env:TANDEM_SHARED_SECRET}}\n"
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,9 @@ async def try_sessions(folder: Path, url: str, sessions: int, routers: int = 3, 
     variables = {"TANDEM_VALKEY_URL": url, "TANDEM_SHARED_SECRET": SECRET} if url else {}
     async with (
         hosts_of(trial) as addresses,
-        routers_of(routers, folder, CONFIG.format(*addresses) + (SHARED if url else ""), variables) as fleet,
+        routers_of(
+            routers, folder, CONFIG.format(*addresses) + (SHARED.format(timeout_ms=250) if url else ""), variables
+        ) as fleet,
     ):
         await trial.run(fleet, sessions, steps)
     return trial

@@ -1,5 +1,7 @@
 """What a request needs, held against what each target takes."""
 
+from msgspec.structs import replace
+
 from policies.capability import CapabilityConfig, CapabilityPolicy
 from router.contract.words import Dialect, Feature, Tier
 from tests.tools.values import make_signals, make_target, make_view, stand
@@ -79,7 +81,7 @@ def test_a_hosted_tool_prefers_a_target_of_the_same_tier_that_may_run_it():
 
 def test_a_host_that_is_closed_or_too_small_is_not_preferred():
     view, bridged = make_view(SEARCH, Dialect.RESPONSES), stand(make_target())
-    closed = stand(make_target("host", speaks=RESPONSES_ONLY))._replace(closed_seconds=3.0)
+    closed = replace(stand(make_target("host", speaks=RESPONSES_ONLY)), closed_seconds=3.0)
     small = stand(make_target("host", speaks=RESPONSES_ONLY, window_tokens=1))
 
     assert "spark" not in ruled_out(view, bridged, closed)

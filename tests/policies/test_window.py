@@ -1,6 +1,7 @@
 """Prompt and room for the answer, held against each window."""
 
 import pytest
+from msgspec.structs import replace
 
 from policies.learned import LearnedConfig, LearnedPolicy
 from policies.window import WindowConfig, WindowPolicy
@@ -80,7 +81,7 @@ def test_of_two_fast_targets_the_larger_one_serves_what_the_smaller_cannot_hold(
 def test_a_window_that_a_target_named_long_ago_rules_it_out_only_while_another_can_serve():
     policy = WindowPolicy(WindowConfig())
     known = stand(make_target(window_tokens=8_192))
-    doubted = known._replace(window_to_try=32_000)
+    doubted = replace(known, window_to_try=32_000)
 
     told = [policy.judge(ask(max_tokens=20), make_signals(found, tokens=10_000))[0] for found in (known, doubted)]
     (too_long,) = policy.judge(ask(max_tokens=20), make_signals(doubted, tokens=40_000))

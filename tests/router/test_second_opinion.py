@@ -162,7 +162,7 @@ async def test_three_useless_answers_are_followed_by_ten_minutes_without_questio
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        (stand(make_target())._replace(closed_seconds=3.0), "spark has no room now"),
+        (replace(stand(make_target()), closed_seconds=3.0), "spark has no room now"),
         (stand(make_target(), 0.5), "spark has no room now"),
     ],
 )

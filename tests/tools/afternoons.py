@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
 from router.config.load import check_config
 from router.contract.entry import Attempt
 from router.contract.errors import TandemError
@@ -98,7 +100,7 @@ class Waits(LiveStatistics):
 
     def statuses(self, targets, now: float) -> Mapping[str, TargetStatus]:
         return {
-            name: status._replace(wait_seconds=self.waits.get(name, 0.0), closed_seconds=self.closed.get(name, 0.0))
+            name: structs.replace(status, wait_seconds=self.waits.get(name, 0.0), closed_seconds=self.closed.get(name, 0.0))
             for name, status in super().statuses(targets, now).items()
         }
 

@@ -35,6 +35,8 @@ class Topic(StrEnum):
 
     RELOAD = "reload"
     FIGURES = "figures"
+    ALIVE = "alive"
+    """Nothing: a worker whose event loop runs answers."""
 
 
 class Message(Struct, omit_defaults=True):

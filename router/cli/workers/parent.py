@@ -34,6 +34,9 @@ from router.telemetry import events
 MAX_DEATHS, WITHIN_SECONDS = 5, 60.0
 _LOOK_SECONDS = 2.0
 """How often the terminal is looked at, and a Valkey server that ended is started again."""
+_ALIVE_SECONDS, _MAX_MISSED = 10.0, 6
+"""How often workers are asked whether they are alive, and how many such questions in a row one may leave unanswered until it is
+killed. Not one: when a group goes on that was stopped as a whole, the first is late."""
 _SEND_SECONDS = 1.0
 _READ_BYTES = 1 << 16
 _STOPS = (signal.SIGINT, signal.SIGTERM)
@@ -51,6 +54,8 @@ class _Worker:
     channel: socket.socket
     received: bytes = b""
     is_serving: bool = False
+    missed: int = 0
+    """How many questions in a row it did not answer."""
     last_words: str = ""
     code: int = 0
     """With which code it says that it ends, where it does; 0 where it said nothing."""
@@ -83,6 +88,8 @@ class Parent:
     _selector: selectors.BaseSelector = field(default_factory=selectors.PollSelector, init=False)
     _wake: socket.socket = field(init=False)
     _is_ready: bool = field(default=False, init=False)
+    _asks_at: float = field(default=0.0, init=False)
+    """When workers are next asked whether they are alive."""
     _stop_by: float | None = field(default=None, init=False)
     """When workers that still run are killed; None while the group serves."""
     _failure: Ended | None = field(default=None, init=False)
@@ -241,6 +248,7 @@ class Parent:
             self._obey(number)
         self._reap()
         for over in self._rounds.take_overdue(time.monotonic()):
+            self._note_missed(over)
             self._finish([over])
         self._look()
 
@@ -267,9 +275,21 @@ class Parent:
                 self._stop()
             elif self.valkey is not None and not self.valkey.is_running:
                 self._restart_valkey(self.valkey)
+            if (now := time.monotonic()) >= self._asks_at:
+                self._asks_at = now + _ALIVE_SECONDS
+                self._ask_all(Round(0, Topic.ALIVE))
         elif time.monotonic() >= self._stop_by:
             self._kill_all()
             self._stop_by += _LOOK_SECONDS  # their ends are signals, which are waited for
+
+    def _note_missed(self, asked: Round) -> None:
+        """Kill a worker that hangs: its successor serves the callers that wait for it."""
+        for number in asked.waiting if asked.topic is Topic.ALIVE and self._stop_by is None else ():
+            worker = self._workers[number]
+            worker.missed += 1
+            if worker.missed >= _MAX_MISSED:
+                worker.last_words = "it did not answer for a minute, and was killed"
+                os.kill(worker.pid, signal.SIGKILL)
 
     def _restart_valkey(self, valkey: OwnValkey) -> None:
         """Workers serve without it, and connect again once it is back. What it held is lost."""
@@ -301,6 +321,7 @@ class Parent:
             words = msgspec.json.decode(message.body, type=LastWords)
             worker.code, worker.last_words = words.code, words.text
         elif message.kind is Kind.ANSWER:
+            worker.missed = 0
             self._finish(self._rounds.take(worker.number, message))
         elif message.topic is Topic.RELOAD:
             self._reload(Round.asked_by(worker.number, message))

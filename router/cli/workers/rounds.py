@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from router.cli.workers.messages import Kind, Message, Topic, write_message
 
-_WAIT_SECONDS = {Topic.RELOAD: 30.0, Topic.FIGURES: 2.0}
+_WAIT_SECONDS = {Topic.RELOAD: 30.0, Topic.FIGURES: 2.0, Topic.ALIVE: 10.0}
 
 
 @dataclass(slots=True)

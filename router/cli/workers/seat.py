@@ -74,7 +74,7 @@ class Seat:
 
         `hurry` is called when it says so again. A signal does not count: it may have been sent to parent and workers alike.
         """
-        answers: Answers = {Topic.FIGURES: Reporting(built).answer}
+        answers: Answers = {Topic.FIGURES: Reporting(built).answer, Topic.ALIVE: _be_alive}
         if built.reloader is not None:
             answers[Topic.RELOAD] = partial(_reload, built.reloader)
         reader, self._writer = await asyncio.open_connection(sock=self._channel.dup(), limit=_MAX_LINE_BYTES)
@@ -143,6 +143,10 @@ class Seat:
     def _send(self, message: bytes) -> None:
         if self._writer is not None:
             self._writer.write(message)
+
+
+async def _be_alive() -> bytes:
+    return b"null"
 
 
 async def _reload(reloader: Reloader) -> bytes:

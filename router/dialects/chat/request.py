@@ -1,6 +1,7 @@
 """Requests of Chat Completions."""
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 
 from router.contract.errors import BadRequest
 from router.contract.request import Conversation, History, Json, JsonObject, Message, ToolCall, ToolResult
@@ -16,6 +17,7 @@ from router.dialects.fields import (
     as_text,
     fingerprint,
     objects,
+    parts_of,
     read_tools,
     texts_of,
 )
@@ -31,7 +33,7 @@ THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blo
 _HIDDEN = frozenset(THOUGHTS)
 """Reasoning that some hosts write into the assistant's messages, and read again: chat's hidden state."""
 _SYSTEM = ("system", "developer")
-_TOOL = ("tool", "function")
+TOOL_ROLES = ("tool", "function")
 _NO_MESSAGE = Message("")
 
 
@@ -63,11 +65,11 @@ def read(body: JsonObject, operation: Operation, history: History | None) -> Rea
 
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
-    for message in objects(conversation.items[start:stop], "messages", start):
-        content = message.get("content")
-        if isinstance(content, list):
-            for part in content:
-                seen = _note_part(seen, as_object(part))
+    messages = objects(conversation.items[start:stop], "messages", start)
+    contents = list(map(dict.get, messages, repeat("content")))
+    if list in map(type, contents):
+        for part in parts_of(contents):
+            seen = _note_part(seen, part)
     return seen
 
 
@@ -91,7 +93,7 @@ def read_message(item: Json) -> Message:
         return _NO_MESSAGE
     role, content = item.get("role"), item.get("content")
     texts = (content,) if isinstance(content, str) else texts_of(content, _TEXT_PARTS)
-    if role in _TOOL:
+    if role in TOOL_ROLES:
         return Message("tool", results=(ToolResult(as_text(item.get("tool_call_id")), "\n".join(texts)),))
     said_by = role if isinstance(role, str) else ""
     calls = item.get("tool_calls")

@@ -6,7 +6,7 @@ from router.dialects.chat.draft_reader import read_draft
 from router.dialects.chat.draft_writer import write_draft
 from router.dialects.chat.old_calls import compose_chat
 from router.dialects.chat.parse import ChatParser
-from router.dialects.spec import DialectSpec, Translation
+from router.dialects.spec import DialectSpec, Silent, Translation
 
 CHAT = DialectSpec(
     name=Dialect.CHAT,
@@ -24,6 +24,7 @@ CHAT = DialectSpec(
     write_example=request.write_example,
     stream_fields={"stream": True, "stream_options": {"include_usage": True}},
     read=request.read,
+    silent=Silent("role", request.TOOL_ROLES),
     add_instructions=request.add_instructions,
     limit_fields=request.LIMIT_FIELDS,
     reasoning_fields=("reasoning_effort", "reasoning"),

@@ -6,6 +6,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects.chat.spec import CHAT
 from router.dialects.completions import request
 from router.dialects.completions.compose import CompletionsComposer
+from router.dialects.spec import NOTHING_SILENT
 
 COMPLETIONS = replace(
     CHAT,
@@ -17,6 +18,7 @@ COMPLETIONS = replace(
     write_example=request.write_example,
     stream_fields={"stream": True},
     read=request.read,
+    silent=NOTHING_SILENT,
     add_instructions=request.add_instructions,
     limit_fields=request.LIMIT_FIELDS,
     reasoning_fields=(),

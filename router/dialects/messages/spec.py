@@ -6,7 +6,7 @@ from router.dialects.messages.compose import MessagesComposer
 from router.dialects.messages.draft_reader import read_draft
 from router.dialects.messages.draft_writer import write_draft
 from router.dialects.messages.parse import MessagesParser
-from router.dialects.spec import DialectSpec, Translation
+from router.dialects.spec import NOTHING_SILENT, DialectSpec, Translation
 
 MESSAGES = DialectSpec(
     name=Dialect.MESSAGES,
@@ -24,6 +24,7 @@ MESSAGES = DialectSpec(
     write_example=request.write_example,
     stream_fields={"stream": True},
     read=request.read,
+    silent=NOTHING_SILENT,
     add_instructions=request.add_instructions,
     limit_fields=request.LIMIT_FIELDS,
     reasoning_fields=("thinking", "context_management"),

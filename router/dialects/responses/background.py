@@ -1,5 +1,7 @@
 """Requests with `background: true`: what a job keeps of one, and the response as it is before and after its stream."""
 
+import hashlib
+
 import orjson
 from msgspec.structs import replace
 
@@ -17,6 +19,8 @@ from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.splice import replace_fields
 from router.dialects.translate.parser import read_failure
 
+_TIME_DIGITS = 11
+"""How many digits of an id are its time."""
 _FOR_NOW = frozenset({TiersBusy.code, RateLimited.code, StoreUnavailable.code, UpstreamLoading.code})
 
 
@@ -48,9 +52,16 @@ def job_id_of(request_id: str) -> str:
     return f"resp_{request_id.removeprefix('req_')}"
 
 
-def request_id_of(job_id: str) -> str:
-    """The id of the request that a job was accepted with."""
-    return f"req_{job_id.removeprefix('resp_')}"
+def request_id_of(job_id: str, attempt: int = 1) -> str:
+    """The id of an attempt's request: of the first, that of the request that the job was accepted with.
+
+    Everybody can tell it, so whoever records an attempt does so under the same id, and the ledger has it once.
+    """
+    own = job_id.removeprefix("resp_")
+    if attempt > 1:
+        noise = hashlib.sha256(f"{job_id} {attempt}".encode()).hexdigest()
+        own = own[:_TIME_DIGITS] + noise[: len(own) - _TIME_DIGITS]
+    return f"req_{own}"
 
 
 def write_arrival(job: Job, request_id: str) -> Arrival:

@@ -1,6 +1,7 @@
 """Requests of the Responses API, and their hidden state: reasoning and compaction items, most of them encrypted."""
 
 from collections.abc import Callable, Iterator
+from itertools import repeat
 
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from router.dialects.fields import (
     find_hosted,
     fingerprint,
     objects,
+    parts_of,
     read_tools,
     texts_of,
 )
@@ -34,7 +36,9 @@ OPAQUE_ITEMS = frozenset({"reasoning", "compaction", "context_compaction"})
 """Items that only their maker can read: to any other target they are noise at best, a 400 at worst."""
 CALLS = frozenset({"function_call", "custom_tool_call", *CALL_ITEMS})
 """Items by which a model calls a tool that the client runs."""
+SILENT_ITEMS = ("reasoning", "function_call_output", "custom_tool_call_output")
 _LINKED = CALLS | {"message"}
+_NO_MESSAGE = Message("")
 
 
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
@@ -64,13 +68,15 @@ def read(body: JsonObject, operation: Operation, history: History | None) -> Rea
 
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:
-    for index, item in enumerate(objects(conversation.items[start:stop], "input", start), start):
-        content = item.get("content", item.get("output"))
-        if isinstance(content, list):
-            for part in content:
-                seen = _note_part(seen, as_object(part))
-        if seen.system_at is None and item.get("role") in ("developer", "system") and _text_of(item):
-            seen = replace(seen, system_at=index)
+    items = objects(conversation.items[start:stop], "input", start)
+    outputs = map(dict.get, items, repeat("output"))
+    for part in parts_of(list(map(dict.get, items, repeat("content"), outputs))):
+        seen = _note_part(seen, part)
+    roles = list(map(dict.get, items, repeat("role")))
+    if seen.system_at is None and ("developer" in roles or "system" in roles):
+        own = (index for index, role in enumerate(roles) if role in ("developer", "system") and _text_of(items[index]))
+        if (first := next(own, None)) is not None:
+            seen = replace(seen, system_at=start + first)
     return seen
 
 
@@ -94,17 +100,19 @@ def _note_part(seen: Seen, part: JsonObject) -> Seen:
 
 def read_item(value: Json) -> Message:
     """One input item, as a message: calls belong to the assistant, their outputs to the tool."""
-    item = as_object(value)
-    kind = as_text(item.get("type")) or "message"
+    if not isinstance(value, dict):
+        return _NO_MESSAGE
+    kind = value.get("type") or "message"
+    if not isinstance(kind, str):
+        kind = "message"
     if kind in CALLS:
-        arguments = item.get("arguments") or item.get("input") or item.get("action") or item.get("operation")
-        return Message(
-            "assistant", calls=(ToolCall(as_text(item.get("call_id")), as_text(item.get("name")) or kind, arguments),)
-        )
+        arguments = value.get("arguments") or value.get("input") or value.get("action") or value.get("operation")
+        call = ToolCall(as_text(value.get("call_id")), as_text(value.get("name")) or kind, arguments)
+        return Message("assistant", (), (call,))
     if kind.endswith("_output"):
-        return Message("tool", results=(_read_result(item),))
+        return Message("tool", (), (), (_read_result(value),))
     if kind == "message":
-        return Message(as_text(item.get("role")), texts_of(item.get("content"), _TEXT_PARTS))
+        return Message(as_text(value.get("role")), texts_of(value.get("content"), _TEXT_PARTS))
     return Message(kind)
 
 

@@ -7,7 +7,7 @@ from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.draft_reader import read_draft
 from router.dialects.responses.draft_writer import write_draft
 from router.dialects.responses.parse import ResponsesParser
-from router.dialects.spec import DialectSpec, Translation
+from router.dialects.spec import DialectSpec, Silent, Translation
 
 RESPONSES = DialectSpec(
     name=Dialect.RESPONSES,
@@ -29,6 +29,7 @@ RESPONSES = DialectSpec(
     write_example=request.write_example,
     stream_fields={"stream": True},
     read=request.read,
+    silent=Silent("type", request.SILENT_ITEMS),
     add_instructions=request.add_instructions,
     limit_fields=request.LIMIT_FIELDS,
     reasoning_fields=("reasoning",),

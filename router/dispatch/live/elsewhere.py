@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
 from router.contract.pulse import FORGOTTEN_SECONDS, Pulse, SpeedSeen, TargetNews, TargetsTold
 from router.contract.request import RequestView
 from router.contract.signals import Signals
@@ -101,14 +103,14 @@ class LiveEverywhere(LiveStatistics):
             return status
         live = self.of(status.target)
         in_flight = status.in_flight + sum(news.in_flight for _, news in told)
-        status = status._replace(in_flight=in_flight, speed=_newest_speed(live, status.speed, told, now))
+        status = structs.replace(status, in_flight=in_flight, speed=_newest_speed(live, status.speed, told, now))
         wait = max(news.wait_seconds - age for age, news in told)
         if wait > status.wait_seconds:
             status = status.with_wait(wait)
         closed = max(news.closed_seconds - age for age, news in told)
         if closed > (0.0 if status.is_over_max_wait else status.closed_seconds):
             # Whoever was told the time finds out whether it was right: not every router once more.
-            status = status._replace(closed_seconds=closed, is_over_max_wait=False, may_probe=False)
+            status = structs.replace(status, closed_seconds=closed, is_over_max_wait=False, may_probe=False)
         resting = [news.failures for age, news in told if news.rest_seconds > age]
         if resting and not _serves_here(live, now):
             because = f"{name} rests after {max(1, *resting)} failures in a row at another router"

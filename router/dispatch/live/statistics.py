@@ -66,17 +66,17 @@ class LiveStatistics(LiveTargets):
         self._looked_at = now
         if now >= self._settle_at:
             self._settle(now)
-        seen, listed, moving = self._seen.copy(), self._listed, self._moving
+        statuses, listed, moving = self._seen.copy(), self._listed, self._moving
         for name, live in tuple(moving.items()):
             if name in listed:
-                seen[name] = live.status(now)
+                statuses[name] = live.status(now)
             if live.is_still or name not in listed:
                 del moving[name]
-        self._statuses = self._seen = seen
-        if self._has_rested and all(live.circuit.is_open for live in self._listed.values()):
+        self._statuses = self._seen = statuses
+        if self._has_rested and all(live.circuit.is_open for live in listed.values()):
             # Where every target rests, none is better for waiting: a request must have somewhere to go.
-            self._statuses = {name: status.with_wait(0.0) for name, status in self._statuses.items()}
-        return self._statuses
+            statuses = self._statuses = {name: status.with_wait(0.0) for name, status in statuses.items()}
+        return statuses
 
     def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""

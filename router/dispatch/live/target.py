@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from router.contract.request import RequestView
 from router.contract.target import NOTHING_LEARNED, Speed, Target, TargetStatus, WorkRatio
 from router.contract.words import AccountFault
@@ -145,7 +147,7 @@ class LiveTarget:
         self.is_still = not self.open and self.fades_until <= now
         if self.closed_until > now:
             self.is_still = False
-            status = status._replace(closed_seconds=self.closed_seconds(now), may_probe=self.may_probe(now))
+            status = structs.replace(status, closed_seconds=self.closed_seconds(now), may_probe=self.may_probe(now))
         if self.unanswered or self.lateness.seconds or self.slots.count:
             self.is_still = False
             status = self._queued(status, now)
@@ -158,7 +160,7 @@ class LiveTarget:
         """The same with the configured window, where it is time to find out whether what the target said of it still holds."""
         if self.known is self.target or now - self.window_told_at < _WINDOW_KNOWN_SECONDS:
             return status
-        return status._replace(window_to_try=self.target.window_tokens)
+        return structs.replace(status, window_to_try=self.target.window_tokens)
 
     def _queued(self, status: TargetStatus, now: float) -> TargetStatus:
         """The same with its queue. Where the number of slots is known, the calls under way tell how long it is.
@@ -171,7 +173,7 @@ class LiveTarget:
             return status.with_wait(self._wait_for_slot(len(self.unanswered), count, now))
         wait = self._wait_by_lateness(now)
         if self.target.max_wait_seconds is None and lateness.is_standing(now):
-            return status._replace(speed=status.speed._replace(ttft_seconds=status.speed.ttft_seconds + wait))
+            return structs.replace(status, speed=status.speed._replace(ttft_seconds=status.speed.ttft_seconds + wait))
         return status.with_wait(wait)
 
     def has_slots(self, now: float) -> bool:
@@ -282,7 +284,7 @@ class LiveTarget:
     def _at_rest(self, status: TargetStatus, now: float) -> TargetStatus:
         """The same with a long wait if it rests, if one request is finding out about it, or if it has all that it takes."""
         if self.loading_until > now:
-            status = status._replace(closed_seconds=self.loading_until - now, loading=self.loading)
+            status = structs.replace(status, closed_seconds=self.loading_until - now, loading=self.loading)
         if self.max_at_once and now - self.max_known_at > _MAX_KNOWN_SECONDS:
             self.max_at_once = 0
         if 0 < self.max_at_once <= len(self.open):

@@ -91,7 +91,7 @@ class Queues:
         if max_wait is None or expected.seconds <= max_wait:
             return status
         # In a queue of ours the wait is known, and bounded at deep as well.
-        return status._replace(closed_seconds=expected.seconds - max_wait, is_over_max_wait=True)
+        return replace(status, closed_seconds=expected.seconds - max_wait, is_over_max_wait=True)
 
     def picture(self, targets: Mapping[str, Target], now: float) -> JsonObject:
         """The meters and the queue of each target that has a quota. Keys of callers are numbered, and not told."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -97,6 +98,11 @@ class AsgiApp:
     def __init__(self, admission: Admission, control: App) -> None:
         self._admission, self._control = admission, control
 
+    async def load(self) -> None:
+        """Load the control plane before it is asked for anything."""
+        if isinstance(self._control, LateApp):
+            await self._control.load()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
@@ -176,6 +182,11 @@ class LateApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app or await self._built(scope["state"]["request_id"])
         await app(scope, receive, send)
+
+    async def load(self) -> None:
+        """Build it before the first call. If that fails, the first call reports it."""
+        with suppress(TandemError):
+            await self._built("")
 
     async def _built(self, request_id: str) -> App:
         async with self._building:

@@ -19,6 +19,9 @@ class MemoryEntries:
         if entry.decision is not None:
             self._recent.add(entry)
 
+    async def sync(self) -> None:
+        """Nothing outlives the process."""
+
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a request, if it is recent."""
         return self._recent.find(request_id, caller, self._explain)

@@ -21,8 +21,8 @@ _ADDS, _CLAIMS = 0x74616E01, 0x74616E02
 _NOW = "coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8)"
 _OWNED = "id = $1 AND owner = $2 AND attempt = $3 AND state = 'running'"
 WHOSE = "id = $1 AND caller = coalesce($2::text, caller)"
-_OVERDUE = f"$4::bool AND leased_until < {_NOW} AND NOT (owner = $2 AND id = ANY($3::text[]))"
-_EXPIRED = f"state = 'running' AND (leased_until = 0 OR ({_OVERDUE}))"
+_RELEASED = "state = 'running' AND leased_until = 0"
+_EXPIRED = f"leased_until > 0 AND leased_until < {_NOW} AND NOT (owner = $2 AND id = ANY($4::text[]))"
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _ROOM = "(SELECT count(*) FROM tandem.jobs r WHERE r.state = 'running' AND r.caller = q.caller)"
 _END = "response = $6, queued = '', body = '', headers = '{}', leased_until = 0"
@@ -39,14 +39,20 @@ _LEASE = f"""
     UPDATE tandem.jobs SET state = 'running', attempt = 1, owner = $2, leased_until = {_NOW} + $3::float8, is_handed_out = TRUE
     WHERE id = $4
 """  # noqa: S608  fixed names
-_GONE = f"SELECT sequence FROM tandem.jobs WHERE {_EXPIRED} AND NOT {_IS_LOST} FOR UPDATE SKIP LOCKED"  # noqa: S608  fixed names
+_GIVEN_UP = f"SELECT sequence FROM tandem.jobs WHERE {_RELEASED} AND NOT {_IS_LOST} FOR UPDATE SKIP LOCKED"  # noqa: S608  fixed names
 _AGAIN = """
     UPDATE tandem.jobs SET state = 'queued', owner = '', leased_until = 0, is_handed_out = FALSE
     WHERE sequence = ANY($1::bigint[])
 """
+_KEEP = f"UPDATE tandem.jobs SET owner = $2, leased_until = {_NOW} + $3::float8"  # noqa: S608  fixed names
+_OVERDUE = f"""
+    {_KEEP} WHERE sequence = (
+        SELECT sequence FROM tandem.jobs WHERE state = 'running' AND {_EXPIRED} LIMIT 1 FOR UPDATE SKIP LOCKED
+    ) RETURNING {_WHOLE}
+"""  # noqa: S608  fixed names
 _LOST = f"""
-    UPDATE tandem.jobs SET owner = $2, leased_until = {_NOW} + $5::float8 WHERE sequence = (
-        SELECT sequence FROM tandem.jobs WHERE {_EXPIRED} AND {_IS_LOST} LIMIT 1 FOR UPDATE SKIP LOCKED
+    {_KEEP} WHERE sequence = (
+        SELECT sequence FROM tandem.jobs WHERE {_RELEASED} AND {_IS_LOST} LIMIT 1 FOR UPDATE SKIP LOCKED
     ) RETURNING {_WHOLE}
 """  # noqa: S608  fixed names
 _NEXT = f"""
@@ -75,6 +81,11 @@ _CANCEL = f"""
         UPDATE tandem.jobs SET state = $4, ended_at = $5, {_END}, is_cancelled = TRUE
         WHERE id = $1 AND $2::text IS NULL AND $3::int IS NULL RETURNING id
     ), posted AS ({_POST}) SELECT id FROM ended
+"""  # noqa: S608  fixed names
+_COLLECT = f"""
+    WITH read AS (
+        UPDATE tandem.jobs SET is_collected = TRUE WHERE id = $1 AND ended_at IS NOT NULL AND NOT is_collected RETURNING id
+    ) SELECT pg_notify('{CHANNEL}', $2) FROM read
 """  # noqa: S608  fixed names
 _FORGET = f"""
     WITH gone AS (DELETE FROM tandem.jobs WHERE {WHOSE} RETURNING id),
@@ -143,20 +154,23 @@ async def claim(
     *,
     trusts_leases: bool = True,
 ) -> Job | None:
-    """Give the next job to an owner: first one that cannot be begun again, which the owner only ends. In a transaction.
+    """Give the next job to an owner: first one whose attempt is to be recorded, then one that the owner only ends.
 
-    `known` are the jobs that the owner knows it has. One that it does not know of, since the answer to its claim was lost,
-    expires as any other. Without trust in leases, only jobs that were released count as expired.
+    In a transaction. `known` are the jobs that the owner knows it has. One that it does not know of, since the answer to its
+    claim was lost, expires as any other. Without trust in leases none is overdue.
     """
-    gone = [sequence for (sequence,) in await connection.fetch(_GONE, now, owner, known, trusts_leases)]
-    if gone:  # after they are locked: what was appended until then is deleted
-        await connection.execute("DELETE FROM tandem.segments WHERE job = ANY($1::bigint[])", gone)
-        await connection.execute(_AGAIN, gone)
-    if (row := await connection.fetchrow(_LOST, now, owner, known, trusts_leases, lease_seconds)) is not None:
+    given_up = [sequence for (sequence,) in await connection.fetch(_GIVEN_UP)]
+    if given_up:  # after they are locked: what was appended until then is deleted
+        await connection.execute("DELETE FROM tandem.segments WHERE job = ANY($1::bigint[])", given_up)
+        await connection.execute(_AGAIN, given_up)
+    lease = (now, owner, lease_seconds)
+    if trusts_leases and (row := await connection.fetchrow(_OVERDUE, *lease, known)) is not None:
+        return to_job(row, is_unrecorded=True)
+    if (row := await connection.fetchrow(_LOST, *lease)) is not None:
         return to_job(row, is_lost=True)
     while (found := await connection.fetchrow(_NEXT, most_for_a_caller)) is not None:
         await _lock(connection, _CLAIMS, found["caller"])
-        row = await connection.fetchrow(_BEGIN, now, owner, lease_seconds, found["sequence"], most_for_a_caller)
+        row = await connection.fetchrow(_BEGIN, *lease, found["sequence"], most_for_a_caller)
         if row is not None:
             return to_job(row)
     return None
@@ -169,8 +183,9 @@ async def renew(connection: Any, job: Job, owner: str, now: float | None, lease_
     return _has_changed(await connection.execute(statement, job.id, owner, job.attempt, now, lease_seconds))
 
 
-async def release(connection: Any, owner: str) -> None:
-    await connection.execute("UPDATE tandem.jobs SET leased_until = 0 WHERE owner = $1 AND state = 'running'", owner)
+async def release(connection: Any, owner: str, job_id: str | None = None) -> None:
+    statement = "UPDATE tandem.jobs SET leased_until = 0 WHERE owner = $1 AND id = coalesce($2::text, id) AND state = 'running'"
+    await connection.execute(statement, owner, job_id)
 
 
 async def append(connection: Any, job: Job, segments: Sequence[Segment], payload: str) -> bool:
@@ -205,6 +220,11 @@ async def cancel(
         await connection.execute("UPDATE tandem.jobs SET is_cancelled = TRUE WHERE id = $1", job_id)
     row = await connection.fetchrow(f"SELECT {FOUND} FROM tandem.jobs WHERE {WHOSE}", *whose)  # noqa: S608  fixed names
     return to_job(row) if row is not None else None
+
+
+async def collect(connection: Any, job_id: str, payload: str) -> None:
+    """Note that the end of a job was read."""
+    await connection.execute(_COLLECT, job_id, payload)
 
 
 async def forget(connection: Any, job_id: str, caller: Caller | None, payload: str) -> bool:

@@ -29,6 +29,7 @@ _RETRY_SECONDS = 1.0
 _GRACE_SECONDS = 8.0
 """After the database was away, how long the owners of jobs have to renew their leases before those count as expired."""
 _FORGET_SECONDS = 60.0
+_ENDED, _READ = "ended", "read"
 _DELETED_AT_ONCE = 20
 """A job's log may have many megabytes."""
 
@@ -51,6 +52,8 @@ class PostgresJobs:
         """The jobs that were claimed here and are not over."""
         self._doubtful: set[str] = set()
         """Jobs that could not be added, as far as is known: their callers were told so, so they must not be there."""
+        self._on_end: Callable[[str], None] = lambda job_id: None
+        self._on_read: Callable[[str], None] = lambda job_id: None
         self._listening: asyncio.Task[None] | None = None
         self._forgotten_at = 0.0
 
@@ -85,10 +88,10 @@ class PostgresJobs:
         async with self._link.borrow() as connection:
             return await job_rows.renew(connection, job, owner, self._now(), lease_seconds)
 
-    async def release(self, owner: str) -> None:
+    async def release(self, owner: str, job_id: str | None = None) -> None:
         async with self._link.borrow() as connection:
-            await job_rows.release(connection, owner)
-            self._known.clear()
+            await job_rows.release(connection, owner, job_id)
+            self._known -= self._known.copy() if job_id is None else {job_id}
             await job_rows.notify(connection, self._write())
         self._watches.note_all()
 
@@ -101,7 +104,7 @@ class PostgresJobs:
         return is_written
 
     async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
-        payloads = (self._write(job.id), self._write())  # its caller has room for another
+        payloads = (self._write(f"{job.id} {_ENDED}"), self._write())  # its caller has room for another
         async with self._link.borrow() as connection:
             is_ended = await job_rows.finish(connection, job, ending, addresses, payloads)
         self._known.discard(job.id)
@@ -129,10 +132,12 @@ class PostgresJobs:
         self._start()
         return self._watches.watch(job_id, for_owner=for_owner)
 
+    def hear(self, on_end: Callable[[str], None], on_read: Callable[[str], None]) -> None:
+        self._on_end, self._on_read = on_end, on_read
+
     async def collected(self, job_id: str) -> None:
         async with self._link.borrow() as connection:
-            statement = "UPDATE tandem.jobs SET is_collected = TRUE WHERE id = $1 AND ended_at IS NOT NULL"
-            await connection.execute(statement, job_id)
+            await job_rows.collect(connection, job_id, self._write(f"{job_id} {_READ}"))
 
     async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Sequence[str] = ()) -> Job | None:
         """Cancel a job, and wake its owner."""
@@ -207,7 +212,10 @@ class PostgresJobs:
     # What is sent to other routers, and heard of them.
 
     def _write(self, news: str = "") -> str:
-        """Word of a job, of one that is to stop, or of any to be claimed. It names its sender, which has noted it already."""
+        """Word of a job and, where that matters, of what happened to it, or of any to be claimed (empty).
+
+        It names its sender, which has noted it already.
+        """
         return f"{self._name} {news}"
 
     def _hear(self, payload: str) -> None:
@@ -217,8 +225,12 @@ class PostgresJobs:
             return
         if what == STOP:
             self._watches.note_stop(job_id)
-        else:
+        elif what != _READ:
             self._watches.note(job_id or None)
+        if what == _ENDED:
+            self._on_end(job_id)
+        elif what in (STOP, _READ):
+            self._on_read(job_id)
 
     def _start(self) -> None:
         if self._listening is None:

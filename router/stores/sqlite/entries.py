@@ -1,5 +1,6 @@
 """The ledger on SQLite."""
 
+import contextlib
 import sqlite3
 from collections.abc import Mapping
 
@@ -8,6 +9,7 @@ from router.contract.entry import COLUMNS, Entry
 from router.contract.request import Json
 from router.contract.shared import Origin
 from router.stores.recent import Explain, RecentEntries, row_of
+from router.stores.sqlite.files import FAILURES
 from router.stores.sqlite.migrate import forget_copies
 from router.stores.sqlite.reader import SqliteReader
 from router.stores.sqlite.retention import Retention
@@ -53,16 +55,23 @@ class SqliteEntries:
 
     def append(self, entry: Entry) -> None:
         """Queue an entry, as the row that it will be."""
-        decision, size, append = entry.decision, _ROW_BYTES, self._append
+        decision, size = entry.decision, _ROW_BYTES
         if decision is not None:
             self._recent.add(entry)
             size += len(decision)
         if entry.answer_text is not None or entry.prompt_text is not None:
             size += len(entry.prompt_text or "") + len(entry.answer_text or "")
-        append(Row(self._insert, row_of(entry), size))
-        if (places := entry.places) is not None and self._keeps_places:
+        row = Row(self._insert, row_of(entry), size)
+        if (places := entry.places) is None or not self._keeps_places:
+            self._append(row)
+        else:
             line = entry.line
-            append(Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
+            self._append(row, Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
+
+    async def sync(self) -> None:
+        """Have what is queued written at once. Where that fails, it goes on waiting."""
+        with contextlib.suppress(*FAILURES):
+            await self._writer.run(lambda _: None)
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a request: from memory if it is recent, else one keyed read."""

@@ -18,7 +18,10 @@ FOUND = f"{SEEN}, queued, response, '{{}}', x''"
 _WHOLE = f"{SEEN}, queued, response, headers, body"
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
 _UNFINISHED = "state IN ('queued', 'running')"
-_EXPIRED = "state = 'running' AND (leased_until = 0 OR (leased_until < ? AND owner != ?))"
+_RELEASED = "state = 'running' AND leased_until = 0"
+_OVERDUE = "state = 'running' AND leased_until > 0 AND leased_until < ? AND owner != ?"
+_LONG_AGO = 1.0
+"""When a lease ended that was not given back, and that nobody keeps."""
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _NEXT = """
     SELECT sequence FROM jobs q WHERE state = 'queued'
@@ -57,12 +60,15 @@ def add(
 
 
 def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: float, most_for_a_caller: int) -> Job | None:
-    """Give the next job to an owner: first one that cannot be begun again, which the owner only ends."""
-    _take_back(database, owner, now)
+    """Give the next job to an owner: first one whose attempt is to be recorded, then one that the owner only ends."""
+    _take_back(database)
     until = now + lease_seconds
-    expired = f"{_EXPIRED} LIMIT 1"
-    for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {expired}", (now, owner)).fetchall():  # noqa: S608  fixed names
-        database.execute("UPDATE jobs SET owner = ?, leased_until = ? WHERE sequence = ?", (owner, until, sequence))
+    kept = "UPDATE jobs SET owner = ?, leased_until = ? WHERE sequence = ?"
+    for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_OVERDUE} LIMIT 1", (now, owner)).fetchall():  # noqa: S608  fixed names
+        database.execute(kept, (owner, until, sequence))
+        return to_job(_fetch(database, sequence), is_unrecorded=True)
+    for (sequence,) in database.execute(f"SELECT sequence FROM jobs WHERE {_RELEASED} LIMIT 1").fetchall():  # noqa: S608  fixed names
+        database.execute(kept, (owner, until, sequence))
         return to_job(_fetch(database, sequence), is_lost=True)
     for (sequence,) in database.execute(_NEXT, (most_for_a_caller,)).fetchall():
         statement = "UPDATE jobs SET state = 'running', attempt = attempt + 1, owner = ?, leased_until = ? WHERE sequence = ?"
@@ -71,10 +77,10 @@ def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: f
     return None
 
 
-def _take_back(database: sqlite3.Connection, owner: str, now: float) -> None:
-    """Queue the jobs of owners that are gone, as far as they can be begun again, and drop the logs of the last attempts."""
-    statement = f"SELECT sequence FROM jobs WHERE {_EXPIRED} AND NOT {_IS_LOST}"  # noqa: S608  fixed names
-    for sequence in database.execute(statement, (now, owner)).fetchall():
+def _take_back(database: sqlite3.Connection) -> None:
+    """Queue the jobs that were released, as far as they can be begun again, and drop the logs of the last attempts."""
+    statement = f"SELECT sequence FROM jobs WHERE {_RELEASED} AND NOT {_IS_LOST}"  # noqa: S608  fixed names
+    for sequence in database.execute(statement).fetchall():
         database.execute("DELETE FROM segments WHERE job = ?", sequence)
         again = "UPDATE jobs SET state = 'queued', owner = '', leased_until = 0, is_handed_out = 0 WHERE sequence = ?"
         database.execute(again, sequence)
@@ -84,7 +90,8 @@ def expire(database: sqlite3.Connection, is_gone: Callable[[str], bool]) -> None
     """Let the leases of owners that are known to be gone run out now."""
     for (owner,) in database.execute("SELECT DISTINCT owner FROM jobs WHERE state = 'running'").fetchall():
         if is_gone(owner):
-            release(database, owner)
+            overdue = "UPDATE jobs SET leased_until = ? WHERE owner = ? AND state = 'running' AND leased_until > 0"
+            database.execute(overdue, (_LONG_AGO, owner))
 
 
 def renew(database: sqlite3.Connection, job: Job, owner: str, until: float) -> bool:
@@ -92,8 +99,9 @@ def renew(database: sqlite3.Connection, job: Job, owner: str, until: float) -> b
     return database.execute(statement, (until, job.id, owner, job.attempt)).rowcount > 0
 
 
-def release(database: sqlite3.Connection, owner: str) -> None:
-    database.execute("UPDATE jobs SET leased_until = 0 WHERE owner = ? AND state = 'running'", (owner,))
+def release(database: sqlite3.Connection, owner: str, job_id: str | None = None) -> None:
+    released = "UPDATE jobs SET leased_until = 0 WHERE owner = ? AND id = ifnull(?, id) AND state = 'running'"
+    database.execute(released, (owner, job_id))
 
 
 def append(database: sqlite3.Connection, job: Job, segments: Sequence[Segment]) -> bool:

@@ -2,8 +2,8 @@
 
 import contextlib
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from msgspec import Struct
 
@@ -44,9 +44,13 @@ def write_rows(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Except
 
 
 def _insert(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
+    """Each statement once, with all of its rows in their order. No two statements write to the same table."""
+    values: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
+    for row in rows:
+        values[row.statement].append(row.values)
     with transaction(database):
-        for statement, group in groupby(rows, key=lambda row: row.statement):
-            database.executemany(statement, [row.values for row in group])
+        for statement, group in values.items():
+            database.executemany(statement, group)
 
 
 def _insert_one_by_one(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Exception]:

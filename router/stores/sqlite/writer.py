@@ -165,19 +165,20 @@ class SqliteWriter:
             with contextlib.suppress(*FAILURES):
                 await self.run(lambda _: None)
 
-    def append(self, row: Row) -> bool:
-        """Queue a row. One for which there is no room is lost, and counted. Says whether there was room."""
-        queue = self._queue
+    def append(self, *rows: Row) -> bool:
+        """Queue rows. Those for which there is no room are lost, and counted. Says whether there was room."""
+        queue, waiting = self._queue, len(self._queue)
         if (
             self._is_closing
-            or len(queue) + len(self._in_hand) >= self._max_rows
+            or waiting + len(self._in_hand) >= self._max_rows
             or self._bytes_in - self._bytes_out > self._max_bytes
         ):
-            self._refuse()
+            self._refuse(len(rows))
             return False
-        self._bytes_in += row.size
-        queue.append(row)
-        if len(queue) == _BATCH_ROWS:
+        for row in rows:
+            self._bytes_in += row.size
+        queue.extend(rows)
+        if waiting < _BATCH_ROWS <= len(queue):
             self._wake.set()
         return True
 
@@ -230,8 +231,8 @@ class SqliteWriter:
         with self._lock:
             self.lost += rows
 
-    def _refuse(self) -> None:
-        self._count_lost(1)  # said by the writer's thread, once for many: whoever is flooded needs no flood of lines
+    def _refuse(self, rows: int) -> None:
+        self._count_lost(rows)  # said by the writer's thread, once for many: whoever is flooded needs no flood of lines
         if self._is_closing:
             self._alarm.conclude("Closed", self.lost)
 
@@ -288,14 +289,15 @@ class SqliteWriter:
 
     def _take(self) -> _Job[Any] | None:
         """Take rows until a batch is full, or until a job is next, which stays in the queue until it is done."""
-        while self._queue:
-            first = self._queue[0]
+        queue, in_hand = self._queue, self._in_hand
+        while queue:
+            first = queue[0]
             if isinstance(first, _Job):
                 return first
-            if len(self._in_hand) >= _BATCH_ROWS:
+            if len(in_hand) >= _BATCH_ROWS:
                 return None
-            self._in_hand.append(first)
-            self._queue.popleft()
+            in_hand.append(first)
+            queue.popleft()
         return None
 
     def _write(self, database: sqlite3.Connection, rows: Sequence[Row]) -> None:

@@ -209,10 +209,10 @@ class ValkeyPart:
         self._others_spent = spent - told_spent
         self._sum = None if self._sum == told_sum else self._sum
         self.held += grant
-        if closed < 0 and least:
+        if closed < 0 and least and not grant:
             self._refused_until = now + _POLL_SECONDS
         frees_in = max(frees_in, closed)
-        self._is_closed, self._opens_at = closed > 0 and least > 0, now + frees_in / 1_000 if frees_in >= 0 else math.inf
+        self._is_closed, self._opens_at = closed > 0 and least > grant, now + frees_in / 1_000 if frees_in >= 0 else math.inf
         self._is_missing = least > 0 and not grant
         self._quiet_until = now + (closed / 1_000 if self._is_closed else _POLL_SECONDS if self._is_missing else 0.0)
         self.wake()

@@ -2,11 +2,14 @@
 
 `members` is a hash of the routers that use limits: `!` and the moment at which one was heard last; `?` while its parts are not
 known; `-` and the moment from which on nothing of one that has left can be in use. `#epoch` is when the hash was begun, `#last`
-when anybody was heard last, `#told` whether somebody has named the routers that were there before the hash was begun.
+when anybody was heard last, `#told` whether somebody has named the routers that were there before the hash was begun, and
+`#missed` when a router whose parts are not known was last added.
 
 A limit is a hash, too: by router `o:` its part, `w:` what it asked for in vain, `f:` when it expects to have something to give
 away; of budgets `s:` what it has spent, and by ledger `l:` what routers spent that are gone. `k:` is the least that was spent
-by a ledger: what another router knew of it before the server lost its records.
+by a ledger: what another router knew of it before the server lost its records. `m:` and a `#missed` is the most
+that all routers had together that were heard since then. A router that is missing cannot have any of that, so it can go from
+one of the others to another.
 """
 
 from router.stores.valkey.link import Script
@@ -38,7 +41,7 @@ local function is_there(seen)
   if string.sub(seen, 1, 1) == '-' then return now < time_of(seen) end
   return now - time_of(seen) < (string.sub(seen, 1, 1) == '?' and LEAVE or FORGET)
 end
--- How long nothing is given; -1 where that depends on a router that should be back by now.
+-- How long nothing is given that a missing router may have; -1 where that depends on a router that should be back by now.
 local function closed_for()
   local left = OPEN - (now - members['#epoch'])
   if not members['#told'] and left > 0 then return left end
@@ -61,6 +64,10 @@ local function put(name, value)
   members[name] = value
   redis.call('HSET', KEYS[1], name, value)
 end
+local function miss(name)
+  put(name, '?' .. whole(now))
+  put('#missed', whole(now))
+end
 if not members['#epoch'] then put('#epoch', whole(now)) end
 local is_known, silent = members[me] ~= nil, members['#last'] and now - members['#last'] > FRESH
 for name, seen in pairs(members) do
@@ -75,11 +82,11 @@ end
 if stage == 'begin' and not is_known then
   for i = 3, #ARGV do
     put('#told', '1')
-    if not members[ARGV[i]] then put(ARGV[i], '?' .. whole(now)) end
+    if not members[ARGV[i]] then miss(ARGV[i]) end
   end
 end
 if stage == 'done' then put(me, '!' .. whole(now))
-elseif stage == 'begin' and not is_known then put(me, '?' .. whole(now))
+elseif stage == 'begin' and not is_known then miss(me)
 elseif stage == 'leave' then put(me, '-' .. whole(now + tonumber(ARGV[3])))
 elseif is_known then put(me, string.sub(members[me], 1, 1) .. whole(now)) end
 put('#last', whole(now))
@@ -103,7 +110,7 @@ local limit, frees = tonumber(ARGV[7]), tonumber(ARGV[8])
 local own_spent, base, is_sum = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11] == '1'
 if not members[me] then return {-1} end
 local others, unmet, of_ledger, frees_at = 0, 0, own_spent, -1
-local sums, least_sums = {}, {}
+local sums, least_sums, most, most_since = {}, {}, 0, members['#missed'] or members['#epoch']
 local function add(to, value) sums[to] = (sums[to] or 0) + value end
 if ledger ~= '' then add(ledger, own_spent) end
 local active, is_active, fields = 1, {}, redis.call('HGETALL', KEYS[2])
@@ -113,6 +120,7 @@ for i = 1, #fields, 2 do
   if kind == 's:' then from, owner = string.match(owner, '^([^|]*)|(.*)$') end
   if kind == 'l:' then add(owner, value)
   elseif kind == 'k:' then least_sums[owner] = value
+  elseif kind == 'm:' and owner == most_since then most = value
   elseif owner ~= me then
     if not is_there(members[owner]) then
       redis.call('HDEL', KEYS[2], fields[i])
@@ -159,19 +167,24 @@ for of, sum in pairs(sums) do
   end
 end
 local closed, free, grant = closed_for(), limit - others - keep - spent, 0
+-- A limit that was lowered, or a router that comes back after it was forgotten: there is more in use than there may be.
+local too_much = math.max(0, math.min(keep, -free))
+if closed ~= 0 then
+  most = math.max(most, others + keep)
+  redis.call('HSET', KEYS[2], 'm:' .. most_since, whole(most))
+  free = ledger == '' and math.min(free, most - others - keep) or 0
+end
 for _, is_so in pairs(is_active) do if is_so then active = active + 1 end end
 local fair = math.floor(limit / active)
 -- While others wait, a router that has its equal part gets what they leave.
 local open = unmet > 0 and math.max(math.min(free, fair - keep), free - unmet) or free
-if closed == 0 and want > 0 and open >= math.max(1, least) then grant = math.min(want, open) end
+if want > 0 and open >= math.max(1, least) then grant = math.min(want, open) end
 local missing = grant < least and want or 0
 redis.call('HSET', KEYS[2], 'o:' .. me, whole(keep + grant), 'w:' .. me, whole(missing),
   'f:' .. me, whole(frees < 0 and -1 or now + frees))
 redis.call('PEXPIRE', KEYS[2], ledger == '' and 86400000 or 3456000000)
 if missing > 0 then redis.call('ZADD', KEYS[3], now, name) end
 local excess = math.max(0, keep + grant - fair)
--- A limit that was lowered, or a router that comes back after it was forgotten: there is more in use than there may be.
-local too_much = math.max(0, math.min(keep, -free))
 return {grant, math.max(0, open - grant), math.max(math.min(excess, unmet), too_much), frees_at < 0 and -1 or frees_at - now,
   closed, others, spent, base, elsewhere}
 """

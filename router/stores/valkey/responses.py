@@ -104,7 +104,7 @@ class ValkeyResponses:
             value = _RECORD + _write((response.id, response.target, response.at, response.raw))
         except UnicodeEncodeError as error:
             raise StoreUnusable("the id is not valid text") from error
-        key, caller = self._key(response.id, response.caller), response.caller
+        key, caller = self.key_of(response.id, response.caller), response.caller
         items = [self._item_key(item_id, caller) for item_id in response.item_ids]
         words = (int(is_late), value, max(left_ms, 1), _hash(caller.name), _OWNED_MS, f"{response.at:.6f} {key}")
         return self.link.run(_KEEP, [key, self._owner_key(response.id), *items], *words)
@@ -119,7 +119,7 @@ class ValkeyResponses:
 
     async def look(self, response_id: str, caller: Caller) -> Known:
         """One trip."""
-        key = self._key(response_id, caller)
+        key = self.key_of(response_id, caller)
         found: bytes | None = await self.link.run(_LOOK, [key, self._owner_key(response_id)], _hash(caller.name))
         if found == _DELETED:
             return DELETED
@@ -136,11 +136,11 @@ class ValkeyResponses:
     async def bury(self, response_id: str, caller: Caller) -> None:
         """Put a mark in the place of a response, and tell all routers."""
         words = (_DELETED_MS, _write((response_id.encode("utf-8", "replace").decode(), caller.name)))
-        await self.link.run(_BURY, [self._key(response_id, caller), self._channel], *words)
+        await self.link.run(_BURY, [self.key_of(response_id, caller), self._channel], *words)
 
     async def sort_out(self, responses: Collection[StoredResponse]) -> tuple[list[StoredResponse], list[StoredResponse]]:
         """Which of these the server does not have, and which were deleted."""
-        keys = [self._key(response.id, response.caller) for response in responses]
+        keys = [self.key_of(response.id, response.caller) for response in responses]
         states: list[bytes] = await self.link.run(_STATES, keys) if keys else []
         found = list(zip(responses, states, strict=True))
         missing = [response for response, state in found if not state and len(response.raw) <= MAX_BYTES]
@@ -153,7 +153,7 @@ class ValkeyResponses:
             return
         self.on_gone(response_id, Caller(caller))
 
-    def _key(self, response_id: str, caller: Caller) -> str:
+    def key_of(self, response_id: str, caller: Caller) -> str:
         return self.link.key("r", _hash(f"{caller.name}\0\0{response_id}"))
 
     def _owner_key(self, response_id: str) -> str:

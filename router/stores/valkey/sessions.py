@@ -8,6 +8,7 @@ from router.stores.valkey.link import Link, Script
 KIND = "sessions"
 _KEPT_SECONDS = 7 * 86_400
 _MAX_DIGITS = 20
+_NOTHING = Versioned()
 _SWAP = """
 local version = string.match(redis.call('GETRANGE', KEYS[1], 0, 20), '^0*(%d+) ')
 if version and version ~= ARGV[1] then return 0 end
@@ -26,33 +27,30 @@ class ValkeySessions:
     is_shared = True
 
     def __init__(self, link: Link) -> None:
-        self._link, self._script = link, link.register(Script(_SWAP))
+        self._link, self._script, self._prefix = link, link.register(Script(_SWAP)), link.key("s", "")
 
     async def load(self, key: str) -> Versioned:
         (found,) = await self.load_all((key,))
         return found
 
     async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
-        link = self._link
+        prefix = self._prefix
         try:
-            return [_read(value) for value in await link.ask("MGET", *[link.key("s", key) for key in keys])]
+            found = await self._link.ask("MGET", *[prefix + key for key in keys])
         except StoreUnusable:
-            link.blind[KIND] += 1
+            self._link.blind[KIND] += 1
             raise
+        return [_NOTHING if value is None else _read(value) for value in found]  # of eight slots, most are usually empty
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> Awaitable[bool]:
         """Replace a record for a week, which is how long a session is remembered."""
-        return self._link.run(
-            self._script, (self._link.key("s", key),), version, b"%d %b" % (version + 1, state), _KEPT_SECONDS
-        )
+        return self._link.run(self._script, (self._prefix + key,), version, b"%d %b" % (version + 1, state), _KEPT_SECONDS)
 
     async def close(self) -> None:
         """Nothing waits here: the link is closed by who opened it."""
 
 
-def _read(value: bytes | None) -> Versioned:
-    if value is None:
-        return Versioned()
+def _read(value: bytes) -> Versioned:
     end = value.find(b" ", 0, _MAX_DIGITS + 1)
     digits = value[: max(end, 0)]
-    return Versioned(value[end + 1 :], int(digits)) if digits.isdigit() else Versioned()
+    return Versioned(value[end + 1 :], int(digits)) if digits.isdigit() else _NOTHING

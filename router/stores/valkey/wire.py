@@ -25,6 +25,7 @@ _MEANINGS = {
     "WRONGTYPE": "another program uses a key of ours",
 }
 _pack: Any = hiredis.pack_command  # its types say that it takes one word
+_Push, _Error = hiredis.PushNotification, hiredis.ReplyError
 
 
 class Refused(StoreUnusable):
@@ -120,7 +121,7 @@ class Wire(asyncio.Protocol):
         self._lost(reason)
 
     def _take(self, answer: Any) -> None:
-        if isinstance(answer, hiredis.PushNotification) and answer[:1] != [b"subscribe"]:
+        if isinstance(answer, _Push) and answer[:1] != [b"subscribe"]:
             if answer[:1] == [b"message"]:
                 self._hear(answer[1], answer[2])
             return
@@ -130,15 +131,14 @@ class Wire(asyncio.Protocol):
         asked_at, future = self._waiting.popleft()
         self.trips += 1
         self.seconds += self._loop.time() - asked_at
-        error = Refused(str(answer).partition(" ")[0]) if isinstance(answer, hiredis.ReplyError) else None
-        if future.done():
-            pass  # who asked has left
-        elif error is None:
-            future.set_result(answer)
-        else:
-            future.set_exception(error)
-        if error is None:
+        has_left = future.done()
+        if not isinstance(answer, _Error):
+            if not has_left:
+                future.set_result(answer)
             return
+        error = Refused(str(answer).partition(" ")[0])
+        if not has_left:
+            future.set_exception(error)
         if error.code in _ENDS:
             self.end(str(error))
         else:

@@ -170,12 +170,29 @@ def test_the_copy_of_another_file_is_left_alone(folder):
     assert found_in(folder) == ["test.db.mine"]
 
 
-@pytest.mark.parametrize(("caller", "code"), [("ada", 0), ("nobody", 1)])
-def test_what_stays_in_a_shared_server_is_said_with_its_time(folder, capsys, monkeypatch, caller, code):
+@pytest.mark.parametrize(
+    ("caller", "says"), [("ada", "texts of responses stay there for up to an hour"), ("nobody", "10 minutes")]
+)
+def test_what_stays_in_a_shared_server_that_is_away_is_said_with_its_time(folder, capsys, monkeypatch, caller, says):
     monkeypatch.setenv("TANDEM_VALKEY_URL", "redis://127.0.0.1:1")
     (folder / "config.yaml").write_text(SIMULATED + "shared: {valkey: {url: env:TANDEM_VALKEY_URL}}\n")
     write_two(folder / "test.db")
 
-    assert main(["forget", caller, "--yes"]) == code
+    assert main(["forget", caller, "--yes"]) == 1
 
-    assert "not deleted from shared.valkey: responses with their texts, for up to an hour" in capsys.readouterr().err
+    assert says in capsys.readouterr().err
+    assert caller == "nobody" or found_in(folder) == []
+
+
+def test_what_a_shared_server_keeps_is_deleted(folder, capsys, monkeypatch, valkey):
+    monkeypatch.setenv("TANDEM_VALKEY_URL", valkey.url())
+    terms = valkey.terms()
+    shared = f"shared: {{valkey: {{url: env:TANDEM_VALKEY_URL, prefix: {terms.prefix}}}}}\n"
+    (folder / "config.yaml").write_text(SIMULATED + shared)
+    valkey.send("SET", f"{terms.prefix}:s:{record_name(SessionKey(Caller('ada'), 's'))}", "1 {}")
+
+    assert main(["forget", "ada", "--yes"]) == 0
+
+    told = capsys.readouterr()
+    assert "shared.valkey: 1 session" in told.err
+    assert told.out == "deleted from shared.valkey: 1 session\n"

@@ -85,3 +85,15 @@ def test_headers_lose_keys_that_do_not_belong_there_but_not_a_targets_key_of_ano
     assert ring.clean({"cookie": f"x={ours.text}"}) == {"cookie": f"x={masked}"}
     assert ring.clean({"x-tandem-upstream-key": ours.text}) == {"x-tandem-upstream-key": masked}
     assert ring.clean({"x-tandem-upstream-key": theirs.text}) == {"x-tandem-upstream-key": theirs.text}
+
+
+def test_the_log_learns_why_a_key_was_refused():
+    key, revoked, own = make_key(), make_key(), make_key(OWN_ID)
+    filed = KeyRing([Key(one.id, Caller("ada"), one.digest, NOW) for one in (key, revoked)], {})
+
+    ring = filed.without({revoked.digest, make_key().digest}).with_own(Key(own.id, LOCAL, own.digest))
+
+    assert ring.explain(key.text) == "expired"
+    assert ring.explain(f"tdm_{key.id}_{revoked.text[13:]}") == "wrong secret"
+    assert ring.explain(revoked.text) == "revoked at another router"
+    assert ring.explain(make_key().text) == "not in the key file"

@@ -40,7 +40,7 @@ def test_first_turns_and_later_ones_have_a_table_each():
 
 def test_a_concepts_share_is_what_its_own_words_added():
     weights = read_weights(make_file({1: 1.27, 2: -0.5}))
-    whole = features(1, 2, 3, 4, concepts=(("typo", (2,)), ("plan", (1, 3)), ("plan", (3,))))
+    whole = features(1, 2, 3, 4, concepts=(("typo", (), 2), ("plan", (1,), 3), ("plan", (), 3)))
 
     assert weights.read_shares(whole, is_later=False) == pytest.approx({"typo": -0.25, "plan": 0.635}, abs=0.01)
 

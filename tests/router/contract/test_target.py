@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from router.contract.target import Price, PriceStep, Quota
 from router.contract.usage import Usage
@@ -76,7 +77,7 @@ def test_a_wait_that_is_longer_than_the_config_allows_passes_a_fast_target_over(
 
 
 def test_a_target_that_asked_to_be_left_alone_is_that_whatever_its_wait():
-    status = stand(make_target(quota=Quota(max_wait_seconds=2.0)))._replace(closed_seconds=40.0).with_wait(8.0)
+    status = replace(stand(make_target(quota=Quota(max_wait_seconds=2.0))), closed_seconds=40.0).with_wait(8.0)
 
     assert (status.is_over_max_wait, status.closed_seconds) == (False, 40.0)
 

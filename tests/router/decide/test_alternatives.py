@@ -1,18 +1,24 @@
 """What would be decided if something were different, and how often policies are asked to find that out."""
 
 from dataclasses import dataclass, field
+from math import inf
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from policies.boundary import BoundaryConfig, BoundaryPolicy
+from policies.window import WindowConfig, WindowPolicy
 from router.contract.economics import Economics, TurnSize
+from router.contract.errors import TooLong
 from router.contract.facts import Decided
-from router.contract.opinions import Lean, RuleOut
-from router.contract.signals import SessionPosition
+from router.contract.opinions import Insist, Lean, Rank, RuleOut
+from router.contract.signals import SessionPosition, TokenCount
 from router.contract.target import Quota
 from router.contract.words import Preference, Tier, TurnKind
-from router.decide.alternatives import foresee
-from router.decide.choose import choose
+from router.decide.alternatives import foresee, worth_of_a_count
+from router.decide.choose import choose, decide
 from router.decide.doubt import decide_with
 from router.decide.opinions import Rules, collect
 from tests.tools.exchanges import make_snapshot
@@ -67,7 +73,7 @@ async def test_each_policy_is_asked_once_for_a_request_and_its_second_opinion():
 def test_where_work_may_not_spill_over_the_tier_that_is_closed_is_found_without_asking_again():
     policy = Counts()
     rules = rules_of(Lean(-6, "short"), policies=(policy,), spill_over=False)
-    signals = make_signals(stand(SPARK), stand(make_target("owl"))._replace(closed_seconds=3.0), stand(SAGE))
+    signals = make_signals(stand(SPARK), replace(stand(make_target("owl")), closed_seconds=3.0), stand(SAGE))
 
     assert decided_by(rules, signals).decision.targets == ("spark",)
     assert len(policy.tokens) == 1
@@ -117,3 +123,37 @@ def test_what_a_request_missed_counts_the_second_opinion_on_it(said, missed):
     decided = decide_with(rules, decided_by(rules, signals), "sage", said)
 
     assert decided.missed == missed
+
+
+@given(
+    window=st.sampled_from([4_096, 128_000, 400_000]),
+    ends=st.tuples(st.floats(0.5, 1.1), st.floats(0.9, 3.5)),
+    said=st.sampled_from(
+        [
+            Lean(-6, "quick"),
+            Lean(6, "long"),
+            Insist("running", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),
+            Insist("asked", Rank.HEADER, tier=Tier.FAST),
+            Insist("asked", Rank.HEADER, target="sage"),
+        ]
+    ),
+    wait=st.sampled_from([0.0, 90.0]),
+    warm=st.sampled_from([0, 100_000]),
+)
+def test_a_count_is_worth_a_wait_where_the_ends_of_the_band_would_be_decided_differently(window, ends, said, wait, warm):
+    rules = rules_of(said, policies=(WindowPolicy(WindowConfig()),))
+    position = SessionPosition(tier=Tier.DEEP, warm={"sage": warm})
+    low, high = (int(window * end) for end in ends)
+    signals = make_signals(stand(make_target(window_tokens=window), wait), stand(SAGE), position=position)
+    near = replace(signals, prompt=TokenCount(low, low, high))
+
+    def decided_at(tokens: int) -> tuple[Tier, str]:
+        decision = decide(rules, ask(), replace(signals, prompt=TokenCount(tokens, tokens, tokens)))
+        return decision.tier, decision.targets[0]
+
+    try:
+        expected = 0.02 if decided_at(low) != decided_at(high) else 0.0
+    except TooLong:
+        expected = inf
+
+    assert worth_of_a_count(rules, ask(), near) == expected

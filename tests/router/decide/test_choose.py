@@ -209,7 +209,7 @@ def test_a_wish_that_cannot_be_met_now_says_when():
 
 
 def closed(target, seconds):
-    return stand(target)._replace(closed_seconds=seconds)
+    return replace(stand(target), closed_seconds=seconds)
 
 
 SPARK, FLASH, SAGE = make_target(), make_target("flash"), make_target("sage", Tier.DEEP)
@@ -249,7 +249,7 @@ def test_a_pinned_tier_that_asked_to_be_left_alone_is_refused_with_its_own_wait(
 
 
 def probed(target, seconds):
-    return closed(target, seconds)._replace(may_probe=True)
+    return replace(closed(target, seconds), may_probe=True)
 
 
 def test_where_every_target_is_closed_one_that_may_be_probed_is_asked():
@@ -423,7 +423,7 @@ def test_no_flip_is_reported_where_there_is_none():
 def at_quota(target, seconds=12.0):
     words = f"{target.name} is at its quota of 60 requests a minute for another {seconds:g} s"
     status = stand(make_target(target.name, target.tier, quota=Quota(60, max_wait_seconds=2.0))).with_wait(seconds, words)
-    return status._replace(closed_seconds=seconds - 2.0, is_over_max_wait=True)
+    return replace(status, closed_seconds=seconds - 2.0, is_over_max_wait=True)
 
 
 FULL = make_signals(at_quota(SPARK), stand(SAGE))
@@ -492,7 +492,7 @@ def test_where_nothing_was_weighed_there_is_no_rival():
 
 
 def test_a_loading_target_is_passed_over_and_a_503_in_its_own_words_for_who_asks_for_it():
-    spark = closed(make_target(), 3.0)._replace(loading="Loading model")
+    spark = replace(closed(make_target(), 3.0), loading="Loading model")
     signals = make_signals(spark, stand(make_target("sage", Tier.DEEP)))
 
     moved = run(lean(-5), signals=signals)

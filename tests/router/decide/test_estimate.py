@@ -108,7 +108,7 @@ def test_a_long_prompt_is_weighed_by_the_price_of_its_step():
 
 
 def test_a_targets_own_ratio_multiplies_calls_and_tokens_and_is_shown():
-    thorough = target()._replace(ratio=WorkRatio(calls=2.0, output=3.0))
+    thorough = replace(target(), ratio=WorkRatio(calls=2.0, output=3.0))
 
     estimate = weigh(project(thorough, 0, ECONOMICS), 0.0, ECONOMICS)
 
@@ -162,7 +162,7 @@ def test_waits_and_warm_caches_are_no_part_of_what_a_redo_costs():
     fast, deep = quick_and_slow(tokens=50_000, fast_wait=9.0, deep_wait=40.0)
 
     assert redo_of(fast, deep) == plain
-    assert redo_of(fast._replace(seconds=1.0), deep._replace(seconds=2.0)) == plain
+    assert redo_of(replace(fast, seconds=1.0), replace(deep, seconds=2.0)) == plain
 
 
 def test_a_poor_title_is_not_asked_for_again():
@@ -296,7 +296,7 @@ def test_at_the_wait_that_flips_both_tiers_cost_the_same(fast_speed, deep_speed,
 
     assume(wait is not None)
     there = weigh(deep, p, ECONOMICS)
-    waiting = fast._replace(wait_seconds=wait, seconds=fast.seconds + wait)
+    waiting = replace(fast, wait_seconds=wait, seconds=fast.seconds + wait)
     assert weigh(waiting, p, ECONOMICS, redo).cost_usd == pytest.approx(there.cost_usd, rel=1e-6)
 
 
@@ -394,9 +394,9 @@ _prices = some.one_of(
 )
 _statuses = some.lists(
     some.builds(
-        lambda tier, price, wait, ratio, ttft, speed: stand(
-            make_target("", tier, price=price), wait, ttft=ttft, speed=speed
-        )._replace(ratio=WorkRatio(ratio, ratio)),
+        lambda tier, price, wait, ratio, ttft, speed: replace(
+            stand(make_target("", tier, price=price), wait, ttft=ttft, speed=speed), ratio=WorkRatio(ratio, ratio)
+        ),
         some.sampled_from(list(Tier)),
         _prices,
         some.sampled_from([0.0, 0.7, 60.0]),
@@ -419,7 +419,7 @@ _statuses = some.lists(
 def test_the_order_of_a_tier_is_that_of_what_its_targets_are_estimated_to_cost(given_ones, tokens, warm, out, now_on, score):
     """To the last bit: the costs are worked out apart from the estimates, which most targets do not need."""
     statuses = [
-        status._replace(target=make_target(f"t{number}", status.target.tier, price=status.target.price))
+        replace(status, target=make_target(f"t{number}", status.target.tier, price=status.target.price))
         for number, status in enumerate(given_ones)
     ]
     position = SessionPosition(tier=now_on, warm={f"t{number}": count for number, count in warm.items()})

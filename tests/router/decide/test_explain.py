@@ -17,7 +17,7 @@ def say(tier: Tier, *leans: Lean, warm: int = 0, fast_wait: float = 0.0, deep_wa
     held = tuple(("p", lean) for lean in sorted(leans, key=lambda lean: -abs(lean.log_odds)))
     waits = {Tier.FAST: fast_wait, Tier.DEEP: deep_wait}
     chosen, other = (Projection(side, waits[side], 1.0, 1.0, 0.0, 0.0, False) for side in (tier, tier.other))
-    statuses = [stand(make_target(side, side), waits[side])._replace(wait_because=why) for side in Tier]
+    statuses = [replace(stand(make_target(side, side), waits[side]), wait_because=why) for side in Tier]
     signals = make_signals(*statuses, tokens=100_000, position=SessionPosition(tier, warm={tier: warm}))
     return because_estimate(tier, chosen, other, Opinions(leans=held), signals, 0.3, ECONOMICS)
 

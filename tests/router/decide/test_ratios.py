@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 
 from router.contract.economics import ASSUMED_RATES, Economics, TurnSize
 from router.contract.entry import FinishedWork
@@ -44,7 +45,7 @@ def test_nothing_is_said_of_a_target_that_finished_nothing():
 def test_the_estimate_counts_the_ratio_and_shows_it():
     status = stand(make_target())
     plain = weigh(project(status, 1_000, ECONOMICS), 0.5, ECONOMICS)
-    thorough = weigh(project(status._replace(ratio=WorkRatio(2.0, 2.0)), 1_000, ECONOMICS), 0.5, ECONOMICS)
+    thorough = weigh(project(replace(status, ratio=WorkRatio(2.0, 2.0)), 1_000, ECONOMICS), 0.5, ECONOMICS)
     reading = 1_000 / status.speed.prefill_tokens_per_second
 
     assert thorough.seconds - reading == pytest.approx(2 * (plain.seconds - reading))

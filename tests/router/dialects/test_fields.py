@@ -4,7 +4,7 @@ import pytest
 
 from router.contract.errors import BadRequest
 from router.contract.keys import make_key
-from router.dialects.fields import as_count, as_whole, fingerprint, objects, read_list, read_model, texts_of
+from router.dialects.fields import as_count, as_whole, fingerprint, objects, parts_of, read_list, read_model, texts_of
 
 
 @pytest.mark.parametrize(("value", "count"), [(3, 3), (0, 0), (-3, 0), (True, 0), ("3", 0), (None, 0), (2.5, 0), (2**63, 0)])
@@ -51,3 +51,9 @@ def test_a_fingerprint_tells_long_states_apart_by_their_ends_and_length():
 def test_a_key_of_the_router_is_no_models_name():
     with pytest.raises(BadRequest, match="a key of the router"):
         read_model({"model": f"openai/{make_key().text}"})
+
+
+def test_only_contents_that_are_lists_have_parts():
+    part = {"type": "text", "text": "a"}
+
+    assert list(parts_of(["text", [part, 3], None, {"type": "text"}, [], [part]])) == [part, {}, part]

@@ -163,7 +163,7 @@ def test_what_is_no_more_messages_is_parsed_as_the_whole_says(between):
     raw = body_of(messages(*range(20)))
     parse(raw)
     ((kept,),) = KNOWN.bodies.values()
-    spoilt = kept.start + between + kept.end
+    spoilt = bytes(kept.start) + between + kept.end
 
     assert outcome(spoilt) == outcome(spoilt, NO_HISTORIES)
 

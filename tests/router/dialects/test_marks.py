@@ -75,3 +75,12 @@ def test_bytes_that_were_written_again_are_searched_whole():
     _, parsed = parse([*items, say("more")], known)
 
     assert holds(b"tandem" + raw, parsed, MARK)
+
+
+def test_a_body_is_searched_once_for_what_two_ask_for():
+    raw, parsed = parse([say(f"message {number} " * 50) for number in range(20)], Histories())
+    searched = Searched(raw)
+    parsed.raw_id = id(searched)
+
+    assert [holds(searched, parsed, MARK) for _ in range(2)] == [False, False]
+    assert len(searched.starts) == 1

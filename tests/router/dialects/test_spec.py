@@ -29,3 +29,13 @@ def test_the_limit_that_tandem_writes_is_one_that_it_reads(dialect):
 
     assert spec.read_limit(make_view(body, spec.name).body) == 9
     assert spec.read_limit({}) is None
+
+
+def test_silent_items_are_passed_over_whatever_their_fields_hold():
+    chat, responses = SPECS[Dialect.CHAT].silent, SPECS[Dialect.RESPONSES].silent
+    said, result, odd = {"role": "user"}, {"role": "tool"}, {"role": ["tool"]}
+    call, output, thought = {"type": "function_call"}, {"type": "function_call_output"}, {"type": "reasoning"}
+
+    assert list(chat.skip([result, said, result, odd, result, {}], 1, 5)) == [1, 3]
+    assert list(responses.skip([thought, call, output, said], 0, 4)) == [1, 3]
+    assert list(SPECS[Dialect.MESSAGES].silent.skip([result, said], 0, 2)) == [0, 1]

@@ -234,3 +234,35 @@ def test_only_what_is_no_comment_is_content():
     for _ in range(100):
         tail.add(chat_frame("a"))
     assert tail.content_bytes == 101 * len(chat_frame("a"))
+
+
+@pytest.mark.parametrize(
+    ("block", "event", "data"),
+    [
+        (b"event: ping\ndata: {}", "ping", b"{}"),
+        (b"event:ping\ndata:{}", "ping", b"{}"),
+        (b"event:  ping \ndata:  {}", "ping", b" {}"),
+        (b"data: {}", "", b"{}"),
+        (b"data: {}\nevent: late", "late", b"{}"),
+        (b"event: a\nevent: b\ndata: {}", "b", b"{}"),
+        (b"data: a\ndata: b", "", b"a\nb"),
+        (b"id: 7\ndata: {}", "", b"{}"),
+        (b"event: alone", "alone", b""),
+    ],
+)
+def test_a_frame_is_read_the_same_however_it_is_written(block, event, data):
+    (frame,) = split_frames(block + b"\n\n")
+
+    assert (frame.event, frame.data) == (event, data)
+
+
+def test_the_last_name_of_an_event_counts_where_there_are_several():
+    named = b'event: response.created\nevent: response.completed\ndata: {"response":{}}\n\n'
+
+    assert SPECS[Dialect.RESPONSES].read_end(split_frames(named, TELLING[Dialect.RESPONSES])).is_complete
+
+
+def test_words_of_a_model_in_a_named_frame_tell_nothing():
+    said = b'event: response.output_text.delta\ndata: {"delta":"the \\"error\\" is","type":"error"}\n\n'
+
+    assert split_frames(said, TELLING[Dialect.RESPONSES]) == []

@@ -379,3 +379,14 @@ async def test_a_defect_is_answered_in_the_callers_dialect_without_details():
 
     assert (sink.status, json.loads(sink.body)["type"]) == (500, "error")
     assert b"secret" not in sink.body
+
+
+async def test_it_is_known_whether_the_newest_request_came_alone():
+    admission, several = Admission(FakeRoad()), []
+
+    for in_flight in (1, 2, 1):
+        admission.in_flight = in_flight
+        admission.start(arrival(), Sink())
+        several.append(admission.speedups.gathering.has_several)
+
+    assert several == [False, True, False]

@@ -53,7 +53,12 @@ async def begin(store: Store, shared: SharedLog | None = None) -> tuple[LogSink,
     job = await store.claim("me", LEASE_SECONDS, MANY)
     sink = LogSink(job, store, shared or SharedLog())
     sink.start(200, ())
-    return sink, later(sink.write_log())
+    return sink, later(write_to_its_end(sink))
+
+
+async def write_to_its_end(sink: LogSink) -> None:
+    await sink.write_log()
+    await sink.finish()
 
 
 @pytest.fixture

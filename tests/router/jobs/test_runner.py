@@ -1,20 +1,26 @@
 """Running jobs: how many at once, for how long, and what becomes of those that cannot go on."""
 
+import asyncio
 import json
 
 import pytest
 
 from router.contract.job import JobState, JobTerms
 from router.contract.stores import StoreUnusable
-from router.contract.words import Dialect
+from router.contract.words import Dialect, Outcome
+from router.dialects.responses.background import request_id_of
+from router.dialects.responses.logged import LogFrames
 from router.jobs import runner as runner_module
 from router.jobs.log_sink import read_log
 from router.jobs.runner import LEASE_SECONDS, Runner
+from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.jobs import MemoryJobs
+from router.stores.owners import name_owner
 from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
 from tests.tools.jobs import MANY, make_ending, make_job, make_segment
 from tests.tools.kept import ANN, BOB
+from tests.tools.later import later
 from tests.tools.scripted import ScriptedAdapter, answers, hangs, reach, streams
 from tests.tools.speech import write_stream
 from tests.tools.values import make_target
@@ -51,6 +57,17 @@ async def run(store):
 
 async def add(store, name: str = "resp_1", caller=ANN) -> None:
     await store.add(make_job(name, caller, body=BODY, queued=QUEUED.replace(b"resp_1", name.encode())), MANY)
+
+
+def note_entries(monkeypatch) -> list[tuple[str, str, int | None]]:
+    """The ids of the entries that are written from now on, with their outcomes and tokens."""
+    noted = []
+
+    def append(self, entry):
+        noted.append((entry.line.id, entry.line.outcome, entry.line.output_tokens))
+
+    monkeypatch.setattr(MemoryEntries, "append", append)
+    return noted
 
 
 async def over(store, name: str = "resp_1"):
@@ -174,6 +191,73 @@ async def test_a_job_that_cannot_be_begun_again_ends_with_what_was_said(store, r
     assert (events[-1]["type"], events[-1]["sequence_number"]) == (f"response.{state}", 13)
 
 
+async def test_the_attempt_of_an_owner_that_is_gone_is_recorded_before_its_job_is_begun_again(store, run, monkeypatch):
+    await add(store)
+    job = await store.claim("gone", -1.0, MANY)
+    frames = b"".join(write_stream("responses", SPEECH)[:-1])
+    await store.append(job, [LogFrames("resp_1").take(frames)])
+    entries = note_entries(monkeypatch)
+
+    run(WHOLE)
+    job = await over(store)
+
+    assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
+    assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, frames.count(b"\n\n"))
+    assert entries[1][:2] == (request_id_of("resp_1", 2), Outcome.SERVED)
+
+
+async def test_a_job_whose_owner_was_lost_after_its_last_frame_is_ended_and_not_begun_again(store, run, monkeypatch):
+    await add(store)
+    job = await store.claim("gone", -1.0, MANY)
+    frames = b"".join(write_stream("responses", SPEECH))
+    await store.append(job, [LogFrames("resp_1").take(frames)])
+    entries = note_entries(monkeypatch)
+
+    _, adapter = run(WHOLE)
+    job = await over(store)
+
+    assert (job.state, job.attempt, adapter.opened) == (JobState.COMPLETED, 1, [])
+    assert [entry[:2] for entry in entries] == [(request_id_of("resp_1", 1), Outcome.SERVED)]
+    events = events_in(b"".join(segment.frames for segment in await read_log(store, "resp_1")))
+    assert [event["type"] for event in events].count("response.completed") == 1
+
+
+async def test_an_attempt_is_recorded_before_its_job_ends(store, run, monkeypatch):
+    synced = []
+
+    async def sync(self):
+        synced.append((await store.find("resp_1", None)).state)
+
+    monkeypatch.setattr(MemoryEntries, "sync", sync)
+    await add(store)
+
+    run(WHOLE)
+    await over(store)
+
+    assert synced == [JobState.RUNNING]
+
+
+async def test_a_runner_that_stops_while_it_takes_a_job_over_records_it_first(store, run, monkeypatch):
+    await add(store)
+    await store.claim("gone", -1.0, MANY)
+    entries, may_go_on = note_entries(monkeypatch), asyncio.Event()
+
+    async def sync(self):
+        await may_go_on.wait()
+
+    monkeypatch.setattr(MemoryEntries, "sync", sync)
+    runner, _ = run(WHOLE)
+    await until(lambda: entries)
+    stopping = later(runner.stop())
+    await some_turns()
+
+    assert (await store.find("resp_1", None)).owner == name_owner()
+    assert await store.claim("another", LEASE_SECONDS, MANY) is None
+    may_go_on.set()
+    await stopping
+    assert (await store.claim("another", LEASE_SECONDS, MANY)).attempt == 2
+
+
 async def test_a_defect_of_the_road_fails_the_job_without_details(store, run):
     run(RuntimeError("a secret path"))
     await add(store)
@@ -193,6 +277,19 @@ async def test_a_job_that_finds_all_targets_busy_tries_again(store, run):
     job = await over(store)
 
     assert (job.state, len(adapter.opened)) == (JobState.COMPLETED, 2)
+
+
+async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(store, run):
+    gone = {"error": {"code": "previous_response_not_found", "message": "Previous response with id 'resp_0' not found"}}
+    run(answers(gone, status=400))
+    await add(store)
+
+    error = json.loads((await over(store)).response)["error"]
+
+    assert error["code"] == "previous_response_not_found"
+    assert error["message"].startswith(
+        "Previous response with id 'resp_0' not found. If the router was restarted: set store.path"
+    )
 
 
 async def test_a_job_that_is_lost_is_ended_once_its_log_can_be_read(store, run, monkeypatch):

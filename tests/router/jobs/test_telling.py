@@ -11,6 +11,7 @@ from router.stores.memory.jobs import MemoryJobs
 from router.stores.memory.sessions import NoSessions
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job
 from tests.tools.kept import ANN
+from tests.tools.waiting import some_turns
 
 URL = "https://hooks.example/"
 
@@ -21,6 +22,32 @@ def make_store():
     webhooks = Webhooks(below, clock=clock)
     webhooks.follow([JobWebhook(URL, Secret("x" * 16))])
     return TellingStore(below, Uncollected(SessionMemory(NoSessions()), keep_seconds=3_600.0, clock=clock), webhooks), below
+
+
+class Elsewhere(MemoryJobs):
+    """Jobs that another router has, too."""
+
+    def hear(self, on_end, on_read):
+        self.on_end, self.on_read = on_end, on_read
+
+
+async def test_what_is_heard_of_jobs_at_other_routers_is_known_here_until_their_end_is_read():
+    below, memory = Elsewhere(keep_seconds=3_600.0), SessionMemory(NoSessions())
+    store = TellingStore(below, uncollected := Uncollected(memory, keep_seconds=1e12), Webhooks(below))
+    for name in ("resp_1", "resp_2"):
+        await below.add(make_job(name), MANY)
+        await below.finish(await below.claim("owner", LEASE_SECONDS, MANY), make_ending())
+
+    below.on_end("resp_1")
+    below.on_end("resp_2")
+    below.on_read("resp_2")  # before anybody could look for it
+    below.on_end("resp_gone")
+    await some_turns()
+
+    assert [job.id for job in uncollected.list_all()] == ["resp_1"]
+    below.on_read("resp_1")
+    assert uncollected.list_all() == ()
+    await store.close()
 
 
 async def events_of(below):

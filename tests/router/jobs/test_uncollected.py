@@ -50,6 +50,20 @@ async def rig():
     await rig.below.close()
 
 
+async def test_a_job_that_ended_at_another_router_is_named_and_its_model_is_told_there(rig):
+    ended = make_job("resp_1", state=JobState.COMPLETED, ended_at=rig.clock.now)
+
+    rig.uncollected.note_elsewhere(ended)
+    rig.uncollected.note_elsewhere(replace(ended, id="resp_2", is_collected=True))
+    rig.uncollected.note_elsewhere(replace(ended, id="resp_3", state=JobState.CANCELLED))
+
+    assert rig.named() == ["resp_1=completed"] * 2
+    assert rig.uncollected.list_unnoted(ANN, "s_1") == []
+    assert rig.uncollected.ended[JobState.COMPLETED] == 0
+    rig.uncollected.discard("resp_1")
+    assert rig.memory.tokens is rig.tokens
+
+
 async def test_a_job_is_named_in_its_session_until_it_is_collected(rig):
     await rig.end("resp_1")
     await rig.end("resp_2", JobState.FAILED)

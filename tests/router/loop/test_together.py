@@ -119,3 +119,19 @@ async def test_a_direct_outbox_sends_each_at_once():
         outbox.put(sent.append, number)
 
     assert sent == [0, 1, 2, 3]
+
+
+async def test_what_a_lone_request_sends_leaves_at_once_but_not_before_what_waits():
+    gathering, sent = Gathering(), []
+    outbox = Outbox(gathering)
+    for number in range(3):
+        outbox.put(sent.append, number)
+    gathering.has_several = False
+
+    outbox.put(sent.append, 3)
+    before = list(sent)
+    await asyncio.sleep(0)
+    for number in range(4, 7):
+        outbox.put(sent.append, number)
+
+    assert (before, sent) == ([0], [0, 1, 2, 3, 4, 5, 6])

@@ -30,7 +30,7 @@ class Answer:
 
     def __init__(self, headers=STREAM, status: int = 200) -> None:
         self.caller, self.unconfirmed = RecordingSink(), Counter[str]()
-        self.sink = AcknowledgedSink(self.caller, self.unconfirmed)
+        self.sink = AcknowledgedSink(self.caller, self.unconfirmed, asyncio.get_running_loop())
         self.written = asyncio.get_running_loop().create_future()
         self.sink.start(status, headers)
 

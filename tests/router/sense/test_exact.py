@@ -16,7 +16,7 @@ from router.dialects.requests import read_request
 from router.sense import counting_process, exact
 from tests.tools.later import later
 from tests.tools.values import ask, make_view
-from tests.tools.waiting import until
+from tests.tools.waiting import some_turns, until
 
 PATIENT_SECONDS = 60.0
 """For tests of what is counted: on a busy machine the real vocabulary alone may take the seconds that a request waits."""
@@ -104,7 +104,7 @@ def child(tmp_path, monkeypatch):
     def make(warn=pytest.fail, before: str = "", act: str = "", **settings) -> exact.ExactCounter:
         program = tmp_path / "child.py"
         program.write_text(CHILD.format(act=act or "pass", before=before))
-        made.append(exact.ExactCounter(warn, program=program, **settings))
+        made.append(exact.ExactCounter(warn, program=program, **{"later_seconds": 0.0, **settings}))
         return made[-1]
 
     yield make
@@ -215,7 +215,7 @@ async def test_a_count_that_is_late_for_its_request_is_still_learned(child, tmp_
     await counter.count(ask("quick"))
 
     with pytest.raises(TimeoutError):
-        await counter.count(ask("slow"), 0.001, learned.append)
+        await counter.count(ask("slow"), 0.5, learned.append)  # time for the thread to begin: what is under way goes on
     assert learned == []
     gate.touch()
     await until(lambda: learned)
@@ -234,6 +234,32 @@ async def test_a_request_in_a_hurry_does_not_wait_for_the_vocabulary_and_is_coun
     await until(lambda: learned)
 
     assert (await counter.count(ask("x"), 4.9)).tokens == learned[0]
+
+
+async def test_the_vocabulary_is_loaded_in_a_moment_for_requests_that_cannot_wait_and_at_once_for_one_that_can(child, tmp_path):
+    counter = child(before=f"open({str(tmp_path / 'loads')!r}, 'a').write('x')", later_seconds=600.0)
+
+    counter.prepare()
+    with pytest.raises(TimeoutError):
+        await counter.count(ask("x"), 0.02)
+    await some_turns()
+    await asyncio.to_thread(counter._thread.submit(int).result)  # whatever was given to the thread is done
+    assert counter._process is None
+
+    assert (await counter.count(ask("x"))).is_exact
+    assert (await counter.count(ask("x"), 4.9)).is_exact
+    assert (tmp_path / "loads").read_text() == "x"
+
+
+async def test_a_vocabulary_that_was_to_be_loaded_when_the_counter_closed_is_not(child):
+    counter, faults = child(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+
+    counter.prepare()
+    counter.close()
+    await some_turns()
+
+    assert (counter._process, faults) == (None, [])
 
 
 async def test_a_counter_that_was_prepared_has_its_vocabulary_loaded_once(child, tmp_path):

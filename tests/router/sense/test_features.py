@@ -12,7 +12,7 @@ def mark(text: str, name: str) -> int:
 
 
 def phrases(text: str) -> set[str]:
-    return {phrase for phrase, _ in read_features(text).concepts}
+    return {phrase for phrase, *_ in read_features(text).concepts}
 
 
 def test_every_piece_is_a_place_in_the_table_and_counts_once():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.sense.lexicon import PAIRS, PHRASES, WORDS, asks_for_nothing, find_parts, find_phrase
+from router.sense.lexicon import PAIRS, PHRASES, WORDS, asks_for_nothing, find_parts, find_phrase, find_speaking
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,11 @@ from router.sense.lexicon import PAIRS, PHRASES, WORDS, asks_for_nothing, find_p
 )
 def test_a_word_is_found_whole_or_by_how_it_begins(word, phrase):
     assert find_phrase(word) == phrase
+
+
+def test_words_that_may_stand_for_a_phrase_alone_or_after_another_are_picked_out():
+    assert find_speaking({"typo", "renaming", "scratch", "xyzzy", "rows"}) == {"typo", "renaming", "scratch"}
+    assert find_speaking(set()) == set()
 
 
 def test_parts_of_a_run_without_spaces_are_found_where_they_begin_the_longest_first():

@@ -1,10 +1,15 @@
 """Words in numbers: places, concepts and hints."""
 
+import pytest
+
+from router.sense import vocabulary
 from router.sense.vocabulary import read_words
+
+EVERY_KIND = ["rename", "rows", "table", "1234567", "12", "_", "read_row", "öffne", "naïve", "迁移x", "https", "line", "x" * 60]
 
 
 def phrases(text: str) -> list[str]:
-    return [phrase for phrase, _ in read_words(text.split()).concepts]
+    return [phrase for phrase, *_ in read_words(text.split()).concepts]
 
 
 def test_a_word_has_its_place_that_of_its_beginning_and_that_of_its_ending():
@@ -33,7 +38,7 @@ def test_an_idea_of_two_words_comes_after_what_the_second_word_names_alone():
 def test_an_idea_holds_the_places_of_the_words_that_named_it():
     pieces, concepts, _ = read_words(["one", "line"])
 
-    assert [(phrase, set(places) <= set(pieces)) for phrase, places in concepts] == [("one line", True)]
+    assert [(phrase, {*places, pair} <= set(pieces)) for phrase, places, pair in concepts] == [("one line", True)]
 
 
 def test_no_more_than_24_ideas_are_kept_of_a_text():
@@ -53,3 +58,22 @@ def test_words_are_read_the_same_after_the_memory_has_started_over():
     read_words([f"word{number}" for number in range(20_000)])
 
     assert read_words(["rename", "the", "重命名"]) == before
+
+
+@pytest.mark.parametrize("alone", EVERY_KIND)
+def test_a_word_is_read_the_same_whether_it_was_learned_alone_or_among_others(alone, monkeypatch):
+    monkeypatch.setattr(vocabulary, "_known", {})
+    among = read_words(EVERY_KIND)
+
+    monkeypatch.setattr(vocabulary, "_known", {})
+    read_words([alone])
+
+    assert read_words(EVERY_KIND) == among
+
+
+def test_a_word_of_more_than_40_letters_is_not_kept(monkeypatch):
+    monkeypatch.setattr(vocabulary, "_known", {})
+
+    read_words(["rename", "x" * 40, "x" * 41])
+
+    assert {*vocabulary._known} == {"rename", "x" * 40}

@@ -1,10 +1,13 @@
 import json
 from random import Random
 
+import msgspec
 import pytest
 
 from router.contract.signals import FinishedTurn, SessionHistory
 from router.contract.words import Dialect
+from router.dialects.spec import NOTHING_SILENT
+from router.dialects.table import SPECS
 from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 from router.sessions.history import NOTHING_TOLD, _read, read_history
 from router.sessions.turns import read_turn
@@ -159,9 +162,9 @@ RESULTS = (
 TOOLS = ("shell", "read_file", "edit_file", "TodoWrite", "run_tests")
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_a_history_tells_the_same_read_at_once_or_message_by_message(seed):
-    draw, items = Random(seed), [{"role": "user", "content": "begin"}]
+def draw_loop(draw: Random) -> list[dict]:
+    """A chat conversation of some turns with many calls."""
+    items = [{"role": "user", "content": "begin"}]
     for number in range(draw.randrange(5, 60)):
         if draw.random() < 0.08:
             items.append({"role": "user", "content": f"and now {number}"})
@@ -172,12 +175,43 @@ def test_a_history_tells_the_same_read_at_once_or_message_by_message(seed):
         ]
         items.append({"role": "assistant", "content": "next", "tool_calls": calls})
         items += [{"role": "tool", "tool_call_id": call["id"], "content": draw.choice(RESULTS)} for call in calls]
-    conversation = view_of(Dialect.CHAT, items).conversation
+    return items
+
+
+def as_responses(message: dict) -> list[dict]:
+    if message["role"] == "tool":
+        return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}]
+    calls = [
+        {"type": "function_call", "call_id": call["id"], **call["function"], "id": f"fc_{call['id']}"}
+        for call in message.get("tool_calls", ())
+    ]
+    thought = [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}] if calls else []
+    return [*thought, {"type": "message", "role": message["role"], "content": message["content"]}, *calls]
+
+
+@pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.RESPONSES])
+@pytest.mark.parametrize("seed", range(30))
+def test_a_history_tells_the_same_read_at_once_or_message_by_message(seed, dialect):
+    items = draw_loop(Random(seed))
+    if dialect is Dialect.RESPONSES:
+        items = [item for message in items for item in as_responses(message)]
+    conversation, silent = view_of(dialect, items).conversation, SPECS[dialect].silent
 
     step_by_step = NOTHING_TOLD
     for index in range(len(items)):
-        step_by_step = _read(UNKNOWN_CLIENT, step_by_step, conversation, index, index + 1)
-    at_once = _read(UNKNOWN_CLIENT, NOTHING_TOLD, conversation, 0, len(items))
+        step_by_step = _read(UNKNOWN_CLIENT, NOTHING_SILENT, step_by_step, conversation, index, index + 1)
+    at_once = _read(UNKNOWN_CLIENT, silent, NOTHING_TOLD, conversation, 0, len(items))
 
     assert at_once == step_by_step
     assert at_once.work.steps
+
+
+def test_what_was_learned_of_a_beginning_stays_as_it_was_when_the_conversation_goes_on():
+    items = draw_loop(Random(1))
+    conversation = view_of(Dialect.CHAT, items).conversation
+    before = _read(UNKNOWN_CLIENT, NOTHING_SILENT, NOTHING_TOLD, conversation, 0, len(items) // 2)
+    kept = msgspec.json.encode(before.work)
+
+    _read(UNKNOWN_CLIENT, NOTHING_SILENT, before, conversation, len(items) // 2, len(items))
+
+    assert msgspec.json.encode(before.work) == kept

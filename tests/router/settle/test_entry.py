@@ -4,9 +4,10 @@ import json
 import time
 
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from router.contract.entry import Attempt, Line
+from router.contract.caller import Caller
+from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, UpstreamCut
 from router.contract.facts import (
     AttemptEnded,
@@ -25,7 +26,7 @@ from router.contract.features import unpack_places
 from router.contract.opinions import Lean, Opinions
 from router.contract.usage import Usage
 from router.contract.words import Outcome, Tier, TurnKind
-from router.settle.entry import _Course, _Used, _Who, write_entry
+from router.settle.entry import write_entry
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.values import ask, make_signals, make_target
 
@@ -335,9 +336,47 @@ def test_a_request_without_a_decision_has_no_places():
     assert entry_of(Read(VIEW), ending=Ending(Outcome.REFUSED, 400)).places is None
 
 
-def test_the_parts_of_a_line_are_its_fields_in_their_order():
-    parts = [*_Who.__annotations__, *_Course.__annotations__, *_Used.__annotations__]
-    written = line_of(Read(VIEW), DECIDED, opened(), ended())
+def test_each_field_of_a_line_has_its_own_value():
+    usage = Usage(900, 80, cached_tokens=70, reasoning_tokens=60, is_estimated=True)
+    end = ended(usage=usage, speed=40.04, cost=0.5)
+    cut = Ending(Outcome.CUT_SHORT, 200, UpstreamCut("spark", "cut"))
+    turn = replace(DECIDED.decision.turn, kind=TurnKind.FOLLOW_UP, session="s", client="c")
+    decided = replace(DECIDED, decision=replace(DECIDED.decision, turn=turn, because="it is so", score=0.25))
+    exchange = make_exchange(name="req_7", raw=VIEW.raw, began=10.0)
+    exchange.arrival = replace(exchange.arrival, caller=Caller("ada"), key="k", job="j")
+    for fact in (Read(VIEW), decided, opened(), FirstToken(12.0, SPARK), end):
+        exchange.note(fact)
 
-    assert tuple(parts) == Line.__struct_fields__
-    assert (written.id, written.outcome, written.attempts) == ("req_7", "SERVED", 1)
+    line = write_entry(exchange, Settled(14.0, cut), 1_004.0).line
+
+    assert asdict(line) == {
+        "id": "req_7",
+        "at": 1_000.0,
+        "caller": "ada",
+        "key": "k",
+        "job": "j",
+        "session": "s",
+        "turn_kind": "follow_up",
+        "client": "c",
+        "dialect": "chat",
+        "model": "auto",
+        "streaming": True,
+        "outcome": "CUT_SHORT",
+        "status": 200,
+        "error": UpstreamCut("spark", "cut").code,
+        "tier": "fast",
+        "target": "spark",
+        "because": "it is so",
+        "score": 0.25,
+        "overhead_ms": 500.0,
+        "ttft_ms": 2_000.0,
+        "duration_ms": 4_000.0,
+        "tokens_per_second": 40.0,
+        "input_tokens": 900,
+        "cached_tokens": 70,
+        "output_tokens": 80,
+        "reasoning_tokens": 60,
+        "tokens_estimated": True,
+        "cost_usd": 0.5,
+        "attempts": 1,
+    }

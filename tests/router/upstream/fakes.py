@@ -4,6 +4,7 @@ import asyncio
 
 from router.contract.relay import UpstreamRequest
 from router.contract.target import Timeouts
+from router.loop.together import DirectOutbox
 from router.upstream.connection import CannotConnect, Connection
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -55,6 +56,7 @@ class FakeOrigin:
         self.dialled = 0
         self.may_connect = asyncio.Event()
         self.may_connect.set()
+        self.outbox = DirectOutbox()
 
     def take(self):
         return self.warm.pop() if self.warm else None
@@ -68,9 +70,6 @@ class FakeOrigin:
         if isinstance(found, str):
             raise CannotConnect(found)
         return found
-
-    def send(self, call, connection) -> None:
-        call.send_warm(connection)
 
     def give_back(self, connection) -> None:
         self.given_back.append(connection)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from router.contract.errors import UpstreamCut, UpstreamMalformed, UpstreamTimeout, UpstreamUnreachable
+from router.loop.together import Outbox
 from router.upstream.call import Call, PreparedCall
 from tests.router.upstream.fakes import LAST, STREAM, WHOLE, FakeOrigin, chunk, make_request, open_connection
 from tests.tools.loop_clock import seconds_passed
@@ -307,8 +308,11 @@ async def test_a_prepared_call_shows_nothing_of_the_key_in_its_head():
 class LateOrigin(FakeOrigin):
     """Sends over a warm connection only when the test says so, as others may be sent first."""
 
-    def send(self, call, connection) -> None:
-        self.later = lambda: call.send_warm(connection)
+    def __init__(self, *fresh, warm) -> None:
+        super().__init__(*fresh, warm=warm)
+        self.outbox = Outbox()
+        self.outbox.put(str, "what another sends")
+        self.later = self.outbox.empty
 
 
 async def test_a_call_that_was_cut_off_before_its_turn_came_gives_its_connection_back_unused():

@@ -42,6 +42,21 @@ def test_what_a_program_leaves_running_ends_after_it(tmp_path):
         assert output.read() == b""
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not tell a program that its parent has ended")
+def test_a_program_ends_when_the_process_that_runs_it_is_killed(tmp_path):
+    agent = "import signal; print('ready', flush=True); signal.pause()"
+    script = (
+        "import os, signal, sys; from pathlib import Path; from router.cli.hands.group import start_group; "
+        f"start_group([sys.executable, '-c', {agent!r}], Path('.'), os.environ, sys.stdout, sys.stderr); signal.pause()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as worker:
+        assert worker.stdout.readline() == b"ready\n"
+
+        worker.kill()
+
+        assert worker.stdout.read() == b""  # nobody is left who could write
+
+
 def test_a_program_that_cannot_be_started_is_an_error_of_the_system(tmp_path):
     with (tmp_path / "log").open("wb") as output, pytest.raises(FileNotFoundError):
         start_group([str(tmp_path / "missing")], tmp_path, {}, output, output)

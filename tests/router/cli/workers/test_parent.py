@@ -224,6 +224,52 @@ def test_workers_that_hang_are_killed_and_the_parent_ends(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+ONE_HANGS = """
+import os, signal, socket, sys, time
+from pathlib import Path
+from router.cli.workers import parent, rounds
+from router.cli.workers.messages import Kind, Topic, read_message, write_message
+from router.config.load import load_config
+from router.contract.keys import make_key
+from router.telemetry import events
+from router.wiring import known_names
+
+parent._ALIVE_SECONDS = rounds._WAIT_SECONDS[Topic.ALIVE] = 0.1
+
+def work(seat, *_):
+    # The first worker answers nothing. The others do, and the one that takes its place ends the group.
+    channel = seat._channel
+    channel.sendall(write_message(Kind.READY))
+    if seat.number == 1 and not seat.is_ready:
+        while True:
+            time.sleep(1)
+    for line in channel.makefile("rb"):
+        message = read_message(line)
+        if message.kind is Kind.STOP:
+            return 0
+        if message.kind is Kind.QUESTION:
+            channel.sendall(write_message(Kind.ANSWER, message.topic, message.number))
+            if seat.number == 1:
+                os.kill(os.getppid(), signal.SIGTERM)
+    return 0
+
+events.set_up_logging(as_json=True)
+loaded = load_config(Path(sys.argv[1]), known_names())
+group = parent.Parent(2, [socket.socket()], loaded, lambda: loaded, work, make_key(), lambda: None)
+sys.exit(group.run())
+"""
+
+
+def test_a_worker_that_answers_nothing_is_killed_and_replaced(tmp_path):
+    (path := tmp_path / "config.yaml").write_text(SIMULATED)
+
+    done = subprocess.run([sys.executable, "-c", ONE_HANGS, path], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    (ended,) = map(json.loads, done.stderr.splitlines())
+    assert (ended["worker"], ended["reason"]) == (1, "it did not answer for a minute, and was killed")
+
+
 async def test_workers_and_their_valkey_server_end_with_a_killed_parent(tmp_path):
     async with group_of(2, tmp_path, SLOW) as group:
         pids = [*group.workers, *group.children("-server")]

@@ -68,6 +68,14 @@ async def test_a_group_is_ready_once_all_serve_and_stays_so_while_one_is_started
     assert pair.seat.describe() == {"workers": 2, "serving": 1}
 
 
+async def test_a_worker_answers_that_it_is_alive(pair):
+    pair.say(Kind.QUESTION, Topic.ALIVE, number=7)
+
+    answer = await pair.read()
+
+    assert (answer.kind, answer.topic, answer.number) == (Kind.ANSWER, Topic.ALIVE, 7)
+
+
 async def test_a_reload_is_asked_of_the_parent_and_faults_come_back_as_they_were(pair):
     asked = asyncio.ensure_future(pair.seat.reload())  # noqa: TID251  awaited below
     question = await pair.read()

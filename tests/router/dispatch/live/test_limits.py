@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from router.contract.facts import LimitsTold, Read
 from router.contract.target import LimitWindow
@@ -247,7 +248,7 @@ def test_a_longer_queue_keeps_its_own_reason():
     limits = RateLimits()
     tell(limits, LimitWindow(0, 112.0, False))
 
-    assert waits(limits, statuses=(stand(SPARK)._replace(wait_seconds=40.0),))["spark"] == (40.0, "")
+    assert waits(limits, statuses=(structs.replace(stand(SPARK), wait_seconds=40.0),))["spark"] == (40.0, "")
 
 
 def test_the_newest_answer_counts_and_what_has_opened_again_is_forgotten():

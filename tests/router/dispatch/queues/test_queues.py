@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.caller import LOCAL, SessionKey
 from router.contract.target import Quota
@@ -62,7 +63,7 @@ async def test_one_with_a_longer_wait_than_a_request_may_have_is_closed_for_now(
 
 async def test_a_longer_wait_of_the_target_itself_counts_and_so_does_one_that_asked_to_be_left_alone(queues):
     take(queues)
-    resting, alone = signals_of(wait=90.0), make_signals(stand(SPARK)._replace(closed_seconds=5.0), stand(SAGE))
+    resting, alone = signals_of(wait=90.0), make_signals(replace(stand(SPARK), closed_seconds=5.0), stand(SAGE))
 
     assert queues.apply(resting, VIEW, 0.0) == resting
     assert queues.apply(alone, VIEW, 0.0) == alone

@@ -55,6 +55,33 @@ async def test_calls_that_come_at_once_share_one_building_and_the_loop_goes_on_m
     assert (calls.built, sorted(calls.paths)) == (1, ["/a", "/b"])
 
 
+async def test_it_can_be_built_before_the_first_call():
+    calls = Calls()
+    app = LateApp(calls.build)
+
+    await app.load()
+    assert calls.built == 1
+    await call(app, "/a")
+
+    assert (calls.built, calls.paths) == (1, ["/a"])
+
+
+async def test_a_building_that_failed_before_the_first_call_is_tried_again_with_it(monkeypatch):
+    calls, failures = Calls(), [ImportError("broken")]
+    monkeypatch.setattr(events, "fault_caught", lambda **fields: None)
+
+    def build():
+        if failures:
+            raise failures.pop()
+        return calls.build()
+
+    app = LateApp(build)
+    await app.load()
+    await call(app, "/a")
+
+    assert (calls.built, calls.paths) == (1, ["/a"])
+
+
 async def test_a_building_that_failed_is_logged_answered_and_tried_again(monkeypatch):
     calls, logged = Calls(), []
     failures = [ImportError("broken")]

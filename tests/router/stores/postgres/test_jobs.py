@@ -14,6 +14,7 @@ from router.stores.postgres.jobs import PostgresJobs
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job, make_segment
 from tests.tools.kept import ANN
 from tests.tools.postgres import make_terms
+from tests.tools.waiting import until
 
 OWNER, OTHER = "here:1:1", "there:2:2"
 PATIENCE_SECONDS = 60.0
@@ -85,6 +86,25 @@ async def test_the_right_of_a_caller_holds_for_many_that_add_at_once(open_store)
     assert sum(await asyncio.gather(*adds)) == 2
 
 
+async def test_other_routers_hear_which_jobs_ended_and_whose_end_was_read_or_deleted(open_store):
+    store, other, heard = open_store(), open_store(), []
+    other.hear(lambda job_id: heard.append(("ended", job_id)), lambda job_id: heard.append(("read", job_id)))
+    store.hear(lambda job_id: heard.append("its own"), lambda job_id: heard.append("its own"))
+    watch = other.watch(None)
+    await watch.wait(PATIENCE_SECONDS)  # it listens
+    for name in ("resp_1", "resp_2"):
+        await store.add(make_job(name), MANY)
+        await store.finish(await store.claim(OWNER, LEASE_SECONDS, MANY), make_ending())
+
+    await store.collected("resp_1")
+    await store.collected("resp_1")
+    await store.forget("resp_2", ANN)
+    await until(lambda: len(heard) == 4)
+
+    assert heard == [("ended", "resp_1"), ("ended", "resp_2"), ("read", "resp_1"), ("read", "resp_2")]
+    watch.close()
+
+
 async def test_a_claim_whose_answer_was_lost_runs_out_for_its_own_owner_too(open_store):
     clock = Clock()
     store, forgetful = open_store(clock=clock), open_store(clock=clock)
@@ -92,9 +112,11 @@ async def test_a_claim_whose_answer_was_lost_runs_out_for_its_own_owner_too(open
     await forgetful.claim(OWNER, LEASE_SECONDS, MANY)  # in the name of the same owner, which hears nothing of it
     clock.now += LEASE_SECONDS + 1
 
-    again = await store.claim(OWNER, LEASE_SECONDS, MANY)
+    overdue = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
-    assert (again.id, again.attempt) == ("resp_1", 2)
+    assert (overdue.id, overdue.is_unrecorded) == ("resp_1", True)
+    await store.release(OWNER, "resp_1")
+    assert (await store.claim(OWNER, LEASE_SECONDS, MANY)).attempt == 2
 
 
 async def test_who_has_just_found_the_database_away_leaves_jobs_to_owners_that_could_not_renew_them_either(
@@ -113,7 +135,7 @@ async def test_who_has_just_found_the_database_away_leaves_jobs_to_owners_that_c
     await owner.release(OWNER)
     assert (await cut_off.claim(OTHER, LEASE_SECONDS, MANY)).attempt == 2
     clock.now += LEASE_SECONDS + 1
-    assert (await other.claim("third:3:3", LEASE_SECONDS, MANY)).attempt == 3
+    assert (await other.claim("third:3:3", LEASE_SECONDS, MANY)).is_unrecorded
     assert not await owner.append(job, [make_segment(0)])
 
 

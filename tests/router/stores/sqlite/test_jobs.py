@@ -179,7 +179,7 @@ async def test_jobs_of_a_process_of_this_machine_that_is_gone_are_taken_at_once(
     again = opened()
     taken = [await again.claim("another", LEASE_SECONDS, MANY) for _ in range(2)]
 
-    assert [job and (job.id, job.attempt) for job in taken] == [("resp_1", 2), None]
+    assert [job and (job.id, job.is_unrecorded) for job in taken] == [("resp_1", True), None]
 
 
 async def test_jobs_are_deleted_with_their_logs_some_time_after_their_end(opened):

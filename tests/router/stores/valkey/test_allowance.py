@@ -182,6 +182,26 @@ async def test_while_a_router_that_should_be_back_is_missing_nobody_knows_what_i
     await until(lambda: later_take(one) or one.used == 60)
 
 
+async def test_what_the_others_had_goes_from_one_to_another_while_a_router_is_missing_and_nothing_else(make, valkey):
+    one, other, killed = await make(), await make(), await make()
+    assert await one.take(30) == 30
+    assert await killed.take(20) == 20
+    await until(lambda: one.allowance.replicas == other.allowance.replicas == 3)
+    await killed.link.close()
+    known = one.part.held + other.part.held
+    valkey.send("FLUSHALL")
+    await until(lambda: valkey.send("HEXISTS", one.link.key("a", "#routers"), me(killed)) == b":1\r\n")
+    await until(lambda: not one.allowance.is_blind and not other.allowance.is_blind)
+
+    one.used = 5
+    await until(lambda: later_take(other) or other.used == known - 5)
+    for _ in range(20):
+        later_take(other)
+        await asyncio.sleep(0.02)
+
+    assert one.part.held + other.part.held == known <= 60 - 20
+
+
 async def test_a_router_that_was_killed_a_while_ago_is_not_waited_for(make, valkey):
     one, other = await make(), await make()
     await until(lambda: one.allowance.replicas == 2)
