@@ -40,6 +40,8 @@ BATCH_SECONDS = 0.1
 QUIET_SECONDS = 15.0
 """After this long without a word, a comment goes out: proxies close what is silent."""
 _STILL_HERE = b": still here\n\n"
+_UNWRITTEN_SECONDS = 2.0
+"""A row that ended less than this ago may not be in the ledger yet, from which a new reader has all the others."""
 
 
 class _Kept(Struct):
@@ -134,7 +136,7 @@ class Feed:
     ) -> AsyncIterator[bytes]:
         """The events for one reader: `hello`, then a batch now and then, until it leaves or `goes_on` says no.
 
-        `after` is the number of the last row that it has; None for one that wants only what is new.
+        `after` is the number of the last row that it has; None for one that wants only what is new, or hardly in the ledger.
         """
         self._look()
         if self._others is not None:
@@ -157,14 +159,22 @@ class Feed:
 
     def _find_place(self, reader: Reader, after: int | None) -> Seen:
         """Where a reader goes on. A number that is not reached yet is from before a restart: nothing here is known to it."""
-        newest = self._counted
-        number = newest if after is None else after if 0 <= after <= newest else 0
+        number = self._find_settled() if after is None else after if 0 <= after <= self._counted else 0
         if reader.is_admin:
             return Seen(number, number, self._mark, self._notices, self._shared)
         oldest = self._ring[0][0] if self._ring else 1
         own = sum(line.caller == reader.caller for place, (line, *_) in self._ring if place > number)
         total = self._totals[reader.caller] - own if number >= oldest - 1 else None
         return Seen(number, total, self._mark, self._notices, self._shared)
+
+    def _find_settled(self) -> int:
+        """The number of the newest row that the ledger must have by now."""
+        since, number = time.time() - _UNWRITTEN_SECONDS, self._counted
+        for place, (line, *_) in reversed(self._ring):
+            if line.at + line.duration_ms / 1000 < since:
+                break
+            number = place - 1
+        return number
 
     async def _wait(self) -> None:
         """Until the next look. The timer is the one thing that is ever scheduled here."""

@@ -9,6 +9,7 @@ import yaml
 from router.cli import main
 from router.lab.ledger import LedgerTally, read_ledger
 from router.lab.past import Size
+from router.stores.sqlite.migrate import LEDGER
 from router.stores.sqlite.past import SqliteEntryReader
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
@@ -95,7 +96,9 @@ def test_a_ledger_that_an_older_tandem_began_can_be_marked_and_is_said_to_be_mig
 
     assert main(["wrong"]) == 0
     assert read_marks(here) == [("req_2", "deep")]
-    assert "test.db was migrated to schema 8: the older file is kept as test.db.before-2" in capsys.readouterr().err
+    assert (
+        f"test.db was migrated to schema {len(LEDGER)}: the older file is kept as test.db.before-2" in capsys.readouterr().err
+    )
     assert main(["wrong"]) == 0
     assert "migrated" not in capsys.readouterr().err
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 
 import pytest
 
@@ -111,6 +112,18 @@ async def test_a_reader_resumes_after_its_last_row(rig):
     assert place == 7
     assert [row["number"] for row in batch["rows"]] == [8, 9, 10]
     assert batch["missed"] == 0
+
+
+@pytest.mark.parametrize("reader", [BOSS, ANNS])
+async def test_a_new_reader_is_sent_what_may_not_be_in_the_ledger_yet(rig, reader):
+    rig.finish(2, at=time.time() - 60, duration_ms=50.0)
+    rig.finish(at=time.time() - 60, duration_ms=60_000.0)
+
+    _, place, _ = await event(pieces := rig.read(reader))
+    _, _, batch = await event(pieces)
+
+    assert place == 2
+    assert ([row["number"] for row in batch["rows"]], batch["missed"]) == ([3], 0)
 
 
 async def test_a_place_from_before_a_restart_begins_with_all_that_is_held(rig):
