@@ -40,7 +40,9 @@ def tandem_command(capsys):
 
     async def run(*arguments: str) -> tuple[int, str, str]:
         code = await asyncio.to_thread(main, list(arguments))
-        return code, *capsys.readouterr()
+        out, err = capsys.readouterr()
+        # The router logs to the same stream, at any moment.
+        return code, out, "".join(line for line in err.splitlines(keepends=True) if '"event":' not in line)
 
     return run
 
