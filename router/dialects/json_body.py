@@ -80,20 +80,24 @@ def _parse_large(raw: bytes, dialect: Dialect, history: History | None) -> tuple
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
     found = cut_apart(raw, body, name, history.caller, dialect, has_one_model=is_apart) if name and history else None
     # To take half a megabyte apart takes half as long as to parse it. Where the conversation was taken apart, the rest is left.
-    refuse_repeated(raw if found is None else found[1])
-    if history and found:
+    has_two_models = refuse_repeated(raw if found is None else found[1])
+    if history and found and not has_two_models:  # what is kept stands for bodies with one
         history.keep(found[0])
     return body, is_apart, history
 
 
-def refuse_repeated(raw: bytes) -> None:
-    """Refuse a body that has a field twice at its top level, naming it. Whatever is nested in it may be as it likes."""
+def refuse_repeated(raw: bytes) -> bool:
+    """Refuse a body that has a field twice at its top level, naming it. Whatever is nested in it may be as it likes.
+
+    Says whether `model` is there twice, which is allowed: such a body is written again, each field once.
+    """
     try:
         name = find_repeated(raw)
     except (ValueError, RecursionError) as error:
         raise TooDeep("the JSON is nested too deeply to be checked for duplicate keys") from error
-    if name is not None and name != "model":  # a body with two of these is written again, each field once
+    if name is not None and name != "model":
         raise BadRequest(f'duplicate key "{name[:60]}". Send it once', param=name[:60])
+    return name is not None
 
 
 def parse_body(raw: bytes) -> JsonObject:

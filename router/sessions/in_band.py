@@ -52,7 +52,7 @@ def apply_tier_lines(view: RequestView) -> RequestView:
 
     Raises `UnknownOverride` where the newest message is nothing but a line with a tier that does not exist.
     """
-    if not SPECS[view.dialect].is_conversation:
+    if not may_hold_lines(view) or not SPECS[view.dialect].is_conversation:
         return view
     indexes = _find_indexes(view)
     if not indexes:

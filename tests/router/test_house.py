@@ -12,7 +12,7 @@ from policies.override import OverrideConfig, OverridePolicy
 from policies.window import WindowPolicy
 from router.contract.caller import LOCAL
 from router.contract.exchange import CancelReason
-from router.contract.facts import AttemptOpened, Ending, FirstByte, Read, Recorded, Settled
+from router.contract.facts import AttemptOpened, Decided, Ending, FirstByte, Read, Recorded, Settled
 from router.contract.target import Quota
 from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import read_request
@@ -351,6 +351,20 @@ async def test_a_first_line_is_heeded_unless_the_plan_says_otherwise():
         sent[applies_tier_lines] = reachable.adapter.bodies[0]["messages"][0]["content"]
 
     assert sent == {True: "fix it", False: "tier: fast\nfix it"}
+
+
+@pytest.mark.parametrize("line", ["tier: fast", "TİER: fast"])
+async def test_what_is_explained_of_a_first_line_is_what_is_served(line):
+    house = make_house(reach(SPARK), reach(SAGE))
+    body = {"model": "auto", "messages": [{"role": "user", "content": f"{line}\nmigrate the whole code base"}]}
+    raw = json.dumps(body, ensure_ascii=False).encode()
+    walk = Walk(house, raw=raw)
+    await walk.task
+
+    decided = await house.decide(arrive(raw=raw))
+
+    served = walk.exchange.last(Decided)
+    assert (decided.view.overrides, decided.view.body) == (served.view.overrides, served.view.body)
 
 
 @pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES])

@@ -118,6 +118,13 @@ def test_other_fields_before_the_messages_make_it_another():
     assert not is_grown(parse(body_of(messages(*range(22)), before={**FIELDS, "stream": True})))
 
 
+def test_a_body_with_two_models_does_not_lend_its_last_to_others():
+    raw = body_of(messages(*range(20)))
+    parse(raw[:-1] + b', "model": "deep"}')
+
+    assert parse(body_of(messages(*range(22)), after={"n": 2}))["model"] == "auto"
+
+
 def test_a_few_messages_are_not_kept():
     assert not isinstance(parse(body_of(messages(1, 2, 3)))["messages"], grown.Items)
     assert isinstance(parse(body_of(messages(1, 2, 3, 4)))["messages"], grown.Items)

@@ -369,5 +369,10 @@ def test_a_ledger_of_any_version_gets_the_indexes_of_the_page(tmp_path):
 
     prepare(path, LEDGER)
 
-    names = {name for (name,) in ask(path, "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")}
+    names = {
+        name
+        for (name,) in ask(
+            path, "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'entries' AND sql IS NOT NULL"
+        )
+    }
     assert names == {"entries_at", "entries_caller", "entries_session", "entries_target", "entries_outcome"}
