@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from router.cli import Ended
@@ -55,15 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         for path in files:
             wait_for_writer(path)
-        found = [
-            kept
-            for kept in (*_count(files, caller), *_count_shared(loaded, caller), *_count_valkey(loaded, caller))
-            if kept.total
-        ]
+        counted = [*_count(files, caller), *_count_shared(loaded, caller), *_count_valkey(loaded, caller)]
+        found = [kept for kept in counted if kept.total]
         if not found and table is None:
             _say_valkey(loaded)
-            hint = f"{command_name()} stats --by caller lists the callers"
-            raise Ended(1, f'nothing is kept of "{name}" in {", ".join(map(str, _name_places(loaded, files)))}\n  hint: {hint}')
+            unasked = {kept.file: kept.problem for kept in counted if kept.problem}
+            raise Ended(1, _word_nothing(name, _name_places(loaded, files), unasked))
         _say_found(name, found, table)
         if not arguments.yes and not offer("Delete all of it for good?"):
             raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
@@ -129,12 +125,14 @@ def _forget_shared(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
 
 
 def _count_valkey(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
-    """What the server keeps that routers share. What is wrong with it is said when it is changed."""
+    """What the server keeps that routers share. One that is away is no reason to keep what is elsewhere."""
     if (terms := _server_of(loaded)) is not None:
         from router.stores.valkey.forget import count_kept as count_in_server  # the extra `shared` brings hiredis
 
-        with suppress(StoreUnusable):
+        try:
             yield Kept(_VALKEY, dict(count_in_server(terms, caller)))
+        except StoreUnusable as error:
+            yield Kept(_VALKEY, {}, problem=str(error))
 
 
 def _forget_valkey(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
@@ -159,6 +157,14 @@ def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:
     except BadTable:
         return None
     return path if table is not None and any(caller.name in kind.callers for kind in table.kinds) else None
+
+
+def _word_nothing(name: str, places: list[Path], unasked: dict[Path, str]) -> str:
+    """Where nothing was found, and where nobody could look."""
+    asked = ", ".join(str(place) for place in places if place not in unasked)
+    words = [f'nothing is kept of "{name}" in {asked}'] if asked else []
+    words += [f"{place} could not be asked: {reason}" for place, reason in unasked.items()]
+    return f"{'; '.join(words)}\n  hint: {command_name()} stats --by caller lists the callers"
 
 
 def _say_found(name: str, found: list[Kept], table: Path | None) -> None:

@@ -56,6 +56,8 @@ class _Worker:
     is_serving: bool = False
     missed: int = 0
     """How many questions in a row it did not answer."""
+    is_hung: bool = False
+    """Whether it was killed for that."""
     last_words: str = ""
     code: int = 0
     """With which code it says that it ends, where it does; 0 where it said nothing."""
@@ -189,8 +191,9 @@ class Parent:
             self._fail(Ended(worker.code, worker.last_words))  # what it says is wrong would be as wrong for the next one
             return
         events.worker_ended(worker=worker.number, pid=worker.pid, reason=reason)
-        self._deaths.append(time.monotonic())
-        while self._deaths[0] < time.monotonic() - WITHIN_SECONDS:
+        if not worker.is_hung:  # a disk or swap that hangs does so for all workers at once, and passes
+            self._deaths.append(time.monotonic())
+        while self._deaths and self._deaths[0] < time.monotonic() - WITHIN_SECONDS:
             self._deaths.popleft()
         if len(self._deaths) > MAX_DEATHS:
             self._fail(Ended(1, f"{len(self._deaths)} workers ended within a minute, the last one: {reason}"))
@@ -288,7 +291,7 @@ class Parent:
             worker = self._workers[number]
             worker.missed += 1
             if worker.missed >= _MAX_MISSED:
-                worker.last_words = "it did not answer for a minute, and was killed"
+                worker.is_hung, worker.last_words = True, "it did not answer for a minute, and was killed"
                 os.kill(worker.pid, signal.SIGKILL)
 
     def _restart_valkey(self, valkey: OwnValkey) -> None:

@@ -320,21 +320,26 @@ class ValkeyAllowance:
             self.begin()
 
     async def _greet(self) -> None:
-        keys = [self._members, self._wanted]
         try:
-            self._link.run(PRESENT, keys, self._me, "begin", *self._others).add_done_callback(_ignore)
-            for number, part in enumerate(tuple(self._parts.values()), 1):
-                asking = part.state()
-                if asking is not None and number % _AT_ONCE == 0:
-                    await asyncio.wait((asking,))
-            _, self._others, _ = await self._link.run(PRESENT, keys, self._me, "done", *self._others)
-            self._is_present = True
+            while not self._is_present:  # once, unless the server loses its records meanwhile
+                await self._state_parts()
         except StoreUnusable:
             return
         finally:
             self.greeting = None
         for part in tuple(self._parts.values()):
             part.wake()
+
+    async def _state_parts(self) -> None:
+        keys = [self._members, self._wanted]
+        self._link.run(PRESENT, keys, self._me, "begin", *self._others).add_done_callback(_ignore)
+        for number, part in enumerate(tuple(self._parts.values()), 1):
+            asking = part.state()
+            if asking is not None and number % _AT_ONCE == 0:
+                await asyncio.wait((asking,))
+        is_known, others, _ = await self._link.run(PRESENT, keys, self._me, "done")
+        if is_known:
+            self._is_present, self._others = True, others
 
     async def _beat(self) -> None:
         while True:

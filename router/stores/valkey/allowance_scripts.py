@@ -1,9 +1,10 @@
 """What the server does with parts of limits, as steps that nothing comes between. All times are the server's own.
 
-`members` is a hash of the routers that use limits: `!` and the moment at which one was heard last; `?` while its parts are not
-known; `-` and the moment from which on nothing of one that has left can be in use. `#epoch` is when the hash was begun, `#last`
-when anybody was heard last, `#told` whether somebody has named the routers that were there before the hash was begun, and
-`#missed` when a router whose parts are not known was last added.
+`members` is a hash of the routers that use limits: `!` and the moment at which one was heard last; `?` of one that others named
+after the records were lost, until it begins to state its parts; `~` until it has stated all of them; `-` and the moment from
+which on nothing of one that has left can be in use. `#epoch` is when the hash was begun, `#last` when anybody was heard last,
+`#told` whether somebody has named the routers that were there before the hash was begun, and `#missed` when a router whose
+parts are not known was last added.
 
 A limit is a hash, too: by router `o:` its part, `w:` what it asked for in vain, `f:` when it expects to have something to give
 away; of budgets `s:` what it has spent, and by ledger `l:` what routers spent that are gone. `k:` is the least that was spent
@@ -36,17 +37,20 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local members, found = {{}}, redis.call('HGETALL', KEYS[1])
 for i = 1, #found, 2 do members[found[i]] = found[i + 1] end
 local function time_of(seen) return tonumber(string.sub(seen, 2)) end
+-- Whether a router has begun to state its parts. What it said before the records were lost does not count.
+local function is_known(seen) return seen and string.sub(seen, 1, 1) ~= '?' end
+local function is_missing(seen) return string.find(seen, '^[?~]') end
 local function is_there(seen)
   if not seen then return false end
   if string.sub(seen, 1, 1) == '-' then return now < time_of(seen) end
-  return now - time_of(seen) < (string.sub(seen, 1, 1) == '?' and LEAVE or FORGET)
+  return now - time_of(seen) < (is_missing(seen) and LEAVE or FORGET)
 end
 -- How long nothing is given that a missing router may have; -1 where that depends on a router that should be back by now.
 local function closed_for()
   local left = OPEN - (now - members['#epoch'])
   if not members['#told'] and left > 0 then return left end
   for name, seen in pairs(members) do
-    if string.sub(name, 1, 1) ~= '#' and string.sub(seen, 1, 1) == '?' and is_there(seen) then
+    if string.sub(name, 1, 1) ~= '#' and is_missing(seen) and is_there(seen) then
       local waits = OPEN - (now - time_of(seen))
       return waits > 0 and math.min(waits, 50) or -1
     end
@@ -64,12 +68,12 @@ local function put(name, value)
   members[name] = value
   redis.call('HSET', KEYS[1], name, value)
 end
-local function miss(name)
-  put(name, '?' .. whole(now))
-  put('#missed', whole(now))
+local function miss(name, letter)
+  if not members[name] then put('#missed', whole(now)) end
+  put(name, letter .. whole(now))
 end
 if not members['#epoch'] then put('#epoch', whole(now)) end
-local is_known, silent = members[me] ~= nil, members['#last'] and now - members['#last'] > FRESH
+local was_known, silent = is_known(members[me]), members['#last'] and now - members['#last'] > FRESH
 for name, seen in pairs(members) do
   if string.sub(name, 1, 1) ~= '#' then
     if silent and string.sub(seen, 1, 1) ~= '-' then put(name, string.sub(seen, 1, 1) .. whole(now)) end
@@ -79,16 +83,15 @@ for name, seen in pairs(members) do
     end
   end
 end
-if stage == 'begin' and not is_known then
+if stage == 'begin' and not was_known then
   for i = 3, #ARGV do
     put('#told', '1')
-    if not members[ARGV[i]] then miss(ARGV[i]) end
+    if not members[ARGV[i]] then miss(ARGV[i], '?') end
   end
-end
-if stage == 'done' then put(me, '!' .. whole(now))
-elseif stage == 'begin' and not is_known then miss(me)
+  miss(me, '~')
 elseif stage == 'leave' then put(me, '-' .. whole(now + tonumber(ARGV[3])))
-elseif is_known then put(me, string.sub(members[me], 1, 1) .. whole(now)) end
+elseif stage == 'done' and was_known then put(me, '!' .. whole(now))
+elseif was_known then put(me, string.sub(members[me], 1, 1) .. whole(now)) end
 put('#last', whole(now))
 local others = {{}}
 for name, seen in pairs(members) do
@@ -97,7 +100,7 @@ for name, seen in pairs(members) do
   end
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - {_WANTED_SECONDS * 1000:.0f})
-return {{is_known and 1 or 0, others, redis.call('ZRANGE', KEYS[2], 0, -1)}}
+return {{was_known and 1 or 0, others, redis.call('ZRANGE', KEYS[2], 0, -1)}}
 """
 )
 
@@ -108,7 +111,7 @@ local me, name, ledger = ARGV[1], ARGV[2], ARGV[3]
 local keep, least, want = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local limit, frees = tonumber(ARGV[7]), tonumber(ARGV[8])
 local own_spent, base, is_sum = tonumber(ARGV[9]), tonumber(ARGV[10]), ARGV[11] == '1'
-if not members[me] then return {-1} end
+if not is_known(members[me]) then return {-1} end
 local others, unmet, of_ledger, frees_at = 0, 0, own_spent, -1
 local sums, least_sums, most, most_since = {}, {}, 0, members['#missed'] or members['#epoch']
 local function add(to, value) sums[to] = (sums[to] or 0) + value end

@@ -21,8 +21,12 @@ _IDS = Script("""
     local ids = {}
     for i, key in ipairs(KEYS) do
         local head = redis.call('GETRANGE', key, 0, 1023)
+        local is_record = string.sub(head, 1, 1) == 'R'
         local is_read, _, id = pcall(cmsgpack.unpack_one, head, 2) -- after the letter and the length of the record
-        ids[i] = string.sub(head, 1, 1) == 'R' and is_read and type(id) == 'string' and id or ''
+        if is_record and not is_read then -- a long id
+            is_read, _, id = pcall(cmsgpack.unpack_one, redis.call('GET', key), 2)
+        end
+        ids[i] = is_record and is_read and type(id) == 'string' and id or ''
     end
     return ids
 """)

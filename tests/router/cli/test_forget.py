@@ -184,6 +184,20 @@ def test_what_stays_in_a_shared_server_that_is_away_is_said_with_its_time(folder
     assert caller == "nobody" or found_in(folder) == []
 
 
+@pytest.mark.parametrize("has_ledger", [True, False])
+def test_a_shared_server_that_is_away_is_not_said_to_keep_nothing(folder, capsys, monkeypatch, has_ledger):
+    monkeypatch.setenv("TANDEM_VALKEY_URL", "redis://127.0.0.1:1")
+    (folder / "config.yaml").write_text(SIMULATED + "shared: {valkey: {url: env:TANDEM_VALKEY_URL}}\n")
+    if has_ledger:
+        write_two(folder / "test.db")
+
+    assert main(["forget", "nobody", "--yes"]) == 1
+
+    told = capsys.readouterr().err
+    looked = f'nothing is kept of "nobody" in {folder / "test.db"}; ' if has_ledger else ""
+    assert f"\n{looked}shared.valkey could not be asked: the server cannot be reached" in told
+
+
 def test_what_a_shared_server_keeps_is_deleted(folder, capsys, monkeypatch, valkey):
     monkeypatch.setenv("TANDEM_VALKEY_URL", valkey.url())
     terms = valkey.terms()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from router.cli.workers.parent import MAX_DEATHS
 from tests.conftest import SIMULATED
 from tests.tools.group import WorkerGroup, group_of, is_alive
 from tests.tools.http import call, chat, read_reply, request_bytes
@@ -224,8 +225,8 @@ def test_workers_that_hang_are_killed_and_the_parent_ends(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-ONE_HANGS = """
-import os, signal, socket, sys, time
+SOME_HANG = """
+import mmap, os, signal, socket, sys, time
 from pathlib import Path
 from router.cli.workers import parent, rounds
 from router.cli.workers.messages import Kind, Topic, read_message, write_message
@@ -234,13 +235,16 @@ from router.contract.keys import make_key
 from router.telemetry import events
 from router.wiring import known_names
 
+hung = int(sys.argv[2])
+starts = mmap.mmap(-1, hung + 1)  # how often each worker was started, which all processes see
 parent._ALIVE_SECONDS = rounds._WAIT_SECONDS[Topic.ALIVE] = 0.1
 
 def work(seat, *_):
-    # The first worker answers nothing. The others do, and the one that takes its place ends the group.
-    channel = seat._channel
+    # All but the last worker hang. Those that take their places answer, and end the group once all are there.
+    channel, place = seat._channel, seat.number - 1
     channel.sendall(write_message(Kind.READY))
-    if seat.number == 1 and not seat.is_ready:
+    starts[place] += 1
+    if place < hung and starts[place] == 1:
         while True:
             time.sleep(1)
     for line in channel.makefile("rb"):
@@ -249,25 +253,27 @@ def work(seat, *_):
             return 0
         if message.kind is Kind.QUESTION:
             channel.sendall(write_message(Kind.ANSWER, message.topic, message.number))
-            if seat.number == 1:
+            if min(starts[:hung]) == 2:
                 os.kill(os.getppid(), signal.SIGTERM)
     return 0
 
 events.set_up_logging(as_json=True)
 loaded = load_config(Path(sys.argv[1]), known_names())
-group = parent.Parent(2, [socket.socket()], loaded, lambda: loaded, work, make_key(), lambda: None)
+group = parent.Parent(hung + 1, [socket.socket()], loaded, lambda: loaded, work, make_key(), lambda: None)
 sys.exit(group.run())
 """
 
 
-def test_a_worker_that_answers_nothing_is_killed_and_replaced(tmp_path):
+@pytest.mark.parametrize("hung", [1, MAX_DEATHS + 1])
+def test_workers_that_answer_nothing_are_killed_and_replaced_however_many_hang_together(tmp_path, hung):
     (path := tmp_path / "config.yaml").write_text(SIMULATED)
 
-    done = subprocess.run([sys.executable, "-c", ONE_HANGS, path], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", SOME_HANG, path, str(hung)], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    (ended,) = map(json.loads, done.stderr.splitlines())
-    assert (ended["worker"], ended["reason"]) == (1, "it did not answer for a minute, and was killed")
+    ended = [json.loads(line) for line in done.stderr.splitlines()]
+    assert sorted(end["worker"] for end in ended) == [*range(1, hung + 1)]
+    assert {end["reason"] for end in ended} == {"it did not answer for a minute, and was killed"}
 
 
 async def test_workers_and_their_valkey_server_end_with_a_killed_parent(tmp_path):

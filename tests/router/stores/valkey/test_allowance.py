@@ -168,10 +168,58 @@ async def test_a_server_that_lost_everything_has_it_back_before_it_gives_anythin
     assert (one.used, other.used) == (40, 20)
 
 
+async def test_all_routers_whose_connections_outlive_the_records_state_their_parts_again(make, valkey):
+    members = [await make() for _ in range(3)]
+    for member in members:
+        assert await member.take(10) == 10
+    await until(lambda: all(member.allowance.replicas == 3 for member in members))
+
+    valkey.send("FLUSHALL")
+    members[0].allowance.greet()  # as with its next beat: it names the others, which have noticed nothing
+    await until(lambda: not members[0].allowance.is_blind)
+
+    await until(lambda: later_take(members[0]) or members[0].used == 40)
+    assert [member.part.held for member in members] == [40, 10, 10]
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+async def test_records_that_are_lost_while_a_router_states_its_parts_are_stated_once_more(make, valkey, is_named):
+    one, other, run, lost = await make(), await make(), Link.run, []
+
+    def lose_before_done(script, keys, *words):
+        if "done" in words and not lost:
+            lost.append(one.link.ask("FLUSHALL"))  # after all that the router has sent
+            if is_named:
+                epoch = ("#epoch", "1", "#told", "1")
+                lost.append(one.link.ask("HSET", keys[0], *epoch, me(one), f"?{read_clock(valkey):.0f}"))
+        return run(one.link, script, keys, *words)
+
+    assert await one.take(40) == 40
+    one.link.run = lose_before_done
+    one.allowance.greet()
+    await until(lambda: not one.allowance.is_blind and not other.allowance.is_blind)
+
+    await until(lambda: later_take(other) or other.used == 60 - one.part.held)
+    assert valkey.send("HGET", key_of(one), f"o:{me(one)}") == b"$2\r\n%d\r\n" % one.part.held
+    assert lost
+
+
+async def test_a_router_that_others_named_after_a_loss_names_those_that_only_it_knows(make, valkey):
+    one, killed = await make(), await make()
+    await until(lambda: one.allowance.replicas == 2)
+    await killed.link.close()
+
+    routers = one.link.key("a", "#routers")
+    valkey.send("FLUSHALL")
+    valkey.send("HSET", routers, "#epoch", "1", "#told", "1", me(one), f"?{read_clock(valkey):.0f}")
+
+    await until(lambda: valkey.send("HEXISTS", routers, me(killed)) == b":1\r\n")
+
+
 async def test_while_a_router_that_should_be_back_is_missing_nobody_knows_what_is_left(make, valkey):
     one = await make()
     await one.take(10)
-    now = float(valkey.send("TIME").split(b"\r\n")[2]) * 1_000
+    now = read_clock(valkey)
     valkey.send("HSET", one.link.key("a", "#routers"), "router:1:killed", f"?{now - LEAVE_SECONDS * 500:.0f}")
 
     assert await one.take(60) == one.part.held - 10
@@ -222,6 +270,11 @@ def me(member: Member) -> str:
     return member.allowance._me
 
 
+def read_clock(server) -> float:
+    """The milliseconds of the server."""
+    return float(server.send("TIME").split(b"\r\n")[2]) * 1_000
+
+
 async def test_what_a_router_had_that_left_is_free_a_minute_later_and_not_before(make, valkey):
     one, other = await make(), await make()
     await one.take(60)
@@ -237,7 +290,7 @@ async def test_a_router_that_is_silent_for_long_while_others_are_heard_is_forgot
     one, other = await make(), await make()
     await one.take(60)
     await one.link.close()
-    now = float(valkey.send("TIME").split(b"\r\n")[2]) * 1_000
+    now = read_clock(valkey)
     valkey.send("HSET", other.link.key("a", "#routers"), me(one), f"!{now - FORGET_SECONDS * 500:.0f}")
     assert await other.take(1) == 0
 

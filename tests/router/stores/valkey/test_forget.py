@@ -62,6 +62,14 @@ async def test_routers_are_told_to_delete_their_own_copies(stores):
     assert await gone == ("resp_1", BOB)
 
 
+async def test_a_response_with_a_long_id_is_found(stores):
+    terms, _, responses = stores
+    await responses.keep(make_response(long_id := "resp_" + "1" * 5_000)._replace(caller=BOB))
+
+    assert (await asyncio.to_thread(forget_caller, terms, BOB))["responses"] == 2
+    assert await responses.look(long_id, BOB) is DELETED
+
+
 async def test_more_than_one_page_is_looked_through(stores):
     terms, sessions, _ = stores
     for number in range(2_500):
