@@ -85,12 +85,12 @@ class ValkeyResponses:
             link.register(script)
         self._channel = link.key("r", "gone")
         self.on_gone: Callable[[str, Caller], None] = lambda response_id, caller: None
+        """Called with each response that is deleted at any router."""
+        link.subscribe(self._channel, self._hear)
         self._unwritten_channel = link.key("r", "unwritten")
         self.on_unwritten: Callable[[], None] = lambda: None
         """Called when some router has responses that the server did not take."""
         link.subscribe(self._unwritten_channel, lambda message: self.on_unwritten())
-        """Called with each response that is deleted at any router."""
-        link.subscribe(self._channel, self._hear)
 
     async def keep(self, response: StoredResponse, *, is_late: bool = False) -> None:
         await self.send(response, is_late=is_late)
