@@ -258,6 +258,106 @@ async def test_a_runner_that_stops_while_it_takes_a_job_over_records_it_first(st
     assert (await store.claim("another", LEASE_SECONDS, MANY)).attempt == 2
 
 
+@pytest.mark.parametrize("work", ["read", "finish"])
+async def test_a_job_that_cannot_be_taken_over_now_holds_up_neither_others_nor_a_stop(store, run, monkeypatch, work):
+    await add(store)
+    job = await store.claim("gone", -1.0, MANY)
+    await store.append(job, [LogFrames("resp_1").take(b"".join(write_stream("responses", SPEECH)))])
+    await add(store, "resp_2")
+    do = getattr(store, work)
+
+    async def fail_for_the_first(job, *given):
+        if "resp_1" in (job, getattr(job, "id", None)):
+            raise StoreUnusable("a page is damaged")
+        return await do(job, *given)
+
+    monkeypatch.setattr(store, work, fail_for_the_first)
+    monkeypatch.setattr(runner_module, "_STOP_SECONDS", 0.01)
+    runner, _ = run(WHOLE)
+
+    assert (await over(store, "resp_2")).state is JobState.COMPLETED
+    await runner.stop()
+    assert await store.claim("another", LEASE_SECONDS, MANY) is None  # its lease is kept, since it was not recorded
+
+
+@pytest.mark.parametrize("defect", ["write_lost_entry", "read_log"])
+async def test_a_defect_in_taking_a_job_over_is_reported_and_the_job_is_begun_again(store, run, monkeypatch, listen, defect):
+    async def fail(*given):
+        raise LookupError("a defect")
+
+    await add(store)
+    await store.claim("gone", -1.0, MANY)
+    monkeypatch.setattr(runner_module, defect, fail)
+    heard = listen()
+
+    run(WHOLE)
+    job = await over(store)
+
+    assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
+    assert [event["kind"] for event in heard() if event["event"] == "fault.caught"] == ["LookupError"]
+
+
+async def test_a_lost_job_whose_log_cannot_be_made_sense_of_is_ended(store, run, monkeypatch):
+    async def fail(*given):
+        raise LookupError("a defect")
+
+    await add(store)
+    job = await store.claim("gone", LEASE_SECONDS, MANY)
+    await store.append(job, [make_segment(0, 3)])
+    await store.read("resp_1", ANN, -1)
+    await store.release("gone")
+    monkeypatch.setattr(runner_module, "read_log", fail)
+
+    run(WHOLE)
+    job = await over(store)
+
+    assert (job.state, json.loads(job.response)["error"]["code"]) == (JobState.FAILED, "interrupted")
+
+
+async def test_jobs_are_taken_over_side_by_side_up_to_a_number(store, run, monkeypatch):
+    most, waiting, may_go_on = 2, [], asyncio.Event()
+    for number in range(3):
+        await add(store, f"resp_{number}")
+        await store.claim("gone", -1.0, MANY)
+
+    async def sync(self):
+        waiting.append(None)
+        await may_go_on.wait()
+
+    monkeypatch.setattr(runner_module, "_MOST_SETTLING", most)
+    monkeypatch.setattr(MemoryEntries, "sync", sync)
+    run(WHOLE)
+    await until(lambda: len(waiting) == most)
+    await some_turns()
+
+    assert len(waiting) == most
+    may_go_on.set()
+    assert [(await over(store, f"resp_{number}")).state for number in range(3)] == [JobState.COMPLETED] * 3
+
+
+@pytest.mark.jumping_clock
+async def test_a_job_keeps_its_lease_while_it_is_taken_over(store, run, monkeypatch):
+    await add(store)
+    await store.claim("gone", -1.0, MANY)
+    renewed, renew, may_go_on = [], store.renew, asyncio.Event()
+
+    async def note(job, *given):
+        renewed.append((job.id, await renew(job, *given)))
+        return renewed[-1][1]
+
+    async def sync(self):
+        await may_go_on.wait()
+
+    monkeypatch.setattr(store, "renew", note)
+    monkeypatch.setattr(MemoryEntries, "sync", sync)
+    run(WHOLE)
+    await until(lambda: renewed)
+
+    assert renewed[0] == ("resp_1", True)
+    may_go_on.set()
+    assert (await over(store)).state is JobState.COMPLETED
+
+
 async def test_a_defect_of_the_road_fails_the_job_without_details(store, run):
     run(RuntimeError("a secret path"))
     await add(store)
