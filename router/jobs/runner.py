@@ -12,7 +12,14 @@ from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
 from router.dialects.refusals import failure_words
 from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
-from router.dialects.responses.logged import LogFrames, assemble_output, join_frames, parse_response, write_response
+from router.dialects.responses.logged import (
+    LogFrames,
+    assemble_output,
+    count_frames,
+    join_frames,
+    parse_response,
+    write_response,
+)
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
@@ -300,7 +307,7 @@ class Runner:
         if job.body:
             frames = join_frames(await read_log(self._store, job.id))
             (log := LogFrames(job.id)).take(frames)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, log))
+            self._house.state.entries.append(await write_lost_entry(self._house, job, log, count_frames(frames)))
             await self._house.state.entries.sync()
             if log.ended is not None:
                 await self._end_lost(job)

@@ -206,6 +206,21 @@ async def test_the_attempt_of_an_owner_that_is_gone_is_recorded_before_its_job_i
     assert entries[1][:2] == (request_id_of("resp_1", 2), Outcome.SERVED)
 
 
+async def test_the_frames_of_a_lost_attempt_are_counted_whatever_their_numbers_are(store, run, monkeypatch):
+    await add(store)
+    job = await store.claim("gone", -1.0, MANY)
+    frame = (
+        b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":1763388000000}\n\n'
+    )
+    await store.append(job, [LogFrames("resp_1").take(frame)])
+    entries = note_entries(monkeypatch)
+
+    run(WHOLE)
+    await over(store)
+
+    assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, 1)
+
+
 async def test_a_job_whose_owner_was_lost_after_its_last_frame_is_ended_and_not_begun_again(store, run, monkeypatch):
     await add(store)
     job = await store.claim("gone", -1.0, MANY)
