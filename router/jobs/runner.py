@@ -4,6 +4,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
+
+from msgspec.structs import replace
 
 from router.contract.errors import ResponseForgotten
 from router.contract.exchange import CancelReason, Deadline, Exchange
@@ -175,13 +178,14 @@ class Runner:
 
     def _begin(self, job: Job) -> None:
         plan = self._house.plan.for_background()
-        exchange = self._arrive(job, plan, request_id_of(job.id, job.attempt))
+        exchange = self._arrive(job, plan)
         attempt = self._running[job.id] = _Attempt(job, exchange, LogSink(job, self._store, self._shared))
-        attempt.sink.on_lost = attempt.hang_up
+        attempt.sink.on_lost, attempt.sink.on_refused = attempt.hang_up, partial(self._set_apart, attempt)
         events.job_started(job=job.id, attempt=job.attempt)
         spawn(self._run(attempt), name=job.id)
 
-    def _arrive(self, job: Job, plan: Plan, request_id: str, deadline: Deadline | None = None) -> Exchange:
+    def _arrive(self, job: Job, plan: Plan, deadline: Deadline | None = None) -> Exchange:
+        request_id = request_id_of(job.id, job.attempt)
         now, state = self._house.clock(), self._house.state
         deadline = deadline or Deadline(now + plan.deadline_seconds)
         return Exchange(write_arrival(job, request_id), now, deadline, state.observers, plan, state.speedups.off_loop)
@@ -233,16 +237,23 @@ class Runner:
 
     async def _waits_out(self, attempt: _Attempt) -> bool:
         """Whether a job was refused only for now, and has waited until it may try again: nobody waits for it."""
-        sink, deadline = attempt.sink, attempt.exchange.deadline
-        left = deadline.left(self._house.clock())
-        if attempt.is_over or not is_busy(sink.refusal) or left <= _BUSY_SECONDS:
+        if not self._is_put_off(attempt):
             return False
         with suppress(TimeoutError):
             await asyncio.wait_for(attempt.hung_up.wait(), _BUSY_SECONDS)
             return False
-        sink.forget_refusal()
-        attempt.exchange = self._arrive(attempt.job, attempt.exchange.plan, new_request_id(), deadline)
+        attempt.sink.forget_refusal()
+        attempt.exchange = self._arrive(attempt.job, attempt.exchange.plan, attempt.exchange.deadline)
         return True
+
+    def _is_put_off(self, attempt: _Attempt) -> bool:
+        left = attempt.exchange.deadline.left(self._house.clock())
+        return not attempt.is_over and is_busy(attempt.sink.refusal) and left > _BUSY_SECONDS
+
+    def _set_apart(self, attempt: _Attempt) -> None:
+        """Record a refusal for now under an id of its own: that of the attempt is for the request that is served at last."""
+        if self._is_put_off(attempt):
+            attempt.exchange.arrival = replace(attempt.exchange.arrival, id=new_request_id())
 
     async def _keep(self, attempt: _Attempt) -> None:
         """Keep the lease of a job, and look whether somebody elsewhere cancelled or deleted it."""

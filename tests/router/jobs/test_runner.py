@@ -384,14 +384,29 @@ async def test_a_defect_of_the_road_fails_the_job_without_details(store, run):
 
 
 @pytest.mark.jumping_clock
-async def test_a_job_that_finds_all_targets_busy_tries_again(store, run):
+async def test_a_job_that_finds_all_targets_busy_tries_again(store, run, monkeypatch):
     busy = {"error": {"code": "tiers_busy", "message": "later"}}
-    _, adapter = run(answers(busy, status=400), WHOLE)
+    entries = note_entries(monkeypatch)
+    _, adapter = run(answers(busy, status=400), answers(busy, status=400), WHOLE)
     await add(store)
 
     job = await over(store)
 
-    assert (job.state, len(adapter.opened)) == (JobState.COMPLETED, 2)
+    assert (job.state, len(adapter.opened)) == (JobState.COMPLETED, 3)
+    assert [outcome for _, outcome, _ in entries] == [Outcome.REFUSED, Outcome.REFUSED, Outcome.SERVED]
+    assert len({name for name, *_ in entries}) == len(entries)
+    assert entries[-1][0] == request_id_of("resp_1", 1)  # the id under which it would be recorded if its owner were lost
+
+
+@pytest.mark.jumping_clock
+async def test_a_job_that_is_refused_at_its_deadline_is_recorded_as_its_attempt(store, run, monkeypatch):
+    entries = note_entries(monkeypatch)
+    run(answers({"error": {"code": "tiers_busy", "message": "later"}}, status=400), deadline_seconds=1.0)
+    await add(store)
+
+    await over(store)
+
+    assert [entry[0] for entry in entries] == [request_id_of("resp_1", 1)]
 
 
 async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(store, run):
