@@ -197,6 +197,10 @@ class JobStore(Protocol):
         """One job as it is now, without `body` and `headers`."""
         ...
 
+    async def find_listed(self, job_id: str) -> Job | None:
+        """One job of anybody as a list shows it: without what was asked and answered, which may be large."""
+        ...
+
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
         """What the log holds after a sequence number, a part at a time; the first segment may begin before it.
 
@@ -211,10 +215,13 @@ class JobStore(Protocol):
         """
         ...
 
-    def hear(self, on_end: Callable[[str], None], on_read: Callable[[str], None]) -> None:
+    def hear(
+        self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
+    ) -> None:
         """From now on, call these with the ids of jobs that end elsewhere, and of those whose end is read or deleted there.
 
-        A store that one router has alone never calls them. What happens while its database is away is not heard.
+        What happens while its database is away is not heard: `on_missed` is called whenever it can be heard again. A store that
+        one router has alone calls none of them.
         """
         ...
 

@@ -89,6 +89,8 @@ class LogSink:
         self.is_lost = False
         """Whether the job is somebody else's by now, or deleted: nothing more is written."""
         self.on_lost: Callable[[], None] = lambda: None
+        self.on_refused: Callable[[], None] = lambda: None
+        """Called when a request is refused, before that is recorded."""
 
     # As the sink of the road.
 
@@ -131,6 +133,8 @@ class LogSink:
 
     def end(self) -> None:
         self._flow = None
+        if self._refusal:
+            self.on_refused()
         self.cut()
         if self._pieces and (last := end_frame(b"".join(self._pieces))):
             self._pieces, self._has_frame = [last], True

@@ -27,8 +27,8 @@ _UNOBSERVED = Observers((), lambda exchange, error: None)
 _SERVED, _INTERRUPTED = Ending(Outcome.SERVED, 200), Ending(Outcome.INTERRUPTED, 499)
 
 
-async def write_lost_entry(house: House, job: Job, log: LogFrames) -> Entry:
-    """The entry of a job's last attempt, which said what the log holds.
+async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: int) -> Entry:
+    """The entry of a job's last attempt, which said what the log holds, in so many frames.
 
     Its target is the one that the request would go to now. Where none can be chosen any more, target and cost are not known.
     """
@@ -38,8 +38,8 @@ async def write_lost_entry(house: House, job: Job, log: LogFrames) -> Entry:
         decided = await house.decide(arrival, plan)
         target = plan.targets[decided.decision.targets[0]]
         told = read_usage(log.response.get("usage"))
-        usage = told or Usage(decided.decision.prompt_tokens, log.next_number, is_estimated=True)
-        attempt = Attempt(target.name, 200 if log.next_number else None, None, 0.0, usage, cost_of(usage, target.price))
+        usage = told or Usage(decided.decision.prompt_tokens, frames, is_estimated=True)
+        attempt = Attempt(target.name, 200 if frames else None, None, 0.0, usage, cost_of(usage, target.price))
         exchange.note(decided)
         exchange.note(AttemptOpened(now, target, "", ()))
         exchange.note(AttemptEnded(now, target, attempt, None, usage, None))

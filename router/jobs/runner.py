@@ -1,18 +1,28 @@
 """Runs jobs: claims them one after another, serves each as any request is served, and keeps its lease meanwhile."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
+from msgspec.structs import replace
+
 from router.contract.errors import ResponseForgotten
 from router.contract.exchange import CancelReason, Deadline, Exchange
-from router.contract.job import Job, JobState, JobStore
+from router.contract.job import Job, JobEnding, JobState, JobStore
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
 from router.dialects.refusals import failure_words
 from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
-from router.dialects.responses.logged import LogFrames, assemble_output, join_frames, parse_response
+from router.dialects.responses.logged import (
+    LogFrames,
+    assemble_output,
+    count_frames,
+    join_frames,
+    parse_response,
+    write_response,
+)
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
@@ -34,8 +44,15 @@ _HANG_UP_SECONDS = 1.0
 """How long a target has to close a stream that it has ended."""
 _BUSY_SECONDS = 5.0
 """When a job tries again that found all targets busy."""
+_MOST_SETTLING = 8
+"""How many jobs of owners that are gone are settled at once. Their logs are read whole."""
+_STOP_SECONDS = 6.0
+"""How long a runner that stops goes on settling such jobs: a ledger that is locked holds them up for five seconds."""
 _INTERRUPTED = "interrupted"
 _KEEP_RESPONSES = "If the router was restarted: set store.path in its config, so that it keeps responses over a restart"
+
+
+_Work = Callable[[Job], Awaitable[None]]
 
 
 class _Attempt:
@@ -74,6 +91,8 @@ class Runner:
     def __init__(self, house: House, store: JobStore) -> None:
         self._house, self._store, self._owner, self._shared = house, store, name_owner(), SharedLog()
         self._running: dict[str, _Attempt] = {}
+        self._settling: dict[str, asyncio.Task[None]] = {}
+        """Jobs of owners that are gone. One that cannot be settled now holds up no other."""
         self._loop: asyncio.Task[None] | None = None
         self._claiming = asyncio.Lock()
         self._is_stopping = False
@@ -102,16 +121,26 @@ class Runner:
             attempt.drop()
 
     async def stop(self) -> None:
-        """Give all jobs up, so that another process can go on with them at once."""
+        """Give running jobs up, so that another process can go on with them at once.
+
+        What is being settled has a few seconds for it. What is not settled then is left to its lease: to release it would say
+        that its last attempt is recorded.
+        """
         self._is_stopping = True
         attempts = list(self._running.values())
         for attempt in attempts:
             attempt.drop()
-        if self._loop is not None:
-            async with self._claiming:  # what is being taken over must be recorded before it is released
-                self._loop.cancel()
-                with suppress(StoreUnusable):
-                    await self._store.release(self._owner)
+        if self._loop is None:
+            return
+        async with self._claiming:
+            self._loop.cancel()
+            with suppress(StoreUnusable):
+                for attempt in attempts:
+                    await self._store.release(self._owner, attempt.job.id)
+        if settling := list(self._settling.values()):
+            await asyncio.wait(settling, timeout=_STOP_SECONDS)
+            for task in settling:
+                task.cancel()
 
     async def _claim_jobs(self) -> None:
         watch = self._store.watch(None)
@@ -132,32 +161,31 @@ class Runner:
     async def _claim_one(self) -> bool:
         """Begin the next job, if there is one and room for it."""
         terms = self._house.plan.jobs
-        if len(self._running) >= terms.most_running:
+        if len(self._running) >= terms.most_running or len(self._settling) >= _MOST_SETTLING:
             return False
         job = await self._store.claim(self._owner, LEASE_SECONDS, terms.most_for_a_caller)
         if job is None:
             return False
         if job.is_unrecorded:
-            await self._persist(partial(self._take_over, job))
-            return True
-        if self._is_stopping:
-            await self._store.release(self._owner)
-            return False
-        if job.is_lost:
-            spawn(self._persist(partial(self._end_lost, job)), name=f"{job.id} lost")
+            self._settling[job.id] = spawn(self._settle(job, self._take_over, self._give_back), name=f"{job.id} taken over")
+        elif self._is_stopping:
+            await self._store.release(self._owner, job.id)
+        elif job.is_lost:
+            self._settling[job.id] = spawn(self._settle(job, self._end_lost, self._end_unread), name=f"{job.id} lost")
         else:
             self._begin(job)
         return True
 
     def _begin(self, job: Job) -> None:
         plan = self._house.plan.for_background()
-        exchange = self._arrive(job, plan, request_id_of(job.id, job.attempt))
+        exchange = self._arrive(job, plan)
         attempt = self._running[job.id] = _Attempt(job, exchange, LogSink(job, self._store, self._shared))
-        attempt.sink.on_lost = attempt.hang_up
+        attempt.sink.on_lost, attempt.sink.on_refused = attempt.hang_up, partial(self._set_apart, attempt)
         events.job_started(job=job.id, attempt=job.attempt)
         spawn(self._run(attempt), name=job.id)
 
-    def _arrive(self, job: Job, plan: Plan, request_id: str, deadline: Deadline | None = None) -> Exchange:
+    def _arrive(self, job: Job, plan: Plan, deadline: Deadline | None = None) -> Exchange:
+        request_id = request_id_of(job.id, job.attempt)
         now, state = self._house.clock(), self._house.state
         deadline = deadline or Deadline(now + plan.deadline_seconds)
         return Exchange(write_arrival(job, request_id), now, deadline, state.observers, plan, state.speedups.off_loop)
@@ -209,16 +237,23 @@ class Runner:
 
     async def _waits_out(self, attempt: _Attempt) -> bool:
         """Whether a job was refused only for now, and has waited until it may try again: nobody waits for it."""
-        sink, deadline = attempt.sink, attempt.exchange.deadline
-        left = deadline.left(self._house.clock())
-        if attempt.is_over or not is_busy(sink.refusal) or left <= _BUSY_SECONDS:
+        if not self._is_put_off(attempt):
             return False
         with suppress(TimeoutError):
             await asyncio.wait_for(attempt.hung_up.wait(), _BUSY_SECONDS)
             return False
-        sink.forget_refusal()
-        attempt.exchange = self._arrive(attempt.job, attempt.exchange.plan, new_request_id(), deadline)
+        attempt.sink.forget_refusal()
+        attempt.exchange = self._arrive(attempt.job, attempt.exchange.plan, attempt.exchange.deadline)
         return True
+
+    def _is_put_off(self, attempt: _Attempt) -> bool:
+        left = attempt.exchange.deadline.left(self._house.clock())
+        return not attempt.is_over and is_busy(attempt.sink.refusal) and left > _BUSY_SECONDS
+
+    def _set_apart(self, attempt: _Attempt) -> None:
+        """Record a refusal for now under an id of its own: that of the attempt is for the request that is served at last."""
+        if self._is_put_off(attempt):
+            attempt.exchange.arrival = replace(attempt.exchange.arrival, id=new_request_id())
 
     async def _keep(self, attempt: _Attempt) -> None:
         """Keep the lease of a job, and look whether somebody elsewhere cancelled or deleted it."""
@@ -239,15 +274,41 @@ class Runner:
         finally:
             watch.close()
 
-    async def _persist(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Do something about a job of ours that nobody else would do, also if the store cannot be used for a while."""
+    async def _settle(self, job: Job, work: _Work, otherwise: _Work) -> None:
+        """Do what nobody else would do about a job whose owner is gone, also if the store cannot be used for a while.
+
+        A defect is reported, and costs this job alone: it then gets what is done otherwise.
+        """
+        holding = spawn(self._hold(job), name=f"{job.id} lease")
+        try:
+            while True:
+                with suppress(StoreUnusable):
+                    await self._settle_once(job, work, otherwise)
+                    return
+                if self._is_stopping:
+                    return
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            holding.cancel()
+            del self._settling[job.id]
+            if not self._is_stopping:
+                spawn(self._fill(), name="claim jobs")
+
+    async def _settle_once(self, job: Job, work: _Work, otherwise: _Work) -> None:
+        try:
+            await work(job)
+        except StoreUnusable:
+            raise
+        except Exception as error:  # noqa: BLE001  nobody would take a job from its owner that keeps its lease
+            report_fault(error, request_id_of(job.id, job.attempt))
+            await otherwise(job)
+
+    async def _hold(self, job: Job) -> None:
+        """Keep the lease of a job that is being settled."""
         while True:
+            await asyncio.sleep(_RENEW_SECONDS)
             with suppress(StoreUnusable):
-                await write()
-                return
-            if self._is_stopping:
-                return
-            await asyncio.sleep(_LOOK_SECONDS)
+                await self._store.renew(job, self._owner, LEASE_SECONDS)
 
     async def _take_over(self, job: Job) -> None:
         """Record what the attempt of an owner that is gone has cost, then give the job back, to be begun again or ended.
@@ -257,11 +318,15 @@ class Runner:
         if job.body:
             frames = join_frames(await read_log(self._store, job.id))
             (log := LogFrames(job.id)).take(frames)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, log))
+            self._house.state.entries.append(await write_lost_entry(self._house, job, log, count_frames(frames)))
             await self._house.state.entries.sync()
             if log.ended is not None:
                 await self._end_lost(job)
                 return
+        await self._give_back(job)
+
+    async def _give_back(self, job: Job) -> None:
+        """Release a job whose last attempt is recorded, or cannot be."""
         await self._store.release(self._owner, job.id)
 
     async def _end_lost(self, job: Job) -> None:
@@ -281,6 +346,13 @@ class Runner:
         sink.close(state, said)
         await sink.write_log()
         await sink.finish()
+
+    async def _end_unread(self, job: Job) -> None:
+        """End a job whose log cannot be made sense of."""
+        state = JobState.CANCELLED if job.is_cancelled else JobState.FAILED
+        told = write_error(_INTERRUPTED, "the router that served this response stopped, and what it had said cannot be read")
+        said = write_response({**parse_response(job.queued), "status": str(state), "error": told})
+        await self._store.finish(job, JobEnding(state, time.time(), said))
 
 
 def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState, JsonObject]:

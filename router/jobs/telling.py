@@ -24,8 +24,8 @@ class TellingStore:
         self.list_jobs, self.find_uncollected, self.close = store.list_jobs, store.find_uncollected, store.close
         self.take_due, self.list_dead = store.take_due, store.list_dead
         self.note_delivered, self.note_undelivered = store.note_delivered, store.note_undelivered
-        self.hear, self._looking_for = store.hear, set[str]()
-        store.hear(self._hear_end, self._hear_read)
+        self.find_listed, self.hear, self._looking_for = store.find_listed, store.hear, set[str]()
+        store.hear(self._hear_end, self._hear_read, self._look_again)
 
     async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
         """End a job, with an event for each webhook that wants one of its kind."""
@@ -59,7 +59,7 @@ class TellingStore:
 
     async def _look_for(self, job_id: str) -> None:
         with suppress(StoreUnusable):
-            job = await self._store.find(job_id, None)
+            job = await self._store.find_listed(job_id)
             if job is not None and job_id in self._looking_for:  # else its end was read meanwhile
                 self._uncollected.note_elsewhere(job)
         self._looking_for.discard(job_id)
@@ -67,6 +67,10 @@ class TellingStore:
     def _hear_read(self, job_id: str) -> None:
         self._looking_for.discard(job_id)
         self._uncollected.discard(job_id)
+
+    def _look_again(self) -> None:
+        """Nothing was heard of other routers for a while."""
+        spawn(self._uncollected.recall(self._store, are_elsewhere=True), name="recall jobs")
 
     def _tell(self, job: Job, ending: JobEnding) -> None:
         self._uncollected.note_end(job, ending)

@@ -4,6 +4,7 @@ While there is none, requests are not asked about it at all: what writes the hea
 with the last.
 """
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,9 @@ class Uncollected:
         """The same jobs: every request asks for those of its own session."""
         self._noted: set[str] = set()
         """Those that their session's model was told of."""
+        self._recalling = asyncio.Lock()
+        self._read_meanwhile: set[str] = set()
+        """Those whose end was read while the store was asked for all."""
         self._tokens, self._naming = memory.tokens, _NamingTokens(memory.tokens, self)
         self.ended: Counter[JobState] = Counter()
         """How many ended so, since the start."""
@@ -66,12 +70,16 @@ class Uncollected:
 
     def note_elsewhere(self, job: Job) -> None:
         """A job has ended at another router, which tells the session's model of it, if anybody does."""
-        self._add(job, job.state, job.ended_at or self._clock())
+        if job.id in self._jobs:  # it may be one that ended here
+            return
+        self._note_left(job)
         if job.id in self._jobs:
             self._noted.add(job.id)
 
     def discard(self, job_id: str) -> None:
         """Its end was read, or it was deleted."""
+        if self._recalling.locked():
+            self._read_meanwhile.add(job_id)
         job = self._jobs.pop(job_id, None)
         if job is None:
             return
@@ -83,22 +91,28 @@ class Uncollected:
         if not self._jobs:
             self._memory.tokens = self._tokens
 
-    async def recall(self, store: JobStore) -> None:
-        """Take over what earlier processes left."""
-        found: list[Job] = []
-        try:
-            for state in sorted(FINAL - {JobState.CANCELLED}):
-                before: str | None = None
-                while len(found) < _MOST:
-                    page = await store.list_jobs(None, state, _PAGE, before)
-                    found += [job for job in page.jobs if not job.is_collected]
-                    if (before := page.before) is None:
-                        break
-        except StoreUnusable:
-            return
-        for job in sorted(found, key=lambda job: job.ended_at or 0.0):
-            self._add(job, job.state, job.ended_at or self._clock())
+    async def recall(self, store: JobStore, *, are_elsewhere: bool = False) -> None:
+        """Take over what earlier processes left.
+
+        Of a store that routers share: also what ended elsewhere, unheard, without what was read or deleted there.
+        """
+        async with self._recalling:
+            self._read_meanwhile.clear()
+            known = list(self._jobs)
+            try:
+                found = await _list_uncollected(store)
+            except StoreUnusable:
+                return
+            for job in found:
+                if job.id not in self._read_meanwhile:
+                    (self.note_elsewhere if are_elsewhere else self._note_left)(job)
+        if are_elsewhere and len(found) < _MOST:
+            for job_id in set(known).difference(job.id for job in found):
+                self.discard(job_id)
         self._sort()  # some may have ended here meanwhile
+
+    def _note_left(self, job: Job) -> None:
+        self._add(job, job.state, job.ended_at or self._clock())
 
     def _add(self, job: Job, state: JobState, ended_at: float) -> None:
         """Who cancels a job knows of its end."""
@@ -124,6 +138,19 @@ class Uncollected:
         oldest = self._clock() - self._keep_seconds
         while self._jobs and (job := next(iter(self._jobs.values()))).ended_at < oldest:
             self.discard(job.id)
+
+
+async def _list_uncollected(store: JobStore) -> list[Job]:
+    """All of them, or about as many as are kept; the newest last. Raises `StoreUnusable`."""
+    found: list[Job] = []
+    for state in sorted(FINAL - {JobState.CANCELLED}):
+        before: str | None = None
+        while len(found) < _MOST:
+            page = await store.list_jobs(None, state, _PAGE, before)
+            found += [job for job in page.jobs if not job.is_collected]
+            if (before := page.before) is None:
+                break
+    return sorted(found, key=lambda job: job.ended_at or 0.0)
 
 
 class _NamingTokens(TurnTokens):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from textwrap import wrap
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from router.contract.decision import Decision
 from router.contract.ended_job import ListEnded
 from router.contract.exchange import Exchange, Handler
@@ -220,6 +222,8 @@ class Screen:
 
     def _end(self, exchange: Exchange, recorded: Recorded) -> None:
         line, settled = recorded.entry.line, exchange.last(Settled)
+        if line.id != exchange.id:  # a job that is refused for now is recorded apart from its attempt
+            line = replace(line, id=exchange.id)
         error = settled.ending.error if settled is not None else None
         message = error.message if error is not None else ""
         had_failed = self._turns.has_failed(line.id)

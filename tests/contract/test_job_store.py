@@ -626,6 +626,17 @@ async def test_a_page_that_begins_nowhere_is_empty(stores, before):
     assert (await store.list_jobs(ANN, None, 10, before)).jobs == []
 
 
+async def test_a_job_is_found_as_a_list_shows_it(stores):
+    store = stores()
+    await store.finish(await begin(store, make_job()), make_ending())
+
+    found = await store.find_listed("resp_1")
+
+    assert [found] == list((await store.list_jobs(ANN, None, 10, None)).jobs)
+    assert (found.state, found.queued, found.response) == (JobState.COMPLETED, b"", b"")
+    assert await store.find_listed("resp_2") is None
+
+
 async def test_the_ended_jobs_of_a_session_are_uncollected_until_they_are_collected(stores):
     store = stores()
     job = await begin(store, make_job("resp_1"))

@@ -187,6 +187,11 @@ def join_frames(segments: Iterable[Segment]) -> bytes:
     return b"".join(segment.frames for segment in segments)
 
 
+def count_frames(log: bytes) -> int:
+    """How many frames a log has. Their numbers do not say it: a target may begin with any."""
+    return log.count(b"\n\n")
+
+
 def parse_response(raw: bytes) -> JsonObject:
     """A response that was kept."""
     return as_object(parse_exactly(raw)) if raw else {}

@@ -48,7 +48,13 @@ _INCOMING = "tandem_incoming"
 _MAKE = f"""
     CREATE TEMPORARY TABLE IF NOT EXISTS {_INCOMING} ON COMMIT DELETE ROWS AS SELECT {_COLUMNS} FROM tandem.entries WITH NO DATA
 """  # noqa: S608  fixed names
-_INSERT = f"INSERT INTO tandem.entries ({_COLUMNS}) SELECT * FROM {_INCOMING} ON CONFLICT (id) DO NOTHING"  # noqa: S608  fixed names
+_REPLACED = ", ".join(f"{column} = excluded.{column}" for column in FORWARDED if column != "id")
+# Two routers have a row of one attempt of a job where one took it over from the other, which was only paused: what the tokens
+# really were counts, whichever row comes first.
+_INSERT = f"""
+    INSERT INTO tandem.entries AS known ({_COLUMNS}) SELECT * FROM {_INCOMING} ON CONFLICT (id) DO UPDATE SET {_REPLACED}
+    WHERE known.tokens_estimated IS DISTINCT FROM 0 AND excluded.tokens_estimated = 0
+"""  # noqa: S608  fixed names
 _FORGET_OLD = "DELETE FROM tandem.entries WHERE sequence IN (SELECT sequence FROM tandem.entries WHERE at < $1 LIMIT $2)"
 _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
@@ -66,7 +72,7 @@ def _is_fit(value: object, allowed: frozenset[type]) -> bool:
 
 
 async def insert(connection: Any, rows: Sequence[Sequence[Any]]) -> None:
-    """Add rows that are not there yet. In a transaction.
+    """Add rows that are not there yet, or only with an estimate of their tokens. In a transaction.
 
     They are sent by `COPY`, which takes a sixth of the time that arrays as values of a statement do, to a table of the
     connection's own.

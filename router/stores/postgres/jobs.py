@@ -54,6 +54,7 @@ class PostgresJobs:
         """Jobs that could not be added, as far as is known: their callers were told so, so they must not be there."""
         self._on_end: Callable[[str], None] = lambda job_id: None
         self._on_read: Callable[[str], None] = lambda job_id: None
+        self._on_missed: Callable[[], None] = lambda: None
         self._listening: asyncio.Task[None] | None = None
         self._forgotten_at = 0.0
 
@@ -118,6 +119,10 @@ class PostgresJobs:
         found = await self._select(f"{FOUND} FROM tandem.jobs WHERE {WHOSE}", job_id, name_of(caller))
         return found[0] if found else None
 
+    async def find_listed(self, job_id: str) -> Job | None:
+        found = await self._select(f"{LISTED} FROM tandem.jobs WHERE id = $1", job_id)
+        return found[0] if found else None
+
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
         """Read a part of the log. That a caller sees content is noted first, unless that is known."""
         while is_writable(job_id):
@@ -132,8 +137,10 @@ class PostgresJobs:
         self._start()
         return self._watches.watch(job_id, for_owner=for_owner)
 
-    def hear(self, on_end: Callable[[str], None], on_read: Callable[[str], None]) -> None:
-        self._on_end, self._on_read = on_end, on_read
+    def hear(
+        self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._on_end, self._on_read, self._on_missed = on_end, on_read, on_missed
 
     async def collected(self, job_id: str) -> None:
         async with self._link.borrow() as connection:
@@ -242,6 +249,7 @@ class PostgresJobs:
             with suppress(StoreUnusable):
                 async with self._link.listen(job_rows.CHANNEL, self._hear) as check:
                     self._watches.note_all()  # whatever happened meanwhile was not heard
+                    self._on_missed()
                     while True:
                         await self._tidy()
                         await check(_LOOK_SECONDS)

@@ -96,6 +96,10 @@ class SqlJobs(ABC):
         found = await self._select(f"{FOUND} FROM jobs WHERE id = ? AND caller = ifnull(?, caller)", job_id, name_of(caller))
         return found[0] if found else None
 
+    async def find_listed(self, job_id: str) -> Job | None:
+        found = await self._select(f"{LISTED} FROM jobs WHERE id = ?", job_id)
+        return found[0] if found else None
+
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
         """Read a part of the log. That a caller sees content is noted first, unless that is known."""
         while is_writable(job_id):
@@ -108,7 +112,9 @@ class SqlJobs(ABC):
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
         return self._watches.watch(job_id, for_owner=for_owner)
 
-    def hear(self, on_end: Callable[[str], None], on_read: Callable[[str], None]) -> None:  # noqa: B027  all kinds of it are alike
+    def hear(  # noqa: B027  all kinds of it are alike
+        self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
+    ) -> None:
         """Nothing is heard of what happens elsewhere."""
 
     async def collected(self, job_id: str) -> None:

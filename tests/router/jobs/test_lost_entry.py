@@ -8,7 +8,7 @@ from router.contract.job import Job
 from router.contract.target import Price
 from router.contract.words import Dialect
 from router.dialects.responses.background import request_id_of
-from router.dialects.responses.logged import LogFrames
+from router.dialects.responses.logged import LogFrames, count_frames
 from router.jobs.lost_entry import write_lost_entry
 from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
@@ -21,10 +21,10 @@ PRICE = Price(input=1.0, output=2.0)
 FRAMES = write_stream("responses", SPEECH)
 
 
-def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames]:
+def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, int]:
     job = make_job("resp_1", body=b'{"model":"auto","input":"hi","stream":true}', attempt=2, **more)
     (frames := LogFrames("resp_1")).take(log)
-    return job, frames
+    return job, frames, count_frames(log)
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ async def test_an_attempt_whose_log_has_its_end_was_served_and_has_the_tokens_th
 
 
 async def test_of_a_request_that_cannot_be_decided_any_more_the_cost_is_not_known(house):
-    _, log = attempt_of(b"")
+    _, *log = attempt_of(b"")
 
-    entry = await write_lost_entry(house, make_job("resp_1", body=b"[", attempt=1), log)
+    entry = await write_lost_entry(house, make_job("resp_1", body=b"[", attempt=1), *log)
 
     assert (entry.line.id, entry.line.outcome, entry.line.target) == ("req_1", "INTERRUPTED", None)
     assert entry.line.cost_usd is None

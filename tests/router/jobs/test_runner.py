@@ -206,6 +206,21 @@ async def test_the_attempt_of_an_owner_that_is_gone_is_recorded_before_its_job_i
     assert entries[1][:2] == (request_id_of("resp_1", 2), Outcome.SERVED)
 
 
+async def test_the_frames_of_a_lost_attempt_are_counted_whatever_their_numbers_are(store, run, monkeypatch):
+    await add(store)
+    job = await store.claim("gone", -1.0, MANY)
+    frame = (
+        b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":1763388000000}\n\n'
+    )
+    await store.append(job, [LogFrames("resp_1").take(frame)])
+    entries = note_entries(monkeypatch)
+
+    run(WHOLE)
+    await over(store)
+
+    assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, 1)
+
+
 async def test_a_job_whose_owner_was_lost_after_its_last_frame_is_ended_and_not_begun_again(store, run, monkeypatch):
     await add(store)
     job = await store.claim("gone", -1.0, MANY)
@@ -258,6 +273,106 @@ async def test_a_runner_that_stops_while_it_takes_a_job_over_records_it_first(st
     assert (await store.claim("another", LEASE_SECONDS, MANY)).attempt == 2
 
 
+@pytest.mark.parametrize("work", ["read", "finish"])
+async def test_a_job_that_cannot_be_taken_over_now_holds_up_neither_others_nor_a_stop(store, run, monkeypatch, work):
+    await add(store)
+    job = await store.claim("gone", -1.0, MANY)
+    await store.append(job, [LogFrames("resp_1").take(b"".join(write_stream("responses", SPEECH)))])
+    await add(store, "resp_2")
+    do = getattr(store, work)
+
+    async def fail_for_the_first(job, *given):
+        if "resp_1" in (job, getattr(job, "id", None)):
+            raise StoreUnusable("a page is damaged")
+        return await do(job, *given)
+
+    monkeypatch.setattr(store, work, fail_for_the_first)
+    monkeypatch.setattr(runner_module, "_STOP_SECONDS", 0.01)
+    runner, _ = run(WHOLE)
+
+    assert (await over(store, "resp_2")).state is JobState.COMPLETED
+    await runner.stop()
+    assert await store.claim("another", LEASE_SECONDS, MANY) is None  # its lease is kept, since it was not recorded
+
+
+@pytest.mark.parametrize("defect", ["write_lost_entry", "read_log"])
+async def test_a_defect_in_taking_a_job_over_is_reported_and_the_job_is_begun_again(store, run, monkeypatch, listen, defect):
+    async def fail(*given):
+        raise LookupError("a defect")
+
+    await add(store)
+    await store.claim("gone", -1.0, MANY)
+    monkeypatch.setattr(runner_module, defect, fail)
+    heard = listen()
+
+    run(WHOLE)
+    job = await over(store)
+
+    assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
+    assert [event["kind"] for event in heard() if event["event"] == "fault.caught"] == ["LookupError"]
+
+
+async def test_a_lost_job_whose_log_cannot_be_made_sense_of_is_ended(store, run, monkeypatch):
+    async def fail(*given):
+        raise LookupError("a defect")
+
+    await add(store)
+    job = await store.claim("gone", LEASE_SECONDS, MANY)
+    await store.append(job, [make_segment(0, 3)])
+    await store.read("resp_1", ANN, -1)
+    await store.release("gone")
+    monkeypatch.setattr(runner_module, "read_log", fail)
+
+    run(WHOLE)
+    job = await over(store)
+
+    assert (job.state, json.loads(job.response)["error"]["code"]) == (JobState.FAILED, "interrupted")
+
+
+async def test_jobs_are_taken_over_side_by_side_up_to_a_number(store, run, monkeypatch):
+    most, waiting, may_go_on = 2, [], asyncio.Event()
+    for number in range(3):
+        await add(store, f"resp_{number}")
+        await store.claim("gone", -1.0, MANY)
+
+    async def sync(self):
+        waiting.append(None)
+        await may_go_on.wait()
+
+    monkeypatch.setattr(runner_module, "_MOST_SETTLING", most)
+    monkeypatch.setattr(MemoryEntries, "sync", sync)
+    run(WHOLE)
+    await until(lambda: len(waiting) == most)
+    await some_turns()
+
+    assert len(waiting) == most
+    may_go_on.set()
+    assert [(await over(store, f"resp_{number}")).state for number in range(3)] == [JobState.COMPLETED] * 3
+
+
+@pytest.mark.jumping_clock
+async def test_a_job_keeps_its_lease_while_it_is_taken_over(store, run, monkeypatch):
+    await add(store)
+    await store.claim("gone", -1.0, MANY)
+    renewed, renew, may_go_on = [], store.renew, asyncio.Event()
+
+    async def note(job, *given):
+        renewed.append((job.id, await renew(job, *given)))
+        return renewed[-1][1]
+
+    async def sync(self):
+        await may_go_on.wait()
+
+    monkeypatch.setattr(store, "renew", note)
+    monkeypatch.setattr(MemoryEntries, "sync", sync)
+    run(WHOLE)
+    await until(lambda: renewed)
+
+    assert renewed[0] == ("resp_1", True)
+    may_go_on.set()
+    assert (await over(store)).state is JobState.COMPLETED
+
+
 async def test_a_defect_of_the_road_fails_the_job_without_details(store, run):
     run(RuntimeError("a secret path"))
     await add(store)
@@ -269,14 +384,29 @@ async def test_a_defect_of_the_road_fails_the_job_without_details(store, run):
 
 
 @pytest.mark.jumping_clock
-async def test_a_job_that_finds_all_targets_busy_tries_again(store, run):
+async def test_a_job_that_finds_all_targets_busy_tries_again(store, run, monkeypatch):
     busy = {"error": {"code": "tiers_busy", "message": "later"}}
-    _, adapter = run(answers(busy, status=400), WHOLE)
+    entries = note_entries(monkeypatch)
+    _, adapter = run(answers(busy, status=400), answers(busy, status=400), WHOLE)
     await add(store)
 
     job = await over(store)
 
-    assert (job.state, len(adapter.opened)) == (JobState.COMPLETED, 2)
+    assert (job.state, len(adapter.opened)) == (JobState.COMPLETED, 3)
+    assert [outcome for _, outcome, _ in entries] == [Outcome.REFUSED, Outcome.REFUSED, Outcome.SERVED]
+    assert len({name for name, *_ in entries}) == len(entries)
+    assert entries[-1][0] == request_id_of("resp_1", 1)  # the id under which it would be recorded if its owner were lost
+
+
+@pytest.mark.jumping_clock
+async def test_a_job_that_is_refused_at_its_deadline_is_recorded_as_its_attempt(store, run, monkeypatch):
+    entries = note_entries(monkeypatch)
+    run(answers({"error": {"code": "tiers_busy", "message": "later"}}, status=400), deadline_seconds=1.0)
+    await add(store)
+
+    await over(store)
+
+    assert [entry[0] for entry in entries] == [request_id_of("resp_1", 1)]
 
 
 async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(store, run):

@@ -1,5 +1,7 @@
 """What happens to jobs is reported by their store."""
 
+import pytest
+
 from router.contract.job import JobState
 from router.contract.secret import Secret
 from router.contract.webhooks import JobWebhook
@@ -27,8 +29,11 @@ def make_store():
 class Elsewhere(MemoryJobs):
     """Jobs that another router has, too."""
 
-    def hear(self, on_end, on_read):
-        self.on_end, self.on_read = on_end, on_read
+    def hear(self, on_end, on_read, on_missed):
+        self.on_end, self.on_read, self.on_missed = on_end, on_read, on_missed
+
+    async def find(self, *given):
+        pytest.fail("a whole response is read where its name would do")
 
 
 async def test_what_is_heard_of_jobs_at_other_routers_is_known_here_until_their_end_is_read():
@@ -47,6 +52,25 @@ async def test_what_is_heard_of_jobs_at_other_routers_is_known_here_until_their_
     assert [job.id for job in uncollected.list_all()] == ["resp_1"]
     below.on_read("resp_1")
     assert uncollected.list_all() == ()
+    await store.close()
+
+
+async def test_what_was_not_heard_of_other_routers_is_looked_up_once_they_are_heard_again():
+    below, memory = Elsewhere(keep_seconds=3_600.0), SessionMemory(NoSessions())
+    store = TellingStore(below, uncollected := Uncollected(memory, keep_seconds=1e12), Webhooks(below))
+    for name in ("resp_1", "resp_2", "resp_3"):
+        await below.add(make_job(name), MANY)
+    jobs = [await below.claim("owner", LEASE_SECONDS, MANY) for _ in range(3)]
+    for job in jobs[:2]:
+        await store.finish(job, make_ending())
+    await below.collected("resp_1")
+    await below.finish(jobs[2], make_ending())
+
+    below.on_missed()
+    await some_turns()
+
+    assert [job.id for job in uncollected.list_all()] == ["resp_2", "resp_3"]
+    assert [job.id for job in uncollected.list_unnoted(ANN, "s_1")] == ["resp_2"]  # the other one is told elsewhere
     await store.close()
 
 

@@ -142,6 +142,21 @@ async def test_what_an_earlier_process_left_comes_before_what_ended_here_meanwhi
     assert [job.id for job in later.list_all()] == ["resp_2"]
 
 
+async def test_a_job_whose_end_is_read_while_all_are_looked_up_is_not_named_again(rig, monkeypatch):
+    await rig.end("resp_1")
+    list_jobs = rig.below.list_jobs
+
+    async def list_then_read(*given):
+        page = await list_jobs(*given)
+        await rig.store.collected("resp_1")
+        return page
+
+    monkeypatch.setattr(rig.below, "list_jobs", list_then_read)
+    await rig.uncollected.recall(rig.below, are_elsewhere=True)
+
+    assert rig.named() == []
+
+
 class Compared(str):
     """The name of a session that counts how often it is compared with another."""
 

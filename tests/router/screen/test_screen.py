@@ -73,6 +73,19 @@ async def test_a_call_is_shown_while_it_runs_and_when_it_is_over(paper):
     assert not any("running" in line for line in paper.lines())
 
 
+async def test_a_call_that_is_recorded_under_another_id_is_over(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    exchange = make_exchange(screen, name="req_1")
+
+    exchange.note(make_decided())
+    await until(lambda: any("running" in line for line in paper.lines()))
+    end(exchange, "req_2")
+    await until(lambda: any("1.5s" in line for line in paper.lines()))
+
+    assert not any("running" in line for line in paper.lines())
+
+
 async def test_nothing_is_drawn_while_nothing_happens(paper):
     screen = make_screen(paper)
     screen.open(asyncio.get_running_loop(), FACTS)

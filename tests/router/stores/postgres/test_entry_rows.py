@@ -64,6 +64,19 @@ async def test_a_row_that_is_there_stays_as_it_is(connection, tmp_path):
     assert [row["model"] for row in await connection.fetch("SELECT model FROM tandem.entries")] == ["first"]
 
 
+@pytest.mark.parametrize("first", [1, None])
+async def test_what_the_tokens_really_were_replaces_an_estimate_and_not_the_other_way_round(connection, tmp_path, first):
+    estimate = await rows_of(tmp_path / "a.db", tokens_estimated=first, outcome="INTERRUPTED", cost_usd=0.5)
+    exact = await rows_of(tmp_path / "b.db", tokens_estimated=0, outcome="SERVED", cost_usd=0.25)
+
+    kept = []
+    for rows in (estimate, exact, estimate):
+        await insert(connection, rows)
+        kept += await connection.fetch("SELECT outcome, cost_usd, tokens_estimated FROM tandem.entries")
+
+    assert [tuple(row) for row in kept] == [("INTERRUPTED", 0.5, first), ("SERVED", 0.25, 0), ("SERVED", 0.25, 0)]
+
+
 async def test_a_character_0_is_replaced_since_postgres_has_none(connection, tmp_path):
     await insert(connection, await rows_of(tmp_path / "a.db", because="a\0b"))
 

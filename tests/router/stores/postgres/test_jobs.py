@@ -105,6 +105,19 @@ async def test_other_routers_hear_which_jobs_ended_and_whose_end_was_read_or_del
     watch.close()
 
 
+async def test_a_router_is_told_whenever_it_listens_again(open_store, postgres):
+    url, store, missed = await postgres.create_used(is_empty=False), open_store(), []
+    store.hear(lambda job_id: None, lambda job_id: None, lambda: missed.append(None))
+    watch = store.watch(None)
+    await until(lambda: len(missed) == 1)
+
+    async with postgres.refusing(url):
+        pass
+    await until(lambda: len(missed) == 2)
+
+    watch.close()
+
+
 async def test_a_claim_whose_answer_was_lost_runs_out_for_its_own_owner_too(open_store):
     clock = Clock()
     store, forgetful = open_store(clock=clock), open_store(clock=clock)
