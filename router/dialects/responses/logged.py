@@ -88,10 +88,11 @@ class LogFrames:
         """The next segment, of whole frames; None where they hold nothing that belongs into a log."""
         if self.ended is not None:
             return None
-        if RESPONSE_KEY not in frames and b"\r" not in frames:
+        has_comment = frames.startswith(b":") or b"\n:" in frames
+        if RESPONSE_KEY not in frames and b"\r" not in frames and not has_comment:
             numbers = list(map(int, _NUMBER.findall(frames)))
             low = numbers[0] if numbers else -1
-            # A frame without a number, such as a comment, makes the range too long.
+            # A frame without a number makes the range too long.
             if low >= self.next_number and numbers == list(range(low, low + frames.count(b"\n\n"))):
                 self.next_number = numbers[-1] + 1
                 return Segment(low, numbers[-1], frames)

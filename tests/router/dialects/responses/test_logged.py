@@ -81,6 +81,16 @@ def test_comments_and_what_follows_the_end_are_left_out():
     assert log.take(delta(4)) is None
 
 
+@pytest.mark.parametrize("comment", [b": ping\n\n", b": ping\n"])
+def test_a_comment_between_or_in_frames_is_left_out_and_hides_no_missing_number(comment):
+    nested = frame("response.output_text.delta", 0, part={"sequence_number": 1})
+
+    segment = LogFrames("resp_1").take(comment + nested)
+
+    assert (segment.first, segment.last) == (0, 0)
+    assert b"ping" not in segment.frames
+
+
 def test_line_ends_of_any_kind_are_read():
     log = LogFrames("resp_1")
 
