@@ -1,21 +1,19 @@
 """A program in a process group of its own, so that everything it starts ends with it."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from router.cli.orphans import end_with_parent
+
 _GRACE_SECONDS = 5.0
 """How long a program may take to end by itself when it is asked to."""
 _LOOK_SECONDS = 0.02
-_PR_SET_PDEATHSIG = 1
-_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 def start_group(
@@ -30,14 +28,8 @@ def start_group(
         stdout=output,
         stderr=errors,
         start_new_session=True,
-        preexec_fn=_end_with_parent if _prctl is not None else None,  # noqa: PLW1509  there are no threads that it could harm
+        preexec_fn=end_with_parent,  # noqa: PLW1509  there are no threads that it could harm
     )
-
-
-def _end_with_parent() -> None:
-    """Have the program asked to end when its parent is killed. What the program has started is left to it."""
-    assert _prctl is not None
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def end_group(leader: subprocess.Popen[bytes], grace_seconds: float = _GRACE_SECONDS) -> None:

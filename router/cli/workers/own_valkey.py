@@ -3,20 +3,18 @@
 It writes nothing to the disk: it holds the last hour's answers, which no file may unless the config asks for that.
 """
 
-import ctypes
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from router.cli.orphans import end_with_parent
 from router.config.folders import NoHome, state_folder
 
 PROGRAMS = ("valkey-server", "redis-server")
@@ -27,7 +25,6 @@ _PREFIX = "tandem-workers-"
 _MAX_PATH = 100
 """Systems allow 104 to 108 bytes for the path of a socket."""
 _START_SECONDS, _STOP_SECONDS, _PAUSE_SECONDS = 10.0, 5.0, 0.01
-_PR_SET_PDEATHSIG = 1
 
 
 class CannotStart(Exception):
@@ -90,7 +87,7 @@ class OwnValkey:
                 stderr=log,
                 cwd=self.folder,
                 start_new_session=True,  # Ctrl-C is for the workers, which need it until they end
-                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  the parent has one thread
+                preexec_fn=end_with_parent,  # noqa: PLW1509  the parent has one thread
             )
         deadline = time.monotonic() + _START_SECONDS
         while not self._answers():
@@ -159,8 +156,3 @@ def _remove_stale(parent: Path, prefix: str) -> None:
             with (folder / _LOCK).open("rb") as held:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _end_with_parent() -> None:
-    """Have the system end this process when its parent ends, however that happens. Linux alone can do that."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
