@@ -176,6 +176,9 @@ def _watch(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 def _result(jobs: Jobs, arguments: argparse.Namespace) -> int:
     job = jobs.find(arguments.id)
+    if not is_over(job):  # who watched it may ask before its end is stored: the last words come first
+        time.sleep(0.5)
+        job = jobs.find(arguments.id)
     if not is_over(job):
         hint = f"{command_name()} jobs watch {arguments.id} shows it as it comes"
         raise Ended(1, f"{arguments.id} is not finished: {job.get('state')}\n  hint: {hint}")

@@ -23,7 +23,7 @@ class ToolNames:
 
     def seen(self, name: str, namespace: str | None = None) -> str:
         """The name for the target of a tool that the caller knows by this one."""
-        tool = (namespace, name)
+        tool = (namespace or None, name)
         found = self._seen.get(tool)
         if found is None:
             found = self._seen[tool] = self._make(tool)
