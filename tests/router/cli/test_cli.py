@@ -238,7 +238,7 @@ def test_a_reader_that_leaves_brings_no_traceback(folder):
 def test_ctrl_c_ends_a_command_quietly_at_any_moment(folder, moment):
     """A signal that comes while a command is imported, and one that comes while it runs."""
     hook = {
-        "import": "import builtins; real = builtins.__import__\ndef stop(name, *a, **k):\n    if name == 'router.wiring': builtins.__import__ = real; os.kill(os.getpid(), signal.SIGINT)\n    return real(name, *a, **k)\nbuiltins.__import__ = stop",
+        "import": "import builtins; real = builtins.__import__\ndef stop(name, *a, **k):\n    if name == 'router.wiring.build': builtins.__import__ = real; os.kill(os.getpid(), signal.SIGINT)\n    return real(name, *a, **k)\nbuiltins.__import__ = stop",
         "run": "import router.cli.check as check; check.run = lambda _: os.kill(os.getpid(), signal.SIGINT)",
     }[moment]
     code = f"import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n{hook}\nfrom router.cli import main; sys.exit(main())"
