@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from router.contract.notices import Notice, Trouble
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 
 _VALKEY = "the shared Valkey server is away: this router serves by what it knows itself, and limits are its own share"
 _REFUSES = "the shared Valkey server refuses commands ({}): what it refuses is known to this router alone"

@@ -51,7 +51,7 @@ from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
-from router.stores.open_shared import open_shared
+from router.stores.shared import open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.metrics_switch import MetricsSwitch

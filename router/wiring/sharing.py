@@ -17,7 +17,7 @@ from router.plan import Plan, State
 from router.responses.repeats import Repeats
 from router.sessions.turn_state import TurnTokens, derive_key
 from router.stores.key_file import read_key
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters

@@ -13,7 +13,7 @@ from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
 from router.stores.open_jobs import JOBS_FILE, JobsOpener, open_jobs
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import create_private
 from router.stores.sqlite.lock import FileLock, StoreInUse

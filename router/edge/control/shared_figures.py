@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 
 if TYPE_CHECKING:
     from router.telemetry.metrics import Samples

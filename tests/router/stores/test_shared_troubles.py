@@ -8,7 +8,7 @@ pytest.importorskip("hiredis")
 
 from router.contract.notices import Notice, Trouble
 from router.contract.shared import SharedTerms
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 from router.stores.shared_troubles import find_troubles
 from router.stores.valkey.refusals import Refusals
 from router.stores.valkey.wire import Refused

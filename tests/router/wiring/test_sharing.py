@@ -5,7 +5,7 @@ import pytest
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms
 from router.dispatch.live.statistics import LiveStatistics
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats
 
 

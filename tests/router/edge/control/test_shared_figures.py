@@ -9,7 +9,7 @@ pytest.importorskip("hiredis")
 from router.contract.shared import SharedTerms
 from router.contract.stores import StoreUnusable
 from router.edge.control.shared_figures import read_shared
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 
 
 def test_the_lag_of_the_ledgers_copy_is_there_where_it_is_copied():

@@ -7,7 +7,7 @@ import pytest
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
 from router.contract.stores import SharedUnusable
-from router.stores.open_shared import Shared, open_shared
+from router.stores.shared import Shared, open_shared
 
 
 def test_a_router_that_shares_nothing_opens_nothing():
