@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from router import shared_house
+from router.wiring import shared_house
 from tests.tools.rig import KEY, Rig, rigged
 
 

@@ -10,7 +10,6 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from router.built import Built, list_notices
 from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
 from router.callers.rates import CallerRates
@@ -43,7 +42,6 @@ from router.notices.webhook import Webhook
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
 from router.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
-from router.reload.reloader import Reloader
 from router.responses.keep import ResponseKeeper
 from router.second_opinion import Adviser, hold_nothing
 from router.sense.exact import ExactCounter
@@ -53,14 +51,24 @@ from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
-from router.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
-from router.storage import keep_entries, name_ledger, open_jobs_of, open_ledger, open_responses, open_sessions, read_spending
 from router.stores.open_shared import open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.metrics_switch import MetricsSwitch
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
+from router.wiring.built import Built, list_notices
+from router.wiring.reloader import Reloader
+from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
+from router.wiring.stores import (
+    keep_entries,
+    name_ledger,
+    open_jobs_of,
+    open_ledger,
+    open_responses,
+    open_sessions,
+    read_spending,
+)
 
 if TYPE_CHECKING:
     pass

@@ -24,10 +24,10 @@ from router.loop.tasks import spawn
 from router.notices.alerts import Alerts
 from router.notices.board import NoticeBoard
 from router.page.ring import PageSwitch
-from router.reload.key_watch import KeyWatch
-from router.reload.reloader import Reloader
 from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
 from router.telemetry.metrics_switch import MetricsSwitch
+from router.wiring.key_watch import KeyWatch
+from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters

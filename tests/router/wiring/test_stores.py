@@ -3,12 +3,12 @@
 from contextlib import ExitStack
 from types import SimpleNamespace
 
-from router.storage import hold_files, open_ledger, open_responses, open_sessions
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
 from router.stores.sqlite.damage import find_damage
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.sessions import SqliteSessions
+from router.wiring.stores import hold_files, open_ledger, open_responses, open_sessions
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
 

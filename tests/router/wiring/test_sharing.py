@@ -5,8 +5,8 @@ import pytest
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms
 from router.dispatch.live.statistics import LiveStatistics
-from router.sharing import make_tokens, observe_targets, recognise_repeats
 from router.stores.open_shared import Shared
+from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats
 
 
 def test_a_router_alone_observes_its_targets_by_itself():

@@ -8,7 +8,7 @@ import pytest
 from router.contract.facts import FirstByte
 from router.loop.tasks import spawn
 from router.responses.acknowledged import HOLD_SECONDS
-from router.shared_house import SharedHouse
+from router.wiring.shared_house import SharedHouse
 from tests.tools.houses import Walk, make_plan, make_state
 from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import answers, reach

@@ -36,7 +36,7 @@ def open_house(plan: Plan, state: State) -> House:
     shared = state.shared
     if shared is None or (shared.link is None and shared.terms.postgres is None):
         return House(plan, state)
-    from router.shared_house import SharedHouse  # loaded late: a router that shares nothing does not need it
+    from router.wiring.shared_house import SharedHouse  # loaded late: a router that shares nothing does not need it
 
     return SharedHouse(plan, state, shared.link.unconfirmed if shared.link is not None else Counter())
 
