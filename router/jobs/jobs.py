@@ -14,7 +14,6 @@ from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobWebhook
 from router.house import House
 from router.loop.tasks import spawn
-from router.plan import Plan
 from router.settle.refuse import refuse
 
 if TYPE_CHECKING:
@@ -72,12 +71,6 @@ class Jobs:
         self._hooks = hooks
         if self._webhooks is not None:
             self._webhooks.follow(hooks)
-
-    def with_notes(self, plan: Plan) -> Plan:
-        """The same plan, with notes for the models of sessions whose jobs have ended."""
-        from router.jobs.note import with_notes  # only `delegation: {note: item}` needs it
-
-        return with_notes(plan, lambda: self.uncollected)
 
     def list_ended(self) -> Sequence[EndedJob]:
         """The jobs of all callers that wait to be collected, the newest last."""

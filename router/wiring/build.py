@@ -118,15 +118,10 @@ def build_house(
     house.accept_job = jobs.accept
     jobs.follow(loaded.job_webhooks)
 
-    def build(taken: LoadedConfig) -> Plan:
-        plan = build_plan(taken, state)
-        return jobs.with_notes(plan) if taken.config.delegation.note else plan
-
-    if loaded.config.delegation.note:
-        house.swap(jobs.with_notes(house.plan))
     closing.push_async_callback((webhook := Webhook()).close)
     alerts = Alerts(notices := list_notices(house), webhook)
     alerts.follow(loaded.webhook)
+    build = partial(build_plan, state=state)
     reloader = Reloader(house, loaded, load, build, [check_prices]) if load is not None else None
     _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
     _follow_page(page := PageSwitch(state.observers), loaded)
