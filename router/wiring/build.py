@@ -25,8 +25,8 @@ from router.contract.job import JobTerms
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
-from router.contract.periods import find_zone
 from router.contract.rights import BOTH_TIERS, Rights
+from router.contract.spending import find_zone
 from router.contract.target import Target
 from router.contract.words import Subagents, Tier
 from router.decide.opinions import Rules

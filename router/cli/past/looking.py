@@ -14,7 +14,7 @@ from router.cli.routers import find_router
 from router.cli.tables import style_here
 from router.config.load import ConfigError, find_config, load_ledger_path
 from router.contract.past import RecordedTurn
-from router.contract.periods import read_ago
+from router.contract.spending import read_ago
 from router.contract.stores import EntryReader, StoreUnusable
 from router.screen.figures import plural
 from router.screen.text import clean
