@@ -34,7 +34,6 @@ COMMANDS = {
     "replay": "decide your past turns again and show what would change",
     "tune": "adjust the decision to your past turns",
     "eval": "measure the decision on labelled turns, locally or on a running router",
-    "train": "train the reading's weights on labelled turns",
     "statusline": "print the tier of a Claude Code session, for its status line",
     "completion": "print a shell completion script",
 }
