@@ -35,7 +35,7 @@ from router.lab.figures import (
 )
 from router.lab.labelled import BadData, Item, arrival_of, load_items, load_remarks, load_turns
 from router.screen.figures import plural
-from router.wiring import build_house
+from router.wiring.build import build_house
 
 _TIMEOUT_SECONDS = 30.0
 _REFUSALS = (400, 413)

@@ -1,0 +1,355 @@
+"""The composition root: a config → a house with everything in it. The only place that knows every room."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from router.callers.budgets import Budgets, Terms
+from router.callers.guard import GuardedDispatcher
+from router.callers.rates import CallerRates
+from router.config.budgets import check_budgets, check_recorded
+from router.config.faults import ConfigError, Fault, Known
+from router.config.load import LoadedConfig
+from router.config.models import SHIPPED_MODELS, Config
+from router.config.trace_terms import find_trace_terms
+from router.contract.caller import LOCAL, Caller
+from router.contract.economics import Economics, TurnSize
+from router.contract.exchange import Exchange, Observer, Observers
+from router.contract.job import JobTerms
+from router.contract.keys import OWN_ID, Key, digest_of, make_key
+from router.contract.limits import Limits
+from router.contract.opinions import Policy
+from router.contract.periods import find_zone
+from router.contract.rights import BOTH_TIERS, Rights
+from router.contract.target import Target
+from router.contract.words import Subagents, Tier
+from router.decide.opinions import Rules
+from router.dialects.histories import Histories
+from router.dispatch.dispatch import Dispatcher
+from router.dispatch.outgoing import Reachable
+from router.edge.control.panel import Group
+from router.jobs.jobs import Jobs
+from router.loop.speedups import Speedups, is_plain_asked
+from router.loop.tasks import stop_all
+from router.notices.alerts import Alerts
+from router.notices.webhook import Webhook
+from router.page.ring import PageSwitch
+from router.plan import Plan, State
+from router.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
+from router.responses.keep import ResponseKeeper
+from router.second_opinion import Adviser, hold_nothing
+from router.sense.exact import ExactCounter
+from router.sense.models import ModelNames, models_behind
+from router.sense.tokens import Calibration
+from router.sessions.clients import BY_NAME
+from router.sessions.memory import SessionMemory
+from router.sessions.supersede import Superseding
+from router.settle.record import Recorder
+from router.stores.shared import open_shared
+from router.telemetry import events
+from router.telemetry.log import DefectLog, RequestLog
+from router.telemetry.metrics_switch import MetricsSwitch
+from router.telemetry.tracing import Tracing
+from router.upstream.pool import Pool
+from router.wiring.built import Built, list_notices
+from router.wiring.reloader import Reloader
+from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
+from router.wiring.stores import (
+    keep_entries,
+    name_ledger,
+    open_jobs,
+    open_ledger,
+    open_responses,
+    open_sessions,
+    read_spending,
+)
+
+if TYPE_CHECKING:
+    pass
+
+_SETTLE_SECONDS = 1.0
+
+
+def known_names() -> Known:
+    return Known(
+        policies={name: policy.Config for name, policy in POLICIES.items()},
+        adapters=ADAPTERS,
+        clients=tuple(BY_NAME),
+    )
+
+
+def build_house(
+    loaded: LoadedConfig,
+    *,
+    with_ledger: bool = True,
+    watchers: tuple[Observer, ...] = (),
+    address: str = "",
+    load: Callable[[], LoadedConfig] | None = None,
+    group: Group | None = None,
+) -> Built:
+    """Build everything that a request passes. `watchers` observe it last. If a part fails, the others are closed.
+
+    `address` is where the router will listen: another one that is started on the same ledger is told so, and refused. `load`
+    reads the config again, for a reload. `group` is the workers that this router is one of.
+    """
+    closing = AsyncExitStack()
+    try:
+        own = group.own_key if group is not None else make_key(OWN_ID)
+        state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
+        state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
+        watches = state.shared.watch_jobs() if state.shared is not None else None
+        closing.push_async_callback((opener := open_jobs(loaded, address, on_disk=with_ledger, watches=watches)).close)
+        house = open_house(build_plan(loaded, state), state)
+        if state.budgets is not None and state.budgets.is_needed:
+            state.budgets.recall(state.budgets.read_spending())
+    except BaseException:
+        with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
+            thread.submit(asyncio.run, closing.aclose()).result()
+        raise
+    closing.push_async_callback(stop_all, _SETTLE_SECONDS)
+    closing.push_async_callback(house.stop, _SETTLE_SECONDS)
+    closing.push_async_callback((jobs := Jobs(house, opener)).stop)
+    house.accept_job = jobs.accept
+    jobs.follow(loaded.job_webhooks)
+
+    closing.push_async_callback((webhook := Webhook()).close)
+    alerts = Alerts(notices := list_notices(house), webhook)
+    alerts.follow(loaded.webhook)
+    build = partial(build_plan, state=state)
+    reloader = Reloader(house, loaded, load, build, [check_prices]) if load is not None else None
+    _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
+    _follow_page(page := PageSwitch(state.observers), loaded)
+    if reloader is not None:
+        follow = [partial(_follow_metrics, metrics), partial(_follow_page, page)]
+        told = [lambda taken: alerts.follow(taken.webhook), lambda taken: jobs.follow(taken.job_webhooks)]
+        reloader.applies += [*told, *follow]
+    others = show_others(state, page)
+    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, metrics, page, others, jobs, closing, group)
+
+
+def _follow_page(page: PageSwitch, loaded: LoadedConfig) -> None:
+    page.follow(on=loaded.config.page)
+
+
+def build_state(
+    loaded: LoadedConfig,
+    closing: AsyncExitStack,
+    *,
+    on_disk: bool = True,
+    watchers: tuple[Observer, ...] = (),
+    address: str = "",
+) -> State:
+    """What outlives a plan. The observers are called in this order.
+
+    Each part is closed before those above it: nothing may still be written to a store when it closes.
+    """
+    speedups = Speedups(plain=is_plain_asked(os.environ))
+    closing.callback(speedups.off_loop.close)
+    if (shared := open_shared(loaded.shared)) is not None:
+        closing.push_async_callback(shared.close)
+    ledger = open_ledger(loaded, address) if on_disk else None
+    if shared is not None and ledger is not None:
+        shared.copy_ledger(ledger, loaded.config.ledger.keep_days)
+        closing.push_async_callback(shared.stop_copying)
+    closing.callback((repeats := recognise_repeats(shared)).close)
+    path = loaded.ledger_path if on_disk else None
+    tokens = make_tokens(path, loaded.shared)
+    closing.push_async_callback((memory := SessionMemory(open_sessions(ledger, shared), tokens=tokens)).close)
+    closing.push_async_callback((responses := open_responses(loaded, address, on_disk=on_disk, shared=shared)).close)
+    closing.push_async_callback((tracing := Tracing()).close)
+    closing.push_async_callback((recorder := Recorder(keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
+    closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
+    closing.push_async_callback((upstream := Pool(speedups)).close)
+    live, running = observe_targets(shared), set[Exchange]()
+    read = partial(read_spending, path) if path is not None else None
+    rates, budgets = CallerRates(), Budgets(read) if loaded.keys is not None else None
+    if shared is not None and (allowance := shared.open_allowance(partial(name_ledger, path))) is not None:
+        rates, budgets = share_limits(allowance, live, read, has_keys=loaded.keys is not None)
+    observers: tuple[Observer, ...] = (
+        memory,
+        live,
+        Superseding(running),
+        ResponseKeeper(responses),
+        recorder,
+        RequestLog(),
+        *watchers,
+    )
+    return State(
+        memory=memory,
+        live=live,
+        responses=responses,
+        entries=recorder,
+        counter=counter,
+        calibration=Calibration(),
+        upstream=upstream,
+        speedups=speedups,
+        histories=Histories(remembers=not speedups.is_plain),
+        observers=Observers(observers, DefectLog().report),
+        running=running,
+        repeats=repeats,
+        rates=rates,
+        caller_limits=(rates, budgets) if budgets is not None else (rates,),
+        budgets=budgets,
+        ledger=ledger,
+        tracing=tracing,
+        shared=shared,
+    )
+
+
+def _follow_metrics(metrics: MetricsSwitch, loaded: LoadedConfig) -> None:
+    settings = loaded.config.metrics
+    metrics.follow([plan.target.name for plan in loaded.targets], on=settings.on, callers=settings.callers)
+
+
+def check_prices(loaded: LoadedConfig) -> None:
+    """Check what budgets need once more: other keys may bring the first, without the config being read again."""
+    faults: list[Fault] = []
+    paths = {plan.target.name: f"tiers.{plan.target.tier}" for plan in loaded.targets}
+    check_budgets(loaded.keys, loaded.targets, paths, loaded.config.ledger, faults)
+    if faults:
+        raise ConfigError(loaded.source, faults)
+
+
+def _follow_budgets(loaded: LoadedConfig, budgets: Budgets, rights: Mapping[str, Rights]) -> None:
+    """Apply what a config says of budgets. Raises `ConfigError` where another plan brings the first, and no ledger is kept."""
+    if budgets.has_terms:
+        check_recorded(loaded.keys, loaded.source, with_ledger=budgets.is_recorded)
+    settings, targets = loaded.config.budgets, {plan.target.name: plan for plan in loaded.targets}
+    terms = Terms(
+        rights=rights,
+        zone=find_zone(settings.time_zone),
+        warn_at=settings.warn_at,
+        added_tokens={name: len(plan.fit.instructions.encode()) for name, plan in targets.items()},
+    )
+    budgets.follow(terms)
+
+
+def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = time.perf_counter) -> Plan:
+    """What one config makes. It may take the place of another at any time (`House.swap`). The house has the same clock."""
+    config, upstream = loaded.config, state.upstream
+    keys = loaded.keys.with_own(state.own_key) if loaded.keys is not None and state.own_key is not None else loaded.keys
+    # The registry's classes share no base: each takes its own settings, which the config has checked.
+    adapters: dict[str, Any] = dict(ADAPTERS)
+    policies: dict[str, Any] = dict(POLICIES)
+    targets = {plan.target.name: plan.target for plan in loaded.targets}
+    trace = state.tracing.follow(find_trace_terms(loaded), state.observers)
+    reachable = {
+        plan.target.name: Reachable(
+            plan.target,
+            adapters[plan.adapter](replace(plan.endpoint, is_traced=True) if trace else plan.endpoint, plan.settings, upstream),
+            plan.endpoint.model,
+            plan.fit,
+            plan.endpoint.api_key,
+            plan.endpoint.over_websocket,
+            plan.endpoint.secrets,
+            trace,
+        )
+        for plan in loaded.targets
+    }
+    rights = keys.rights if keys is not None else None
+    chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
+    if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
+        chosen.append(RightsPolicy(rights))
+    if config.subagents is not Subagents.AUTO:
+        chosen.append(SubagentPolicy(Tier(config.subagents)))
+    if rights is not None and state.budgets is not None:
+        _follow_budgets(loaded, state.budgets, rights)
+    rules = Rules(
+        policies=tuple(chosen),
+        economics=_economics(loaded),
+        spill_over=config.spill_over,
+        config_fingerprint=loaded.fingerprint,
+        weights_fingerprint=loaded.weights_fingerprint,
+        rights=rights,
+    )
+    return Plan(
+        rules=rules,
+        models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
+        targets=targets,
+        dispatcher=_build_dispatcher(loaded, reachable, rights, state, clock),
+        limits=limits_of(loaded),
+        deadline_seconds=config.limits.deadline_seconds,
+        keeps_text=config.ledger.keep_text,
+        applies_tier_lines=config.in_band_line,
+        window_of_auto=config.window_of_auto,
+        takes_callers_keys=(takes_callers_keys := any(target.takes_callers_key for target in targets.values())),
+        keys=keys,
+        metrics_key=digest_of(loaded.metrics_key.reveal()) if loaded.metrics_key is not None else None,
+        tells_callers_apart=takes_callers_keys or keys is not None,
+        turn_away=_turn_away_by(rights, state),
+        pass_through=config.pass_through,
+        adviser=_find_adviser(config, reachable, rules, state),
+        shows_page=config.page,
+        background=(BackgroundPolicy(),),
+        jobs=JobTerms(**config.jobs.model_dump(), takes_agents=config.delegation.runner is not None),
+    )
+
+
+def _build_dispatcher(
+    loaded: LoadedConfig,
+    reachable: Mapping[str, Reachable],
+    rights: Mapping[str, Rights] | None,
+    state: State,
+    clock: Callable[[], float],
+) -> Dispatcher:
+    """Who calls the targets. Where no caller has a limit, no request pays for the question."""
+    max_bytes, limited = loaded.config.limits.max_response_bytes, rights or {}
+    has_limits = any(own.is_limited for own in limited.values())
+    if state.shared is not None:
+        state.shared.has_limits = has_limits or any(plan.target.quota is not None for plan in loaded.targets)
+    if not has_limits:
+        return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
+    guard = GuardedDispatcher
+    if state.shared is not None and state.shared.link is not None:
+        from router.callers.shared_limits import SharedGuard  # only routers that share limits need it
+
+        guard = SharedGuard
+    return guard(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
+
+
+def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
+    """Who refuses a caller by its head alone. Where no caller has such a limit, no request pays for the question."""
+    if not any(own.requests_per_minute or own.tokens_per_minute for own in (rights or {}).values()):
+        return None
+    return partial(state.rates.turn_away, rights or {})
+
+
+def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:
+    """Every target that has a model, with the model's own name there."""
+    return [(plan.target, plan.endpoint.model) for plan in loaded.targets if plan.endpoint.model]
+
+
+def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rules, state: State) -> Adviser | None:
+    """Who gives a second opinion. A question to it has no part of its tier's own instructions."""
+    asked = config.second_opinion
+    if asked is None:
+        return None
+    target = reachable[asked.target]
+    plain = replace(target, fit=target.fit._replace(instructions=""))
+    hold = state.budgets.hold_question if state.budgets is not None else hold_nothing
+    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, hold)
+
+
+def limits_of(loaded: LoadedConfig) -> Limits:
+    """The limits that a config sets, as a plan holds them: settings and fields of the same names."""
+    names = {field.name for field in fields(Limits)}
+    return Limits(**loaded.config.limits.model_dump(include=names))
+
+
+def _economics(loaded: LoadedConfig) -> Economics:
+    decision = loaded.config.decision
+    return Economics(
+        value_of_time_usd_per_hour=decision.value_of_time_usd_per_hour,
+        preference=loaded.config.preference,
+        hop_seconds=decision.hop_seconds,
+        quick=TurnSize(decision.quick.calls, decision.quick.output_tokens),
+        long=TurnSize(decision.long.calls, decision.long.output_tokens),
+        base_rate=decision.base_rate,
+        personal_log_odds=decision.personal_log_odds,
+    )

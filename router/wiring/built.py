@@ -1,0 +1,171 @@
+"""A house as it stands, with what is done for it around its requests: learning, watching, closing."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from router.callers.troubles import find_troubles as find_budget_troubles
+from router.contract.entry import FinishedWork
+from router.contract.job import EndedJob
+from router.contract.notices import Notice, Notices
+from router.contract.relay import Warmable
+from router.contract.stores import EntryReader, PageReader, StoreUnusable
+from router.decide.ratios import learn_failures, learn_ratios
+from router.dispatch.live.past import Paces, sum_up
+from router.dispatch.live.troubles import find_troubles as find_target_troubles
+from router.edge.control.panel import Group
+from router.house import House
+from router.jobs.jobs import Jobs
+from router.loop.tasks import spawn
+from router.notices.alerts import Alerts
+from router.notices.board import NoticeBoard
+from router.page.ring import PageSwitch
+from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
+from router.telemetry.metrics_switch import MetricsSwitch
+from router.wiring.key_watch import KeyWatch
+from router.wiring.reloader import Reloader
+
+if TYPE_CHECKING:
+    from router.page.others import OtherRouters
+
+_LEARN_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A house, and what must be done for it around its requests."""
+
+    house: House
+    ledger_path: Path | None = None
+    own_key: str = ""
+    """The key that commands of the router's own user send, where callers need one."""
+    reloader: Reloader | None = None
+    """Takes another config while requests are served; None where there is no file to read again."""
+    notices: Notices = tuple
+    """Asks what is broken now."""
+    alerts: Alerts | None = None
+    """Sends word of that, where the config names an address."""
+    metrics: MetricsSwitch | None = None
+    """What counts requests for `/metrics`, while that is on."""
+    page: PageSwitch | None = None
+    """Whether there is a live page, and what it shows."""
+    others: "OtherRouters | None" = None
+    """What the page shows of other routers, where there are any."""
+    jobs: Jobs | None = None
+    """Background work."""
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """Closes what was opened, the last part first."""
+    group: Group | None = None
+    """The workers that this router is one of; None where it is alone."""
+
+    async def connect(self) -> None:
+        """Connect to what this router shares with others. Raises `SharedUnusable`."""
+        if self.house.state.shared is not None:
+            await self.house.state.shared.connect()
+
+    def warm(self) -> None:
+        """Let adapters load what is costly to load, now that requests are served."""
+        for adapter in self.house.plan.dispatcher.adapters:
+            if isinstance(adapter, Warmable):
+                adapter.warm()
+
+    def resume_jobs(self) -> None:
+        """Go on with background work that an earlier process left, now that requests are served."""
+        if self.jobs is not None:
+            self.jobs.resume()
+
+    def list_ended_jobs(self) -> Sequence[EndedJob]:
+        """Background jobs that wait to be collected, the newest last."""
+        return self.jobs.list_ended() if self.jobs is not None else ()
+
+    def release_jobs(self) -> None:
+        """The router is asked to stop: background work need not wait until its callers are served."""
+        if self.jobs is not None:
+            spawn(self.jobs.stop(), name="release jobs")
+
+    def learn(self) -> None:
+        """Take from the ledger how fast targets were, how much work each makes of a turn, and how often fast's is redone."""
+        self._apply(*self._read_ledger())
+
+    async def watch_keys(self) -> None:
+        """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
+        if self.reloader is not None and self.house.plan.keys is not None:
+            shared = self.house.state.shared
+            await KeyWatch(self.reloader, revoked=shared.revoked_keys if shared is not None else None).watch()
+
+    async def watch_troubles(self) -> None:
+        """Send word of what breaks, as long as the router runs."""
+        if self.alerts is not None:
+            await self.alerts.watch()
+
+    async def keep_learning(self) -> None:
+        """The same now and then, with the file read off the loop."""
+        while True:
+            self._apply(*await asyncio.to_thread(self._read_ledger))
+            with suppress(StoreUnusable, OSError):
+                await self.recall_budgets()
+            await asyncio.sleep(_LEARN_SECONDS)
+
+    async def recall_budgets(self) -> None:
+        """Count what the ledger says that callers have spent, where that is more than is known here: after another plan.
+
+        Raises `StoreUnusable`.
+        """
+        if (budgets := self.house.state.budgets) is not None and budgets.is_needed:
+            budgets.recall(await asyncio.to_thread(budgets.read_spending))
+
+    @property
+    def ledger(self) -> EntryReader | None:
+        """Answers questions about the ledger, if one is kept. It is loaded late: no request needs it."""
+        from router.stores.sqlite.past import SqliteEntryReader
+
+        return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
+
+    @property
+    def page_reader(self) -> PageReader | None:
+        """The same for the live page."""
+        from router.stores.sqlite.pages import SqlitePageReader
+
+        return SqlitePageReader(self.ledger_path) if self.ledger_path is not None else None
+
+    def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
+        """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
+        with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
+            if (ledger := self.ledger) is not None:
+                return ledger.read_finished_work(time.time()), sum_up(ledger.read_past_calls())
+        return [], {}
+
+    def _apply(self, work: list[FinishedWork], paces: Paces) -> None:
+        ratios, live = learn_ratios(work, self.house.plan.rules.economics), self.house.state.live
+        live.learn(ratios, learn_failures(work))
+        live.recall(paces, time.perf_counter(), time.time())
+
+    async def close(self) -> None:
+        await self.closing.aclose()
+
+
+def list_notices(house: House) -> NoticeBoard:
+    """What is broken now, by all that knows of it."""
+    state = house.state
+
+    def of_targets() -> list[Notice]:
+        return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
+
+    def of_budgets() -> list[Notice]:
+        return find_budget_troubles(state.budgets) if state.budgets is not None else []
+
+    def of_ledger() -> list[Notice]:
+        return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []
+
+    def of_shared() -> list[Notice]:
+        if state.shared is None:
+            return []
+        from router.stores.shared import find_troubles as find_shared_troubles  # only routers that share need it
+
+        return find_shared_troubles(state.shared, time.time())
+
+    return NoticeBoard(of_targets, of_budgets, of_ledger, of_shared)

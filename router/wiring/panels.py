@@ -1,0 +1,104 @@
+"""The panels of the control plane: which there are, and what each of them reads. And the edge, which serves them."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from router.contract.caller import Caller
+from router.contract.keys import rights_of
+from router.contract.request import JsonObject
+from router.contract.rights import Rights
+from router.contract.target import Price
+from router.edge.admission import Admission
+from router.edge.http.asgi import App, AsgiApp, LateApp
+from router.house import House
+from router.wiring.built import Built
+
+if TYPE_CHECKING:
+    from router.edge.control.metrics import Figures
+    from router.edge.control.panel import Panel
+
+
+def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, AsgiApp]:
+    """Admission to a house, and the ASGI app for connections that are handed over."""
+    admission = Admission(built.house)
+
+    def build() -> App:
+        from router.edge.control.app import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
+
+        def rights_now(caller: Caller) -> Rights:
+            return rights_of(built.house.plan.keys, caller)
+
+        return build_control(list_panels(built, is_ready, admission), rights_now)
+
+    return admission, AsgiApp(admission, LateApp(build))
+
+
+def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":
+    """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
+    from router.edge.control.explain import Explanations
+    from router.edge.control.login import Login
+    from router.edge.control.panels import Health, Models, NoticesPanel, Reload
+    from router.edge.control.regret import RegretFigures
+    from router.edge.control.responses import Responses
+    from router.edge.control.stats import Stats
+    from router.edge.control.wrong import Wrong
+    from router.jobs.outside_panel import OutsideJobs
+    from router.jobs.panel import BackgroundResponses
+    from router.lab.lookback import look_back
+    from router.page.live import LiveFeed
+    from router.page.past import Past
+    from router.page.queries import LookingBack
+    from router.page.race import Race
+    from router.page.site import Site
+
+    house, state, ledger = built.house, built.house.state, built.ledger
+    price_of = partial(_find_price, house)
+    return (
+        Health(is_ready, built.group),
+        Site(house),
+        Models(house),
+        Explanations(house, state.entries),
+        Stats(house, built.list_ended_jobs),
+        RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
+        NoticesPanel(built.notices),
+        build_figures(built),
+        LiveFeed(house, built.page, is_ready, admission.logins, built.notices, built.others),
+        LookingBack(house, built.page, built.page_reader, price_of),
+        Past(built.ledger, price_of),
+        BackgroundResponses(house, built.jobs) if built.jobs is not None else Responses(state.responses),
+        *((OutsideJobs(house, built.jobs, lambda: admission.limits),) if built.jobs is not None else ()),
+        Reload(_find_reload(built)),
+        Login(admission),
+        Race(admission),
+        Wrong(built.ledger_path, lambda: admission.limits),
+    )
+
+
+def build_figures(built: Built) -> "Figures":
+    """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
+    from router.edge.control.metrics import Figures
+    from router.jobs.figures import read_figures
+    from router.lab.lookback import look_back
+
+    house, ledger = built.house, built.ledger
+
+    def read_regret(since: float) -> tuple[Mapping[str, float], bool]:
+        assert ledger is not None
+        found = look_back(ledger, partial(_find_price, house), since)
+        return found.regret.seconds, found.is_complete
+
+    is_first = built.group is None or built.group.number == 1
+    regret = read_regret if ledger is not None and is_first else None
+    return Figures(house, built.metrics, regret, jobs=partial(read_figures, built.jobs, with_all=is_first), group=built.group)
+
+
+def _find_reload(built: Built) -> Callable[[], Awaitable[JsonObject]] | None:
+    """What takes the config again, in all workers where there are several."""
+    if built.reloader is None:
+        return None
+    return built.group.reload if built.group is not None else built.reloader.answer
+
+
+def _find_price(house: House, name: str) -> Price | None:
+    return target.price if (target := house.plan.targets.get(name)) is not None else None

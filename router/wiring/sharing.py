@@ -1,0 +1,103 @@
+"""What a router builds differently that shares its stores with others. Without `shared:`, nothing more is loaded here."""
+
+import asyncio
+import time
+from collections import Counter
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from router.callers.budgets import Budgets, ReadSpending
+from router.callers.rates import CallerRates
+from router.contract.allowance import Allowance
+from router.contract.exchange import Exchange
+from router.contract.shared import SharedTerms, WhenBlind
+from router.contract.sinks import AnswerSink
+from router.dispatch.live.statistics import LiveStatistics
+from router.house import House
+from router.page.ring import PageSwitch
+from router.plan import Plan, State
+from router.responses.acknowledged import AcknowledgedSink
+from router.responses.repeats import Repeats
+from router.sessions.turn_state import TurnTokens, derive_key
+from router.stores.key_file import read_key
+from router.stores.shared import Shared
+
+if TYPE_CHECKING:
+    from router.page.others import OtherRouters
+
+
+def show_others(state: State, page: PageSwitch) -> "OtherRouters | None":
+    if state.shared is None or state.shared.pulse is None:
+        return None
+    from router.page.others import OtherRouters  # only routers that share a server need it
+
+    return OtherRouters(state.shared.pulse, page, state.running)
+
+
+def open_house(plan: Plan, state: State) -> House:
+    """Where a router shares a server or a database, the end of each answer waits for it."""
+    shared = state.shared
+    if shared is None or (shared.link is None and shared.terms.postgres is None):
+        return House(plan, state)
+
+    return SharedHouse(plan, state, shared.link.unconfirmed if shared.link is not None else Counter())
+
+
+def recognise_repeats(shared: Shared | None) -> Repeats:
+    """Who knows which requests are repeated: at this router, or at all that share a server."""
+    if shared is None:
+        return Repeats()
+    return Repeats(shared=shared.open_repeats(), goes_on_blind=shared.terms.when_blind is WhenBlind.OPEN)
+
+
+def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:
+    """Tokens that all routers with the same secret can read; else those that start on the same ledger, or this one alone."""
+    if shared is not None and shared.secret is not None:
+        return TurnTokens(partial(derive_key, shared.secret.reveal()))
+    return TurnTokens(partial(read_key, ledger.with_name(f"{ledger.name}.key"))) if ledger is not None else TurnTokens()
+
+
+def observe_targets(shared: Shared | None) -> LiveStatistics:
+    if shared is None or shared.pulse is None:
+        return LiveStatistics()
+    from router.dispatch.live.elsewhere import LiveEverywhere  # only routers that share a server need it
+
+    return LiveEverywhere(shared.pulse)
+
+
+def share_limits(
+    allowance: Allowance, live: LiveStatistics, read: ReadSpending | None, *, has_keys: bool
+) -> tuple[CallerRates, Budgets | None]:
+    """Have quotas of targets, rates and budgets counted together with other routers. Only these routers load what does that."""
+    from router.callers.shared_budgets import SharedBudgets
+    from router.callers.shared_limits import SharedRates
+    from router.dispatch.queues.shared_quota import share_quotas
+
+    live.queues.make_meter = partial(share_quotas, allowance)
+    return SharedRates(allowance, time.perf_counter), SharedBudgets(read, allowance) if has_keys else None
+
+
+class SharedHouse(House):
+    """A house whose answers end when what they changed is confirmed: the next request may come to another router."""
+
+    def __init__(self, plan: Plan, state: State, unconfirmed: Counter[str]) -> None:
+        super().__init__(plan, state)
+        self._unconfirmed = unconfirmed
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """Kept, since to ask for it costs a system call."""
+        return asyncio.get_running_loop()
+
+    async def serve(self, exchange: Exchange, caller: AnswerSink) -> None:
+        """Take a request down the road, and return when all of its answer has left. What is passed on changes nothing."""
+        if exchange.arrival.passed is not None:
+            await super().serve(exchange, caller)
+            return
+        exchange.confirming = sink = AcknowledgedSink(caller, self._unconfirmed, self._loop)
+        try:
+            await super().serve(exchange, sink)
+            await sink.wait()
+        finally:
+            sink.release()

@@ -1,0 +1,163 @@
+"""Opens the stores that a config asks for. Which ones those are is decided here and nowhere else."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from router.config.load import LoadedConfig
+from router.contract.job import JobStore
+from router.contract.keys import digest_of
+from router.contract.shared import PostgresTerms
+from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
+from router.jobs.jobs import JobsOpener
+from router.settle.kept import explain_row
+from router.stores.key_file import read_key
+from router.stores.memory.entries import MemoryEntries
+from router.stores.memory.responses import MemoryResponses
+from router.stores.memory.sessions import NoSessions
+from router.stores.shared import Shared
+from router.stores.sqlite.entries import SqliteEntries
+from router.stores.sqlite.files import create_private
+from router.stores.sqlite.lock import FileLock, StoreInUse
+from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, Migrations, prepare
+from router.stores.sqlite.responses import SqliteResponses
+from router.stores.sqlite.sessions import SqliteSessions
+from router.stores.sqlite.writer import SqliteWriter
+from router.stores.watches import Watches
+from router.telemetry import events
+
+JOBS_FILE = "jobs.db"
+
+
+def open_ledger(loaded: LoadedConfig, address: str) -> SqliteWriter | None:
+    """The writer of the file that entries and sessions share."""
+    path = loaded.ledger_path
+    if path is None:
+        return None
+    return _open_writer(path, LEDGER, address, lambda reason, lost: events.ledger_failed(reason=reason, lost=lost))
+
+
+def open_sessions(ledger: SqliteWriter | None, shared: Shared | None = None) -> SessionStore:
+    """Where sessions are kept: where other routers find them, in the ledger's file, or nowhere but in memory."""
+    if shared is not None and shared.sessions is not None:
+        return shared.sessions
+    return SqliteSessions(ledger) if ledger is not None else NoSessions()
+
+
+def keep_entries(loaded: LoadedConfig, ledger: SqliteWriter | None) -> EntryStore:
+    if ledger is None:
+        return MemoryEntries(explain_row)
+    kept, shared = loaded.config.ledger, loaded.shared
+    return SqliteEntries(
+        ledger,
+        keep_days=kept.keep_days,
+        keeps_places=kept.keep_places,
+        explain=explain_row,
+        origin=shared.origin if shared is not None else None,
+        is_forwarded=loaded.shared_postgres is not None,
+    )
+
+
+def open_responses(loaded: LoadedConfig, address: str, *, on_disk: bool, shared: Shared | None = None) -> ResponseStore:
+    own, disk, path = MemoryResponses(), None, loaded.store_path
+    if on_disk and path is not None:
+        writer = _open_writer(path, RESPONSES, address, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
+        own = MemoryResponses(disk := SqliteResponses(writer))
+    return shared.share_responses(own, disk) if shared is not None else own
+
+
+def open_jobs(loaded: LoadedConfig, address: str, *, on_disk: bool, watches: Watches | None = None) -> JobsOpener:
+    """The store of background work: in a shared database, else next to the ledger, or in memory where no ledger is kept.
+
+    It is opened with the first job, or now where other routers or an earlier one may have left some: then this raises
+    `StoreUnusable` if it cannot be used. A file that another router uses is left to it. `watches` are those of workers that
+    share the file.
+    """
+    keep_seconds, postgres = loaded.config.jobs.keep_hours * 3_600, loaded.shared_postgres
+    if postgres is not None:
+        (shared := JobsOpener(lambda: _make_on_postgres(postgres, keep_seconds))).open_now()
+        return shared
+    if not on_disk or loaded.ledger_path is None:
+        return JobsOpener(lambda: _make_in_memory(keep_seconds))
+    path = loaded.ledger_path.with_name(JOBS_FILE)
+    opener = JobsOpener(lambda: _make_on_disk(path, keep_seconds, address, watches))
+    if path.exists():
+        with suppress(StoreInUse):
+            opener.open_now()
+    return opener
+
+
+def _make_in_memory(keep_seconds: float) -> JobStore:
+    from router.stores.memory.jobs import MemoryJobs
+
+    return MemoryJobs(keep_seconds=keep_seconds)
+
+
+def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
+    try:
+        from router.stores.postgres.jobs import open_postgres_jobs  # the extra `shared` brings asyncpg
+    except ModuleNotFoundError as error:
+        hint = "pip install 'tandem-router[shared]'"
+        raise SharedUnusable(f"shared.postgres needs a package that is not installed: {error.name}. Run: {hint}") from error
+    try:
+        return open_postgres_jobs(
+            terms.for_jobs, keep_seconds=keep_seconds, on_failure=lambda reason: events.jobs_failed(reason=reason)
+        )
+    except SharedUnusable as error:
+        raise SharedUnusable(f"shared.postgres: {error}") from error
+
+
+def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watches | None) -> JobStore:
+    from router.stores.sqlite.jobs import JOBS, LOCK_SECONDS, LOOK_SECONDS, SqliteJobs
+    from router.stores.sqlite.writer import SqliteWriter
+
+    writer = SqliteWriter(
+        path,
+        JOBS,
+        on_failure=lambda reason, _: events.jobs_failed(reason=reason),
+        batch_seconds=LOOK_SECONDS,
+        lock_seconds=LOCK_SECONDS,
+        address=address,
+    )
+    return SqliteJobs(writer, keep_seconds=keep_seconds, watches=watches)
+
+
+def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> None:
+    """Take and migrate the files that workers write to, once for all of them. `stack` releases them.
+
+    Raises `StoreUnusable`, as opening them does.
+    """
+    from router.stores.sqlite.jobs import JOBS  # each worker opens it at its start, since another may have a job
+
+    ledger, has_own_jobs = loaded.ledger_path, loaded.shared_postgres is None
+    jobs = ledger.with_name(JOBS_FILE) if ledger is not None and has_own_jobs else None
+    for path, migrations in ((ledger, LEDGER), (loaded.store_path, RESPONSES), (jobs, JOBS)):
+        if path is None:
+            continue
+        create_private(path)
+        with suppress(*((StoreInUse,) if path is jobs else ())):  # a file of jobs that another router uses is left to it
+            stack.callback((lock := FileLock(path, address)).release)
+            lock.hold_for_workers()
+            _report(prepare(path, migrations))
+
+
+def _open_writer(path: Path, migrations: Migrations, address: str, on_failure: Callable[[str, int], None]) -> SqliteWriter:
+    writer = SqliteWriter(path, migrations, on_failure=on_failure, address=address)
+    _report(writer.migrated)
+    return writer
+
+
+def _report(done: Migrated | None) -> None:
+    if done is not None:
+        events.store_migrated(file=done.file, before=done.before, version=done.version, copy=done.copy.name)
+
+
+def read_spending(path: Path, since: float) -> Mapping[str, int]:
+    from router.stores.sqlite.past import SqliteEntryReader  # loaded late: no request needs it
+
+    return SqliteEntryReader(path).read_spending(since)
+
+
+def name_ledger(path: Path | None) -> str:
+    """What tells a ledger from those of other routers: it says nothing of the ledger itself."""
+    return digest_of(read_key(path.with_name(f"{path.name}.key")).hex()).hex()[:16] if path is not None else "none"
