@@ -27,9 +27,9 @@ pytest.importorskip("hiredis")
 from websockets.exceptions import WebSocketException
 
 from tests.faults import chains, wandering
+from tests.faults.balancer import Balancer, balancer_of
 from tests.faults.chains import POSTGRES, VALKEY, Chains
 from tests.faults.wandering import SECRET, Trial, write_frames
-from tests.tools.balancer import Balancer, balancer_of
 from tests.tools.fleet import Router, routers_of
 from tests.tools.http import call
 from tests.tools.later import later

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.bad_bodies import BAD_BODIES
-from tests.tools.faulty import (
+from tests.soak.faulty import (
     ABANDONED,
     CUT,
     FAULTS,
@@ -31,6 +30,7 @@ from tests.tools.faulty import (
     break_as_asked,
     one_target_each,
 )
+from tests.tools.bad_bodies import BAD_BODIES
 from tests.tools.http import Reply, call, request_bytes
 from tests.tools.raw import Caller
 from tests.tools.running import read_entries

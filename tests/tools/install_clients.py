@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
+from tests.engine.engine import tiny_model
 from tests.tools.clients import PACKAGES, PYTHON_PACKAGES, folder_of_command, installed, socket_sdk
-from tests.tools.engine import tiny_model
 
 
 def main() -> None:

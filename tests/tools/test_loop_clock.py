@@ -6,8 +6,8 @@ import time
 import pytest
 
 from router.dispatch.relay import Relay
+from tests.router.dispatch.relays import make_relay
 from tests.tools.loop_clock import JumpingLoop, StuckLoop, jumping_clock, seconds_passed
-from tests.tools.relays import make_relay
 
 
 @jumping_clock

@@ -15,7 +15,7 @@ import pytest
 
 from router.cli.workers.parent import MAX_DEATHS
 from tests.conftest import SIMULATED
-from tests.tools.group import WorkerGroup, group_of, is_alive
+from tests.router.cli.workers.group import WorkerGroup, group_of, is_alive
 from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.key_files import KEYS, write_keys
 from tests.tools.later import later
