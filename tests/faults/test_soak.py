@@ -19,6 +19,7 @@ import pytest
 
 from tests.soak.faulty import (
     ABANDONED,
+    BAD_BODIES,
     CUT,
     FAULTS,
     GIVEN_UP,
@@ -30,7 +31,6 @@ from tests.soak.faulty import (
     break_as_asked,
     one_target_each,
 )
-from tests.tools.bad_bodies import BAD_BODIES
 from tests.tools.http import Reply, call, request_bytes
 from tests.tools.raw import Caller
 from tests.tools.running import read_entries
