@@ -12,8 +12,8 @@ from router.contract.relay import OutgoingRequest, Sink
 from router.contract.target import Quota, Speed
 from router.contract.words import Tier
 from router.dialects.fitting import Fit
-from router.dispatch.live.picture import draw
 from router.dispatch.outgoing import Reachable
+from router.edge.control.stats import draw
 from tests.tools.houses import Walk, make_house
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import EVENTS
