@@ -47,6 +47,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.jobs.panel import BackgroundResponses
     from router.lab.lookback import look_back
     from router.page.live import LiveFeed
+    from router.page.past import Past
     from router.page.queries import LookingBack
     from router.page.race import Race
     from router.page.site import Site
@@ -64,6 +65,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         build_figures(built),
         LiveFeed(house, built.page, is_ready, admission.logins, built.notices, built.others),
         LookingBack(house, built.page, built.page_reader, price_of),
+        Past(built.ledger, price_of),
         BackgroundResponses(house, built.jobs) if built.jobs is not None else Responses(state.responses),
         *((OutsideJobs(house, built.jobs, lambda: admission.limits),) if built.jobs is not None else ()),
         Reload(_find_reload(built)),

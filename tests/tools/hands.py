@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from router.cli.background import Refused, Unreachable
+from router.cli.asking import Refused, Unreachable
 from router.cli.hands.worker import Assignment
 
 EDITS = """

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.background import Jobs, Refused
+from router.cli.asking import Refused
+from router.cli.background import Jobs
 from router.cli.common import command_name, load_or_end, say
 from router.cli.hands.worker import Assignment
 from router.cli.hands.worktree import GitRefused, Repository, find_repository

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from router.cli.background import Jobs, Refused, Unreachable
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs
 from router.cli.hands.agent_log import AgentLog
 from router.cli.hands.group import end_group, start_group
 from router.cli.hands.worktree import without_git

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.cli.background import Unreachable
+from router.cli.asking import Unreachable
 from router.cli.hands.agent_log import AgentLog
 from tests.tools.hands import AWAY, NotedJobs
 

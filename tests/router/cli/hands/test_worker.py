@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from router.cli.background import Refused
+from router.cli.asking import Refused
 from router.cli.hands import worker
 from router.cli.hands.worker import Worker, main, read_assignment
 from tests.tools.hands import AWAY, GONE, WAITS, NotedJobs, apply_change, git, make_assignment, make_repository
