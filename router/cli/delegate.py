@@ -87,7 +87,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 
 def _start_agent(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
-    from router.cli.hands.start import start  # it reads the config, which a task without hands does not need
+    from router.cli.agent.start import start  # it reads the config, which a task without hands does not need
 
     return start(jobs, task, arguments)
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from router.cli.hands.group import end_group, start_group
+from router.cli.agent.group import end_group, start_group
 
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
 PARENT = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {DEAF!r}]); p.wait()"
@@ -46,7 +46,7 @@ def test_what_a_program_leaves_running_ends_after_it(tmp_path):
 def test_a_program_ends_when_the_process_that_runs_it_is_killed(tmp_path):
     agent = "import signal; print('ready', flush=True); signal.pause()"
     script = (
-        "import os, signal, sys; from pathlib import Path; from router.cli.hands.group import start_group; "
+        "import os, signal, sys; from pathlib import Path; from router.cli.agent.group import start_group; "
         f"start_group([sys.executable, '-c', {agent!r}], Path('.'), os.environ, sys.stdout, sys.stderr); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as worker:

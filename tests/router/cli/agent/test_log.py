@@ -2,9 +2,9 @@
 
 import pytest
 
+from router.cli.agent.log import AgentLog
 from router.cli.background import Unreachable
-from router.cli.hands.agent_log import AgentLog
-from tests.tools.hands import AWAY, NotedJobs
+from tests.tools.coding_agents import AWAY, NotedJobs
 
 
 @pytest.fixture

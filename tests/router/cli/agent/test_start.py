@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from router.cli import main
-from router.cli.hands import start as starting
+from router.cli.agent import start as starting
 from router.cli.routers import Router, note_router
 from router.config.folders import state_folder
 from tests.conftest import SIMULATED
-from tests.tools.hands import EDITS, make_repository, write_agent
+from tests.tools.coding_agents import EDITS, make_repository, write_agent
 from tests.tools.jobs_server import serving_jobs
 
 

@@ -1,6 +1,6 @@
 """The process that runs an agent for one job. It has a session of its own, so that it outlives the shell that began it.
 
-`python -m router.cli.hands.worker` reads its assignment from standard input: keys are in it, and arguments can be seen by all.
+`python -m router.cli.agent.worker` reads its assignment from standard input: keys are in it, and arguments can be seen by all.
 """
 
 import json
@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from router.cli.agent.group import end_group, start_group
+from router.cli.agent.log import AgentLog
+from router.cli.agent.worktree import without_git
 from router.cli.background import Jobs, Refused, Unreachable
-from router.cli.hands.agent_log import AgentLog
-from router.cli.hands.group import end_group, start_group
-from router.cli.hands.worktree import without_git
 from router.contract.job import JobState
 from router.screen.figures import duration
 

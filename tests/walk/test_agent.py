@@ -10,7 +10,7 @@ from router.cli import main
 from router.cli.background import Jobs, is_end
 from tests.conftest import SIMULATED
 from tests.tools.background import poll
-from tests.tools.hands import EDITS, WAITS, apply_change, make_repository, write_agent
+from tests.tools.coding_agents import EDITS, WAITS, apply_change, make_repository, write_agent
 from tests.tools.keyed import KEYS, Callers
 
 

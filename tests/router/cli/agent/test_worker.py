@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
+from router.cli.agent import worker
+from router.cli.agent.worker import Worker, main, read_assignment
 from router.cli.background import Refused
-from router.cli.hands import worker
-from router.cli.hands.worker import Worker, main, read_assignment
-from tests.tools.hands import AWAY, GONE, WAITS, NotedJobs, apply_change, git, make_assignment, make_repository
+from tests.tools.coding_agents import AWAY, GONE, WAITS, NotedJobs, apply_change, git, make_assignment, make_repository
 
 NEW = "open('new.txt', 'w').write('new\\n')"
 

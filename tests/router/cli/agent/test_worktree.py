@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.cli.hands.worktree import GitRefused, find_repository, without_git
-from tests.tools.hands import git, make_repository
+from router.cli.agent.worktree import GitRefused, find_repository, without_git
+from tests.tools.coding_agents import git, make_repository
 
 
 def test_a_folder_is_found_in_its_repository_at_its_newest_commit(tmp_path):

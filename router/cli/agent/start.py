@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 
 from router.cli import Ended
+from router.cli.agent.worker import Assignment
+from router.cli.agent.worktree import GitRefused, Repository, find_repository
 from router.cli.background import Jobs, Refused
 from router.cli.common import command_name, load_or_end, say
-from router.cli.hands.worker import Assignment
-from router.cli.hands.worktree import GitRefused, Repository, find_repository
 from router.cli.pointed import KEY_VARIABLE, point_command
 from router.cli.routers import find_at
 from router.cli.setup.reach import ClientKey, read_key
@@ -144,7 +144,7 @@ def _leave_to_worker(assignment: Assignment) -> None:
     folder = Path(assignment.folder)
     with (folder / "worker.log").open("ab") as output:
         worker = subprocess.Popen(
-            [sys.executable, "-P", "-m", "router.cli.hands.worker"],
+            [sys.executable, "-P", "-m", "router.cli.agent.worker"],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=output,
