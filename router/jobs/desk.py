@@ -8,7 +8,7 @@ from functools import partial
 from router.contract.errors import BadRequest, InBackground, JobsUnavailable, NotPermitted, TandemError, TooManyJobs
 from router.contract.exchange import IDEMPOTENCY_KEY, Exchange, Observers
 from router.contract.facts import Decided, Ending
-from router.contract.job import Job, JobStore
+from router.contract.job import MAX_TITLE, Job, JobStore
 from router.contract.keys import rights_of
 from router.contract.relay import Headers
 from router.contract.sinks import AnswerSink, send_whole
@@ -30,7 +30,6 @@ from router.settle.refuse import refuse
 from router.telemetry import events
 
 _JSON = (("content-type", "application/json"),)
-MAX_TITLE = 80
 _COME_BACK_SECONDS = 5.0
 _UNOBSERVED = Observers((), lambda exchange, error: None)
 """What becomes of a job is recorded for its attempts, each of which is an exchange of its own."""

@@ -1,40 +1,83 @@
-"""Jobs that are done outside of the router: an admin's command runs a coding agent, and keeps its log and its change here.
+"""Jobs that are done outside of the router: `tandem delegate --agent` runs a coding agent and keeps its log and change here.
 
-The router starts no process. It only leases the job to that command, takes the log in pieces, and stores the end. A command
-that is gone loses the job when its lease runs out: the runner then ends it, with the log as far as it came.
+The router starts no process. It leases the job to that command, takes the log in pieces, and stores the end. A command that is
+gone loses the job when its lease runs out: the runner then ends it, with the log so far. What the agent prints is the reasoning
+of the job's response, and its change is the message.
 """
 
 import secrets
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 
-from router.contract.caller import Caller
-from router.contract.errors import JobGone, TooManyJobs
-from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
-from router.dialects.responses.agent import AgentComposer, read_log_text
+from msgspec.structs import replace
+
+from router.contract.caller import LOCAL, Caller
+from router.contract.errors import BadRequest, JobGone, NotPermitted, TooManyJobs
+from router.contract.job import FINAL, LOG_ID, MAX_TITLE, Job, JobEnding, JobState, JobStore
+from router.contract.limits import Limits
+from router.contract.request import Json, JsonObject
+from router.dialects.composer import Answer as Composed
+from router.dialects.fields import as_text
 from router.dialects.responses.background import job_id_of, write_error
+from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.logged import LogFrames, join_frames, write_response
+from router.dialects.sse import split_frames
+from router.edge.control.bodies import read_small_body
+from router.edge.control.panel import Answer, Asked, Page, as_json
+from router.house import House
+from router.jobs.jobs import Jobs
 from router.jobs.log_sink import read_log
+from router.jobs.panel import answer_or_refuse
 from router.telemetry import events
 
 LEASE_SECONDS = 60.0
-"""Longer than that of a runner: a router that is restarted cannot be told meanwhile that the agent goes on."""
+"""Longer than that of a runner: while a router restarts, it cannot be told that the agent still works."""
+MAX_BODY_BYTES = 16 << 20
 _COME_BACK_SECONDS = 5.0
+_MAX_NUMBER = 1 << 40
+_JOBS = "/tandem/jobs"
+_ONE = f"{_JOBS}/{{response_id}}"
+_ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
+_LOGGED = "response.reasoning_summary_text.delta"
+_Page = Callable[[Asked, JsonObject], Awaitable[Answer]]
+
+
+class AgentComposer(ResponsesComposer):
+    """Writes a part of an agent's stream. Another process may have written the part before, so it is given what came before."""
+
+    def __init__(self, job: Job, log: str = "", number: int = 0) -> None:
+        super().__init__(Composed(job.id.removeprefix("resp_"), "auto", int(job.created_at)))
+        self.head = self.open() + self.reasoning("")
+        """The frames before the first line of the log."""
+        self._pieces.append(log)
+        self._sequence = number
+
+    def end_items(self, change: str) -> bytes:
+        """The frames that end the log, and those of the change, if there is one."""
+        frames = self._end()
+        return frames + self.text(change) + self._end() if change else frames
+
+    def _reasoning(self, summary: list[Json]) -> JsonObject:
+        return {**super()._reasoning(summary), "id": f"{LOG_ID}_{self._answer.id}"}
+
+    def describe(self, status: str) -> JsonObject:
+        """The response so far."""
+        return {**self._response(status), "background": True}
 
 
 def write_job(request_id: str, caller: Caller, key: str | None, title: str) -> Job:
-    """A job whose owner is outside."""
-    job_id, now = job_id_of(request_id), time.time()
-    queued = write_response(AgentComposer(job_id, int(now)).describe("queued"))
-    owner = f"outside-{secrets.token_hex(16)}"  # not the name of a process: nobody can look whether it is gone
-    return Job(job_id, caller, now, b"", {}, queued, key, title=title, state=JobState.RUNNING, attempt=1, owner=owner)
+    """A job whose owner is outside. That name is not of a process: nobody can look whether it is gone."""
+    state, owner, now = JobState.RUNNING, f"outside-{secrets.token_hex(16)}", time.time()
+    job = Job(job_id_of(request_id), caller, now, b"", {}, b"", key, title=title, state=state, attempt=1, owner=owner)
+    return replace(job, queued=write_response(AgentComposer(job).describe("queued")))
 
 
 async def begin(store: JobStore, job: Job, most: int | None) -> int:
     """Keep a job. Returns the first number of its log. Raises `TooManyJobs` where its caller has this many already."""
     if not await store.add(job, 0, most, LEASE_SECONDS):
-        words = f"this key may have {most} background jobs at once"
-        raise TooManyJobs(words, retry_after_seconds=_COME_BACK_SECONDS)
-    segment = LogFrames(job.id).take(AgentComposer(job.id, int(job.created_at)).begin())
+        raise TooManyJobs(f"this key may have {most} background jobs at once", retry_after_seconds=_COME_BACK_SECONDS)
+    segment = LogFrames(job.id).take(AgentComposer(job).head)
     assert segment is not None
     await store.append(job, [segment])
     events.job_accepted(job=job.id, tier="", session=None)
@@ -50,11 +93,9 @@ async def find_owned(store: JobStore, job_id: str, caller: Caller, owner: str) -
 
 
 async def write_log(store: JobStore, job: Job, number: int, text: str) -> int:
-    """Keep the lease, and write what the agent has printed since. Returns the next number. Raises `JobGone`."""
+    """Renew the lease, and store what the agent has printed since. Returns the next number. Raises `JobGone`."""
     if text:
-        composer = AgentComposer(job.id, int(job.created_at))
-        composer.resume("", number)
-        segment = LogFrames(job.id, number).take(composer.reasoning(text))
+        segment = LogFrames(job.id, number).take(AgentComposer(job, number=number).reasoning(text))
         if segment is None or not await store.append(job, [segment]):
             raise JobGone(f"background job '{job.id}' is over", param="response_id")
         number = segment.last + 1
@@ -65,12 +106,11 @@ async def write_log(store: JobStore, job: Job, number: int, text: str) -> int:
 async def end(
     store: JobStore, job: Job, state: JobState, number: int, *, change: str = "", error: str = "", code: str = "agent_failed"
 ) -> bool:
-    """End a job with all that its log holds below a number. A second time it changes nothing. False: it is somebody else's."""
+    """End a job with its log up to a number. A second time changes nothing. False: the job has another owner."""
     if job.state in FINAL:
         return True
-    log = read_log_text(join_frames(await read_log(store, job.id)), number)
-    composer, frames, now = AgentComposer(job.id, int(job.created_at)), LogFrames(job.id, number), time.time()
-    composer.resume(log, number)
+    log, now = _read_text(join_frames(await read_log(store, job.id)), number), time.time()
+    composer, frames = AgentComposer(job, log, number), LogFrames(job.id, number)
     items = frames.take(composer.end_items(change))
     response = composer.describe(state)
     if state is JobState.COMPLETED:
@@ -87,9 +127,87 @@ async def end(
 
 
 async def end_lost(store: JobStore, job: Job) -> None:
-    """End a job whose command was not heard of for as long as its lease. Its new owner calls this."""
+    """End a job whose command let its lease run out. Its new owner calls this."""
     segments = await read_log(store, job.id)
     number = segments[-1].last + 1 if segments else 0
     state = JobState.CANCELLED if job.is_cancelled else JobState.FAILED
     words = "the command that ran the agent has stopped, or has not reached the router for a minute. Its log names its worktree"
     await end(store, job, state, number, error=words, code="interrupted")
+
+
+def _read_text(frames: bytes, before: int) -> str:
+    """What the agent printed in frames with a lower number: a piece that was sent twice counts once."""
+    bodies = (frame.json() for frame in split_frames(frames) if frame.kind == _LOGGED)
+    return "".join(as_text(body.get("delta")) for body in bodies if _number_of(body) < before)
+
+
+def _number_of(body: JsonObject) -> int:
+    number = body.get("sequence_number")
+    return number if isinstance(number, int) else -1
+
+
+class OutsideJobs:
+    """The pages that take a job, its log and its end. For admins, where the config has a runner."""
+
+    def __init__(self, house: House, jobs: Jobs, limits: Callable[[], Limits]) -> None:
+        self._house, self._jobs, self._limits = house, jobs, limits
+        pages: dict[str, _Page] = {_JOBS: self._begin, f"{_ONE}/log": self._write_log, f"{_ONE}/end": self._end}
+        self.pages = tuple(
+            Page(path, partial(answer_or_refuse, partial(self._read, page)), ("POST",), needs_admin=True)
+            for path, page in pages.items()
+        )
+
+    async def _read(self, page: _Page, asked: Asked) -> Answer:
+        """Check who asks, and read the body."""
+        if not self._house.plan.jobs.takes_agents:
+            raise NotPermitted("no agent may be run: delegation.runner is not set in the config of this router")
+        if asked.key is None and asked.caller != LOCAL:
+            raise NotPermitted("only an admin may keep the work of an agent as a job")
+        return await page(asked, await read_small_body(asked, self._limits(), MAX_BODY_BYTES))
+
+    async def _begin(self, asked: Asked, body: JsonObject) -> Answer:
+        title = " ".join(_text(body, "task").split())
+        if not title:
+            raise BadRequest("task: must not be empty", param="task")
+        if not asked.rights.may_delegate:
+            raise NotPermitted("this key does not have the right to delegate work (may_delegate)")
+        store = await self._jobs.open()
+        job = write_job(asked.request_id, asked.caller, asked.key, title[:MAX_TITLE])
+        number = await begin(store, job, asked.rights.jobs_in_flight)
+        if self._jobs.runner is not None:
+            self._jobs.runner.wake()
+        return as_json({"id": job.id, "owner": job.owner, "number": number})
+
+    async def _write_log(self, asked: Asked, body: JsonObject) -> Answer:
+        job = await self._find(asked, body)
+        if job.state in FINAL:
+            raise JobGone(f"background job '{job.id}' is over", param="response_id")
+        number = await write_log(await self._jobs.open(), job, _number(body), _text(body, "text"))
+        return as_json({"number": number, "is_cancelled": job.is_cancelled})
+
+    async def _end(self, asked: Asked, body: JsonObject) -> Answer:
+        state = body.get("state")
+        if state not in _ENDS:
+            raise BadRequest(f"state: must be one of {', '.join(_ENDS)}", param="state")
+        job = await self._find(asked, body)
+        change, error = _text(body, "change"), _text(body, "error")
+        if not await end(await self._jobs.open(), job, JobState(state), _number(body), change=change, error=error):
+            raise JobGone(f"background job '{job.id}' is no longer leased to this command", param="response_id")
+        return as_json({"id": job.id, "state": state})
+
+    async def _find(self, asked: Asked, body: JsonObject) -> Job:
+        return await find_owned(await self._jobs.open(), asked.path["response_id"], asked.caller, _text(body, "owner"))
+
+
+def _text(body: JsonObject, name: str) -> str:
+    value = body.get(name, "")
+    if not isinstance(value, str):
+        raise BadRequest(f"{name}: must be a string", param=name)
+    return value
+
+
+def _number(body: JsonObject) -> int:
+    value = body.get("number", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
+        raise BadRequest("number: must be a sequence number", param="number")
+    return value

@@ -46,7 +46,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
-    from router.jobs.outside_panel import OutsideJobs
+    from router.jobs.outside import OutsideJobs
     from router.jobs.panel import BackgroundResponses
     from router.lab.lookback import look_back
     from router.page.live import LiveFeed
