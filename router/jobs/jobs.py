@@ -1,6 +1,7 @@
 """The background work of one router. Nothing but this file is loaded, and nothing runs, until there is a first job."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from router.contract.ended_job import EndedJob
@@ -14,7 +15,6 @@ from router.contract.webhooks import JobWebhook
 from router.house import House
 from router.loop.tasks import spawn
 from router.settle.refuse import refuse
-from router.stores.open_jobs import JobsOpener
 
 if TYPE_CHECKING:
     from router.jobs.desk import Desk
@@ -22,6 +22,30 @@ if TYPE_CHECKING:
     from router.jobs.telling import TellingStore
     from router.jobs.uncollected import Uncollected
     from router.jobs.webhooks import Webhooks
+
+
+class JobsOpener:
+    """Opens a store once, when it is first needed."""
+
+    def __init__(self, make: Callable[[], JobStore]) -> None:
+        self._make, self._lock = make, asyncio.Lock()
+        self.store: JobStore | None = None
+        """The store; None as long as there was no job."""
+
+    def open_now(self) -> None:
+        """Open it at the start, before there is a loop. Raises `StoreUnusable`."""
+        self.store = self._make()
+
+    async def open(self) -> JobStore:
+        """The store, opened off the loop where it is not yet. Raises `StoreUnusable`."""
+        async with self._lock:
+            if self.store is None:
+                self.store = await asyncio.to_thread(self._make)
+            return self.store
+
+    async def close(self) -> None:
+        if self.store is not None:
+            await self.store.close()
 
 
 class Jobs:

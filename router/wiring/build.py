@@ -51,7 +51,7 @@ from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
-from router.stores.open_shared import open_shared
+from router.stores.shared import open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.metrics_switch import MetricsSwitch
@@ -63,7 +63,7 @@ from router.wiring.sharing import make_tokens, observe_targets, open_house, reco
 from router.wiring.stores import (
     keep_entries,
     name_ledger,
-    open_jobs_of,
+    open_jobs,
     open_ledger,
     open_responses,
     open_sessions,
@@ -104,7 +104,7 @@ def build_house(
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
         watches = state.shared.watch_jobs() if state.shared is not None else None
-        closing.push_async_callback((opener := open_jobs_of(loaded, address, on_disk=with_ledger, watches=watches)).close)
+        closing.push_async_callback((opener := open_jobs(loaded, address, on_disk=with_ledger, watches=watches)).close)
         house = open_house(build_plan(loaded, state), state)
         if state.budgets is not None and state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())

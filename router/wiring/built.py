@@ -164,7 +164,7 @@ def list_notices(house: House) -> NoticeBoard:
     def of_shared() -> list[Notice]:
         if state.shared is None:
             return []
-        from router.stores.shared_troubles import find_troubles as find_shared_troubles  # only routers that share need it
+        from router.stores.shared import find_troubles as find_shared_troubles  # only routers that share need it
 
         return find_shared_troubles(state.shared, time.time())
 
