@@ -7,47 +7,33 @@ of the job's response, and its change is the message.
 
 import secrets
 import time
-from collections.abc import Awaitable, Callable
-from functools import partial
 
 from msgspec.structs import replace
 
-from router.contract.caller import LOCAL, Caller
-from router.contract.errors import BadRequest, JobGone, NotPermitted, TooManyJobs
-from router.contract.job import FINAL, LOG_ID, MAX_TITLE, Job, JobEnding, JobState, JobStore
-from router.contract.limits import Limits
+from router.contract.caller import Caller
+from router.contract.errors import JobGone, TooManyJobs
+from router.contract.job import FINAL, LOG_ID, Job, JobEnding, JobState, JobStore
 from router.contract.request import Json, JsonObject
-from router.dialects.composer import Answer as Composed
+from router.dialects.composer import Answer
 from router.dialects.fields import as_text
 from router.dialects.responses.background import job_id_of, write_error
 from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.logged import LogFrames, join_frames, write_response
 from router.dialects.sse import split_frames
-from router.edge.control.bodies import read_small_body
-from router.edge.control.panel import Answer, Asked, Page, as_json
-from router.house import House
-from router.jobs.jobs import Jobs
 from router.jobs.log_sink import read_log
-from router.jobs.panel import answer_or_refuse
 from router.telemetry import events
 
 LEASE_SECONDS = 60.0
 """Longer than that of a runner: while a router restarts, it cannot be told that the agent still works."""
-MAX_BODY_BYTES = 16 << 20
 _COME_BACK_SECONDS = 5.0
-_MAX_NUMBER = 1 << 40
-_JOBS = "/tandem/jobs"
-_ONE = f"{_JOBS}/{{response_id}}"
-_ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
 _LOGGED = "response.reasoning_summary_text.delta"
-_Page = Callable[[Asked, JsonObject], Awaitable[Answer]]
 
 
 class AgentComposer(ResponsesComposer):
     """Writes a part of an agent's stream. Another process may have written the part before, so it is given what came before."""
 
     def __init__(self, job: Job, log: str = "", number: int = 0) -> None:
-        super().__init__(Composed(job.id.removeprefix("resp_"), "auto", int(job.created_at)))
+        super().__init__(Answer(job.id.removeprefix("resp_"), "auto", int(job.created_at)))
         self.head = self.open() + self.reasoning("")
         """The frames before the first line of the log."""
         self._pieces.append(log)
@@ -144,70 +130,3 @@ def _read_text(frames: bytes, before: int) -> str:
 def _number_of(body: JsonObject) -> int:
     number = body.get("sequence_number")
     return number if isinstance(number, int) else -1
-
-
-class OutsideJobs:
-    """The pages that take a job, its log and its end. For admins, where the config has a runner."""
-
-    def __init__(self, house: House, jobs: Jobs, limits: Callable[[], Limits]) -> None:
-        self._house, self._jobs, self._limits = house, jobs, limits
-        pages: dict[str, _Page] = {_JOBS: self._begin, f"{_ONE}/log": self._write_log, f"{_ONE}/end": self._end}
-        self.pages = tuple(
-            Page(path, partial(answer_or_refuse, partial(self._read, page)), ("POST",), needs_admin=True)
-            for path, page in pages.items()
-        )
-
-    async def _read(self, page: _Page, asked: Asked) -> Answer:
-        """Check who asks, and read the body."""
-        if not self._house.plan.jobs.takes_agents:
-            raise NotPermitted("no agent may be run: delegation.runner is not set in the config of this router")
-        if asked.key is None and asked.caller != LOCAL:
-            raise NotPermitted("only an admin may keep the work of an agent as a job")
-        return await page(asked, await read_small_body(asked, self._limits(), MAX_BODY_BYTES))
-
-    async def _begin(self, asked: Asked, body: JsonObject) -> Answer:
-        title = " ".join(_text(body, "task").split())
-        if not title:
-            raise BadRequest("task: must not be empty", param="task")
-        if not asked.rights.may_delegate:
-            raise NotPermitted("this key does not have the right to delegate work (may_delegate)")
-        store = await self._jobs.open()
-        job = write_job(asked.request_id, asked.caller, asked.key, title[:MAX_TITLE])
-        number = await begin(store, job, asked.rights.jobs_in_flight)
-        if self._jobs.runner is not None:
-            self._jobs.runner.wake()
-        return as_json({"id": job.id, "owner": job.owner, "number": number})
-
-    async def _write_log(self, asked: Asked, body: JsonObject) -> Answer:
-        job = await self._find(asked, body)
-        if job.state in FINAL:
-            raise JobGone(f"background job '{job.id}' is over", param="response_id")
-        number = await write_log(await self._jobs.open(), job, _number(body), _text(body, "text"))
-        return as_json({"number": number, "is_cancelled": job.is_cancelled})
-
-    async def _end(self, asked: Asked, body: JsonObject) -> Answer:
-        state = body.get("state")
-        if state not in _ENDS:
-            raise BadRequest(f"state: must be one of {', '.join(_ENDS)}", param="state")
-        job = await self._find(asked, body)
-        change, error = _text(body, "change"), _text(body, "error")
-        if not await end(await self._jobs.open(), job, JobState(state), _number(body), change=change, error=error):
-            raise JobGone(f"background job '{job.id}' is no longer leased to this command", param="response_id")
-        return as_json({"id": job.id, "state": state})
-
-    async def _find(self, asked: Asked, body: JsonObject) -> Job:
-        return await find_owned(await self._jobs.open(), asked.path["response_id"], asked.caller, _text(body, "owner"))
-
-
-def _text(body: JsonObject, name: str) -> str:
-    value = body.get(name, "")
-    if not isinstance(value, str):
-        raise BadRequest(f"{name}: must be a string", param=name)
-    return value
-
-
-def _number(body: JsonObject) -> int:
-    value = body.get("number", 0)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
-        raise BadRequest("number: must be a sequence number", param="number")
-    return value
