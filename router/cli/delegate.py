@@ -6,7 +6,8 @@ from pathlib import Path
 
 from router.cli import Ended
 from router.cli.agent_session import find_agent_session
-from router.cli.background import Jobs, Refused, Unreachable
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs
 from router.cli.common import command_name, print_json, say
 from router.cli.jobs import explain_refusal
 from router.cli.reaching import add_router_arguments, find_url, read_own_key

@@ -21,7 +21,6 @@ from router.config.trace_terms import find_trace_terms
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
-from router.contract.group import Group
 from router.contract.job import JobTerms
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.limits import Limits
@@ -34,6 +33,7 @@ from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
+from router.edge.control.panel import Group
 from router.jobs.jobs import Jobs
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all

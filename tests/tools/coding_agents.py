@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from router.cli.agent.worker import Assignment
-from router.cli.background import Refused, Unreachable
+from router.cli.asking import Refused, Unreachable
 
 EDITS = """
 import json, os, sys, urllib.request

@@ -14,7 +14,8 @@ import msgspec
 
 from router.cli import Ended
 from router.cli.agent.worker import Assignment, without_git
-from router.cli.background import Jobs, Refused
+from router.cli.asking import Refused
+from router.cli.background import Jobs
 from router.cli.common import command_name, load_or_end, say
 from router.cli.pointed import KEY_VARIABLE, point_command
 from router.cli.routers import find_at

@@ -17,7 +17,8 @@ from typing import IO
 import msgspec
 
 from router.cli.agent.log import AgentLog
-from router.cli.background import Jobs, Refused, Unreachable
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs
 from router.cli.orphans import end_with_parent
 from router.contract.job import JobState
 from router.screen.figures import duration

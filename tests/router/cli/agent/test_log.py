@@ -3,7 +3,7 @@
 import pytest
 
 from router.cli.agent.log import AgentLog
-from router.cli.background import Unreachable
+from router.cli.asking import Unreachable
 from tests.tools.coding_agents import AWAY, NotedJobs
 
 

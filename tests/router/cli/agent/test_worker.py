@@ -11,7 +11,7 @@ import pytest
 
 from router.cli.agent import worker
 from router.cli.agent.worker import Worker, end_group, main, start_group
-from router.cli.background import Refused
+from router.cli.asking import Refused
 from tests.tools.coding_agents import AWAY, GONE, WAITS, NotedJobs, apply_change, git, make_assignment, make_repository
 
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"

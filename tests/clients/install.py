@@ -1,4 +1,4 @@
-"""Install the real clients, and llama.cpp with its models, ahead of the tests that run them: `python -m tests.tools.install_clients`.
+"""Install the real clients, and llama.cpp with its models, ahead of the tests that run them: `python -m tests.clients.install`.
 
 `.ci/run` does so while its first steps leave a core idle. Never fails: a test that misses one tries again, and is skipped with
 the reason.
@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
+from tests.engine.engine import tiny_model
 from tests.tools.clients import PACKAGES, PYTHON_PACKAGES, folder_of_command, installed, socket_sdk
-from tests.tools.engine import tiny_model
 
 
 def main() -> None:

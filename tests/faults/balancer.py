@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.tools.http import call
-from tests.tools.later import later
+from tests.tools.waiting import later
 
 REST_SECONDS = 2.0
 _GONE = (OSError, asyncio.IncompleteReadError)

@@ -27,8 +27,8 @@ from router.stores.memory.sessions import NoSessions
 from router.telemetry.log import report_defect
 from router.wiring.build import build_house, known_names
 from tests.conftest import SIMULATED
-from tests.tools.reasons import Shown
 from tests.tools.sessions import Clock
+from tests.walk.reasons import Shown
 
 LOG = "\n".join(f"2026-03-11 02:14:{n:02} worker-3 picked job {n}" for n in range(30))
 RED = "FAILED tests/test_cart.py::test_total - AssertionError: assert 3 == 4\n1 failed, 41 passed in 2.3s"

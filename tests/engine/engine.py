@@ -44,7 +44,7 @@ def real_model() -> Path:
 
 def tiny_model() -> Path:
     """A model that writes nonsense, in any window, twenty times as fast: for what does not depend on the words."""
-    python, source, program = engine_python(), real_model(), ROOT / "tests/tools/tiny_model.py"
+    python, source, program = engine_python(), real_model(), ROOT / "tests/engine/tiny_model.py"
     with installing_alone("engine"):
         model = HOME / f"tiny-{crc32(program.read_bytes()):x}.gguf"
         if not model.exists():
@@ -63,7 +63,7 @@ class LlamaServer:
         self.port, self.model = port or keepable_port(), "smol" if is_real else "tiny"
         self._log = folder / f"engine-{self.port}.log"
         weights = real_model() if is_real else tiny_model()
-        program = ROOT / "tests/tools/llama_server.py"
+        program = ROOT / "tests/engine/llama_server.py"
         sizes = map(str, (self.port, window, slots))
         self._command = [str(engine_python()), str(program), str(weights), *sizes, self.model]
         self._process: asyncio.subprocess.Process | None = None

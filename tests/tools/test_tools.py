@@ -1,13 +1,16 @@
-"""The clock that jumps, and as an example what it makes easy: the heartbeats of a silent stream."""
+"""The clock that jumps, with the heartbeats of a silent stream as an example; covering cases; CPU time as a measure of work."""
 
 import asyncio
+import itertools
 import time
 
 import pytest
 
 from router.dispatch.relay import Relay
+from tests.router.dispatch.relays import make_relay
+from tests.tools.cases import covering
 from tests.tools.loop_clock import JumpingLoop, StuckLoop, jumping_clock, seconds_passed
-from tests.tools.relays import make_relay
+from tests.tools.work import cost_ratio, cpu_seconds
 
 
 @jumping_clock
@@ -119,3 +122,35 @@ async def test_an_example_a_stream_that_is_silent_for_half_a_minute_gets_a_heart
     await asyncio.sleep(60)
 
     assert caller.got == [(0, FRAME), (10, HEARTBEAT), (20, HEARTBEAT), (30, HEARTBEAT)]
+
+
+AXES = ("abc", "defgh", [1, 2], [True, False])
+
+
+@pytest.mark.parametrize("strength", [1, 2, 3, 4])
+def test_every_few_values_of_different_axes_meet_in_some_row(strength):
+    rows = covering(*AXES, strength=strength)
+
+    for group in itertools.combinations(range(len(AXES)), strength):
+        met = {tuple(row[axis] for axis in group) for row in rows}
+        assert met == set(itertools.product(*(AXES[axis] for axis in group)))
+
+
+def test_pairs_take_far_fewer_rows_than_the_product():
+    assert len(covering(*AXES)) <= 20
+    assert covering(*AXES) == covering(*AXES)
+    assert len(set(covering(*AXES, strength=4))) == 60
+
+
+def count(steps: int) -> None:
+    for _ in range(steps):
+        pass
+
+
+def test_eight_times_the_input_costs_a_linear_loop_about_eight_times_and_a_quadratic_one_far_more():
+    assert 3 < cost_ratio(lambda: count(320_000), lambda: count(40_000)) < 24
+    assert cost_ratio(lambda: count(800**2), lambda: count(100**2)) > 24
+
+
+def test_waiting_is_not_work():
+    assert cpu_seconds(lambda: time.sleep(0.02), repeats=3) < 0.01

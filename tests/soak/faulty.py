@@ -13,6 +13,18 @@ from dataclasses import dataclass
 from tests.tools.speech import Speech, write_stream, write_whole
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Wire, answer_json
 
+BAD_BODIES = (
+    b"",
+    b"null",
+    b'{"model": "auto", "messages": [',
+    b'{"model": "auto", "messages": ' + b"[" * 100_000,
+    b'{"model": "auto", "messages": [{"role": "user", "content": "\\ud800"}]}',
+    b'{"model": "a\\u0000b", "messages": [{"role": "user", "content": "x"}]}',
+    b'{"model": "auto", "messages": [{"role": "user", "content": "x"}], "max_tokens": %b}' % (b"9" * 5_000),
+    b'{"model": "auto", "messages": [{"role": "user", "content": "x"}], "temperature": NaN}',
+)
+
+
 SERVED, REFUSED, FAILED, CUT, ABANDONED = "SERVED", "REFUSED", "FAILED", "CUT_SHORT", "ABANDONED"
 SPEECH = Speech("a small answer to a small question")
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
