@@ -57,7 +57,7 @@ RENAMED: dict[str, tuple[str, list[str]]] = {
     "stores": ("tandem check --live", ["stores"]),
     "stores migrate": ("tandem check --migrate", ["stores", "migrate"]),
     "sessions": ("tandem log --sessions", ["log", "--sessions"]),
-    "train": ("make train, in a checkout", ["train"]),
+    "train": ("make train, in a checkout", []),
 }
 """Old names: what to type instead, and the arguments that replace them until the next release. Empty for what is gone."""
 

@@ -1,4 +1,4 @@
-"""Labelled lines as items: four kinds, known by their fields, and what each stands for."""
+"""Labelled lines: kinds of turns, known by their fields, remarks, and turns call by call."""
 
 import gzip
 import json
@@ -7,7 +7,20 @@ from pathlib import Path
 import pytest
 
 from router.contract.words import TurnKind
-from router.lab.items import ASKS, COMMITS, MEANING, BadData, Item, chat_body, load_items, turn_of
+from router.dialects.requests import read_request
+from router.lab.labelled import (
+    ASKS,
+    COMMITS,
+    MEANING,
+    BadData,
+    Item,
+    arrival_of,
+    chat_body,
+    load_items,
+    load_remarks,
+    load_turns,
+)
+from router.sessions.turns import read_turn
 
 TURN = {
     "id": "t1",
@@ -60,18 +73,15 @@ def test_a_recorded_turn_is_read_with_what_was_before_it(load):
         calls=(4, 20),
         edits=(1, 6),
         previous="write the parser",
-        group="tandem",
         id="t1",
     )
-    assert item.is_session
     assert item.set_name == "agent_session_x"
 
 
-def test_a_recorded_turn_may_be_unclear_or_of_no_session(load):
-    middle, read = load({**TURN, "band": "middle"}, {**TURN, "source": "a_book"})
+def test_a_recorded_turn_may_be_unclear_and_may_tell_the_work_that_followed(load):
+    middle, told = load({**TURN, "band": "middle"}, {**TURN, "evidence": {"tool_calls": 4}})
 
-    assert not middle.is_clear
-    assert (read.is_session, read.set_name) == (False, "a_book")
+    assert (middle.is_clear, middle.work_calls, told.is_clear, told.work_calls) == (False, None, True, 5)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +105,7 @@ def test_the_figures_of_an_ask_stand_under_where_it_was_asked(load, more, name):
     (item,) = load({**ASK, **more})
 
     assert item.set_name == name
-    assert item.has_tools is (more["setting"] == "agent")
-    assert not item.is_session
+    assert ("tools" in chat_body(item)) is item.has_tools is (more["setting"] == "agent")
 
 
 def test_an_ask_without_tools_had_none_used_before_it(load):
@@ -120,31 +129,25 @@ def test_the_turn_before_a_later_ask_was_of_the_size_that_the_line_says(load):
     assert (first.prior_turns, first.calls, first.previous) == (0, (), "")
 
 
-def test_an_ask_may_count_for_more(load):
-    heavy, plain = load({**ASK, "weight": 3}, ASK)
-
-    assert (heavy.weight, plain.weight) == (3.0, 1.0)
-
-
-def test_asks_that_follow_each_other_stay_together_and_others_do_not(load):
-    items = load(*({**ASK, "id": f"a{number:04}"} for number in (1, 49, 50, 120)))
-
-    groups = [item.group for item in items]
-    assert groups[0] == groups[1]
-    assert len(set(groups)) == 3
-    assert all(group.startswith("data ") for group in groups)
-
-
 def test_a_second_label_is_joined_to_the_turn_of_the_file_next_to_it(write):
     write(TURN, {**TURN, "id": "t2", "prompt": "another"}, name="turns.jsonl")
     meaning = write({"id": "t1", "file": "turns.jsonl", "label": "long"}, name="meaning.jsonl")
 
     (item,) = load_items([meaning])
 
-    assert (item.prompt, item.repo, item.calls, item.group) == ("rename the parser", "tandem", (4, 20), "tandem")
+    assert (item.prompt, item.repo, item.calls) == ("rename the parser", "tandem", (4, 20))
     assert (item.is_long, item.is_clear, item.kind) == (True, True, MEANING)
     assert item.set_name == "real prompts: later turns"
-    assert not item.is_session, "it is judged by what it means, not by the work that followed"
+
+
+def test_a_label_with_its_readings_is_joined_to_the_prompt_next_to_it(write):
+    prior = [{"text": "write it", "calls": 4, "edits": 1}, {"text": "test it", "calls": None, "edits": None}]
+    write({"id": "m1", "text": "rename it", "setting": "agent", "prior_turns": 5, "prior": prior}, name="prompts.jsonl")
+
+    (item,) = load_items([write({"id": "m1", "label": "quick", "readings": ["quick", "quick"]}, name="labels.jsonl")])
+
+    assert (item.prompt, item.prior_turns, item.calls, item.edits, item.previous) == ("rename it", 5, (4, 0), (1, 0), "test it")
+    assert (item.is_clear, item.is_long, item.has_tools, item.kind) == (True, False, True, MEANING)
 
 
 def test_a_second_label_may_say_that_a_first_turn_is_unclear(write):
@@ -164,7 +167,7 @@ def test_a_commit_is_its_words(write, name):
     clear, middle = load_items([path])
 
     assert (clear.prompt, clear.is_long, clear.is_clear, clear.kind) == ("Add a parser", True, True, COMMITS)
-    assert (clear.group, clear.set_name, clear.prior_turns, clear.has_tools) == ("tandem", "commits", 0, False)
+    assert (clear.repo, clear.set_name, clear.prior_turns, clear.has_tools) == ("tandem", "commits", 0, False)
     assert not middle.is_clear
 
 
@@ -191,9 +194,8 @@ def test_the_items_of_all_files_come_in_order_and_empty_lines_are_passed_over(wr
         ({**ASK, "setting": "agnet"}, 'setting must be "agent" or "chat", not "agnet": did you mean agent?'),
         ({**ASK, "setting": 7}, 'setting must be "agent" or "chat", not "7"'),
         ({**ASK, "setting": ["agent"]}, 'setting must be "agent" or "chat"'),
-        ({**ASK, "weight": 0}, "weight must be a number above 0"),
-        ({**ASK, "weight": 101}, "up to 100"),
-        ({**ASK, "weight": "3"}, "weight must be a number"),
+        ({"says": "still red", "label": "bad"}, '"says" belongs to another kind of file: use --kind complaints'),
+        ({"calls": [], "label": "bad"}, '"calls" belongs to another kind of file: use --kind rescue'),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named_with_its_file_and_number(write, line, said):
@@ -246,18 +248,11 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 def test_a_later_turn_reaches_the_road_with_the_calls_and_edits_before_it(load):
     (item,) = load(TURN)
 
-    turn = turn_of(item)
+    turn = read_turn(read_request(arrival_of(item)))
 
     assert (turn.kind, turn.person_text) == (TurnKind.ASK, "rename the parser")
     assert turn.history.turns == 3
     assert [(past.calls, past.edits) for past in turn.history.last] == [(0, 0), (4, 1), (20, 6)]
-
-
-def test_an_ask_offers_tools_only_where_it_was_asked_of_an_agent(load):
-    agent, chat = load(ASK, {**ASK, "setting": "chat"})
-
-    assert "tools" in chat_body(agent)
-    assert "tools" not in chat_body(chat)
 
 
 def test_what_was_typed_before_stands_right_before_the_ask(load):
@@ -265,3 +260,48 @@ def test_what_was_typed_before_stands_right_before_the_ask(load):
 
     said = [message["content"] for message in chat_body(item)["messages"] if message["role"] == "user"]
     assert said == ["write the parser", "rename the parser"]
+
+
+def test_a_remark_follows_a_short_turn_with_what_was_asked(write):
+    path = write({"asked": "fix it", "says": "still red", "label": "bad"}, {"says": "thanks", "label": "fine"})
+
+    bad, fine = load_remarks([path])
+
+    assert (bad.is_complaint, fine.is_complaint, fine.asked) == (True, False, "")
+    said = [message["content"] for message in chat_body(bad.as_item())["messages"] if message["role"] == "user"]
+    assert said == ["fix it", "still red"]
+
+
+CALL = ["shell", 0, 0, "00000001", "f1", 120, 60]
+
+
+def test_both_ways_to_say_how_a_recorded_turn_ended_are_read(write):
+    path = write({"label": "bad", "calls": [CALL, CALL], "task": "p1__7"}, {"bad": False, "calls": [CALL], "repo": "r"})
+
+    turns = load_turns([path])
+
+    assert [(turn.is_bad, turn.calls, turn.source, turn.group) for turn in turns] == [
+        (True, 2, "data", "p1"),
+        (False, 1, "data", "r"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("load_them", "line", "said"),
+    [
+        (load_remarks, {"asked": "a", "says": "b", "label": "wrong"}, 'says must be text, and label must be "bad" or "fine"'),
+        (load_remarks, {"text": "fix it", "label": "quick"}, '"says" is missing'),
+        (load_turns, {"label": "bad"}, '"calls" is missing'),
+        (load_turns, {"label": "bad", "calls": 7}, "calls must be a list"),
+        (load_turns, {"calls": []}, '"label" is missing'),
+        (load_turns, {"label": "sad", "calls": []}, 'label must be "bad" or "fine"'),
+        (load_turns, {"label": "bad", "calls": [["dance", *CALL[1:]]]}, "a call must be [kind, failed, red, call"),
+        (load_turns, {"label": "bad", "calls": [["read"]]}, "a call must be [kind, failed, red, call"),
+    ],
+)
+def test_a_remark_or_a_recorded_turn_that_cannot_be_read_is_named(write, load_them, line, said):
+    with pytest.raises(BadData) as caught:
+        load_them([write(line)])
+
+    assert "data.jsonl line 1: " in str(caught.value)
+    assert said in str(caught.value)

@@ -17,8 +17,9 @@ from typing import Any
 from router.contract.features import MARKS, TABLE_SIZE, Features
 from router.contract.reading import write_weights
 from router.contract.request import JsonObject
-from router.lab.items import ASKS, COMMITS, MEANING, VAGUE, Item, Remark, turn_of
+from router.lab.labelled import ASKS, COMMITS, MEANING
 from router.sense.features import read_features
+from tests.lab.items import VAGUE, Row, Said
 
 FOLDS = 6
 _KIND_WEIGHTS = {ASKS: 1.0, MEANING: 2.5, COMMITS: 0.0, VAGUE: 0.0}
@@ -56,19 +57,6 @@ class CannotFit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """An item as the weights see it."""
-
-    item: Item
-    features: Features
-
-    @property
-    def label(self) -> float:
-        """1 for a long task."""
-        return float(self.item.is_long)
-
-
-@dataclass(frozen=True, slots=True)
 class Fitted:
     """Weights as the bytes of their file, and the odds of each row by weights that have seen nothing of its group."""
 
@@ -76,12 +64,6 @@ class Fitted:
     odds: list[float]
     are_heard: list[bool]
     """Which remarks are heard as complaints, likewise."""
-
-
-def read_rows(items: Sequence[Item]) -> list[Row]:
-    """Measure every item by the road's own code. One without words is left out."""
-    turns = ((item, item.prompt if item.kind == VAGUE else turn_of(item).person_text) for item in items)
-    return [Row(item, read_features.__wrapped__(text)) for item, text in turns if text]
 
 
 def fingerprint_of(paths: Sequence[Path]) -> str:
@@ -92,13 +74,7 @@ def fingerprint_of(paths: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def leave_out_fitted(fitted: Sequence[Item], judges: Sequence[Item]) -> list[Item]:
-    """The judging items whose words were not fitted, in any file."""
-    known = {item.prompt.strip() for item in fitted}
-    return [item for item in judges if item.prompt.strip() not in known]
-
-
-def fit(rows: Sequence[Row], remarks: Sequence[Remark], fingerprint: str, report: Report) -> Fitted:
+def fit(rows: Sequence[Row], remarks: Sequence[Said], fingerprint: str, report: Report) -> Fitted:
     """Fit all four readers. The same data always gives the same bytes. Raises `CannotFit`."""
     weights = weigh_rows(rows)
     if len({row.label for row, weight in zip(rows, weights, strict=True) if weight}) < 2:
@@ -168,20 +144,20 @@ _NOTHING = _Reader([0.0] * TABLE_SIZE, [0.0] * _MARK_STARTS[-1], 0.0, -5.0)
 def _fit_words(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
     """To everything. Real prompts have columns of their own, of which a share is served."""
     kept = [(row, weight) for row, weight in zip(rows, weights, strict=True) if weight]
-    own = [_OWN_SCALE * (row.item.kind == MEANING) for row, _ in kept]
+    own = [_OWN_SCALE * (row.kind == MEANING) for row, _ in kept]
     size = _fit(
         [row.features for row, _ in kept], [row.label for row, _ in kept], [weight for _, weight in kept], own, _OWN_SHARE
     )
-    heard = [row for row, _ in kept if row.item.kind in (ASKS, MEANING)]
-    if len({row.item.kind for row in heard}) < 2:
+    heard = [row for row, _ in kept if row.kind in (ASKS, MEANING)]
+    if len({row.kind for row in heard}) < 2:
         return size
-    sound = _fit([row.features for row in heard], [float(row.item.kind == MEANING) for row in heard], [1.0] * len(heard))
+    sound = _fit([row.features for row in heard], [float(row.kind == MEANING) for row in heard], [1.0] * len(heard))
     return size.plus(sound, -_SOUND)
 
 
 def _fit_real(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
     """To real prompts alone, the quick and the long ones counting the same."""
-    kept = [(row, weight) for row, weight in zip(rows, weights, strict=True) if weight and row.item.kind == MEANING]
+    kept = [(row, weight) for row, weight in zip(rows, weights, strict=True) if weight and row.kind == MEANING]
     sums = [math.fsum(weight for row, weight in kept if row.label == label) for label in (0.0, 1.0)]
     if not all(sums):
         return _Reader(_NOTHING.table, _NOTHING.marks, 0.0, 0.0)
@@ -190,19 +166,19 @@ def _fit_real(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
     return _fit([row.features for row, _ in kept], [row.label for row, _ in kept], even)
 
 
-def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Remark], report: Report) -> tuple[_Reader, list[float]]:
+def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Said], report: Report) -> tuple[_Reader, list[float]]:
     """To what people said after a turn. Asks and words that point back are no complaints."""
-    said = [read_features.__wrapped__(remark.says) for remark in remarks]
-    labels = [float(remark.is_complaint) for remark in remarks]
+    said = [read_features.__wrapped__(said.remark.says) for said in remarks]
+    labels = [float(said.remark.is_complaint) for said in remarks]
     if len(set(labels)) < 2:
         return _NOTHING, [_NOTHING.start] * len(remarks)
-    asks = [row for row in rows if row.item.kind == ASKS and row.item.is_clear]
+    asks = [row for row in rows if row.kind == ASKS and row.item.is_clear]
     some = asks[:: max(1, len(asks) // _ASKS_AS_REMARKS)]
-    heavy = [row for row in rows if row.item.kind == VAGUE or (row.item.kind == ASKS and row.item.weight > 1)]
+    heavy = [row for row in rows if row.kind == VAGUE or (row.kind == ASKS and row.weight > 1)]
     others = [row.features for row in (*some, *heavy)]
     weights = [_COMPLAINT_WEIGHT if label else 1.0 for label in labels]
     more = [_ASK_REMARK_WEIGHT] * len(some) + [1.0] * len(heavy), [0.0] * len(others)
-    folds, odds = divide([remark.group for remark in remarks]), [0.0] * len(remarks)
+    folds, odds = divide([said.group for said in remarks]), [0.0] * len(remarks)
     for fold in range(FOLDS):
         seen = [index for index, own in enumerate(folds) if own != fold]
         reader = _fit(
@@ -217,19 +193,21 @@ def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Remark], report: Report) -
     return _fit([*said, *others], [*labels, *more[1]], [*weights, *more[0]]), odds
 
 
-def _find_threshold(remarks: Sequence[Remark], odds: Sequence[float]) -> float:
+def _find_threshold(remarks: Sequence[Said], odds: Sequence[float]) -> float:
     """The odds above which few recorded remarks that were fine are heard as complaints, by readers that had not seen them."""
-    fine = sorted(value for remark, value in zip(remarks, odds, strict=True) if remark.asked and not remark.is_complaint)
+    fine = sorted(
+        value for said, value in zip(remarks, odds, strict=True) if said.remark.asked and not said.remark.is_complaint
+    )
     return round(fine[math.ceil((1 - _FALSE_ALARM) * len(fine)) - 1], 4) if fine else 0.0
 
 
 def _fit_vague(rows: Sequence[Row]) -> _Reader:
     """Words that only point back, against all that ask for something of their own."""
-    vague = [row.features for row in rows if row.item.kind == VAGUE]
-    asks = [row for row in rows if row.item.kind in (ASKS, MEANING) and row.item.is_clear and row.features.is_short]
+    vague = [row.features for row in rows if row.kind == VAGUE]
+    asks = [row for row in rows if row.kind in (ASKS, MEANING) and row.item.is_clear and row.features.is_short]
     if not vague or not asks:
         return _NOTHING
-    others = [row.item.weight for row in asks]
+    others = [row.weight for row in asks]
     even = _ASK_AGAINST_VAGUE * len(vague) / math.fsum(others)
     weights = [1.0] * len(vague) + [weight * even for weight in others]
     return _fit([*vague, *(row.features for row in asks)], [1.0] * len(vague) + [0.0] * len(asks), weights)
@@ -284,7 +262,7 @@ def _columns_of(rows: Sequence[Features], numpy: Any) -> tuple[Any, Any, Any]:
 
 def _score_out_of_fold(rows: Sequence[Row], weights: Sequence[float], report: Report) -> list[tuple[float, float]]:
     """What both readers of size say of each row, fitted to nothing of its group."""
-    folds = divide([row.item.group for row in rows])
+    folds = divide([row.group for row in rows])
     odds = [(0.0, 0.0)] * len(rows)
     for fold in range(FOLDS):
         left = [index for index, own in enumerate(folds) if own == fold]
@@ -310,7 +288,7 @@ def _find_line(rows: Sequence[Row], odds: Sequence[tuple[float, float]]) -> tupl
     found = [
         (_add_up(row, pair), row.label)
         for row, pair in zip(rows, odds, strict=True)
-        if row.item.kind == MEANING and row.item.is_clear
+        if row.kind == MEANING and row.item.is_clear
     ]
     if len({label for _, label in found}) < 2:
         return 1.0, 0.0
@@ -326,9 +304,7 @@ def load_libraries() -> tuple[Any, Any, Any]:
         from scipy import sparse
         from sklearn import linear_model
     except ImportError as error:
-        raise CannotFit(
-            "training needs scikit-learn\n  hint: pip install 'tandem-router[train]', or make setup in a checkout"
-        ) from error
+        raise CannotFit("training needs scikit-learn\n  hint: make setup") from error
     return linear_model, sparse, numpy
 
 
@@ -338,15 +314,15 @@ def weigh_rows(rows: Sequence[Row]) -> list[float]:
     What is neither clearly quick nor clearly long is left out, and so is the work that followed where it is known what the
     words meant.
     """
-    meant = {row.item.id for row in rows if row.item.kind == MEANING}
-    sizes = Counter(row.item.repo for row in rows if row.item.kind == MEANING and row.item.is_clear)
+    meant = {row.item.id for row in rows if row.kind == MEANING}
+    sizes = Counter(row.item.repo for row in rows if row.kind == MEANING and row.item.is_clear)
     weights = []
     for row in rows:
         item = row.item
         if not item.is_clear or not row.features.pieces or (not item.kind and item.id and item.id in meant):
             weights.append(0.0)
             continue
-        weight = item.weight * _KIND_WEIGHTS.get(item.kind, _SESSION_WEIGHT if item.is_session else _OTHER_WEIGHT)
+        weight = row.weight * _KIND_WEIGHTS.get(item.kind, _SESSION_WEIGHT if row.is_session else _OTHER_WEIGHT)
         if item.kind == MEANING and sizes[item.repo] > _LARGE_REPO:
             weight *= math.sqrt(_LARGE_REPO / sizes[item.repo])
         weights.append(weight)

@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 from threadpoolctl import threadpool_limits
 
-from router.contract.reading import read_weights
-from router.lab.items import ASKS, COMMITS, MEANING, VAGUE, Item, Remark
-from router.lab.train import CannotFit, Fitted, Row, fingerprint_of, leave_out_fitted, read_rows
-from router.lab.train import fit as fit_all
+from router.contract.reading import load_weights, read_weights
+from router.lab.labelled import ASKS, COMMITS, MEANING, Item, Remark
+from tests.lab.__main__ import SHIPPED_WEIGHTS, shipped_data
+from tests.lab.items import VAGUE, Row, Said, load_rows, load_said, row_of
+from tests.lab.train import CannotFit, Fitted, fingerprint_of
+from tests.lab.train import fit as fit_all
 
 QUICK = ("rename {} to b", "fix the typo in {}", "what does {} do?", "bump the version of {}", "add a comment to {}")
 LONG = (
@@ -39,7 +41,7 @@ def _one_thread():
 
 
 def write_asks(count: int = 20) -> list[Item]:
-    """Quick and long asks by turns, in two groups."""
+    """Quick and long asks by turns."""
     return [
         Item(
             source=ASKS,
@@ -48,7 +50,6 @@ def write_asks(count: int = 20) -> list[Item]:
             is_long=bool(number % 2),
             is_clear=True,
             has_tools=True,
-            group=f"asks {number // 2 % 2}",
             id=f"a{number}",
             kind=ASKS,
         )
@@ -67,16 +68,19 @@ def write_turns(count: int = 20) -> list[Item]:
             is_clear=True,
             has_tools=True,
             prior_turns=2,
-            group=f"asks {number // 2 % 2}",
             id=f"t{number}",
         )
         for number in range(count)
     ]
 
 
-def read_one(prompt: str, **more) -> Row:
-    (row,) = read_rows([Item("test", "test", prompt, is_long=False, is_clear=True, **more)])
-    return row
+def read_rows(items: list[Item]) -> list[Row]:
+    """Rows in two groups."""
+    return [row_of(item, f"asks {number // 2 % 2}") for number, item in enumerate(items)]
+
+
+def read_one(prompt: str) -> Row:
+    return row_of(Item("test", "test", prompt, is_long=False, is_clear=True))
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +89,8 @@ def rows() -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def told() -> list[str]:
-    """What the fit reports."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def fitted(rows, told):
-    return fit(rows, "abc", told.append)
+def fitted(rows):
+    return fit(rows, "abc", lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +118,12 @@ def test_words_that_were_not_fitted_are_told_apart_by_those_that_were(fitted):
 
 def test_complaints_are_told_from_other_remarks(rows):
     said = [("still broken {}", True), ("same error in {}", True), ("thanks, {} works", False), ("now add {}", False)] * 8
-    remarks = [Remark(text.format(f"part{n}"), "fix it", bad, f"g{n % 3}") for n, (text, bad) in enumerate(said)]
+    remarks = [Said(Remark(text.format(f"part{n}"), "fix it", bad), f"g{n % 3}") for n, (text, bad) in enumerate(said)]
 
     fitted = fit_all(rows, remarks, "abc", lambda _: None)
     weights = read_weights(fitted.content)
 
-    assert fitted.are_heard == [remark.is_complaint for remark in remarks]
+    assert fitted.are_heard == [each.remark.is_complaint for each in remarks]
     assert weights.wrong.read(read_one("still broken again").features) > weights.wrong_above
     assert weights.wrong.read(read_one("thanks").features) < weights.wrong_above
 
@@ -137,9 +135,7 @@ def test_without_remarks_no_complaint_is_ever_heard(fitted):
 
 
 def test_words_that_point_back_are_told_from_asks(rows):
-    vague = [
-        Item(VAGUE, VAGUE, text, False, True, group="v", kind=VAGUE) for text in ("go on", "do it", "yes", "the second one")
-    ]
+    vague = [Item(VAGUE, VAGUE, text, False, True, kind=VAGUE) for text in ("go on", "do it", "yes", "the second one")]
     weights = read_weights(fit([*rows, *read_rows(vague)], "abc", lambda _: None).content)
 
     assert weights.vague.read(read_one("yes, do it").features) > 0 > weights.vague.read(read_one("fix the typo in x").features)
@@ -162,21 +158,13 @@ def test_the_file_says_what_it_was_fitted_to(fitted):
     }
 
 
-def test_there_are_odds_for_every_row(rows, fitted):
-    assert len(fitted.odds) == len(rows)
-
-
-def test_every_fold_is_reported(told, fitted):
-    assert [line for line in told if "fold" in line] == [f"words: fold {number} of 6" for number in range(1, 7)]
-
-
 def test_the_labels_of_a_group_have_no_say_in_its_own_odds(asks, odds):
-    group = asks[0].item.group
-    turned = [replace(row, item=replace(row.item, is_long=row.item.is_long is not (row.item.group == group))) for row in asks]
+    group = asks[0].group
+    turned = [replace(row, item=replace(row.item, is_long=row.item.is_long is not (row.group == group))) for row in asks]
 
     found = score_out_of_fold(turned, lambda _: None)
 
-    own = [index for index, row in enumerate(asks) if row.item.group == group]
+    own = [index for index, row in enumerate(asks) if row.group == group]
     others = [index for index in range(len(asks)) if index not in own]
     assert [found[index] for index in own] == [odds[index] for index in own]
     assert all(found[index] * odds[index] < 0 for index in others), "the other group has learnt the opposite"
@@ -203,7 +191,7 @@ def test_the_work_that_followed_is_not_fitted_where_it_is_known_what_the_words_m
 
 
 def test_an_item_of_weight_three_is_fitted_like_three_of_them(asks):
-    heavy = [replace(asks[0], item=replace(asks[0].item, weight=3.0)), *asks[1:]]
+    heavy = [replace(asks[0], weight=3.0), *asks[1:]]
     thrice = [*asks, asks[0], asks[0]]
 
     found = score_out_of_fold(heavy, lambda _: None)
@@ -217,21 +205,35 @@ def test_commits_have_no_say(asks, odds):
     assert found[: len(asks)] == odds
 
 
-def test_an_item_without_words_is_left_out():
-    items = write_asks(4)
+def test_rows_of_which_only_one_label_counts_cannot_be_fitted():
+    turns = write_turns()
+    meant_quick = [replace(item, kind=MEANING, is_long=False) for item in turns]
 
-    rows = read_rows([items[0], replace(items[1], prompt="  "), items[2]])
-
-    assert [row.item.id for row in rows] == ["a0", "a2"]
-    assert [row.label for row in read_rows(items)] == [0.0, 1.0, 0.0, 1.0]
+    with pytest.raises(CannotFit, match="both quick and long"):
+        fit(read_rows([*turns, *meant_quick]), "x", lambda _: None)
 
 
-def test_words_that_were_fitted_judge_nothing_whatever_stands_around_them():
-    fitted, judges = write_asks(4), write_asks(6)
+def test_lines_are_read_with_groups_and_weights_and_remarks_apart(tmp_path):
+    path = tmp_path / "data.jsonl"
+    asks = "".join(f'{{"id": "a{number}", "text": "rename it", "label": "quick"}}\n' for number in (1, 49, 50))
+    path.write_text(
+        asks + '{"text": "rename it", "label": "quick", "weight": 3}\n{"text": "go on", "label": "vague"}\n'
+        '{"prompt": "fix it", "label": "long", "repo": "r", "source": "agent_session_x"}\n{"prompt": " ", "label": "long"}\n'
+        '{"says": "still red", "label": "bad"}\n{"says": "thanks", "label": "fine", "repo": "r"}\n'
+    )
 
-    left = leave_out_fitted(fitted, [replace(item, prompt=f"  {item.prompt}\n", repo="another") for item in judges])
+    rows, said = load_rows([path]), load_said([path])
 
-    assert [item.id for item in left] == ["a4", "a5"]
+    assert [(row.kind, row.group, row.weight, row.label) for row in rows] == [
+        (ASKS, "data 0", 1.0, 0.0),
+        (ASKS, "data 0", 1.0, 0.0),
+        (ASKS, "data 1", 1.0, 0.0),
+        (ASKS, "data 0", 3.0, 0.0),
+        (VAGUE, "data 0", 1.0, 0.0),
+        ("", "r", 1.0, 1.0),
+    ]
+    assert [row.is_session for row in rows] == [False] * 5 + [True]
+    assert [(each.remark.is_complaint, each.group) for each in said] == [(True, "data 0"), (False, "r 0")]
 
 
 def test_a_fingerprint_is_of_all_bytes_in_their_order(tmp_path):
@@ -239,17 +241,12 @@ def test_a_fingerprint_is_of_all_bytes_in_their_order(tmp_path):
     one.write_bytes(b"1")
     two.write_bytes(b"2")
 
-    first = fingerprint_of([one, two])
-
-    assert first == fingerprint_of([one, two])
-    assert first != fingerprint_of([two, one])
-    two.write_bytes(b"3")
-    assert first != fingerprint_of([one, two])
+    assert fingerprint_of([one, two]) == fingerprint_of([one, two]) != fingerprint_of([two, one])
 
 
-def test_rows_of_which_only_one_label_counts_cannot_be_fitted():
-    turns = write_turns()
-    meant_quick = [replace(item, kind=MEANING, is_long=False) for item in turns]
+@pytest.mark.shared
+def test_the_shipped_weights_are_fitted_to_the_files_that_make_train_reads(shared):
+    """`make train` then gives the same bytes, which takes minutes."""
+    trained_on = load_weights(str(SHIPPED_WEIGHTS)).trained_on
 
-    with pytest.raises(CannotFit, match="both quick and long"):
-        fit(read_rows([*turns, *meant_quick]), "x", lambda _: None)
+    assert trained_on["data"] == fingerprint_of(shipped_data(shared / "routing-data"))
