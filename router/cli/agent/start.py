@@ -1,19 +1,22 @@
 """Begins the work of an agent: looks whether it can be done here, makes a job of it, and leaves it to a process of its own."""
 
 import argparse
+import os
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from router.cli import Ended
+from router.cli.agent.worker import Assignment, without_git
 from router.cli.asking import Refused
 from router.cli.background import Jobs
 from router.cli.common import command_name, load_or_end, say
-from router.cli.hands.worker import Assignment
-from router.cli.hands.worktree import GitRefused, Repository, find_repository
 from router.cli.pointed import KEY_VARIABLE, point_command
 from router.cli.routers import find_at
 from router.cli.setup.reach import ClientKey, read_key
@@ -27,15 +30,32 @@ _MOST_TASK_BYTES = 100_000
 """A program's argument can hold at most 128 KiB on Linux."""
 
 
+class GitRefused(Exception):
+    """The agent cannot work in this folder. The text says why."""
+
+
+class Repository(NamedTuple):
+    """The repository of a folder, as it is now."""
+
+    root: Path
+    inside: str
+    """The folder's path in it; empty at its root."""
+    commit: str
+    uncommitted: int
+    """Files that differ from the commit, or are not in it."""
+
+
 def start(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
     """Have the agent of the config work on a task; returns the job. Raises `Ended`, `Refused` and `Unreachable`."""
     _check_task(task)
     loaded = _load_config(jobs.url, arguments.config)
     command = _read_runner(loaded)
-    repository = _find_repository()
+    try:
+        repository = find_repository(Path.cwd())
+    except GitRefused as error:
+        raise Ended(2, f"--agent: {error}\n  hint: run it in a git repository") from error
     key = _find_key(loaded, jobs.url, arguments.key_env)
     folder = _make_folder()
-    is_left_to_worker = False
     try:
         pointed, variables = point_command(loaded, jobs.url, [*command, task], key, folder)
         begun = _begin(jobs, task)
@@ -55,13 +75,40 @@ def start(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
                 deadline_seconds=loaded.config.jobs.deadline_seconds,
             )
         )
-        is_left_to_worker = True
-    finally:
-        if not is_left_to_worker:
-            shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     if repository.uncommitted:
-        say(_describe_uncommitted(repository))
+        changes = plural(repository.uncommitted, "uncommitted change")
+        say(f"the agent begins at commit {repository.commit[:12]}, without {changes} in {repository.root}")
     return {"id": str(begun["id"])}
+
+
+def find_repository(folder: Path) -> Repository:
+    """The repository that a folder belongs to. Raises `GitRefused`."""
+    root = _ask_git(folder, "rev-parse", "--show-toplevel")
+    if not root:
+        raise GitRefused(f"{folder} has no files of a git repository: an agent works in a worktree of one")
+    try:
+        commit = _ask_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except GitRefused as error:
+        raise GitRefused(f"{root} has no commit yet, and an agent begins at the newest one") from error
+    inside = _ask_git(folder, "rev-parse", "--show-prefix")
+    changed = _ask_git(folder, "status", "--porcelain").splitlines()
+    return Repository(Path(root), inside.rstrip("/"), commit, len(changed))
+
+
+def _ask_git(folder: Path, *arguments: str) -> str:
+    """Git's answer. Raises `GitRefused`."""
+    command, environment = ["git", "-C", str(folder), *arguments], without_git(os.environ)
+    try:
+        asked = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
+    except FileNotFoundError as error:
+        raise GitRefused("git is not installed") from error
+    if asked.returncode:
+        why = asked.stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ")
+        raise GitRefused(f"{folder}: {why.splitlines()[0] if why else 'git failed'}")
+    return os.fsdecode(asked.stdout).removesuffix("\n")
 
 
 def _check_task(task: str) -> None:
@@ -85,7 +132,7 @@ def _load_config(url: str, named: str | None) -> LoadedConfig:
         if router is None or router.config is None:
             why = "no config is known for it" if router is None else "it runs without a config file"
             hint = "--config FILE names the config whose delegation.runner is to be run here"
-            raise Ended(2, f"--with-hands: the router at {url} was not started here from a config: {why}\n  hint: {hint}")
+            raise Ended(2, f"--agent: the router at {url} was not started here from a config: {why}\n  hint: {hint}")
         named = str(router.config)
     return load_or_end(named)
 
@@ -95,19 +142,12 @@ def _read_runner(loaded: LoadedConfig) -> list[str]:
     runner = loaded.config.delegation.runner
     if runner is None:
         hint = 'in it, for example delegation: {runner: "codex exec --sandbox workspace-write"}'
-        raise Ended(2, f"--with-hands: delegation.runner is not set in {loaded.source}\n  hint: set it {hint}")
+        raise Ended(2, f"--agent: delegation.runner is not set in {loaded.source}\n  hint: set it {hint}")
     name, *rest = shlex.split(runner)
     program = shutil.which(name)
     if program is None:
-        raise Ended(2, f"--with-hands: {name} is not installed, which delegation.runner names\n  hint: or write its whole path")
+        raise Ended(2, f"--agent: {name} is not installed, which delegation.runner names\n  hint: or write its whole path")
     return [str(Path(program).absolute()), *rest]
-
-
-def _find_repository() -> Repository:
-    try:
-        return find_repository(Path.cwd())
-    except GitRefused as error:
-        raise Ended(2, f"--with-hands: {error}\n  hint: run it in a git repository") from error
 
 
 def _find_key(loaded: LoadedConfig, url: str, variable: str | None) -> ClientKey | None:
@@ -145,7 +185,7 @@ def _leave_to_worker(assignment: Assignment) -> None:
     folder = Path(assignment.folder)
     with (folder / "worker.log").open("ab") as output:
         worker = subprocess.Popen(
-            [sys.executable, "-P", "-m", "router.cli.hands.worker"],
+            [sys.executable, "-P", "-m", "router.cli.agent.worker"],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=output,
@@ -154,10 +194,5 @@ def _leave_to_worker(assignment: Assignment) -> None:
         )
     assert worker.stdin is not None
     with worker.stdin:
-        worker.stdin.write(assignment.write())
+        worker.stdin.write(msgspec.json.encode(assignment))
     worker.wait()
-
-
-def _describe_uncommitted(repository: Repository) -> str:
-    changes = plural(repository.uncommitted, "uncommitted change")
-    return f"the agent begins at commit {repository.commit[:12]}, without {changes} in {repository.root}"

@@ -2,9 +2,9 @@
 
 import pytest
 
+from router.cli.agent.log import AgentLog
 from router.cli.asking import Unreachable
-from router.cli.hands.agent_log import AgentLog
-from tests.tools.hands import AWAY, NotedJobs
+from tests.tools.coding_agents import AWAY, NotedJobs
 
 
 @pytest.fixture
@@ -15,18 +15,6 @@ def jobs():
 def make_log(jobs, path, **more) -> AgentLog:
     path.touch()
     return AgentLog(jobs, "resp_1", "outside-1", 5, path, **more)
-
-
-def test_each_piece_has_the_next_number(jobs, tmp_path):
-    log = make_log(jobs, tmp_path / "log")
-    for text in ("one\n", "two\n"):
-        with (tmp_path / "log").open("a") as file:
-            file.write(text)
-        log.send()
-    log.send()
-
-    assert jobs.log == {5: "one\n", 6: "two\n"}
-    assert log.number == 7
 
 
 def test_what_could_not_be_sent_is_sent_under_the_same_number(jobs, tmp_path):
@@ -62,12 +50,3 @@ def test_of_a_long_log_the_beginning_and_the_end_are_kept(jobs, tmp_path):
 
     left_out = "\ntandem: 100,000 bytes of the log are left out here\n"
     assert jobs.text == "b" * 1_000 + left_out + "e" * 65_536
-
-
-def test_a_cancelled_job_is_noticed(jobs, tmp_path):
-    log = make_log(jobs, tmp_path / "log")
-    jobs.is_cancelled = True
-
-    log.send()
-
-    assert log.is_cancelled

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from router.cli import main
-from router.cli.hands import start as starting
+from router.cli.agent import start as starting
+from router.cli.agent.start import GitRefused, find_repository
+from router.cli.agent.worker import without_git
 from router.cli.routers import Router, note_router
 from router.config.folders import state_folder
 from tests.conftest import SIMULATED
-from tests.tools.hands import EDITS, make_repository, write_agent
+from tests.tools.coding_agents import EDITS, git, make_repository, write_agent
 from tests.tools.jobs_server import serving_jobs
 
 
@@ -41,7 +43,7 @@ def repository(here, monkeypatch):
 
 @pytest.fixture
 def delegate(server):
-    return lambda *arguments: main(["delegate", "--with-hands", "--url", server.url, *arguments])
+    return lambda *arguments: main(["delegate", "--agent", "--url", server.url, *arguments])
 
 
 def left_folders() -> list[Path]:
@@ -93,14 +95,14 @@ def test_outside_of_a_repository_nothing_is_sent(server, delegate, here, config,
 
 
 @pytest.mark.parametrize(("option", "value"), [("--file", "kept.txt"), ("--tier", "deep")])
-def test_options_of_a_task_without_hands_are_refused(server, delegate, repository, config, capsys, option, value):
+def test_options_that_an_agent_has_no_use_for_are_refused(server, delegate, repository, config, capsys, option, value):
     assert delegate("fix it", option, value, "--config", config("git")) == 2
-    assert f"{option} cannot be used with --with-hands" in capsys.readouterr().err
+    assert f"{option} cannot be used with --agent" in capsys.readouterr().err
 
 
-def test_a_config_without_hands_is_refused(server, here, capsys):
+def test_a_config_without_an_agent_is_refused(server, here, capsys):
     assert main(["delegate", "fix it", "--config", "x.yaml", "--url", server.url]) == 2
-    assert capsys.readouterr().err == "--config can only be used with --with-hands\n"
+    assert capsys.readouterr().err == "--config can only be used with --agent\n"
 
 
 def test_the_config_of_the_folder_never_names_the_agent(server, delegate, repository, capsys):
@@ -150,3 +152,41 @@ def test_the_worker_gets_the_command_with_the_task_as_its_last_argument(
     assert (assignment.inside, assignment.key, assignment.owner) == ("inside", "tdm_1", "outside-1")
     assert assignment.variables["OPENAI_BASE_URL"] == f"{server.url}/v1"
     assert assignment.variables["OPENAI_API_KEY"] == "tdm_1"
+
+
+def test_the_old_name_of_the_option_still_works_and_the_new_one_is_said(server, repository, config, capsys):
+    arguments = ["delegate", "--with-hands", "fix it", "--url", server.url, "--config", config("missing-agent")]
+
+    assert main(arguments) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("--with-hands is now called --agent")
+    assert "missing-agent is not installed" in err
+
+
+def test_a_folder_is_found_in_its_own_repository_at_its_newest_commit_also_in_a_hook_of_another(tmp_path, monkeypatch):
+    hooked, root = make_repository(tmp_path / "hooked"), make_repository(tmp_path / "repository")
+    (root / "new.txt").write_text("x")
+    commit = git(root, "rev-parse", "HEAD")
+    monkeypatch.setenv("GIT_DIR", str(hooked / ".git"))
+
+    assert find_repository(root / "inside") == (root, "inside", commit, 1)
+    assert without_git({"GIT_DIR": "x", "GIT_INDEX_FILE": "y", "GIT_AUTHOR_NAME": "Ada"}) == {"GIT_AUTHOR_NAME": "Ada"}
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [((), "not a git repository"), (("--bare",), "must be run in a work tree"), (("--quiet",), "has no commit yet")],
+)
+def test_a_folder_without_a_commit_to_begin_at_is_refused(tmp_path, made, words):
+    if made:
+        git(tmp_path, "init", *made)
+
+    with pytest.raises(GitRefused, match=words):
+        find_repository(tmp_path)
+
+
+def test_a_missing_git_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(GitRefused, match="git is not installed"):
+        find_repository(tmp_path)

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from router.cli.agent.worker import Assignment
 from router.cli.asking import Refused, Unreachable
-from router.cli.hands.worker import Assignment
 
 EDITS = """
 import json, os, sys, urllib.request

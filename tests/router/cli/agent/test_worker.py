@@ -3,14 +3,19 @@
 import io
 import os
 import signal
+import subprocess
+import sys
 
+import msgspec
 import pytest
 
+from router.cli.agent import worker
+from router.cli.agent.worker import Worker, end_group, main, start_group
 from router.cli.asking import Refused
-from router.cli.hands import worker
-from router.cli.hands.worker import Worker, main, read_assignment
-from tests.tools.hands import AWAY, GONE, WAITS, NotedJobs, apply_change, git, make_assignment, make_repository
+from tests.tools.coding_agents import AWAY, GONE, WAITS, NotedJobs, apply_change, git, make_assignment, make_repository
 
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); signal.pause()"
+PARENT = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {DEAF!r}]); p.wait()"
 NEW = "open('new.txt', 'w').write('new\\n')"
 
 
@@ -36,10 +41,6 @@ def run(repository, tmp_path, jobs):
     return run
 
 
-def count_worktrees(repository) -> int:
-    return len(git(repository, "worktree", "list").splitlines())
-
-
 def test_the_change_has_edits_new_files_and_commits_and_applies(repository, run, jobs, tmp_path):
     script = f"""
 import os, subprocess
@@ -59,36 +60,20 @@ open("picture", "wb").write(bytes(range(256)))
     assert (repository / "new.txt").read_text() == "new\n"
     assert (repository / "picture").read_bytes() == bytes(range(256))
     assert not (repository / "inside" / "deep.txt").exists()
-
-
-def test_nothing_is_left_of_work_that_was_handed_in(repository, run, tmp_path):
-    run(NEW)
-
-    assert count_worktrees(repository) == 1
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert not (tmp_path / "folder").exists()
-    assert git(repository, "status", "--porcelain") == ""
 
 
-def test_the_agent_begins_in_the_folder_in_which_it_was_asked_for(run):
-    assert "inside/new.txt" in run(NEW, inside="inside")["change"]
+@pytest.mark.parametrize(("inside", "path"), [("inside", "inside/new.txt"), ("uncommitted", "new.txt")])
+def test_the_agent_begins_in_the_folder_in_which_it_was_asked_for_if_that_is_committed(run, inside, path):
+    assert f"+++ b/{path}\n" in run(NEW, inside=inside)["change"]
 
 
-def test_a_folder_that_is_not_committed_is_no_obstacle(run):
-    assert "+++ b/new.txt" in run(NEW, inside="uncommitted")["change"]
-
-
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("import sys; sys.exit('no idea')", "ended with exit status 1"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with signal 9"),
-    ],
-)
-def test_an_agent_that_fails_leaves_its_log_and_what_it_changed(run, jobs, script, words):
-    end = run(f"{NEW}; print('so far', flush=True); {script}")
+def test_an_agent_that_is_killed_leaves_its_log_and_what_it_changed(run, jobs):
+    end = run(f"{NEW}; print('so far', flush=True); import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
 
     assert end["state"] == "failed"
-    assert words in end["error"]
+    assert "ended with signal 9" in end["error"]
     assert "so far" in jobs.text
     assert "new.txt" in end["change"]
 
@@ -107,20 +92,6 @@ def test_a_worktree_that_cannot_be_made_is_explained_by_git(run, jobs, tmp_path)
     assert not (tmp_path / "folder").exists()
 
 
-def test_cancelling_ends_the_agent_with_its_children(run, jobs):
-    def cancel_once_it_works() -> None:
-        jobs.is_cancelled = "child " in jobs.text
-
-    jobs.on_log = cancel_once_it_works
-    end = run(WAITS)
-
-    assert (end["state"], end["error"]) == ("cancelled", "")
-    assert "new.txt" in end["change"]
-    child = int(jobs.text.partition("child ")[2].partition(".")[0])
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
-
-
 def test_an_agent_that_works_past_the_deadline_is_ended(run):
     end = run(WAITS, deadline_seconds=0.0)
 
@@ -133,7 +104,6 @@ def test_a_change_that_nobody_took_stays_in_its_worktree(repository, run, jobs, 
     jobs.end_fault = fault
     run(NEW)
 
-    assert count_worktrees(repository) == 2
     assert (tmp_path / "folder" / "tree" / "new.txt").read_text() == "new\n"
     assert "is left as it is" in (tmp_path / "folder" / "log").read_text()
 
@@ -179,7 +149,7 @@ def test_an_agent_that_deletes_gits_own_file_does_not_lead_git_elsewhere(reposit
 def test_a_process_that_is_stopped_ends_its_agent_and_says_so(monkeypatch, repository, tmp_path, jobs):
     given = make_assignment(repository, tmp_path / "folder", WAITS)
     monkeypatch.setattr(worker, "Jobs", lambda url, key: jobs)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given.write())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(msgspec.json.encode(given))))
     jobs.on_log = lambda: os.kill(os.getpid(), signal.SIGTERM) if "child " in jobs.text else None
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -188,4 +158,48 @@ def test_a_process_that_is_stopped_ends_its_agent_and_says_so(monkeypatch, repos
         signal.signal(signal.SIGTERM, before)
 
     assert jobs.ends[0]["error"] == "the process that ran the agent was stopped"
-    assert read_assignment(given.write()) == given
+
+
+def start(folder, script: str) -> tuple[subprocess.Popen[bytes], int]:
+    """A program, and a pipe that is at its end once nobody of its group is left."""
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as output:
+        return start_group([sys.executable, "-c", script], folder, os.environ, output), reader
+
+
+@pytest.mark.parametrize("script", [DEAF, PARENT], ids=["deaf", "with a deaf child"])
+def test_a_group_that_does_not_end_when_it_is_asked_is_killed_whole(tmp_path, script):
+    leader, reader = start(tmp_path, script)
+    with os.fdopen(reader, "rb") as output:
+        assert output.readline() == b"ready\n"
+
+        end_group(leader, grace_seconds=0.05)
+
+        assert output.read() == b""
+    assert leader.returncode is not None
+
+
+def test_what_a_program_leaves_running_ends_after_it(tmp_path):
+    script = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])"
+    leader, reader = start(tmp_path, script)
+    assert leader.wait() == 0
+
+    end_group(leader)
+
+    with os.fdopen(reader, "rb") as output:
+        assert output.read() == b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not tell a program that its parent has ended")
+def test_a_program_ends_when_the_process_that_runs_it_is_killed(tmp_path):
+    agent = "import signal; print('ready', flush=True); signal.pause()"
+    script = (
+        "import os, signal, sys; from pathlib import Path; from router.cli.agent.worker import start_group; "
+        f"start_group([sys.executable, '-c', {agent!r}], Path('.'), os.environ, sys.stdout); signal.pause()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as worker:
+        assert worker.stdout.readline() == b"ready\n"
+
+        worker.kill()
+
+        assert worker.stdout.read() == b""  # nobody is left who could write

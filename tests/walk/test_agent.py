@@ -1,4 +1,4 @@
-"""Tasks with hands, from the command to an agent that asks the router, and back to the job's result."""
+"""`tandem delegate --agent`, from the command to an agent that asks the router, and back to the job's result."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from router.cli import main
 from router.cli.background import Jobs, is_end
 from tests.conftest import SIMULATED
 from tests.tools.background import poll
-from tests.tools.hands import EDITS, WAITS, apply_change, make_repository, write_agent
+from tests.tools.coding_agents import EDITS, WAITS, apply_change, make_repository, write_agent
 from tests.tools.keyed import KEYS, Callers
 
 
@@ -50,7 +50,7 @@ def tandem_command(capsys):
 async def test_an_agent_asks_the_router_and_its_change_is_collected(serve, repository, tandem_command):
     tandem, at, named = await serve(EDITS)
 
-    code, watched, log = await tandem_command("delegate", "--with-hands", "fix the race", "--wait", *at, *named)
+    code, watched, log = await tandem_command("delegate", "--agent", "fix the race", "--wait", *at, *named)
     (job,) = (await tandem.built.jobs.store.list_jobs(None, None, 9, None)).jobs
     await poll(tandem, job.id)
     _, listed, _ = await tandem_command("jobs", "list", "--json", *at)
@@ -71,7 +71,7 @@ async def test_an_agent_asks_the_router_and_its_change_is_collected(serve, repos
 
 async def test_cancelling_reaches_the_agent_and_its_children(serve, repository, tandem_command):
     tandem, at, named = await serve(WAITS)
-    _, out, _ = await tandem_command("delegate", "--with-hands", "wait", *at, *named)
+    _, out, _ = await tandem_command("delegate", "--agent", "wait", *at, *named)
     job_id, jobs = out.strip(), Jobs(tandem.url)
 
     def find_child() -> int:
@@ -99,7 +99,7 @@ async def test_cancelling_reaches_the_agent_and_its_children(serve, repository, 
 async def test_an_agent_that_crashes_fails_the_job_and_leaves_its_log(serve, repository, tandem_command):
     _, at, named = await serve("import sys; print('so far', flush=True); sys.exit(3)")
 
-    code, change, log = await tandem_command("delegate", "--with-hands", "crash", "--wait", *at, *named)
+    code, change, log = await tandem_command("delegate", "--agent", "crash", "--wait", *at, *named)
 
     assert (code, change) == (1, "")
     assert "so far\n" in log
@@ -112,7 +112,7 @@ async def test_where_keys_are_needed_an_admins_key_is_the_agents_too(serve, repo
     for name in ("ada", "bob"):
         monkeypatch.setenv(name.upper(), callers[name]["authorization"].removeprefix("Bearer "))
     _, at, named = await serve(EDITS, KEYS)
-    asked = ("delegate", "--with-hands", "fix the race", "--wait", *at, *named)
+    asked = ("delegate", "--agent", "fix the race", "--wait", *at, *named)
 
     refused, out, why = await tandem_command(*asked, "--key-env", "BOB")
     code, change, _ = await tandem_command(*asked, "--key-env", "ADA")
