@@ -23,7 +23,7 @@ class Purse:
         self.near_since: float | None = None
         """When it was logged that the budget is nearly spent, in seconds since 1970; None before that."""
         self.refused_since: float | None = None
-        """The same for a request that was refused since too little is left."""
+        """When a request was first refused because too little is left; None before that."""
         self.refused_with = 0
         """The limit at that time: a higher one may have been set since."""
 
@@ -46,7 +46,6 @@ class Purse:
         self.spent = max(self.spent, spent)
 
     def renew(self, span: Span) -> "Purse":
-        """The same budget for another day or month."""
         return Purse(self.period, span)
 
 
