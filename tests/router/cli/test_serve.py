@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 from router.cli import main
-from router.cli.serve import allow_handles
+from router.cli.serving import allow_handles
 from router.edge.server import bind
 from tests.conftest import SIMULATED
 from tests.tools.certificates import EXPIRED, client_context, write_pair
