@@ -269,3 +269,18 @@ class JobStore(Protocol):
     async def close(self) -> None:
         """Write what is left."""
         ...
+
+
+class EndedJob(Struct, frozen=True):
+    """As little of a job as it takes to collect it."""
+
+    id: str
+    caller: Caller
+    session: str | None
+    state: JobState
+    title: str
+    ended_at: float
+
+
+ListEnded = Callable[[], Sequence[EndedJob]]
+"""Asks which jobs wait to be collected, the newest last."""

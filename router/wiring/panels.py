@@ -37,12 +37,9 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
 def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":
     """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
     from router.edge.control.explain import Explanations
-    from router.edge.control.health import Health
     from router.edge.control.login import Login
-    from router.edge.control.models import Models
-    from router.edge.control.notices import NoticesPanel
+    from router.edge.control.panels import Health, Models, NoticesPanel, Reload
     from router.edge.control.regret import RegretFigures
-    from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong

@@ -8,7 +8,7 @@ from policies.override import OverrideConfig, OverridePolicy
 from policies.side_request import SideRequestConfig, SideRequestPolicy
 from router.contract.target import Quota, Speed
 from router.contract.words import Tier
-from router.dispatch.live.picture import draw
+from router.edge.control.stats import draw
 from tests.tools.houses import Walk, make_house
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.slot_engine import SlotEngine, reach_engine

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from router.contract.room import RESERVE_TOKENS, reserve_tokens
+from router.contract.signals import RESERVE_TOKENS, reserve_tokens
 
 
 @pytest.mark.parametrize(
