@@ -38,6 +38,14 @@ def add_ledger_switch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no record to disk")
 
 
+def add_json_argument(parser: argparse._ActionsContainer, default: object = False) -> None:
+    parser.add_argument("--json", action="store_true", default=default, help="print JSON")
+
+
+def add_yes_argument(parser: argparse._ActionsContainer, default: object = False) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", default=default, help="do it without asking")
+
+
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,6 +53,8 @@ class Router(NamedTuple):
     workers: int = 1
     shared: tuple[str, ...] = ()
     """The stores that it shares with other routers, by the names of their settings."""
+    is_service: bool = False
+    """Whether a service manager started it, which may do so again."""
 
     def is_running(self) -> bool:
         """Whether somebody listens at its address."""
@@ -72,8 +75,15 @@ def record_of(loaded: "LoadedConfig", config: Path | None, url: str, key: str, *
         pid=os.getpid(),
         version=installed_version(),
         workers=workers,
+        is_service=_is_service(),
         **_facts_of(loaded),
     )
+
+
+def _is_service() -> bool:
+    """Whether systemd, launchd or a container started this process."""
+    by_launchd = sys.platform == "darwin" and os.getppid() == 1
+    return by_launchd or os.getpid() == 1 or os.environ.get("SYSTEMD_EXEC_PID") == str(os.getpid())
 
 
 def note_reload(router: Router, taken: "LoadedConfig") -> None:
@@ -169,6 +179,7 @@ def _read(file: Path) -> Router | None:
         texts = {name: str(content.get(name, "")) for name in ("url", "key", "certificate", "version", "fingerprint")}
         numbers = {"pid": int(content.get("pid", 0)), "workers": int(content.get("workers", 1))}
         known: dict[str, Any] = {**texts, **numbers, "shared": tuple(map(str, content.get("shared", ())))}
+        known["is_service"] = bool(content.get("is_service"))
         for name in ("ledger", "config"):
             known[name] = Path(content[name]) if content.get(name) else None
         return Router(**known, started_at=float(content["started_at"]))
