@@ -58,8 +58,8 @@ RENAMED: dict[str, tuple[str, list[str]]] = {
     "doctor": ("tandem check --live", ["doctor"]),
     "stores": ("tandem check --live", ["stores"]),
     "stores migrate": ("tandem check --migrate", ["stores", "migrate"]),
-    "sessions": ("tandem log --sessions", ["sessions"]),
-    "train": ("make train, in a checkout", ["train"]),
+    "sessions": ("tandem log --sessions", ["log", "--sessions"]),
+    "train": ("make train, in a checkout", []),
 }
 """Old names: what to type instead, and the arguments that replace them until the next release. Empty for what is gone."""
 

@@ -13,19 +13,10 @@ _DEFAULT_URL = "http://127.0.0.1:4000"
 RUNNING_URL = "where the router is (default: the running one that was started with this config)"
 
 
-def add_router_arguments(parser: argparse.ArgumentParser) -> None:
+def add_router_arguments(parser: argparse.ArgumentParser, url_help: str = "") -> None:
     """`--url` and `--key-env`: which router to ask, and as whom."""
-    parser.add_argument("--url", help=f"where the router is (default: the one that runs here, else {_DEFAULT_URL})")
-    _add_key_argument(parser)
-
-
-def add_running_arguments(parser: argparse.ArgumentParser) -> None:
-    """The same for commands that concern the router of a config."""
-    parser.add_argument("--url", help=RUNNING_URL)
-    _add_key_argument(parser)
-
-
-def _add_key_argument(parser: argparse.ArgumentParser) -> None:
+    usual = f"where the router is (default: the one that runs here, else {_DEFAULT_URL})"
+    parser.add_argument("--url", help=url_help or usual)
     parser.add_argument("--key-env", metavar="NAME", help="the variable with your key, for a router that needs one")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from router.cli import Ended
 from router.cli.asking import ask
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, refuse_config, say
-from router.cli.reaching import add_running_arguments, find_path, find_running, read_own_key
+from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running, read_own_key
 from router.config.faults import Fault
 
 EXAMPLES = ("reload", "reload --config work.yaml", "reload --url https://tandem.example:4000 --key-env ADMIN_KEY")
@@ -21,7 +21,7 @@ _OWN_ID = "x-tandem-request-id"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
-    add_running_arguments(parser)
+    add_router_arguments(parser, RUNNING_URL)
     add_json_argument(parser)
 
 

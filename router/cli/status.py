@@ -10,7 +10,7 @@ from typing import Any
 from router.cli import installed_version
 from router.cli.asking import ask
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
-from router.cli.reaching import add_running_arguments, find_path, find_running_or_none, list_running, read_own_key
+from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running_or_none, list_running, read_own_key
 from router.cli.routers import Router
 from router.contract.request import Json, JsonObject
 from router.screen.figures import duration, plural
@@ -27,7 +27,7 @@ _RUNNING = ("queued", "running")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
-    add_running_arguments(parser)
+    add_router_arguments(parser, RUNNING_URL)
     add_json_argument(parser)
 
 

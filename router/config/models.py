@@ -325,7 +325,7 @@ class Config(Settings):
     alerts: AlertsSettings = AlertsSettings()
     """Where to send word when something breaks. Off by default."""
     delegation: DelegationSettings = DelegationSettings()
-    """How the session that delegated work learns of its end, and which agent works on tasks that need hands."""
+    """The coding agent of `tandem delegate --agent`."""
     webhooks: tuple[WebhookSettings, ...] = Field(default=(), max_length=20)
     """Who is sent an event when a background job ends. Nobody by default."""
     shared: SharedSettings = SharedSettings()

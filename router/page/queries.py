@@ -45,12 +45,12 @@ class LookingBack:
 
     async def _show_turns(self, asked: Asked) -> Answer:
         query = asked.query
-        since = _read_number(query, "since", float)
+        since = read_number(query, "since", float)
         wanted = TurnsAsked(
             limit=_read_limit(query),
-            before=_read_number(query, "before", int),
+            before=read_number(query, "before", int),
             since=time.time() - since if since is not None else 0.0,
-            caller=_whose(asked),
+            caller=whose(asked),
             session=query.get("session") or None,
             outcome=_read_word(query, "outcome", Outcome),
             target=query.get("target") or None,
@@ -62,12 +62,12 @@ class LookingBack:
         return as_json({"rows": [_show_row(row, with_words=with_words) for row in page.rows], "next": page.next})
 
     async def _list_sessions(self, asked: Asked) -> Answer:
-        limit, before, caller = _read_limit(asked.query), _read_number(asked.query, "before", int), _whose(asked)
+        limit, before, caller = _read_limit(asked.query), read_number(asked.query, "before", int), whose(asked)
         page = await self._ask(lambda ledger: ledger.read_session_page(limit, before, caller))
         return as_json({"sessions": [_show_session(sums) for sums in page.sessions], "next": page.next})
 
     async def _show_session(self, asked: Asked) -> Answer:
-        name, caller = asked.path["session"], _whose(asked)
+        name, caller = asked.path["session"], whose(asked)
         found = await self._ask(lambda ledger: ledger.read_session(name, caller, _MAX_SESSION_ROWS))
         if found is None:
             raise NotFound("no session with this id for this caller")
@@ -85,7 +85,7 @@ class LookingBack:
         span = asked.query.get("span", "1h")
         if span not in SPANS:
             raise BadRequest(f"span: must be one of {', '.join(SPANS)}", param="span")
-        (step, steps), caller = SPANS[span], _whose(asked)
+        (step, steps), caller = SPANS[span], whose(asked)
         ends_at = (time.time() // step + 1) * step
         found = await self._ask(lambda ledger: ledger.read_series(ends_at, step, steps, caller))
         return as_json(
@@ -114,20 +114,20 @@ class LookingBack:
                 raise Unavailable("the ledger cannot be read now; tandem doctor checks it") from error
 
 
-def _whose(asked: Asked) -> str | None:
+def whose(asked: Asked) -> str | None:
     """Whose rows a question is about: an admin may name a caller, or ask about all; anybody else has its own."""
     return asked.query.get("caller") or None if asked.rights.is_admin else asked.caller.name
 
 
 def _read_limit(query: Mapping[str, str]) -> int:
-    limit = _read_number(query, "limit", int)
+    limit = read_number(query, "limit", int)
     return _LIMIT if limit is None else max(1, min(int(limit), _MAX_LIMIT))
 
 
 _Number = TypeVar("_Number", int, float)
 
 
-def _read_number(query: Mapping[str, str], name: str, kind: type[_Number]) -> _Number | None:
+def read_number(query: Mapping[str, str], name: str, kind: type[_Number]) -> _Number | None:
     """A number that is not below zero, as a query has it."""
     given = query.get(name)
     if not given:

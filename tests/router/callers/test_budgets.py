@@ -17,8 +17,8 @@ from router.contract.rights import Rights
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
 from router.contract.words import Operation, Tier
+from tests.router.callers.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
 from tests.tools.scripted import HandClock
-from tests.tools.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
 from tests.tools.values import make_target
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
