@@ -7,8 +7,8 @@ import pytest
 from router.callers.budgets import Terms
 from router.callers.troubles import find_troubles
 from router.contract.errors import BudgetSpent
-from router.contract.money import as_units
 from router.contract.rights import Rights
+from router.contract.spending import as_units
 from tests.router.callers.spending import decided_for, exchange_of, make_budgets
 from tests.router.callers.test_budgets import DIME, ONE, SPARK, spend
 from tests.tools.scripted import HandClock
