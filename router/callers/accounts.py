@@ -2,15 +2,14 @@
 
 A purse is one day's or one month's budget of one caller. What is held is held in the purses of the moment in which the request
 began to be served, and is settled in the same, even if another day has begun meanwhile: the ledger too counts a request for the
-day of its arrival. All amounts are whole units of money (`contract.money`).
+day of its arrival. All amounts are whole units of money (`contract.spending`).
 """
 
 from datetime import tzinfo
 from typing import NamedTuple
 
-from router.contract.money import as_units
-from router.contract.periods import Period, Span, span_of
 from router.contract.rights import Rights
+from router.contract.spending import Period, Span, as_units, span_of
 
 
 class Purse:

@@ -21,8 +21,7 @@ from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
 from router.loop.tasks import spawn
-from router.notices.alerts import Alerts
-from router.notices.board import NoticeBoard
+from router.notices.alerts import Alerts, NoticeBoard
 from router.page.ring import PageSwitch
 from router.stores.sqlite.alarm import Failing
 from router.stores.sqlite.damage import DAMAGED

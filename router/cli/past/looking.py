@@ -13,7 +13,7 @@ from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.cli.routers import find_router
 from router.cli.tables import style_here
 from router.config.load import ConfigError, find_config, load_ledger_path
-from router.contract.periods import read_ago
+from router.contract.spending import read_ago
 from router.screen.text import clean
 from router.screen.turns import Turn, Turns
 

@@ -12,8 +12,8 @@ from router.callers.budgets import Terms, find_troubles
 from router.contract.caller import Caller
 from router.contract.errors import BudgetSpent, Unavailable
 from router.contract.facts import QuestionEnded
-from router.contract.money import UNITS_PER_USD, as_units
 from router.contract.rights import Rights
+from router.contract.spending import UNITS_PER_USD, as_units
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
 from router.contract.words import Operation, Tier
