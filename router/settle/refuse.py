@@ -40,7 +40,7 @@ async def refuse_job(exchange: Exchange, sink: AnswerSink) -> Ending:
 
 
 def cut_off(exchange: Exchange, sink: Sink) -> Ending:
-    """How a cancelled request ends. A caller who is still there is told here, if no attempt was begun that does."""
+    """How a cancelled request ends. Tells a caller who is still connected, unless an attempt will."""
     if exchange.cancelled is CancelReason.INTERRUPTED:
         return INTERRUPTED
     error = cancel_error(exchange.cancelled)
