@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from policies.reading import Weights, load_weights, read_weights
 from router.cli import Ended
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_or_end, say
@@ -14,7 +15,6 @@ from router.cli.eval import RESCUE_LEGEND, explaining_here, judge, write_rescue
 from router.cli.tables import cell, style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.economics import FLIP_SCORES
-from router.contract.reading import Weights, load_weights, read_weights
 from router.contract.rescue import SHIPPED, RescueWeights
 from router.contract.words import Preference, Tier
 from router.lab.figures import Judged, count_heard, measure, measure_rescue, split_by_set
