@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from router.dispatch.live import circuit
 from router.telemetry import events
 from tests.tools.loop_clock import JumpingLoop
+from tests.tools.quick import starts
 from tests.tools.running import Running, running
 from tests.tools.upstream import Upstream
+from tests.tools.waiting import some_turns
 
 # A deadline for each example would be a matter of luck on a loaded machine. `--hypothesis-profile thorough` looks for longer.
 settings.register_profile("brief", max_examples=60, deadline=None)
@@ -95,6 +98,7 @@ def _quiet_logs():
 
 
 @pytest.fixture(scope="session")
+@starts
 def postgres():
     """A PostgreSQL server for the run."""
     pytest.importorskip("asyncpg")
@@ -126,6 +130,7 @@ def _valkey_server():
 
 
 @pytest.fixture(scope="session")
+@starts
 def _valkey_of_the_run():
     with _valkey_server() as server:
         yield server
@@ -139,6 +144,7 @@ def valkey(_valkey_of_the_run):
 
 
 @pytest.fixture
+@starts
 def own_valkey():
     """A Valkey or Redis server for one test, which may pause or kill it."""
     with _valkey_server() as server:
@@ -212,6 +218,7 @@ def shared() -> Path:
 
 
 @pytest.fixture
+@starts
 async def upstream():
     server = Upstream()
     await server.start()
@@ -220,6 +227,7 @@ async def upstream():
 
 
 @pytest.fixture
+@starts
 async def other_upstream():
     server = Upstream()
     await server.start()
@@ -228,6 +236,7 @@ async def other_upstream():
 
 
 @pytest.fixture
+@starts
 async def start(tmp_path):
     """Start a Tandem from the text of a config. It stops with the test."""
     async with contextlib.AsyncExitStack() as stack:
@@ -236,6 +245,17 @@ async def start(tmp_path):
             return await stack.enter_async_context(running(config, folder or tmp_path))
 
         yield begin
+
+
+@pytest.fixture
+def long_rests(monkeypatch):
+    """Targets that failed rest for a minute, however slow the machine is. Returns what ends the rest of one."""
+    monkeypatch.setattr(circuit, "_FIRST_REST_SECONDS", 60.0)
+
+    def end(tandem: Running, name: str) -> None:
+        tandem.house.state.live.of(tandem.house.plan.targets[name]).circuit.rested_until = 0.0
+
+    return end
 
 
 @pytest.fixture
@@ -267,6 +287,7 @@ tiers:
 
 
 @pytest.fixture(scope="module")
+@starts
 def running_in_thread(tmp_path_factory):
     """A Tandem in a thread of its own, for property tests: send bytes in slices, get so many replies."""
     import threading
@@ -279,7 +300,7 @@ def running_in_thread(tmp_path_factory):
     stack = contextlib.AsyncExitStack()
 
     def run(work):
-        return asyncio.run_coroutine_threadsafe(work, loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(60)
 
     tandem = run(stack.enter_async_context(running(SIMULATED, tmp_path_factory.mktemp("thread"))))
 
@@ -287,8 +308,8 @@ def running_in_thread(tmp_path_factory):
         reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port, limit=1 << 24)
         for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
             writer.write(data[start:end])
-            await asyncio.sleep(0.001)
-        replies = [await asyncio.wait_for(read_reply(reader), 10) for _ in range(count)]
+            await some_turns(20)
+        replies = [await asyncio.wait_for(read_reply(reader), 30) for _ in range(count)]
         writer.close()
         return replies
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tests.tools.speech import Speech, write_stream, write_whole
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Wire, answer_json
+from tests.tools.waiting import by_the_clock
 
 SERVED, REFUSED, FAILED, CUT, ABANDONED = "SERVED", "REFUSED", "FAILED", "CUT_SHORT", "ABANDONED"
 SPEECH = Speech("a small answer to a small question")
@@ -107,7 +108,7 @@ def _cut(*, leave_out: int = 4, how: str = "ends", then: bytes = b"") -> Play:
                 await wire.chunk(then)
         else:
             await wire.send(_JSON_HEAD + b"content-length: %d\r\n\r\n" % len(asked.whole) + asked.whole[:40])
-        await asyncio.sleep(0.02)  # a reset takes back what is still in the socket
+        await by_the_clock(0.02)  # a reset takes back what is still in the socket
         if how == "ends" and asked.is_streaming:
             await wire.end_chunks()
         elif how == "stalls":

@@ -14,6 +14,7 @@ from websockets.http11 import Request, Response
 from tests.tools.later import later
 from tests.tools.speech import Speech, ToolCall, speak, write_stream
 from tests.tools.upstream import Upstream
+from tests.tools.waiting import some_turns
 
 
 @dataclass
@@ -178,7 +179,7 @@ def die(after: int = 0) -> SocketScript:
     async def script(connection: ServerConnection, seen: SocketSeen) -> None:
         for event in events_of(Speech("some words of an answer"))[:after]:
             await connection.send(json.dumps(event))
-        await asyncio.sleep(0.01)
+        await some_turns()
         connection.transport.abort()
 
     return script

@@ -37,7 +37,7 @@ async def test_a_slow_reader_pauses_the_upstream(pair, upstream):
 
     assert sent < 20_000_000
     received = 0
-    while piece := await asyncio.wait_for(reader.read(1 << 20), 10):
+    while piece := await asyncio.wait_for(reader.read(1 << 20), 30):
         received += len(piece)
         if piece.endswith(b"0\r\n\r\n"):
             break

@@ -13,6 +13,7 @@ from tests.tools.houses import Walk, make_house
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.slot_engine import SlotEngine, reach_engine
 from tests.tools.values import make_target
+from tests.tools.waiting import by_the_clock
 
 GUESSED = Speed(0.3, 60, 2_000)
 TITLE = [
@@ -55,7 +56,7 @@ class Setting:
         """Two answers that had to wait for another: then it is known that one fits."""
         for walk in [self.ask(headers=FAST, max_tokens=120) for _ in range(3)]:
             await walk.task
-        await asyncio.sleep(1.0)
+        await by_the_clock(1.0)
 
     def stats(self, name: str = "tiny0") -> dict:
         return draw(self.house.state.live, self.house.plan.targets, seconds_passed())[name]

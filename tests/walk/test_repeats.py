@@ -177,7 +177,7 @@ async def test_a_repeat_does_not_supersede_the_one_that_it_repeats(start, upstre
     headers = {**KEY, "x-tandem-supersede": "lint", "x-tandem-session": "editor"}
     asking = [later(call(tandem.port, PATHS["chat"], chat(), headers)) for _ in range(2)]
     await upstream.arrived.wait()
-    await asyncio.sleep(0.1)
+    await until(lambda: len(tandem.house.state.running) == 2)
     go_on.set()
     replies = await asyncio.gather(*asking)
 

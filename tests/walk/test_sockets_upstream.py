@@ -20,6 +20,7 @@ from tests.tools.socket_upstream import (
 )
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, ToolCall, speak
+from tests.tools.waiting import until_steady
 
 TOOLS = [{"type": "function", "name": "read", "parameters": {"type": "object"}, "strict": False}]
 
@@ -430,10 +431,7 @@ async def test_a_slow_reader_pauses_a_target_on_a_socket(target, tmp_path):
         writer.transport.pause_reading()
         writer.write(request_bytes("/v1/responses", {**client.fields, "input": [user("fix it")]}, client.headers))
         await asyncio.wait_for(began.wait(), 30)
-        before = -1
-        while before != sent:
-            before = sent
-            await asyncio.sleep(0.2)
+        await until_steady(lambda: sent)
         paused_at = sent
         writer.transport.resume_reading()
         reply = await asyncio.wait_for(read_reply(reader), 60)

@@ -7,6 +7,7 @@ import pytest
 from tests.tools.http import call, chat
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, stream
+from tests.tools.waiting import by_the_clock
 
 REQUESTS = 100
 GOOD, BROKEN, BUSY = answer_json(CHAT_ANSWER), answer_json({"error": {"message": "broke"}}, 500), answer_json({}, 429)
@@ -16,7 +17,7 @@ def after(seconds, script):
     """An answer that takes a while."""
 
     async def play(wire, seen):
-        await asyncio.sleep(seconds)
+        await by_the_clock(seconds)
         await script(wire, seen)
 
     return play
@@ -24,7 +25,7 @@ def after(seconds, script):
 
 async def send_all(tandem, count=REQUESTS, spread_seconds=0.0, **body):
     async def one(number):
-        await asyncio.sleep(number * spread_seconds / count)
+        await by_the_clock(number * spread_seconds / count)
         return await call(tandem.port, "/v1/chat/completions", chat(**body))
 
     return await asyncio.gather(*(one(number) for number in range(count)))
@@ -69,7 +70,9 @@ async def test_where_deep_is_well_all_are_served(pair, upstream, other_upstream,
     assert len(upstream.seen) + len(other_upstream.seen) <= 2 * REQUESTS
 
 
-async def test_a_target_that_fails_again_and_again_is_passed_over_probed_once_and_used_again(pair, upstream, other_upstream):
+async def test_a_target_that_fails_again_and_again_is_passed_over_probed_once_and_used_again(
+    pair, upstream, other_upstream, long_rests
+):
     upstream.scripts = [BROKEN]
     for _ in range(5):
         await call(pair.port, "/v1/chat/completions", chat())
@@ -79,14 +82,14 @@ async def test_a_target_that_fails_again_and_again_is_passed_over_probed_once_an
     assert (spared.status, spared.headers["x-tandem-target"], len(upstream.seen)) == (200, "sage", 5)
     assert "spark rests after 5 failures in a row" in spared.headers["x-tandem-because"]
 
-    await asyncio.sleep(1.05)
+    long_rests(pair, "spark")
     await call(pair.port, "/v1/chat/completions", chat())
     assert len(upstream.seen) == 6
     still = await call(pair.port, "/v1/chat/completions", chat())
     assert (still.headers["x-tandem-target"], len(upstream.seen)) == ("sage", 6)
 
     upstream.scripts = [GOOD]
-    await asyncio.sleep(2.05)
+    long_rests(pair, "spark")
     for _ in range(3):
         reply = await call(pair.port, "/v1/chat/completions", chat())
         assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")

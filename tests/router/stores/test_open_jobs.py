@@ -79,6 +79,7 @@ def test_a_shared_database_without_its_package_says_what_to_install(monkeypatch)
         open_jobs(None, keep_seconds=60.0, postgres=PostgresTerms(Secret("postgresql://h/d")))
 
 
+@pytest.mark.starts
 def test_nothing_of_a_store_is_loaded_before_it_is_opened(tmp_path):
     script = (
         "import sys\nfrom pathlib import Path\nfrom router.stores.open_jobs import open_jobs\n"
