@@ -16,6 +16,7 @@ COPY pyproject.toml README.md LICENSE config.yaml ./
 COPY adapters adapters
 COPY policies policies
 COPY router router
+COPY docs/deploy/user docs/deploy/user
 RUN python -m pip --python /opt/tandem/bin/python install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:${PYTHON}-slim

@@ -15,7 +15,6 @@ import orjson
 import structlog
 import yaml
 
-from router.built import Built
 from router.config.faults import ConfigError, Fault
 from router.config.load import LoadedConfig, check_config, find_config, load_config
 from router.config.reading import expand
@@ -27,9 +26,10 @@ from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.http.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id
 from router.loop.tasks import spawn
-from router.panels import build_edge
 from router.telemetry import events
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
+from router.wiring.built import Built
+from router.wiring.panels import build_edge
 
 __all__ = ["ConfigError", "ConfigSource", "Decision", "TandemApp", "TandemError", "Tier", "build_app", "decide"]
 

@@ -21,7 +21,7 @@ from router.config.models import LimitsSettings, ServerSettings
 from router.config.presets import read_presets
 from router.config.unshared import list_unshared
 from router.edge.server import CannotListen, check_host
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 ROOT = Path(__file__).resolve().parents[1]
 UNITS = {kind: ROOT / "docs" / "deploy" / kind / "tandem.service" for kind in ("user", "system")}

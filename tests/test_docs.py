@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from router.built import Built
 from router.cli import main
 from router.cli.welcome import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission
 from router.edge.routes import ROUTES, SOCKET_PATHS
-from router.jobs.jobs import Jobs
-from router.panels import list_panels
-from router.stores.open_jobs import JobsOpener
-from router.wiring import known_names
+from router.jobs.jobs import Jobs, JobsOpener
+from router.wiring.build import known_names
+from router.wiring.built import Built
+from router.wiring.panels import list_panels
 from tests.tools.edge import FakeRoad
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -130,7 +130,7 @@ from tests.tools.running import running
 
 COSTLY = ("fastapi", "starlette", "anyio", "opentelemetry", "pydantic.v1", "http.client", "urllib.request", "router.lab")
 COSTLY += ("hiredis", "redis", "asyncpg", "router.stores.valkey", "router.stores.postgres", "router.stores.shared_responses")
-COSTLY += ("router.shared_house", "router.responses.acknowledged", "router.sessions.shared_records", "router.page.others")
+COSTLY += ("router.wiring.sharing", "router.responses.acknowledged", "router.sessions.shared_records", "router.page.others")
 COSTLY += ("router.dispatch.live.elsewhere", "router.dispatch.queues.shared_quota", "router.callers.shared_budgets")
 
 async def main(folder):
@@ -195,7 +195,7 @@ def test_litellm_is_imported_only_once_the_router_serves_a_target_that_needs_it(
 import asyncio, sys
 from pathlib import Path
 from router.config.load import check_config, default_text
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 
 async def main():
     deep = "deep: {targets: [{name: b, adapter: simulated}]}"

@@ -8,36 +8,64 @@ import os
 import sys
 from types import ModuleType
 
-COMMANDS = {
-    "serve": "run the router",
-    "demo": "play a coding afternoon on simulated tiers and show which one serves each turn, and why",
-    "init": "write a config.yaml for the keys and local servers found here",
-    "run": "run a command with its own router, for CI and scripts",
-    "reload": "have a running router take its config again",
-    "service": "start the router at login, as a user service",
-    "connect": "connect a coding client to the router, permanently or for one run",
-    "keys": "give callers keys, and list, rotate or revoke them",
-    "check": "check the config and print every problem at once",
-    "stores": "show how the stores are that several routers share, or migrate them",
-    "doctor": "check everything the router needs and suggest how to fix problems",
-    "explain": "show where a request would go, and why, without sending it",
-    "delegate": "hand a task to the router, which works on it in the background",
-    "jobs": "list background work, watch it, collect its answers, cancel it",
-    "mcp": "serve delegation to a coding agent as tools, over the Model Context Protocol",
-    "top": "show the turns of a running router as they happen, here or on another machine",
-    "log": "show the latest turns",
-    "sessions": "show the latest sessions, one per line",
-    "stats": "summarize turns, tokens, cost and time, compared with all-deep and all-fast",
-    "why": "explain why the last turn went where it did",
-    "wrong": "mark the last turn as misjudged, for tune to learn from",
-    "forget": "delete everything kept about one caller",
-    "replay": "decide your past turns again and show what would change",
-    "tune": "adjust the decision to your past turns",
-    "eval": "measure the decision on labelled turns, locally or on a running router",
-    "train": "train the reading's weights on labelled turns",
+GROUPS = {
+    "Start": {
+        "serve": "run the router",
+        "init": "write a config.yaml for the keys and local servers found here",
+        "connect": "connect a coding client to the router, permanently or for one run",
+        "check": "check the config and print every problem at once",
+        "demo": "play a coding afternoon on simulated tiers and show which one serves each turn, and why",
+    },
+    "Look": {
+        "top": "show the turns of a running router as they happen, here or on another machine",
+        "log": "show the latest turns",
+        "stats": "summarize turns, tokens, cost and time, compared with all-deep and all-fast",
+        "why": "explain why the last turn went where it did",
+        "explain": "show where a request would go, and why, without sending it",
+    },
+    "Teach": {
+        "wrong": "mark the last turn as misjudged, for tune to learn from",
+        "replay": "decide your past turns again and show what would change",
+        "tune": "adjust the decision to your past turns",
+        "eval": "measure the decision on labelled turns, locally or on a running router",
+    },
+    "Delegate": {
+        "delegate": "hand a task to the router, which works on it in the background",
+        "jobs": "list background work, watch it, collect its answers, cancel it",
+    },
+    "Operate": {
+        "reload": "have a running router take its config again",
+        "service": "start the router at login, as a user service",
+        "run": "run a command with its own router, for CI and scripts",
+        "keys": "give callers keys, and list, rotate or revoke them",
+        "forget": "delete everything kept about one caller",
+    },
+}
+"""The commands that `tandem --help` lists."""
+
+_UNLISTED = {
     "statusline": "print the tier of a Claude Code session, for its status line",
+    "mcp": "serve delegation to a coding agent as tools, over the Model Context Protocol",
     "completion": "print a shell completion script",
 }
+"""Commands that other programs run, and one that is run once."""
+
+COMMANDS = {name: summary for group in (*GROUPS.values(), _UNLISTED) for name, summary in group.items()}
+
+RENAMED: dict[str, tuple[str, list[str]]] = {
+    "doctor": ("tandem check --live", ["doctor"]),
+    "stores": ("tandem check --live", ["stores"]),
+    "stores migrate": ("tandem check --migrate", ["stores", "migrate"]),
+    "sessions": ("tandem log --sessions", ["sessions"]),
+    "train": ("make train, in a checkout", ["train"]),
+}
+"""Old names: what to type instead, and the arguments that replace them until the next release. Empty for what is gone."""
+
+_OLD_NAMES = {old.partition(" ")[0] for old in RENAMED}
+_MORE_HELP = (
+    "tandem COMMAND --help shows the options of a command, with examples; tandem --version the version.",
+    "All options, and what exit codes mean: docs/reference/cli.md",
+)
 
 
 class Ended(Exception):
@@ -72,7 +100,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(given: list[str]) -> int:
     chosen = next((argument for argument in given if not argument.startswith("-")), None)
-    if chosen is not None and chosen not in COMMANDS:
+    if chosen in _OLD_NAMES:
+        given = _replace_old(given, chosen)
+        chosen = given[0]
+    elif chosen is not None and chosen not in COMMANDS:
         return _say_unknown(chosen)
     parser, commands = build_parser({chosen} if chosen else set())
     given, rest = cut_off_rest(given) if chosen is not None and getattr(_load(chosen), "TAKES_REST", False) else (given, [])
@@ -88,6 +119,23 @@ def _run(given: list[str]) -> int:
     return code
 
 
+def _replace_old(given: list[str], chosen: str) -> list[str]:
+    """The arguments without an old name, in the words of today. Raises `Ended` for what is gone."""
+    at = given.index(chosen)
+    before, after = given[:at], given[at + 1 :]
+    old = f"{chosen} {after[0]}" if after else ""
+    if old in RENAMED:
+        after = after[1:]
+    else:
+        old = chosen
+    new, arguments = RENAMED[old]
+    sentence = f"tandem {old} is now: {new}"
+    if not arguments:
+        raise Ended(2, sentence)
+    print(f"{sentence}. The old name works until the next release", file=sys.stderr)
+    return [*before, *arguments, *after]
+
+
 def cut_off_rest(given: list[str]) -> tuple[list[str], list[str]]:
     """The arguments before `--` and after it. `argparse` accepts no positional arguments once it has seen an option."""
     index = given.index("--") if "--" in given else len(given)
@@ -96,21 +144,36 @@ def cut_off_rest(given: list[str]) -> tuple[list[str], list[str]]:
 
 def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """The parser, and that of each command. Only named commands get their arguments: the others are not imported."""
-    parser = argparse.ArgumentParser(
-        prog="tandem", description="One endpoint, two models: every coding turn goes to the tier that finishes it sooner."
-    )
+    parser = _Parser(prog="tandem")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    commands = {name: subparsers.add_parser(name, help=summary) for name, summary in COMMANDS.items()}
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
+    commands = {name: subparsers.add_parser(name) for name in (*COMMANDS, *(loaded - COMMANDS.keys()))}
     for name in loaded:
         fill_parser(commands[name], name)
     return parser, commands
 
 
+class _Parser(argparse.ArgumentParser):
+    """The parser of `tandem` itself. Its help has the commands in groups, which `argparse` cannot do."""
+
+    def format_help(self) -> str:
+        width = max(map(len, COMMANDS)) + 2
+        lines = [
+            "usage: tandem COMMAND [options]",
+            "",
+            "One endpoint, two models: every coding turn goes to the tier that finishes it sooner.",
+            "",
+            "Start here: tandem demo needs no key. tandem init writes a config, and tandem serve runs it.",
+        ]
+        for group, commands in GROUPS.items():
+            lines += ["", f"{group}:", *(f"  {name:<{width}}{summary}" for name, summary in commands.items())]
+        return "\n".join([*lines, "", *_MORE_HELP, ""])
+
+
 def fill_parser(parser: argparse.ArgumentParser, name: str) -> None:
     """Give a command's parser its arguments, what it is for, and its examples."""
-    module, summary = _load(name), COMMANDS[name]
-    parser.description = summary[0].upper() + summary[1:] + "."
+    module, summary = _load(name), COMMANDS.get(name, "")
+    parser.description = f"{summary[0].upper()}{summary[1:]}." if summary else None
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = "\n".join(["examples:", *(f"  tandem {example}" for example in module.EXAMPLES)])
     module.add_arguments(parser)

@@ -18,7 +18,7 @@ from router.screen.figures import plural
 from router.sense.models import ModelNames
 from router.stores.sqlite.lock import find_owner
 from router.telemetry.colour import GREEN, YELLOW, paint, paint_tier
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 _SOON_SECONDS = 14 * 86_400.0
 EXAMPLES = ("check", "check --live", "check --config work.yaml")

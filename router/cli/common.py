@@ -20,9 +20,9 @@ _PATH = r"^(?:~?|\.{1,2}|[A-Za-z]:)[/\\](?:.*[/\\])?"
 
 def known_names() -> Known:
     """What a config may name."""
-    from router import wiring  # it brings every room: 0.2 s that a command which only reads the ledger need not wait for
+    from router.wiring import build  # it brings every room: 0.2 s that a command which only reads the ledger need not wait for
 
-    return wiring.known_names()
+    return build.known_names()
 
 
 def add_config_argument(parser: argparse.ArgumentParser) -> None:

@@ -28,7 +28,7 @@ from router.config.faults import Fault
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import ServerSettings
 from router.screen.figures import plural
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 EXAMPLES = ("doctor", "doctor --no-calls", "doctor --json --timeout 5")
 

@@ -31,7 +31,7 @@ from router.lab.items import BadData, Item, arrival_of, load_items, load_remarks
 from router.lab.measure import Judged, Pace, cost_curve, measure, measure_to_done, reliability, split_by_set
 from router.lab.plots import draw_cost_curve, draw_reliability
 from router.screen.figures import plural
-from router.wiring import build_house
+from router.wiring.build import build_house
 
 _TIMEOUT_SECONDS = 30.0
 _REFUSALS = (400, 413)

@@ -8,7 +8,6 @@ from pathlib import Path
 import orjson
 from msgspec.structs import replace
 
-from router.built import Built
 from router.cli import Ended
 from router.cli.common import add_config_argument, common_dialect, load_or_end, print_json, whole_number_between
 from router.cli.past.explanation import print_explanation
@@ -22,7 +21,8 @@ from router.dialects.requests import guess_dialect
 from router.dialects.table import SPECS
 from router.lab.rehearsal import AssumedTurn, rehearse
 from router.sessions.clients import BY_NAME, NICKNAMES, UNKNOWN_CLIENT
-from router.wiring import build_house
+from router.wiring.build import build_house
+from router.wiring.built import Built
 
 _MAX_CALLS = 200
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from router.config.faults import ConfigError
 from router.loop.tasks import spawn
-from router.reload.reloader import Reloader
+from router.wiring.reloader import Reloader
 
 _LOOK_SECONDS = 2.0
 _TERMINAL = "/dev/tty"

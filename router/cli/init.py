@@ -23,7 +23,7 @@ from router.config.presets import Offer, Presets, read_presets
 from router.connect import KEY
 from router.connect.recipe import installed_clients, load_recipe
 from router.contract.words import Tier
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 EXAMPLES = (
     "init",

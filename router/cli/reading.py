@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from router.config.load import LoadedConfig, find_config, load_config
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 
 class Reading(NamedTuple):

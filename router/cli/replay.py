@@ -21,7 +21,7 @@ from router.lab.report import Example, Report, Row, Side
 from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
 from router.telemetry.colour import BOLD, GREEN, RED, paint
-from router.wiring import build_house
+from router.wiring.build import build_house
 
 _RECORDED, _ALL_DEEP = "as recorded", "everything on deep"
 _MAX_WORDS = 100

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from router.built import Built
 from router.cli import Ended
 from router.cli.common import add_config_argument, load_or_end, say
 from router.cli.pointed import KEY_VARIABLE, point_command
@@ -22,13 +21,14 @@ from router.contract.stores import StoreUnusable
 from router.edge.server import CannotListen, Server, bind
 from router.edge.server import run as run_loop
 from router.loop.tasks import spawn
-from router.panels import build_edge
 from router.screen.screen import Screen
 from router.screen.text import Style
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
-from router.wiring import build_house
+from router.wiring.build import build_house
+from router.wiring.built import Built
+from router.wiring.panels import build_edge
 
 TAKES_REST = True
 EXAMPLES = (

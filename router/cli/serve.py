@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.built import Built
 from router.cli import Ended, installed_version
 from router.cli.common import (
     add_config_argument,
@@ -41,14 +40,15 @@ from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
 from router.loop.large_pages import use_large_pages
 from router.loop.tasks import spawn
-from router.panels import build_edge
 from router.screen.figures import plural
 from router.stores.sqlite.damage import StoreDamaged
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
-from router.wiring import build_house
+from router.wiring.build import build_house
+from router.wiring.built import Built
+from router.wiring.panels import build_edge
 
 if TYPE_CHECKING:
     import socket

@@ -1,20 +1,118 @@
-"""`tandem service`: the router as a user service, with systemd on Linux and launchd on macOS."""
+"""`tandem service`: the router as a user service, with systemd on Linux and launchd on macOS.
+
+The service's file is one of `docs/deploy/user`, for anybody to copy by hand; here it gets this machine's paths.
+"""
 
 import argparse
+import os
+import plistlib
+import re
+import shlex
+import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, command_name, load_or_end, say
 from router.cli.routers import is_tandem, url_of
 from router.cli.setup.facts import own_command
-from router.cli.setup.service_file import Service, find_manager
 from router.config.load import LoadedConfig, find_config
 
 EXAMPLES = ("service install", "service install --config work.yaml", "service status", "service remove")
 _RUN_SECONDS = 60.0
 _ANSWER_SECONDS = 1.0
+_MARK = "written by tandem service"
+_WRITTEN = f"{_MARK}; tandem service remove deletes it. Keys: .env next to the config"
+_LABEL = "dev.tandem.router"
+_UNIT = "tandem.service"
+_LOG = Path("Library", "Logs", "tandem.log")
+
+Step = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service of a service manager, installed or not."""
+
+    path: Path
+    home: Path
+    start: tuple[Step, ...]
+    stop: tuple[Step, ...]
+    state: Step
+    logs: str
+    """How to see what it logs."""
+    after_removal: tuple[Step, ...] = ()
+
+    def is_ours(self) -> bool:
+        """Whether the file was written here."""
+        try:
+            return _MARK in self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def write(self, command: list[str], check: list[str], folder: Path) -> str:
+        """The file of the service. `check` says whether the config can be used, before a reload."""
+        template = _read_template(self.path.name)
+        if self.path.name == _UNIT:
+            return _fill_unit(template, command, check, folder)
+        log = str(self.home / _LOG)
+        own = {"ProgramArguments": command, "WorkingDirectory": str(folder), "StandardOutPath": log, "StandardErrorPath": log}
+        written = plistlib.dumps({**plistlib.loads(template.encode()), **own}, sort_keys=False).decode()
+        return written.replace("<plist", f"<!-- {_WRITTEN}. -->\n<plist", 1)
+
+
+def _read_template(name: str) -> str:
+    """A file of `docs/deploy/user`: inside the package when installed, in the docs of a checkout."""
+    packaged = resources.files("router.cli") / "setup" / "templates" / name
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    return (Path(__file__).resolve().parents[2] / "docs" / "deploy" / "user" / name).read_text(encoding="utf-8")
+
+
+def _fill_unit(template: str, command: list[str], check: list[str], folder: Path) -> str:
+    # systemd expands % and $ in a command; quotes are a shell's.
+    run, look = (
+        " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in line) for line in (command, check)
+    )
+    own = {
+        r"\A(?:#.*\n)+": f"# {_WRITTEN}, or ~/.config/tandem/keys.env.\n",
+        r"^ExecStart=.*": f"ExecStart={run}",
+        r"^ExecReload=.* check$": f"ExecReload={look}",
+        r"^WorkingDirectory=.*": f"WorkingDirectory={str(folder).replace('%', '%%')}",
+    }
+    for line, written in own.items():
+        template = re.sub(line, lambda _, written=written: written, template, count=1, flags=re.MULTILINE)  # type: ignore[misc]
+    return template
+
+
+def find_manager(platform: str, home: Path) -> Service | None:
+    """The service of this person on this system; None where neither manager is known."""
+    if platform == "darwin":
+        path, domain = home / "Library" / "LaunchAgents" / f"{_LABEL}.plist", f"gui/{os.getuid()}"
+        return Service(
+            path,
+            home,
+            start=(("launchctl", "bootstrap", domain, str(path)),),
+            stop=(("launchctl", "bootout", f"{domain}/{_LABEL}"),),
+            state=("launchctl", "list", _LABEL),
+            logs=f"its log: ~/{_LOG}",
+        )
+    if platform != "linux" or shutil.which("systemctl") is None:
+        return None
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd" / "user"
+    systemctl = ("systemctl", "--user")
+    return Service(
+        folder / _UNIT,
+        home,
+        start=((*systemctl, "daemon-reload"), (*systemctl, "enable", "tandem"), (*systemctl, "restart", "tandem")),
+        stop=((*systemctl, "disable", "--now", "tandem"),),
+        state=(*systemctl, "is-active", "tandem"),
+        logs="its log: journalctl --user -u tandem",
+        after_removal=((*systemctl, "daemon-reload"),),
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,11 +131,10 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_or_end(arguments.config)
     if arguments.action == "status":
         return _say_status(service, loaded)
-    return install(service, loaded, arguments.config)
+    return _install(service, loaded, arguments.config)
 
 
-def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
-    """Write the service's file and start it."""
+def _install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
     if service.path.exists() and not service.is_ours():
         problem = f"{service.path} was not written by tandem service, and was not changed"
         raise Ended(1, f"{problem}\n  hint: remove it, or change it by hand")
@@ -48,7 +145,8 @@ def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
     service.path.write_text(service.write(command, check, loaded.folder.absolute()), encoding="utf-8")
     service.path.chmod(0o644)
     say(f"wrote {service.path}")
-    for name in _keys_of_the_shell(loaded):
+    keys = dict.fromkeys(key for plan in loaded.targets for key in plan.endpoint.secrets)
+    for name in (str(key).removeprefix("env:") for key in keys if key.is_reference and not key.is_from_file):
         say(f"  note: {name} is only set in this shell; add it to {loaded.folder.absolute() / '.env'} for the service")
     for step in service.start:
         problem, _ = _run(step)
@@ -56,12 +154,6 @@ def install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
             raise Ended(1, f"the service could not be started: {problem}\n  hint: {' '.join(step)}")
     say(f"the router is starting, and will start at every login. To check: {command_name()} service status; {service.logs}")
     return 0
-
-
-def _keys_of_the_shell(loaded: LoadedConfig) -> list[str]:
-    """Variables with keys that a service does not see."""
-    keys = dict.fromkeys(key for plan in loaded.targets for key in plan.endpoint.secrets)
-    return [str(key).removeprefix("env:") for key in keys if key.is_reference and not key.is_from_file]
 
 
 def _say_status(service: Service, loaded: LoadedConfig) -> int:

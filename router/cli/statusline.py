@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _look_up(config: str | None, ledger: str | None) -> tuple[str, str | None]:
     """What the config says. Loading it takes longer than all the rest, so it is imported only here."""
     from router.config.load import ConfigError, find_config, load_config
-    from router.wiring import known_names
+    from router.wiring.build import known_names
 
     try:
         loaded = load_config(find_config(config), known_names())

@@ -12,7 +12,7 @@ from router.contract.request import JsonObject
 from router.contract.shared import PostgresTerms, ValkeyTerms
 from router.contract.stores import StoreUnusable
 from router.screen.figures import day_and_clock, duration, plural
-from router.stores.open_shared import INSTALL
+from router.stores.shared import INSTALL
 from router.stores.sqlite.forwarded import Waiting, look_at_waiting
 from router.telemetry import events
 

@@ -22,7 +22,7 @@ from router.lab.replay import choose_again, choose_from_kept, quiet
 from router.lab.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.screen.figures import plural
 from router.telemetry import events
-from router.wiring import build_house
+from router.wiring.build import build_house
 
 EXAMPLES = ("tune", "tune --apply", "tune --ledger --json", "tune --forget")
 

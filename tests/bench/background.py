@@ -21,10 +21,12 @@ import openai
 
 from router.contract.job import Job, JobStore
 from router.jobs.log_sink import LogSink, SharedLog
-from router.stores.open_jobs import open_jobs
 from router.telemetry import events
 from router.upstream.connection import Connection
+from router.wiring.stores import open_jobs
+from tests.conftest import SIMULATED
 from tests.tools.background import begin, events_in, poll, read_log, read_some
+from tests.tools.configs import load_text
 from tests.tools.http import request_bytes
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
 from tests.tools.later import later
@@ -58,7 +60,7 @@ async def measure_log(count: int) -> bool:
 async def _running_jobs() -> AsyncIterator[tuple[JobStore, list[Job]]]:
     """Eight jobs that were claimed, in a store on disk."""
     with tempfile.TemporaryDirectory() as folder:
-        opener = open_jobs(Path(folder) / "ledger.db", keep_seconds=3_600)
+        opener = open_jobs(load_text(SIMULATED, Path(folder)), "", on_disk=True)
         store = await opener.open()
         for number in range(JOBS):
             await store.add(make_job(f"resp_{number}"), MANY)

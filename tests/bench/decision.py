@@ -8,7 +8,7 @@ from pathlib import Path
 from router.config.load import check_config
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 from tests.bench.load import body_of
 
 CONFIG = """

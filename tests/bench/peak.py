@@ -27,7 +27,7 @@ from router.contract.words import Dialect, Operation, Tier
 from router.decide.yardstick import Assumptions, Took, to_done
 from router.house import House
 from router.telemetry.events import set_up_logging
-from router.wiring import build_plan, build_state, known_names
+from router.wiring.build import build_plan, build_state, known_names
 from tests.bench.developers import Answer, Ask, Done, Size, Turn, plan_turns, work
 from tests.bench.processes import interpreter, say, start_tandem
 from tests.tools.http import read_reply, request_bytes

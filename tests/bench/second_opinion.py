@@ -26,7 +26,7 @@ from router.decide.estimate import costs_of
 from router.house import House
 from router.lab.items import BadData, Item, arrival_of, chat_body, load_items
 from router.second_opinion import WOULD_ASK
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 from tests.bench.processes import interpreter, say
 from tests.tools.http import call
 from tests.tools.running import running

@@ -7,7 +7,7 @@ from router.lab.cases import cases_of
 from router.lab.logs import find_logs, read_logs
 from router.lab.logs.lines import Tally
 from router.lab.replay import choose_again, quiet
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 from tests.conftest import SIMULATED
 from tests.tools.clients import CODEX_KEY, claude, claude_environment, codex, make_scratch, run_client
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from adapters.simulated import SimulatedAdapter
-from router.built import Built
 from router.contract.relay import Endpoint, OutgoingRequest, Sink
 from router.contract.words import Dialect, Feature, Operation, Tier
 from router.dialects.fitting import Fit
 from router.dispatch.outgoing import Reachable
-from router.panels import build_edge
+from router.wiring.built import Built
+from router.wiring.panels import build_edge
 from tests.tools.houses import make_house
 from tests.tools.scripted import EVENTS, JSON, Script, ScriptedAdapter, ScriptedCall
 from tests.tools.speech import Speech, write_stream, write_whole

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from router.built import Built
+from router.wiring.built import Built
 from tests.tools.engine_twin import EngineTwin
 from tests.tools.http import Reply, call, request_bytes
 from tests.tools.running import running

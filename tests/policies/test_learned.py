@@ -14,7 +14,7 @@ from router.contract.words import Tier, TurnKind
 from router.dialects.headers import header_text
 from router.lab.items import arrival_of, load_items
 from router.sense.lexicon import PHRASES
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 from tests.tools.values import ask, make_signals
 from tests.tools.work import cost_ratio
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import router.cli.serve as serve
-from router.built import Built
 from router.cli import main
+from router.wiring.built import Built
 
 _DEPTH = 5
 _LISTED = 25

@@ -25,7 +25,7 @@ from router.lab.replay import NoCounter
 from router.sessions.memory import SessionMemory
 from router.stores.memory.sessions import NoSessions
 from router.telemetry.log import report_defect
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 from tests.conftest import SIMULATED
 from tests.tools.reasons import Shown
 from tests.tools.sessions import Clock

@@ -6,7 +6,7 @@ import pytest
 
 from router.config.faults import ConfigError, Fault
 from router.config.load import LoadedConfig, check_config
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 
 def load_text(text: str, folder: Path = Path(".")) -> LoadedConfig:

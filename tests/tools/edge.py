@@ -9,7 +9,6 @@ from typing import Any
 
 from hypothesis import strategies as some
 
-from router.built import Built
 from router.callers.rates import CallerRates
 from router.contract.caller import Caller
 from router.contract.exchange import Arrival, Deadline, Exchange, Observers
@@ -22,8 +21,9 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.edge.admission import Admission
 from router.edge.server import Server, bind
 from router.loop.speedups import Speedups
-from router.panels import build_edge
 from router.sense.models import ModelNames
+from router.wiring.built import Built
+from router.wiring.panels import build_edge
 from tests.tools.later import later
 from tests.tools.values import make_target
 

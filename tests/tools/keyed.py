@@ -6,7 +6,7 @@ import yaml
 
 from router.config.load import check_config
 from router.contract.keys import NewKey, make_key
-from router.wiring import build_plan, known_names
+from router.wiring.build import build_plan, known_names
 from tests.tools.running import Running
 
 KEYS = "\nkeys: {file: keys.yaml}\n"

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from router.built import Built
 from router.config.load import LoadedConfig, check_config, load_config
 from router.edge.admission import Admission
 from router.edge.listener import Listener
 from router.edge.server import bind
 from router.edge.tls import TlsFiles
 from router.house import House
-from router.panels import build_edge
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
+from router.wiring.built import Built
+from router.wiring.panels import build_edge
 from tests.tools.later import later
 from tests.tools.prompt_server import PromptServer
 

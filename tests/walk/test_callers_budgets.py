@@ -13,7 +13,7 @@ import pytest
 from router.config.load import check_config
 from router.contract.keys import make_key
 from router.contract.money import as_units
-from router.wiring import build_plan, known_names
+from router.wiring.build import build_plan, known_names
 from tests.tools.http import LONG, call, chat, request_bytes
 from tests.tools.running import read_entries, running, two_targets
 from tests.tools.sockets import open_socket

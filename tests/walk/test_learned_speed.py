@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from router.built import Built
 from router.dispatch.live.picture import draw
+from router.wiring.built import Built
 from tests.tools.http import call, chat
 from tests.tools.running import running, two_targets
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame, stream

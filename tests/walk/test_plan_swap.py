@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from router.config.load import check_config
-from router.wiring import build_plan, known_names
+from router.wiring.build import build_plan, known_names
 from tests.tools.http import call, chat
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json
 from tests.tools.waiting import until

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from router.config.load import check_config
-from router.wiring import build_plan, known_names
+from router.wiring.build import build_plan, known_names
 from tests.bench.quotas import EQUAL, GREEDY, MOST_DEVIATION, run
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.later import later

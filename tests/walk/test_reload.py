@@ -5,7 +5,7 @@ import gc
 import weakref
 
 from router.contract.keys import make_key
-from router.reload.key_watch import LOOK_SECONDS, KeyWatch
+from router.wiring.key_watch import LOOK_SECONDS, KeyWatch
 from tests.tools.http import call, chat, read_reply, request_bytes
 from tests.tools.later import later
 from tests.tools.running import two_targets

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("hiredis")
 
 from router.contract.keys import make_key
-from router.reload.key_watch import KeyWatch
+from router.wiring.key_watch import KeyWatch
 from tests.conftest import SIMULATED
-from tests.router.reload.test_key_watch import key_file
+from tests.router.wiring.test_key_watch import key_file
 from tests.tools.http import call, request_bytes
 from tests.tools.later import later
 from tests.tools.running import two_targets
@@ -36,7 +36,7 @@ def start_two(own_valkey, start, tmp_path, monkeypatch):
             shared = f"shared: {{replica: {name}, valkey: {{url: env:TANDEM_VALKEY_URL, timeout_ms: 5000}}}}\n"
             routers.append(router := await start(config + shared, folder))
             if not router.house.state.shared.link.is_up:
-                await router.built.connect()
+                await router.wiring.built.connect()
         return routers
 
     return begin

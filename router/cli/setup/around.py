@@ -18,7 +18,7 @@ from router.contract.secret import Secret
 from router.contract.words import Tier
 from router.screen.figures import plural
 from router.upstream.pool import Pool
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 _LOCAL_SECONDS, _REMOTE_SECONDS = 2.0, 4.0
 LOADING_SECONDS, LOOK_AGAIN_SECONDS = 120.0, 0.5

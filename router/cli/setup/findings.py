@@ -31,7 +31,7 @@ from router.stores.sqlite.files import FAILURES, find_lock_problem
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.migrate import LEDGER, foresee, say_room
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 
 GOOD, NOTE, FIX = "ok", "note", "fix"
 _COLOURS = {GOOD: GREEN, NOTE: YELLOW, FIX: RED}

@@ -49,7 +49,7 @@ from router.house import House
 from router.loop.tasks import spawn
 from router.telemetry.log import report_defect
 from router.upstream.address import Proxy, read_address
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 _QUIET_SECONDS = 2.0
 _MAX_BYTES = 8 << 20

@@ -28,11 +28,11 @@ from router.contract.keys import OWN_ID, make_key
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
 from router.edge.server import bind_several, can_balance
-from router.storage import hold_files
-from router.stores.open_shared import INSTALL
+from router.stores.shared import INSTALL
 from router.stores.sqlite.files import StoreUnwritable
 from router.telemetry import events
-from router.wiring import check_prices
+from router.wiring.build import check_prices
+from router.wiring.stores import hold_files
 
 if TYPE_CHECKING:
     import socket

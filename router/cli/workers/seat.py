@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from router.built import Built
 from router.cli.workers.messages import Kind, LastWords, Message, Taken, Topic, read_message, write_body, write_message
 from router.config.faults import ConfigError
 from router.contract.keys import NewKey
 from router.contract.request import JsonObject
 from router.loop.tasks import spawn
-from router.panels import build_figures
-from router.reload.reloader import Reloader
+from router.wiring.built import Built
+from router.wiring.panels import build_figures
+from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
     from router.edge.control.metrics import Figures

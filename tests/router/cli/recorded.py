@@ -7,7 +7,7 @@ from pathlib import Path
 from router.config.load import load_config
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation, Outcome
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 from tests.conftest import SIMULATED
 from tests.tools.entries import keep_entry
 

@@ -1,5 +1,6 @@
 """The command line as a person meets it."""
 
+import contextlib
 import importlib
 import os
 import re
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from router.cli import COMMANDS, build_parser, cut_off_rest, main
+from router.cli import COMMANDS, GROUPS, RENAMED, build_parser, cut_off_rest, main
 from tests.conftest import SIMULATED
 
 
@@ -52,6 +53,28 @@ def test_a_command_is_imported_without_the_collector_which_works_again_afterward
 def test_no_command_prints_help_and_fails(capsys):
     assert main([]) == 2
     assert "serve" in capsys.readouterr().out
+
+
+def test_help_lists_at_most_22_commands_in_groups_and_none_that_other_programs_run(capsys):
+    assert main([]) == 2
+
+    listed = re.findall(r"^  (\w+) +(.+)$", capsys.readouterr().out, re.MULTILINE)
+    assert listed == [(name, COMMANDS[name]) for group in GROUPS.values() for name in group]
+    assert len(listed) <= 22
+    assert not {"statusline", "completion", "mcp", *RENAMED} & {name for name, _ in listed}
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_an_old_name_says_in_one_line_what_to_type_instead(old, capsys):
+    new, arguments = RENAMED[old]
+    with pytest.raises(SystemExit) if arguments else contextlib.nullcontext():
+        assert main([*old.split(), "--help"]) == 2
+    printed = capsys.readouterr()
+
+    assert printed.err.startswith(f"tandem {old} is now: {new}")
+    assert printed.err.count("\n") == 1
+    if arguments:
+        assert printed.out.startswith(f"usage: tandem {arguments[0]}")
 
 
 @pytest.mark.parametrize(
@@ -238,7 +261,7 @@ def test_a_reader_that_leaves_brings_no_traceback(folder):
 def test_ctrl_c_ends_a_command_quietly_at_any_moment(folder, moment):
     """A signal that comes while a command is imported, and one that comes while it runs."""
     hook = {
-        "import": "import builtins; real = builtins.__import__\ndef stop(name, *a, **k):\n    if name == 'router.wiring': builtins.__import__ = real; os.kill(os.getpid(), signal.SIGINT)\n    return real(name, *a, **k)\nbuiltins.__import__ = stop",
+        "import": "import builtins; real = builtins.__import__\ndef stop(name, *a, **k):\n    if name == 'router.wiring.build': builtins.__import__ = real; os.kill(os.getpid(), signal.SIGINT)\n    return real(name, *a, **k)\nbuiltins.__import__ = stop",
         "run": "import router.cli.check as check; check.run = lambda _: os.kill(os.getpid(), signal.SIGINT)",
     }[moment]
     code = f"import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n{hook}\nfrom router.cli import main; sys.exit(main())"

@@ -22,7 +22,7 @@ def script(capsys):
     ("words", "offered"),
     [
         (["tandem", ""], {*COMMANDS, "--help", "--version"}),
-        (["tandem", "se"], {"serve", "service", "sessions"}),
+        (["tandem", "se"], {"serve", "service"}),
         (["tandem", "serve", "--po"], {"--port"}),
         (["tandem", "serve", "--log", ""], {"text", "json"}),
         (["tandem", "serve", "--log", "j"], {"json"}),
@@ -53,7 +53,7 @@ def test_every_command_and_its_options_are_in_every_script(script, shell):
     text = script(shell)
 
     assert all(name in text for name in COMMANDS)
-    assert ("-l no-calls" if shell == "fish" else "--no-calls") in text
+    assert ("-l may-force" if shell == "fish" else "--may-force") in text
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

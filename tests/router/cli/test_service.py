@@ -1,13 +1,19 @@
 """`tandem service`, with a service manager that only notes what it is told."""
 
+import plistlib
+import shlex
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
 from router.cli import main, service
-from router.cli.setup.service_file import find_manager
+from router.cli.service import find_manager
 from tests.conftest import SIMULATED
+
+COMMAND = ["/opt/a b/tandem", "serve", "--config", "/home/ann/100%/<x>&$Y.yaml"]
+USER = Path(__file__).parents[3] / "docs" / "deploy" / "user"
 
 
 @pytest.fixture
@@ -99,3 +105,38 @@ def test_a_system_without_a_known_manager_is_told(home, capsys, monkeypatch):
     assert "neither systemd nor launchd was found" in capsys.readouterr().err
     assert not service.is_offered()
     assert find_manager("win32", home) is None
+
+
+def test_a_unit_is_the_one_of_the_docs_with_quoted_commands_and_this_folder(manager, home):
+    unit = find_manager("linux", home).write(COMMAND, ["/opt/tandem", "check"], Path("/home/ann/100%"))
+
+    own = set(unit.splitlines()) - set((USER / "tandem.service").read_text().splitlines())
+    (line,) = [line for line in own if line.startswith("ExecStart=")]
+    told = [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line.removeprefix("ExecStart="))]
+    assert told == COMMAND
+    assert {"WorkingDirectory=/home/ann/100%%", "ExecReload=/opt/tandem check"} < own
+    assert len(own) == 4, "and the line that says who wrote it"
+    assert "ExecReload=/bin/kill -HUP $MAINPID" in unit
+
+
+def test_a_plist_is_the_one_of_the_docs_with_the_command_as_it_is(home):
+    agent = find_manager("darwin", home)
+
+    told = plistlib.loads(agent.write(COMMAND, [], Path("/home/<ann>")).encode())
+
+    usual, log = plistlib.loads((USER / agent.path.name).read_bytes()), str(home / "Library" / "Logs" / "tandem.log")
+    own = {"ProgramArguments": COMMAND, "WorkingDirectory": "/home/<ann>", "StandardOutPath": log, "StandardErrorPath": log}
+    assert told == usual | own
+    assert told["KeepAlive"] == {"SuccessfulExit": False}
+    assert agent.path == home / "Library" / "LaunchAgents" / f"{told['Label']}.plist"
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_only_a_file_of_ours_is_ours(manager, home, platform):
+    written = find_manager(platform, home)
+    assert not written.is_ours()
+    written.path.parent.mkdir(parents=True)
+    written.path.write_text(written.write(["tandem"], [], home))
+    assert written.is_ours()
+    written.path.write_bytes(b"\xff")
+    assert not written.is_ours()

@@ -15,7 +15,7 @@ from router.cli import main
 from router.cli.past.history import PastFiles
 from router.config.load import default_text, load_config
 from router.config.models import DecisionSettings
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.router.cli.told import TURNS, UNSURE, write_history

@@ -4,7 +4,7 @@ import pytest
 
 from router.cli.welcome import welcome
 from router.config.load import find_config, load_config
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 
 

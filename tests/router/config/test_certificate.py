@@ -15,7 +15,7 @@ from router.config.certificate import (
     warn_of_key,
 )
 from router.config.load import ConfigError, check_config
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.tools.certificates import CERT, EXPIRED, KEY, LOCKED_KEY, OTHER_CERT, OTHER_KEY, TLS, write_pair
 

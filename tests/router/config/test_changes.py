@@ -11,7 +11,7 @@ from router.contract.caller import Caller
 from router.contract.keys import Key, KeyRing
 from router.contract.rights import Rights
 from router.contract.words import Tier
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.tools.key_files import write_keys
 

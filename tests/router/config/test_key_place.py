@@ -4,7 +4,7 @@ import pytest
 
 from router.config.faults import ConfigError
 from router.config.key_place import find_keys
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 
 

@@ -8,7 +8,7 @@ import policies
 from router.config.load import ConfigError, default_text, load_config, load_ledger_path
 from router.config.models import SHIPPED_MODELS, DecisionSettings
 from router.contract.target import Quota
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.tools.configs import faults_in, load_text
 from tests.tools.running import two_targets

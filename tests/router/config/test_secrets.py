@@ -5,7 +5,7 @@ import pytest
 from router.config.faults import Fault
 from router.config.secrets import SecretChecker
 from router.contract.secret import Secret
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 ADAPTERS = known_names().adapters
 CANARY = "s3cret-canary-0123456789"

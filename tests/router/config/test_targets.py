@@ -12,7 +12,7 @@ from router.config.targets import TYPICAL_SPEED, TargetBlock, TargetChecker
 from router.contract.relay import Adapter, AdapterSettings
 from router.contract.target import Speed
 from router.contract.words import Dialect, Feature, Tier
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.tools.configs import load_text
 from tests.tools.running import two_targets
 

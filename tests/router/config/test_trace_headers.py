@@ -6,7 +6,7 @@ from router.config.faults import ConfigError, Fault
 from router.config.load import check_config
 from router.config.secrets import SecretChecker
 from router.config.trace_headers import read_trace_headers
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 
 CANARY = "s3cret-canary-0123456789"

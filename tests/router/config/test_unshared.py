@@ -4,7 +4,7 @@ import pytest
 
 from router.config.load import check_config
 from router.config.unshared import list_unshared
-from router.wiring import known_names
+from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 
 VALKEY = "valkey: {url: env:TANDEM_VALKEY_URL}"

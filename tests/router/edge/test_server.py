@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from router.built import Built
 from router.config.certificate import TlsPaths
 from router.contract.exchange import CancelReason
 from router.edge import server
 from router.edge.server import CannotListen, Server, bind, bind_several, can_balance, run
 from router.edge.tls import TlsFiles
-from router.panels import build_edge
+from router.wiring.built import Built
+from router.wiring.panels import build_edge
 from tests.tools.certificates import client_context, write_pair
 from tests.tools.edge import ANSWER, FakeRoad, answer_ok, wait_for_ever
 from tests.tools.http import call, chat, read_reply, request_bytes

@@ -6,9 +6,8 @@ import sys
 
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect
-from router.jobs.jobs import Jobs
+from router.jobs.jobs import Jobs, JobsOpener
 from router.stores.memory.jobs import MemoryJobs
-from router.stores.open_jobs import JobsOpener
 from tests.tools.houses import Walk, make_house
 from tests.tools.jobs import MANY, make_job
 from tests.tools.scripted import hangs, reach
@@ -77,7 +76,7 @@ async def test_a_store_that_cannot_be_opened_refuses_jobs_and_is_tried_again():
 
 
 def test_a_router_without_jobs_loads_nothing_that_runs_them():
-    code = "import router.wiring, sys; print(*[name for name in sys.modules if name.startswith('router.jobs.')])"
+    code = "import router.wiring.build, sys; print(*[name for name in sys.modules if name.startswith('router.jobs.')])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert loaded == ["router.jobs.jobs"]

@@ -3,7 +3,7 @@ import pytest
 from router.config.load import find_config, load_config
 from router.lab.complaints import count_heard, is_heard
 from router.lab.items import Remark
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
 
 
 def remark(says: str, *, is_complaint: bool) -> Remark:

@@ -20,7 +20,7 @@ from router.lab.past import Size
 from router.lab.replay import choose_again, quiet
 from router.lab.report import Report
 from router.stores.sqlite.past import SqliteEntryReader
-from router.wiring import build_house
+from router.wiring.build import build_house
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
 from tests.tools.entries import keep_entry

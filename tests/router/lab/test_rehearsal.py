@@ -4,7 +4,7 @@ import pytest
 
 from router.contract.words import Tier
 from router.lab.rehearsal import assume_work, rehearse
-from router.wiring import build_house
+from router.wiring.build import build_house
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
 

@@ -15,7 +15,7 @@ from router.lab.past import PastSession, PastTurn, Size
 from router.lab.replay import choose_again, measure, quiet
 from router.lab.report import Report
 from router.lab.tune import Fit, as_sample, tier_under
-from router.wiring import build_house
+from router.wiring.build import build_house
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
 

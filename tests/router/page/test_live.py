@@ -12,8 +12,8 @@ from router.config.load import check_config
 from router.contract.facts import Recorded
 from router.edge.server import Server, bind
 from router.page import live
-from router.panels import build_edge
-from router.wiring import build_house, known_names
+from router.wiring.build import build_house, known_names
+from router.wiring.panels import build_edge
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.kept import make_entry
 from tests.tools.keyed import KEYS, Callers, swap

@@ -340,7 +340,10 @@ async def test_an_idle_process_is_stopped_and_started_again_on_need(child):
 
 def test_nothing_is_started_or_loaded_before_the_first_count(child):
     loaded = subprocess.run(
-        [sys.executable, "-c", "import router.wiring, sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", "import router.wiring.build, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert child()._process is None

@@ -204,7 +204,7 @@ from pathlib import Path
 from router.cli.workers.parent import Parent
 from router.config.load import load_config
 from router.contract.keys import make_key
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 def hang(*_):
     os.kill(os.getppid(), signal.SIGTERM)
@@ -233,7 +233,7 @@ from router.cli.workers.messages import Kind, Topic, read_message, write_message
 from router.config.load import load_config
 from router.contract.keys import make_key
 from router.telemetry import events
-from router.wiring import known_names
+from router.wiring.build import known_names
 
 hung = int(sys.argv[2])
 starts = mmap.mmap(-1, hung + 1)  # how often each worker was started, which all processes see

@@ -5,11 +5,11 @@ import socket
 
 import pytest
 
-from router.built import Built
 from router.cli.workers.messages import Kind, LastWords, Message, Taken, Topic, read_message, write_body, write_message
 from router.cli.workers.seat import Seat
 from router.config.faults import ConfigError, Fault
 from router.contract.keys import make_key
+from router.wiring.built import Built
 from tests.tools.edge import FakeRoad
 from tests.tools.waiting import until
 

@@ -24,10 +24,10 @@ from router.loop.tasks import spawn
 from router.notices.alerts import Alerts
 from router.notices.board import NoticeBoard
 from router.page.ring import PageSwitch
-from router.reload.key_watch import KeyWatch
-from router.reload.reloader import Reloader
 from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
 from router.telemetry.metrics_switch import MetricsSwitch
+from router.wiring.key_watch import KeyWatch
+from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters
@@ -164,7 +164,7 @@ def list_notices(house: House) -> NoticeBoard:
     def of_shared() -> list[Notice]:
         if state.shared is None:
             return []
-        from router.stores.shared_troubles import find_troubles as find_shared_troubles  # only routers that share need it
+        from router.stores.shared import find_troubles as find_shared_troubles  # only routers that share need it
 
         return find_shared_troubles(state.shared, time.time())
 

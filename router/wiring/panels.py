@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from router.built import Built
 from router.contract.caller import Caller
 from router.contract.keys import rights_of
 from router.contract.request import JsonObject
@@ -13,6 +12,7 @@ from router.contract.target import Price
 from router.edge.admission import Admission
 from router.edge.http.asgi import App, AsgiApp, LateApp
 from router.house import House
+from router.wiring.built import Built
 
 if TYPE_CHECKING:
     from router.edge.control.metrics import Figures

@@ -6,8 +6,8 @@ import pytest
 
 from router.contract.errors import Unauthorized
 from router.contract.keys import make_key
-from router.reload import key_watch
-from router.reload.key_watch import KeyWatch
+from router.wiring import key_watch
+from router.wiring.key_watch import KeyWatch
 from tests.conftest import SIMULATED
 
 

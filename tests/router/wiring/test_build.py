@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from router import wiring
 from router.config.load import check_config
 from router.contract.caller import LOCAL
 from router.contract.exchange import Arrival
@@ -23,7 +22,8 @@ from router.settle.record import Recorder
 from router.stores.memory.responses import MemoryResponses
 from router.telemetry.log import RequestLog
 from router.upstream.pool import Pool
-from router.wiring import build_house, build_plan, known_names, limits_of
+from router.wiring import build
+from router.wiring.build import build_house, build_plan, known_names, limits_of
 from tests.conftest import SIMULATED
 from tests.tools.running import read_entries
 from tests.tools.sessions import TURN_STATE, codex, look
@@ -181,7 +181,7 @@ async def test_a_part_that_fails_to_open_leaves_nothing_open(tmp_path, monkeypat
     def fail(*_, **__):
         raise StoreUnusable("broken")
 
-    monkeypatch.setattr(wiring, failing, fail)
+    monkeypatch.setattr(build, failing, fail)
     before = set(threading.enumerate())
 
     with pytest.raises(StoreUnusable, match="broken"):

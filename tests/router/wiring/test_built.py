@@ -4,14 +4,14 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from router.built import Built
 from router.contract.economics import ASSUMED_RATES
 from router.contract.target import WorkRatio
 from router.contract.words import Outcome
 from router.house import House
-from router.wiring import build_house, build_plan, build_state
+from router.wiring.build import build_house, build_plan, build_state
+from router.wiring.built import Built
 from tests.conftest import SIMULATED
-from tests.router.test_wiring import load, request, serve
+from tests.router.wiring.test_build import load, request, serve
 from tests.tools.entries import keep_entry
 
 

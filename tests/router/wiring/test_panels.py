@@ -2,10 +2,10 @@
 
 import pytest
 
-from router.panels import build_edge
-from router.wiring import build_house, build_plan
+from router.wiring.build import build_house, build_plan
+from router.wiring.panels import build_edge
 from tests.conftest import SIMULATED
-from tests.router.test_wiring import OTHER, load
+from tests.router.wiring.test_build import OTHER, load
 
 
 @pytest.fixture

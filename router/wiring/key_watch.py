@@ -15,8 +15,8 @@ from router.config.faults import ConfigError
 from router.config.key_file import read_key_file
 from router.contract.keys import KeyRing
 from router.loop.tasks import spawn
-from router.reload.reloader import Reloader
 from router.telemetry import events
+from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
     from router.contract.pulse import RevokedKeys

@@ -1,1 +1,0 @@
-"""Changing the config of a running router: read and check everything, then swap the plan, or change nothing."""
