@@ -11,17 +11,20 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
+from pydantic import TypeAdapter
 
+from router.contract.words import Dialect
 from router.dispatch.live import circuit
 from router.telemetry import events
 from tests.tools.loop_clock import JumpingLoop
 from tests.tools.quick import starts
 from tests.tools.running import Running, running
 from tests.tools.upstream import Upstream
-from tests.tools.waiting import some_turns
+from tests.tools.waiting import some_turns, until
 
 # A deadline for each example would be a matter of luck on a loaded machine. `--hypothesis-profile thorough` looks for longer.
 settings.register_profile("brief", max_examples=60, deadline=None)
@@ -95,6 +98,23 @@ def _own_state(tmp_path_factory):
 @pytest.fixture(scope="session", autouse=True)
 def _quiet_logs():
     events.set_up_logging(as_json=True)
+
+
+@pytest.fixture(scope="session")
+@starts
+def sdk():
+    """The vendors' types, as validators of stream events and whole answers by dialect. They take seconds to load."""
+    from anthropic.types import Message, RawMessageStreamEvent
+    from openai.types import Completion, chat, responses
+
+    events = {
+        Dialect.CHAT: chat.ChatCompletionChunk,
+        Dialect.RESPONSES: responses.ResponseStreamEvent,
+        Dialect.MESSAGES: RawMessageStreamEvent,
+    }
+    whole = {Dialect.CHAT: chat.ChatCompletion, Dialect.RESPONSES: responses.Response, Dialect.MESSAGES: Message}
+    adapters = ({dialect: TypeAdapter(kind) for dialect, kind in kinds.items()} for kinds in (events, whole))
+    return SimpleNamespace(events=next(adapters), whole=next(adapters), responses=responses, Completion=Completion)
 
 
 @pytest.fixture(scope="session")
@@ -252,8 +272,10 @@ def long_rests(monkeypatch):
     """Targets that failed rest for a minute, however slow the machine is. Returns what ends the rest of one."""
     monkeypatch.setattr(circuit, "_FIRST_REST_SECONDS", 60.0)
 
-    def end(tandem: Running, name: str) -> None:
-        tandem.house.state.live.of(tandem.house.plan.targets[name]).circuit.rested_until = 0.0
+    async def end(tandem: Running, name: str) -> None:
+        live, targets = tandem.house.state.live, tandem.house.plan.targets
+        live.of(targets[name]).circuit.rested_until = 0.0
+        await until(lambda: not live.statuses(targets, tandem.house.clock())[name].is_resting)
 
     return end
 

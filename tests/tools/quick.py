@@ -1,5 +1,7 @@
 """What `make quick` adds to pytest: tests that start a server or a process are left out, and one that does so unmarked fails.
 
+So are those that load a vendor's SDK, which takes seconds.
+
 A fixture that starts something is marked by `@starts` where it is defined, and every test whose fixtures lead to it is left
 out; a case that asks for such a fixture while it runs is skipped. A test that starts something itself is marked by
 `pytest.mark.starts`.
