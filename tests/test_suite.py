@@ -162,8 +162,8 @@ def limits_in_seconds(source: str) -> list[str]:
     """
     if "pytestmark = pytest.mark.jumping_clock" in source or not any(call in source for call in _CALLS):
         return []
-    tree, names, exempt = ast.parse(source), set(), set()
-    for node in ast.walk(tree):
+    names, exempt, nodes = set(), set(), list(ast.walk(ast.parse(source)))
+    for node in nodes:
         if isinstance(node, ast.Assign) and reads_a_clock(node.value, names):
             names.update(target.id for target in node.targets if isinstance(target, ast.Name))
         is_expected = isinstance(node, ast.With) and ast.unparse(node.items[0]).startswith(
@@ -172,7 +172,7 @@ def limits_in_seconds(source: str) -> list[str]:
         if is_expected or "jumping_clock" in map(ast.unparse, getattr(node, "decorator_list", ())):
             exempt.update(ast.walk(node))
     found = []
-    for node in set(ast.walk(tree)) - exempt:
+    for node in (node for node in nodes if node not in exempt):
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _WAITS and node.args:
             if is_number(node.args[-1]) and node.args[-1].value < 30:
                 found.append(ast.unparse(node))

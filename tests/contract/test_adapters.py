@@ -123,7 +123,7 @@ async def carrier(request, upstream, _ready):
         upstream.scripts = [answer_json(CHAT_ANSWER)]
         adapter(Endpoint(MODEL, upstream.base_url), adapter.Settings(), pool).warm()
         _, sink = built.open(is_streaming=False)
-        await sink.finished(90)
+        await sink.finished(110)
         _ready.add(adapter.name)
         upstream.seen.clear()
         upstream.arrived.clear()

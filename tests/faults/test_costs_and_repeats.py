@@ -96,7 +96,7 @@ async def test_m1_an_answer_that_its_caller_lost_on_the_way_is_there_for_the_sec
     async with Caller(tandem.port) as caller:
         await caller.send(request_bytes(PATH, chat(), KEY))
         await until(lambda: upstream.seen)
-        await entries_of(tandem, 1)
+        await tandem.entries()
         caller.writer.transport.abort()
 
     again = await call(tandem.port, PATH, chat(), KEY)

@@ -318,7 +318,7 @@ async def test_a_probe_whose_caller_leaves_makes_room_for_the_next(set_up, long_
     for _ in range(5):
         await rig.ask()
     rig.fast.scripts = [silent]
-    long_rests(rig.tandem, "spark")
+    await long_rests(rig.tandem, "spark")
     async with rig.caller() as client:
         seen = len(rig.fast.seen)
         await client.send(request_bytes(PATHS["chat"], ask_in("chat")))

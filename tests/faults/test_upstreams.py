@@ -302,7 +302,7 @@ async def test_u11_a_target_that_flaps_rests_is_probed_once_and_comes_back(set_u
         await rig.ask(caller)
     rig.fast.scripts = [speak(target, GOOD)]
     spared = await rig.ask(caller)
-    long_rests(rig.tandem, "spark")
+    await long_rests(rig.tandem, "spark")
     back = await asyncio.gather(*(rig.ask(caller) for _ in range(3)))
     after = await rig.ask(caller)
 

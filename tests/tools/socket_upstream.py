@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -56,7 +57,7 @@ class SocketUpstream:
         self._server = await serve(
             self._serve, "127.0.0.1", 0, process_request=self._check, compression=None, ping_interval=None, max_size=None
         )
-        self._front = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._front = await asyncio.start_server(self._accept, sock=_listen())
 
     async def stop(self) -> None:
         self._front.close()
@@ -83,6 +84,7 @@ class SocketUpstream:
             listening = (self.http._server if first.startswith(b"POST") else self._server).sockets
             port = next(iter(listening)).getsockname()[1]
             behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", port)
+            hold_little(behind_writer.get_extra_info("socket"))
             behind_writer.write(first)
             both = [
                 later(_pump(reader, behind_writer)),
@@ -133,6 +135,19 @@ class SocketUpstream:
                 playing.cancel()
                 await playing
             leaving.cancel()
+
+
+def hold_little(connection: socket.socket) -> None:
+    """Have the kernel hold little of what its reader has not read: without this, megabytes on each side."""
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        connection.setsockopt(socket.SOL_SOCKET, option, 1 << 16)
+
+
+def _listen() -> socket.socket:
+    listener = socket.socket()
+    hold_little(listener)
+    listener.bind(("127.0.0.1", 0))
+    return listener
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -13,6 +13,7 @@ from tests.tools.socket_upstream import (
     SocketUpstream,
     die,
     events_of,
+    hold_little,
     refuse,
     say,
     say_nothing,
@@ -411,6 +412,10 @@ async def test_pings_of_a_target_are_answered(target, tmp_path):
     assert text_of(reply) == "ok"
 
 
+FLOOD = 160
+"""Frames of 100 kB: more than the kernel comes to hold on the two sockets of the router."""
+
+
 async def test_a_slow_reader_pauses_a_target_on_a_socket(target, tmp_path):
     sent, began = 0, asyncio.Event()
 
@@ -418,7 +423,7 @@ async def test_a_slow_reader_pauses_a_target_on_a_socket(target, tmp_path):
         nonlocal sent
         begun, *_, ended = events_of(Speech("x"))
         await connection.send(json.dumps(begun))
-        for number in range(400):
+        for number in range(FLOOD):
             await connection.send(json.dumps({"type": "response.output_text.delta", "delta": "y" * 100_000}))
             sent = number
             began.set()
@@ -428,6 +433,7 @@ async def test_a_slow_reader_pauses_a_target_on_a_socket(target, tmp_path):
     async with running(config_for(target, target), tmp_path) as tandem:
         client = Client(tandem)
         reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port, limit=1 << 26)
+        hold_little(writer.get_extra_info("socket"))
         writer.transport.pause_reading()
         writer.write(request_bytes("/v1/responses", {**client.fields, "input": [user("fix it")]}, client.headers))
         await asyncio.wait_for(began.wait(), 30)
@@ -437,9 +443,9 @@ async def test_a_slow_reader_pauses_a_target_on_a_socket(target, tmp_path):
         reply = await asyncio.wait_for(read_reply(reader), 60)
         writer.close()
 
-    assert paused_at < 399
+    assert paused_at < FLOOD - 1
     assert reply.is_whole
-    assert len(reply.body) > 40_000_000
+    assert len(reply.body) > FLOOD * 100_000
 
 
 def frames(*told: dict):

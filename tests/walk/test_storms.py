@@ -82,14 +82,14 @@ async def test_a_target_that_fails_again_and_again_is_passed_over_probed_once_an
     assert (spared.status, spared.headers["x-tandem-target"], len(upstream.seen)) == (200, "sage", 5)
     assert "spark rests after 5 failures in a row" in spared.headers["x-tandem-because"]
 
-    long_rests(pair, "spark")
+    await long_rests(pair, "spark")
     await call(pair.port, "/v1/chat/completions", chat())
     assert len(upstream.seen) == 6
     still = await call(pair.port, "/v1/chat/completions", chat())
     assert (still.headers["x-tandem-target"], len(upstream.seen)) == ("sage", 6)
 
     upstream.scripts = [GOOD]
-    long_rests(pair, "spark")
+    await long_rests(pair, "spark")
     for _ in range(3):
         reply = await call(pair.port, "/v1/chat/completions", chat())
         assert (reply.status, reply.headers["x-tandem-target"]) == (200, "spark")
