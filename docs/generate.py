@@ -17,11 +17,11 @@ from router.config import key_file, models
 from router.contract import errors
 from router.contract.entry import Attempt, Line
 from router.dialects.overrides import HEADERS
-from router.registry import ADAPTERS, POLICIES
 from router.settle.kept import KeptDecision
 from router.stores.sqlite.migrate import LEDGER
 from router.telemetry import events
 from router.telemetry.metric_table import TABLE as METRICS
+from router.wiring.registry import ADAPTERS, POLICIES
 
 HERE = Path(__file__).resolve().parent
 OTHERS = {
@@ -263,7 +263,7 @@ def ledger_page() -> str:
         "(`ledger.failed` with the reason `Damaged`). `tandem doctor` checks all of it, each index too.",
         "",
         "A question (`tandem log`, `stats`, `sessions`) keeps no writer waiting and is given up after 60 s: ask for less with",
-        "`--since`. `tandem forget CALLER` deletes what the files, their copies and a shared database keep of one caller.",
+        "`--since`. `tandem keys forget CALLER` deletes what the files, their copies and a shared database keep of one caller.",
         "",
         "## `decision`",
         "",

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from router.contract.ended_job import EndedJob
 from router.contract.errors import JobsUnavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import Ending
-from router.contract.job import JobStore
+from router.contract.job import EndedJob, JobStore
 from router.contract.sinks import AnswerSink
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobWebhook

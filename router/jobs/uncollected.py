@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from router.contract.caller import Caller
 from router.contract.decision import Decision
-from router.contract.ended_job import EndedJob
-from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
+from router.contract.job import FINAL, EndedJob, Job, JobEnding, JobState, JobStore
 from router.contract.relay import Headers
 from router.contract.request import RequestView
 from router.contract.session import SessionSnapshot

@@ -21,19 +21,19 @@ from router.config.trace_terms import find_trace_terms
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
-from router.contract.group import Group
 from router.contract.job import JobTerms
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
-from router.contract.periods import find_zone
 from router.contract.rights import BOTH_TIERS, Rights
+from router.contract.spending import find_zone
 from router.contract.target import Target
 from router.contract.words import Subagents, Tier
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
+from router.edge.control.panel import Group
 from router.jobs.jobs import Jobs
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
@@ -41,7 +41,6 @@ from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
-from router.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.responses.keep import ResponseKeeper
 from router.second_opinion import Adviser, hold_nothing
 from router.sense.exact import ExactCounter
@@ -58,6 +57,7 @@ from router.telemetry.metrics_switch import MetricsSwitch
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
+from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
 from router.wiring.stores import (

@@ -8,8 +8,7 @@ import struct
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tests.tools.later import later
-from tests.tools.waiting import by_the_clock, some_turns
+from tests.tools.waiting import by_the_clock, later, some_turns
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from router.contract.caller import SCRAPER
 from router.contract.errors import NotFound, NotPermitted, TandemError
-from router.contract.group import Group
 from router.contract.stores import StoreUnusable
-from router.edge.control.panel import Answer, Asked, Page
+from router.edge.control.panel import Answer, Asked, Group, Page
 from router.edge.routes import METRICS
 from router.edge.shedding import read_resident_bytes
 from router.house import House
