@@ -114,7 +114,7 @@ class Soak:
             if after:
                 await asyncio.wait_for(client.reader.readuntil(after), 30)
             else:
-                await until(lambda: any(name.encode() in seen.body for seen in self._upstream.seen))
+                await until(lambda: any(f"as {name},".encode() in seen.body for seen in self._upstream.seen))
 
     async def send_badly(self, caller: str, body: bytes) -> None:
         async with self._places:

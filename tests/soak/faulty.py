@@ -283,7 +283,7 @@ async def break_as_asked(wire: Wire, seen: Seen) -> None:
 
 def ask_for(dialect: str, model: str, fault: str, *, is_streaming: bool) -> dict:
     """A request whose answer breaks so."""
-    words = [{"role": "user", "content": f"please do it, fault:{fault}"}]
+    words = [{"role": "user", "content": f"please do it as {model}, fault:{fault}"}]
     more = {"chat": {"messages": words}, "responses": {"input": words}, "messages": {"messages": words, "max_tokens": 99}}
     return {"model": model, "stream": is_streaming, **more[dialect]}
 

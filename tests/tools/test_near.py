@@ -23,7 +23,7 @@ def suite() -> Suite:
             "tests/walk/test_tls.py",
         ),
         ("tests/walk/test_tls.py", {"tests/walk/test_tls.py"}, "tests/walk"),
-        ("tests/tools/cases.py", {"tests/tools/test_cases.py"}, "tests/walk/test_tls.py"),
+        ("tests/tools/cases.py", {"tests/tools/test_tools.py"}, "tests/walk/test_tls.py"),
         ("docs/glossary.md", {"tests/test_docs.py"}, "tests/walk/test_tls.py"),
         ("tests/clients/test_keys.py", set(), "tests/clients/test_keys.py"),
         ("router/sessions/no_such_module.py", {"tests/router/sessions"}, "tests/router/sessions/test_no_such_module.py"),
