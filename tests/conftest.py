@@ -219,11 +219,15 @@ def pytest_asyncio_loop_factories(config, item):
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Walk every test on asyncio's own loop once, by the first of its cases: what differs there is the loop, not the case."""
+    """Walk on asyncio's own loop too where it may differ: tests of the wire once each, and one of every other file."""
     first: dict[str, pytest.Item] = {}
-    others = {
-        item for item in items if "[asyncio" in item.name and first.setdefault(item.nodeid.partition("[")[0], item) is not item
-    }
+    others = set()
+    for item in items:
+        if "[asyncio" in item.name:
+            test = item.nodeid.partition("[")[0]
+            what = test if item.get_closest_marker("wire") else test.partition("::")[0]
+            if first.setdefault(what, item) is not item:
+                others.add(item)
     if others:
         config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]

@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.upstream import (
     CHAT_STREAM_HEAD,
@@ -14,6 +16,8 @@ from tests.tools.upstream import (
     stream,
 )
 from tests.tools.waiting import later, until_steady
+
+pytestmark = pytest.mark.wire
 
 
 async def test_a_slow_reader_pauses_the_upstream(pair, upstream):

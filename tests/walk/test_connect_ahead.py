@@ -13,6 +13,8 @@ from tests.tools.speech import Speech, speak
 from tests.tools.upstream import Upstream
 from tests.tools.waiting import some_turns, until
 
+pytestmark = pytest.mark.wire
+
 
 async def settle(has_come) -> None:
     """Wait until something has come, and until no dial is under way, which a surplus would need."""

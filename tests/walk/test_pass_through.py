@@ -11,6 +11,8 @@ from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, silent
 from tests.tools.waiting import until
 
+pytestmark = pytest.mark.wire
+
 KEY = "sk-canary-0123456789"
 EMBEDDINGS = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.1, 0.2]}]}
 ASKED = {"model": "text-embedding-3-small", "input": "hello"}

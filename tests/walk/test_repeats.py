@@ -16,6 +16,8 @@ from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 from tests.tools.waiting import later, until
 
+pytestmark = pytest.mark.wire
+
 KEY = {"idempotency-key": "2f1c"}
 PATHS = {
     "chat": "/v1/chat/completions",

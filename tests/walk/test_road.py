@@ -21,6 +21,8 @@ from tests.tools.upstream import (
 )
 from tests.tools.waiting import until
 
+pytestmark = pytest.mark.wire
+
 
 async def test_a_quick_edit_goes_fast_and_a_long_task_deep_with_the_reason_in_a_header(pair, upstream, other_upstream):
     quick = await call(pair.port, "/v1/chat/completions", chat())

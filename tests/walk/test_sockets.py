@@ -17,6 +17,8 @@ from tests.tools.speech import Speech, speak, write_stream
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, silent, stream
 from tests.tools.waiting import some_turns, until
 
+pytestmark = pytest.mark.wire
+
 DIALECTS = ("chat", "responses", "messages")
 
 

@@ -23,6 +23,8 @@ from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, ToolCall, speak
 from tests.tools.waiting import until_steady
 
+pytestmark = pytest.mark.wire
+
 TOOLS = [{"type": "function", "name": "read", "parameters": {"type": "object"}, "strict": False}]
 
 

@@ -9,6 +9,8 @@ from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, stream
 from tests.tools.waiting import by_the_clock
 
+pytestmark = pytest.mark.wire
+
 REQUESTS = 100
 GOOD, BROKEN, BUSY = answer_json(CHAT_ANSWER), answer_json({"error": {"message": "broke"}}, 500), answer_json({}, 429)
 

@@ -9,6 +9,8 @@ from tests.tools.running import one_dialect
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, chat_frame, silent
 from tests.tools.waiting import later, until
 
+pytestmark = pytest.mark.wire
+
 KEY = {"x-tandem-supersede": "lint", "x-tandem-session": "editor"}
 
 

@@ -17,6 +17,8 @@ from tests.tools.speech import Speech, speak, write_whole
 from tests.tools.upstream import answer_json, silent
 from tests.tools.waiting import until
 
+pytestmark = pytest.mark.wire
+
 
 @pytest.mark.parametrize("path", ["/chat/completions", "/models", "/responses", "/messages"])
 async def test_clients_that_leave_the_version_out_are_served(simulated, path):

@@ -18,6 +18,8 @@ from tests.tools.sockets import open_socket
 from tests.tools.upstream import CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, chat_frame
 from tests.tools.waiting import until, until_steady
 
+pytestmark = pytest.mark.wire
+
 ASKS = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hello"}]},
     "/v1/responses": {"input": "hello"},
