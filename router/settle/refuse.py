@@ -29,7 +29,7 @@ def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
 
 
 def cut_off(exchange: Exchange, sink: Sink) -> Ending:
-    """How a cancelled request ends. A caller who is still there is told here, if no attempt was begun that does."""
+    """How a cancelled request ends. Tells a caller who is still connected, unless an attempt will."""
     if exchange.cancelled is CancelReason.INTERRUPTED:
         return INTERRUPTED
     error = cancel_error(exchange.cancelled)
