@@ -136,17 +136,6 @@ async def test_a_connection_with_an_unsent_body_is_not_used_again(start, upstrea
     assert [reply.status for reply in replies] == [200] * 3
 
 
-async def test_an_answer_that_ends_with_its_connection_is_whole(start, upstream):
-    async def until_close(wire, seen):
-        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n" + json.dumps(CHAT_ANSWER).encode())
-        wire.writer.close()
-
-    upstream.scripts = [until_close]
-    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
-
-    assert (await call(tandem.port, "/v1/chat/completions", chat())).json == CHAT_ANSWER
-
-
 async def test_large_requests_follow_one_another_on_a_kept_connection(start, upstream):
     """The next body may arrive before the last request is recorded: it is no flood behind a request that is served."""
     upstream.scripts = [answer_json(CHAT_ANSWER)]

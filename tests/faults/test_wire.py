@@ -211,20 +211,6 @@ async def test_a_request_sent_one_byte_at_a_time_is_served(simulated, by_shim):
     assert reply.body.endswith(b"data: [DONE]\n\n")
 
 
-async def test_models_chat_explain_chat_on_one_connection_with_pipelined_bytes(simulated):
-    hot = request_bytes("/v1/chat/completions", chat())
-    async with Caller(simulated.port) as caller:
-        await caller.send(request_bytes("/v1/models") + hot + request_bytes("/tandem/explain", chat()) + hot)
-        replies = [await caller.reply() for _ in range(4)]
-    async with Caller(simulated.port) as caller:
-        await caller.send(hot + hot + request_bytes("/v1/models") + hot)
-        others = [await caller.reply() for _ in range(4)]
-
-    assert [reply.status for reply in (*replies, *others)] == [200] * 8
-    assert "estimates" in replies[2].json
-    assert others[3].json["object"] == "chat.completion"
-
-
 async def test_hundreds_of_idle_connections_do_not_keep_a_caller_waiting(simulated):
     callers = [await asyncio.open_connection("127.0.0.1", simulated.port) for _ in range(250)]
 

@@ -87,15 +87,6 @@ async def test_a_websocket_is_opened_where_there_is_one_and_nowhere_else(simulat
     assert "upgrade" not in elsewhere.headers
 
 
-async def test_errors_are_in_the_callers_dialect(simulated):
-    reply = await call(simulated.port, "/v1/messages", {"model": "auto"})
-
-    assert reply.status == 400
-    assert reply.json["type"] == "error"
-    assert reply.json["error"]["type"] == "invalid_request_error"
-    assert reply.json["request_id"] == reply.headers["x-tandem-request-id"]
-
-
 async def test_a_body_over_the_limit_is_refused_before_it_is_read(start):
     tandem = await start(SIMULATED + "limits: {max_body_bytes: 2048}\n")
 
