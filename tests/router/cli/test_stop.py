@@ -11,7 +11,7 @@ from router.cli import main
 from router.cli.routers import Router, all_routers, note_router
 from tests.conftest import SIMULATED
 from tests.router.cli.test_serve import ask_for_stream
-from tests.tools.group import group_of, is_alive
+from tests.router.cli.workers.group import group_of, is_alive
 from tests.tools.http import call, chat
 from tests.tools.serve import serving
 from tests.tools.valkey import find_server
