@@ -1,7 +1,6 @@
 """Answers of the old text endpoint as they are written here."""
 
 import pytest
-from openai.types import Completion
 
 from router.contract.errors import BadRequest
 from router.contract.words import Dialect, Feature
@@ -11,10 +10,10 @@ from tests.router.dialects.answers import written
 from tests.tools.values import make_view
 
 
-def test_a_whole_answer_fits_the_sdks_type_and_is_the_text_alone():
+def test_a_whole_answer_fits_the_sdks_type_and_is_the_text_alone(sdk):
     events, body = written(CompletionsComposer)
 
-    whole = Completion.model_validate(body)
+    whole = sdk.Completion.model_validate(body)
     assert whole.choices[0].text == "ab"
     assert whole.usage.prompt_tokens == 11
     assert "".join(choice["text"] for event in events for choice in event["choices"]) == "ab"
