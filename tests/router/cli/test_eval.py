@@ -316,7 +316,11 @@ def test_turns_that_end_badly_are_measured_by_file_and_together(tmp_path, capsys
     ("kind", "content", "said"),
     [
         ("complaints", "", "these files contain no remarks"),
-        ("complaints", '{"text": "fix it", "label": "quick"}', 'line 1: "says" is missing'),
+        (
+            "complaints",
+            '{"text": "fix it", "label": "quick"}',
+            'line 1: "says" is missing\n  hint: a line of --kind complaints has says, asked, and the label bad or fine\n',
+        ),
         ("rescue", "", "these files contain no turns"),
         ("rescue", "{}", 'line 1: "calls" is missing'),
         ("turns", '{"says": "still red", "label": "bad"}', "use --kind complaints"),
