@@ -9,7 +9,7 @@ from router.config.settings import Seconds, Settings
 from router.config.shared_settings import SharedSettings
 from router.config.target_settings import TiersSettings
 from router.config.values import find_address_fault
-from router.contract.periods import find_zone
+from router.contract.spending import find_zone
 from router.contract.words import PassedRoute, Preference, Subagents, Tier
 
 SHIPPED_MODELS = {

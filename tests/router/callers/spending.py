@@ -12,9 +12,9 @@ from router.contract.entry import Attempt
 from router.contract.errors import BudgetSpent
 from router.contract.exchange import Arrival, Deadline, Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact
-from router.contract.money import as_units
 from router.contract.rights import Rights
 from router.contract.signals import TokenCount
+from router.contract.spending import as_units
 from router.contract.target import Target
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation

@@ -1,5 +1,6 @@
 """Days and months of a time zone."""
 
+import random
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contract.periods import Period, find_zone, span_of
+from router.contract.spending import UNITS_PER_USD, Period, as_units, as_units_above, as_usd, find_zone, show_usd, span_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = 3_600
@@ -58,3 +59,24 @@ def test_every_moment_is_in_its_own_span_and_the_next_follows_at_once(at, name, 
 def test_a_name_that_is_not_a_zone_is_refused(name):
     with pytest.raises(ValueError, match="unknown time zone"):
         find_zone(name)
+
+
+def test_costs_as_the_ledger_has_them_add_up_to_the_same_in_any_order():
+    costs = [round(random.Random(seed).uniform(0, 0.2), 8) for seed in range(10_000)]
+    units = [as_units(cost) for cost in costs]
+
+    assert sum(units) == sum(sorted(units)) == sum(sorted(units, reverse=True))
+    assert all(as_usd(unit) == cost for unit, cost in zip(units, costs, strict=True))
+
+
+def test_a_bound_is_never_rounded_down():
+    assert as_units_above(0.1 / UNITS_PER_USD) == 1
+    assert as_units(0.1 / UNITS_PER_USD) == 0
+
+
+@pytest.mark.parametrize(
+    ("usd", "shown"),
+    [(0, "0.00 USD"), (1, "1.00 USD"), (12.345, "12.35 USD"), (0.1, "0.10 USD"), (0.0123, "0.012 USD"), (0.00000001, "0.00000001 USD")],
+)  # fmt: skip
+def test_small_amounts_are_shown_with_two_digits(usd, shown):
+    assert show_usd(as_units(usd)) == shown

@@ -1,5 +1,10 @@
-"""Days and months of a time zone, as seconds since 1970. A day may have 23 or 25 hours. No clock: times are given."""
+"""What spending is counted in: days and months of a time zone, and money in whole units. No clock: times are given.
 
+A unit is a hundred-millionth of a dollar, to which every cost in the ledger is rounded. Sums of whole numbers are exact in any
+order, so what budgets count while requests run equals the ledger's sum; sums of floats would drift apart.
+"""
+
+import math
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import NamedTuple
@@ -65,3 +70,29 @@ def _next(period: Period, first: date) -> date:
 def _midnight(day: date, zone: tzinfo) -> float:
     """When a day begins. Where clocks skip midnight, that is when they do."""
     return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
+
+
+UNITS_PER_USD = 100_000_000
+"""As many as there are in a dollar. A price of 0.10 USD per million tokens is ten of them for a token."""
+
+
+def as_units(usd: float) -> int:
+    """A cost or a budget, to the nearest unit."""
+    return round(usd * UNITS_PER_USD)
+
+
+def as_units_above(usd: float) -> int:
+    """What is enough for a cost that was only estimated."""
+    return math.ceil(usd * UNITS_PER_USD)
+
+
+def as_usd(units: int) -> float:
+    return units / UNITS_PER_USD
+
+
+def show_usd(units: int) -> str:
+    """An amount for a person: in cents, or with two digits where it is less than ten."""
+    usd = abs(units) / UNITS_PER_USD
+    is_cents = usd >= 0.1 or units % (UNITS_PER_USD // 100) == 0
+    digits = 2 if is_cents else min(8, 1 - math.floor(math.log10(usd)))
+    return f"{units / UNITS_PER_USD:.{digits}f} USD"
