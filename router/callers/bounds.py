@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from router.contract.errors import NotPermitted
 from router.contract.facts import Decided
-from router.contract.money import as_units_above
 from router.contract.request import JsonObject, RequestView
+from router.contract.spending import as_units_above
 from router.contract.target import Price, Target
 from router.contract.words import Feature
 from router.dialects.table import SPECS
@@ -35,7 +35,6 @@ class RequestSize(NamedTuple):
 
 
 def measure(decided: Decided) -> RequestSize:
-    """The size of a decided request."""
     view, prompt = decided.view, decided.decision.signals.prompt
     is_unseen = Feature.FILES in view.needs or (view.previous_response_id is not None and view.continued is None)
     tokens = None if is_unseen else max(prompt.high, decided.decision.prompt_tokens) + view.image_count * _MORE_FOR_AN_IMAGE
@@ -66,7 +65,7 @@ def bound_of(size: RequestSize, target: Target, usual_tokens: float, added_token
 
 
 def bound_of_question(target: Target, words: str, most_tokens: int) -> int:
-    """The same for a question to a target. No token is shorter than a byte."""
+    """The most that a question to a target may cost. No token is shorter than a byte."""
     prompt = len(words.encode("utf-8", "replace"))
     input_price, output_price = _dearest(_price_of(target), prompt)
     return as_units_above((prompt * input_price + most_tokens * output_price) / _MILLION)

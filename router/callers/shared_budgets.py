@@ -10,8 +10,8 @@ from router.callers.shared_limits import unknown
 from router.contract.allowance import Allowance, SpentPart, Use
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
-from router.contract.periods import Period, Span
 from router.contract.rights import Rights
+from router.contract.spending import Period, Span
 from router.contract.target import Target
 from router.contract.words import Operation
 
@@ -111,7 +111,6 @@ class SharedBudgets(Budgets):
         await self._reach(exchange.caller.name, rights, most)
 
     async def reach_another(self, exchange: Exchange, target: Target) -> None:
-        """The same for a further attempt."""
         rights = self._terms.rights.get(exchange.caller.name)
         if rights is not None and rights.has_budget and (missing := self.missing_for(exchange, target)) > 0:
             await self._reach(exchange.caller.name, rights, missing)

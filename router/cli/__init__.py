@@ -34,11 +34,12 @@ GROUPS = {
         "jobs": "list background work, watch it, collect its answers, cancel it",
     },
     "Operate": {
+        "status": "say whether a router of this config runs, since when, where and how it does",
+        "stop": "stop a running router, after it has finished what it serves",
         "reload": "have a running router take its config again",
         "service": "start the router at login, as a user service",
         "run": "run a command with its own router, for CI and scripts",
-        "keys": "give callers keys, and list, rotate or revoke them",
-        "forget": "delete everything kept about one caller",
+        "keys": "give callers keys, rights and budgets; list, rotate or revoke them; forget a caller",
     },
 }
 """The commands that `tandem --help` lists."""
@@ -53,11 +54,12 @@ _UNLISTED = {
 COMMANDS = {name: summary for group in (*GROUPS.values(), _UNLISTED) for name, summary in group.items()}
 
 RENAMED: dict[str, tuple[str, list[str]]] = {
+    "forget": ("tandem keys forget", ["keys", "forget"]),
     "doctor": ("tandem check --live", ["doctor"]),
     "stores": ("tandem check --live", ["stores"]),
     "stores migrate": ("tandem check --migrate", ["stores", "migrate"]),
     "sessions": ("tandem log --sessions", ["log", "--sessions"]),
-    "train": ("make train, in a checkout", ["train"]),
+    "train": ("make train, in a checkout", []),
 }
 """Old names: what to type instead, and the arguments that replace them until the next release. Empty for what is gone."""
 

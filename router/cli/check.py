@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 
 from router.cli.common import add_config_argument, add_timeout_argument, readable, refuse_config, say
-from router.cli.key_words import write_moment
+from router.cli.key_rights import write_moment
 from router.cli.setup.findings import FIX, all_faults, find_host_fault, look_at_targets, look_at_windows, say_findings
 from router.config.certificate import read_certificate
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config

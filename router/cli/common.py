@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from router.cli import Ended
 from router.config.faults import Fault, Known
@@ -31,6 +32,24 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the config file (default: $TANDEM_CONFIG, ./config.yaml, the user's config folder, else simulated tiers)",
     )
+
+
+def add_ledger_switch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-ledger", dest="ledger", action="store_const", const="off", help="write no record to disk")
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help=argparse.SUPPRESS)  # until the next release
+
+
+def add_json_argument(parser: argparse._ActionsContainer, more: str = "", default: object = False) -> None:
+    parser.add_argument("--json", action="store_true", default=default, help=f"print JSON{more}")
+
+
+def add_yes_argument(parser: argparse._ActionsContainer, more: str = "", default: object = False) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", default=default, help=f"do not ask{more}")
+
+
+def add_old_option(parser: argparse._ActionsContainer, old: str, dest: str, **given: Any) -> None:
+    """The former name of an option. It works until the next release, and no help shows it."""
+    parser.add_argument(old, dest=dest, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **given)
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +87,19 @@ def load_or_end(path: str | None) -> LoadedConfig:
         return load_config(find_config(path), known_names())
     except ConfigError as error:
         raise refuse_config(error.source, error.faults) from error
+
+
+class Reading(NamedTuple):
+    """Where the config was found, so that a reload reads the same file."""
+
+    path: Path | None
+    named: str | None
+    adapt: Callable[[LoadedConfig], LoadedConfig] = lambda loaded: loaded
+    """Adds what is not in the file: what a worker shares with the others."""
+
+    def load(self) -> LoadedConfig:
+        """Read it again. A file that was deleted is a fault; without one, there may be one by now."""
+        return self.adapt(load_config(self.path if self.path is not None else find_config(self.named), known_names()))
 
 
 def refuse_config(source: str, faults: Sequence[Fault]) -> Ended:

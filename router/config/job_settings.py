@@ -38,7 +38,7 @@ class DelegationSettings(Settings):
     """The coding agent that works on tasks that need one."""
 
     runner: str | None = None
-    """The command of a coding agent, such as codex exec --sandbox workspace-write. `tandem delegate --with-hands` runs it in a
+    """The command of a coding agent, such as codex exec --sandbox workspace-write. `tandem delegate --agent` runs it in a
     new git worktree, with the task as its last argument and without a shell. Absent: nobody can do so."""
 
     @model_validator(mode="before")

@@ -324,7 +324,7 @@ def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> No
     try:
         _ = settings.fingerprint
     except ValueError as error:
-        faults.append(Fault(f"{path}.weights", str(error), "tandem train writes them"))
+        faults.append(Fault(f"{path}.weights", str(error), "make train in a checkout of Tandem writes them"))
 
 
 def _check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]) -> None:

@@ -25,7 +25,8 @@ class JobState(Word):
 
 
 LOG_ID = "log"
-"""How the id of an output item begins that holds what an agent has printed."""
+"""Id prefix of output items that hold what an agent printed."""
+MAX_TITLE = 80
 FINAL = frozenset({JobState.COMPLETED, JobState.INCOMPLETE, JobState.FAILED, JobState.CANCELLED})
 
 

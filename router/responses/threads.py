@@ -120,11 +120,10 @@ class HeldThread(NamedTuple):
         return replace(view, raw=raw, body=body)
 
     def without_reference(self) -> Continuation:
-        """The same: no target is told by reference."""
+        """No target is told by reference."""
         return self
 
     def transcript(self) -> Transcript:
-        """All that the model was given."""
         return self.history.then(as_list(self.body.get(_MESSAGES)), "")
 
     def write_whole(self, reader: str) -> tuple[JsonObject, bytes]:

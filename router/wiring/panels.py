@@ -43,8 +43,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
-    from router.jobs.outside_panel import OutsideJobs
-    from router.jobs.panel import BackgroundResponses
+    from router.jobs.panel import BackgroundResponses, OutsideJobs
     from router.lab.lookback import look_back
     from router.page.live import LiveFeed
     from router.page.past import Past
@@ -78,7 +77,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
 def build_figures(built: Built) -> "Figures":
     """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
     from router.edge.control.metrics import Figures
-    from router.jobs.figures import read_figures
+    from router.jobs.panel import read_figures
     from router.lab.lookback import look_back
 
     house, ledger = built.house, built.ledger

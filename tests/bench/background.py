@@ -29,11 +29,10 @@ from tests.tools.background import begin, events_in, poll, read_log, read_some
 from tests.tools.configs import load_text
 from tests.tools.http import request_bytes
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
-from tests.tools.later import later
 from tests.tools.running import Running, one_dialect, running, two_targets
 from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_STREAM_HEAD, DONE, Seen, Upstream, Wire, chat_frame
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 FRAME_US, CANCEL_MS, RESUME_MS, FRONT, OTHERS = 5.0, 200.0, 50.0, 1.1, 1.02
 JOBS = 8

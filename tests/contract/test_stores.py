@@ -15,9 +15,8 @@ from router.contract.stores import Versioned
 from router.contract.words import Tier
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
-from router.stores.memory.entries import MemoryEntries
+from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
-from router.stores.memory.sessions import NoSessions
 from tests.tools.kept import (
     ANN,
     BOB,
@@ -30,8 +29,7 @@ from tests.tools.kept import (
     open_sessions,
     remove_database,
 )
-from tests.tools.sessions import TARGETS, chat, finish, look, under_way
-from tests.tools.slow_sessions import SlowSessions, save, swap
+from tests.tools.sessions import TARGETS, SlowSessions, chat, finish, look, save, swap, under_way
 
 HALF_A_PAIR = "\ud800"
 """Text that cannot be written as UTF-8."""

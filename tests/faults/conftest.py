@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from router.wiring import sharing
-from tests.tools.rig import KEY, Rig, rigged
+from tests.faults.rig import KEY, Rig, rigged
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ import yaml
 from router import api
 from router.cli import main
 from tests.conftest import SIMULATED
-from tests.tools.later import later
 from tests.tools.running import read_entries
+from tests.tools.waiting import later
 
 SETTINGS = yaml.safe_load(SIMULATED)
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-from-python.md"
@@ -138,7 +138,7 @@ async def serve(app: api.TandemApp) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        await asyncio.wait_for(serving, 20)
+        await asyncio.wait_for(serving, 30)
 
 
 async def test_the_app_serves_what_the_router_serves_behind_another_server(tmp_path):

@@ -7,8 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 
 from tests.soak.callers import PATHS, Callers, ask_in
-from tests.tools.bad_bodies import BAD_BODIES
-from tests.tools.faulty import FAULTS, break_as_asked
+from tests.soak.faulty import BAD_BODIES, FAULTS, break_as_asked
 from tests.tools.http import call, request_bytes
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, write_stream, write_whole
@@ -157,7 +156,7 @@ class Troubles:
         async with open_socket(self._port, **self._callers.headers) as socket:
             socket.connection.transport.write(b"\xff\xff\xff\xff" * 8)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(socket.connection.wait_closed(), 10)
+                await asyncio.wait_for(socket.connection.wait_closed(), 30)
         self._account.seen["sockets broken"] += 2
 
     async def _reload(self) -> None:

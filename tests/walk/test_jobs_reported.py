@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.jobs.signing import sign
+from router.jobs.webhooks import sign
 from tests.conftest import SIMULATED
 from tests.tools.http import call
 from tests.tools.upstream import answer_json

@@ -33,7 +33,6 @@ class StoreDamaged(StoreUnusable):
 
     @property
     def hint(self) -> str:
-        """What to type."""
         path = self.path
         file, log, index = (shlex.quote(str(path.with_name(path.name + end))) for end in ("", "-wal", "-shm"))
         aside = f"mv {file} {shlex.quote(f'{path}.damaged')} && rm -f {log} {index}"
@@ -65,7 +64,7 @@ def find_damage(path: Path, *, in_full: bool = False) -> str:
 
 
 def read_damage(database: sqlite3.Connection, *, in_full: bool = False) -> str:
-    """The same for an open file. Raises `sqlite3.Error` where it cannot be checked now."""
+    """What is wrong with an open file. Raises `sqlite3.Error` where it cannot be checked now."""
     try:
         row = database.execute(f"PRAGMA {'integrity' if in_full else 'quick'}_check(1)").fetchone()
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()

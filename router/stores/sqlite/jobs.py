@@ -112,7 +112,7 @@ class SqlJobs(ABC):
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
         return self._watches.watch(job_id, for_owner=for_owner)
 
-    def hear(  # noqa: B027  all kinds of it are alike
+    def hear(  # noqa: B027  no-op for every SQL backend
         self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
     ) -> None:
         """Nothing is heard of what happens elsewhere."""
@@ -231,7 +231,6 @@ class SqliteJobs(SqlJobs):
     # In the writer's thread.
 
     def _write_all(self, database: sqlite3.Connection) -> None:
-        """Do all that waits, in one transaction."""
         self._is_asked = False  # before anything is taken: who comes later asks again
         taken: list[_Waiting] = []
         while self._waiting:
@@ -279,7 +278,6 @@ class SqliteJobs(SqlJobs):
 
 
 def _read_part(database: sqlite3.Connection, job_id: str, caller: str | None, after: int, most_bytes: int) -> list[Any]:
-    """Segments, until there are enough bytes."""
     rows: list[Any] = []
     cursor = database.execute(READ, (job_id, caller, after))
     for row in cursor:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
-from router.contract.money import UNITS_PER_USD
 from router.contract.past import (
     CallerSums,
     CallSums,
@@ -24,6 +23,7 @@ from router.contract.past import (
     SessionSums,
     Sums,
 )
+from router.contract.spending import UNITS_PER_USD
 from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite import turns, work
 from router.stores.sqlite.sound import count_unsound, open_ledger

@@ -79,7 +79,6 @@ class _Job(Generic[Result]):
         return None
 
     def fail(self, error: Exception) -> None:
-        """It cannot be done now."""
         if self.future.set_running_or_notify_cancel():
             self.future.set_exception(error)
 
@@ -184,7 +183,6 @@ class SqliteWriter:
 
     @property
     def waiting_rows(self) -> int:
-        """How many rows are not written yet."""
         return len(self._queue) + len(self._in_hand)
 
     def put(self, statement: str, key: str, values: tuple[object, ...], size: int) -> None:
@@ -205,7 +203,7 @@ class SqliteWriter:
         return await asyncio.wrap_future(self.submit(work))
 
     def submit(self, work: Callable[[sqlite3.Connection], Result]) -> Future[Result]:
-        """The same, without waiting for it."""
+        """Queue work for the file; the future has its result."""
         if self._is_closing:
             raise StoreUnusable(f"{self.path.name} is closed")
         job: _Job[Result] = _Job(work)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from router.cli import main
+from tests.router.cli.model_server import ModelServer
 from tests.tools.certificates import CERT, OTHER_KEY, TLS, write_pair
-from tests.tools.model_server import ModelServer
 from tests.tools.running import two_targets
 
 SIMULATED_TIERS = """

@@ -7,8 +7,8 @@ import pytest
 from router.cli import main
 from router.cli.setup import findings
 from tests.conftest import SIMULATED
+from tests.router.cli.model_server import ModelServer
 from tests.tools.certificates import EXPIRED, write_pair
-from tests.tools.model_server import ModelServer
 from tests.tools.running import two_targets
 
 

@@ -27,10 +27,9 @@ from router.dispatch.budget import Track
 from router.dispatch.dispatch import Preconnector
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.exchanges import RecordingSink, make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import HandClock, answers, dispatcher_of, fails, hangs, names_of, reach, streams
-from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import chat_frame
 from tests.tools.values import ask, make_target, make_view
 

@@ -21,7 +21,7 @@ from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_cop
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.events import set_up_logging
-from tests.tools.slow_sessions import save
+from tests.tools.sessions import save
 
 # As the first Tandem made it, with few of its columns; the second came later, under the same version.
 OLD = """
@@ -310,6 +310,7 @@ async def test_after_the_stores_have_closed_the_file_alone_holds_every_row(tmp_p
     assert ask(tmp_path / "a.db", "SELECT key FROM sessions") == [("k",)]
 
 
+@pytest.mark.starts
 def test_a_process_that_is_killed_within_the_copy_leaves_no_copy_and_the_next_start_sweeps_its_part(tmp_path):
     path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
     code = (

@@ -245,7 +245,7 @@ async def test_what_the_others_had_goes_from_one_to_another_while_a_router_is_mi
     await until(lambda: later_take(other) or other.used == known - 5)
     for _ in range(20):
         later_take(other)
-        await asyncio.sleep(0.02)
+        await other.link.ask("PING")  # answered after what was asked before it
 
     assert one.part.held + other.part.held == known <= 60 - 20
 
@@ -326,6 +326,16 @@ async def test_a_grant_on_its_way_counts_once_where_something_is_stated_at_the_s
     await other.take(60)
 
     assert one.part.held + 5 + other.part.held <= 60
+
+
+async def test_a_grant_that_a_statement_has_overtaken_is_not_counted(make):
+    one, other = await make(), await make()
+
+    one.part.ask(20)
+    await one.part.state()
+    await other.take(60)
+
+    assert one.part.held + other.part.held <= 60
 
 
 async def test_a_router_that_was_forgotten_takes_nothing_from_what_others_were_given(make, valkey):
