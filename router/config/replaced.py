@@ -15,7 +15,7 @@ _REMOVED = {
     (
         "delegation",
         "note",
-    ): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs` lists them",
+    ): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs list` shows them",
 }
 """Settings that are read and do nothing, with what there is instead."""
 
