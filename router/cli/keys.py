@@ -32,8 +32,7 @@ from router.config.edit import CannotEdit
 from router.config.faults import ConfigError
 from router.config.key_edit import change_key_file
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
-from router.config.key_place import KeyPlace, find_keys
-from router.config.load import find_config
+from router.config.load import KeyPlace, find_config, find_keys
 from router.contract.errors import Unauthorized
 from router.contract.keys import NewKey, make_key, split_key
 from router.screen.figures import plural
