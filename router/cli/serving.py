@@ -215,7 +215,7 @@ class Serving:
 
 
 def say_unwritable(error: StoreUnwritable) -> str:
-    return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
+    return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --no-ledger"
 
 
 def _keep_built() -> None:
@@ -309,14 +309,14 @@ def explained(url: str) -> Iterator[None]:
     except CertificateUnusable as error:  # a file that has changed since it was checked
         raise Ended(2, str(error)) from error
     except StoreInUse as error:
-        hint = "stop that router, or set another file in the config (ledger.path, store.path); --ledger off keeps no record"
+        hint = "stop that router, or set another file in the config (ledger.path, store.path); --no-ledger keeps no record"
         raise Ended(2, f"{error}\n  hint: {hint}") from error
     except StoreDamaged as error:
-        raise Ended(2, f"{error}\n  hint: {error.hint}\n  {command_name()} serve --ledger off serves without it") from error
+        raise Ended(2, f"{error}\n  hint: {error.hint}\n  {command_name()} serve --no-ledger serves without it") from error
     except SharedUnusable as error:
         raise Ended(2, str(error)) from error
     except StoreUnusable as error:
-        raise Ended(2, f"{error}\n  hint: move that file away, or start with --ledger off") from error
+        raise Ended(2, f"{error}\n  hint: move that file away, or start with --no-ledger") from error
 
 
 def refuse_unrecorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
@@ -332,6 +332,6 @@ def _say_taken(problem: str, url: str) -> str:
     if is_tandem(url, _ASK_SECONDS):
         return (
             f"a Tandem router is already running at {url}\n"
-            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --ledger off"
+            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --no-ledger"
         )
     return problem.replace("--port", f"{command_name()} serve --port")

@@ -158,7 +158,7 @@ def look_at_ledger(path: Path | None) -> list[Finding]:
         return [Finding("ledger", FIX, str(damage), damage.hint)]
     problem = _find_ledger_problem(path, folder)
     if problem:
-        hint = "set ledger.path to a file in a writable folder, or start with --ledger off"
+        hint = "set ledger.path to a file in a writable folder, or start with --no-ledger"
         return [Finding("ledger", FIX, f"{path}: {problem}", hint)]
     free = shutil.disk_usage(folder).free
     if coming := foresee(path, LEDGER):

@@ -18,8 +18,6 @@ _LEDGER = 3
 
 
 class PostgresLook(NamedTuple):
-    """What was found."""
-
     version: str
     latency_ms: float
     clock_ahead_seconds: float

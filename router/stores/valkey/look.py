@@ -14,8 +14,6 @@ _GONE_SECONDS = 5.0
 
 
 class ValkeyLook(NamedTuple):
-    """What was found."""
-
     version: str
     latency_ms: float
     clock_ahead_seconds: float
