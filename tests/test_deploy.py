@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from router.cli import serve
+from router.cli.setup.presets import read_presets
 from router.config.load import LoadedConfig, check_config
 from router.config.models import ServerSettings
-from router.config.presets import read_presets
 from router.contract.limits import Limits
 from router.edge.server import CannotListen, check_host
 from router.wiring.build import known_names

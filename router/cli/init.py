@@ -16,9 +16,9 @@ from router.cli.setup.around import Found, look_around, say_litellm_keys
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
 from router.cli.setup.local_offers import LocalOffers, add_quotas, offer_locals, say_windows, with_local_model
+from router.cli.setup.presets import Offer, Presets, read_presets
 from router.config.faults import close_to, how_to_install
 from router.config.load import ConfigError, check_config, default_text
-from router.config.presets import Offer, Presets, read_presets
 from router.config.reading import EnvFileUnreadable, read_env_file
 from router.connect import KEY
 from router.connect.recipe import installed_clients, load_recipe

@@ -547,6 +547,21 @@ tiers:
     assert told["tiers.deep.targets"] == "needs a target"
 
 
+@pytest.mark.parametrize("name", ["", "name: a b, ", "name: 7, "])
+def test_a_target_without_a_usable_name_hides_no_other_fault(name):
+    fast = f"{{{name}adapter: telepathy}}, 7"
+    text = (
+        f"models: {{x: nobody}}\ntiers: {{fast: {{targets: [{fast}]}}, deep: {{targets: [{{name: b, adapter: simulated}}]}}}}\n"
+    )
+
+    assert {fault.path for fault in faults_in(text)} == {
+        "tiers.fast.targets[0].name",
+        "tiers.fast.targets[0].adapter",
+        "tiers.fast.targets[1]",
+        "models.x",
+    }
+
+
 def test_a_setting_that_is_wrong_is_told_once():
     text = "tiers: {fast: {targets: [{name: a, base_url: 7, window_tokens: big}]}, deep: {targets: [{name: b, adapter: simulated}]}}"
 

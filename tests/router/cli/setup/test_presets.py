@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from router.cli.setup.presets import Offer, Provider, read_presets
 from router.config.model_facts import provider_of, read_facts
-from router.config.presets import Offer, Provider, read_presets
 from router.contract.target import PriceStep
 from router.contract.words import Tier
 from tests.tools.configs import load_text

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from router.config.edit import CannotEdit, NewRule, add_rules, set_values
+from router.cli.edit import CannotEdit, NewRule, add_rules, set_values
 from router.config.load import default_text
 
 VALUES = {"base_rate": 0.31, "personal_log_odds": -0.42}
