@@ -78,8 +78,8 @@ def run_suite(folder: Path, content: str, *more: str, **surroundings) -> subproc
     """Run a test file by the command line of `make test` with one worker, with this suite's own settings and fixtures."""
     file = folder / "test_written_for_this.py"
     file.write_text(content)
-    command = [sys.executable, "-m", "pytest", "-n", "1", "--maxprocesses", "8", "--dist", "worksteal", "-p", "tests.conftest"]
-    command += ["-c", str(CHECKOUT / "pyproject.toml"), "--rootdir", str(CHECKOUT), *more, str(file)]
+    command = [sys.executable, "-m", "pytest", "-n", "1", "--maxprocesses", "8", "--dist", "worksteal", *more]
+    command += ["-p", "tests.conftest", "-c", str(CHECKOUT / "pyproject.toml"), "--rootdir", str(CHECKOUT), str(file)]
     return subprocess.run(
         command,
         cwd=CHECKOUT,

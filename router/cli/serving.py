@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     import socket
 
     from router.cli.workers.seat import Seat
-    from router.screen.head import Facts
+    from router.screen.around import Facts
     from router.screen.screen import Screen
 
 _COLLECT_AFTER = 2_000
@@ -234,7 +234,7 @@ def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledg
 
 
 def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
-    from router.screen.head import Facts  # only a terminal needs it
+    from router.screen.around import Facts  # only a terminal needs it
 
     path = loaded.ledger_path if with_ledger else None
     return Facts(

@@ -15,7 +15,7 @@ _GONE = {
 }
 """Settings that are gone or renamed: the problem, and the cure."""
 _REMOVED = {
-    ("delegation", "note"): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs` lists them",
+    ("delegation", "note"): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs list` shows them",
 }
 """Settings that are read and do nothing, with what there is instead."""
 _PAGE = "docs/how-to/come-from-another-router.md"
