@@ -11,7 +11,7 @@ from router.cli.setup.findings import FIX, all_faults, find_host_fault, look_at_
 from router.config.certificate import read_certificate
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
 from router.config.models import SHIPPED_MODELS
-from router.config.unshared import list_unshared
+from router.config.schema import write_schema
 from router.contract.keys import Key, KeyRing
 from router.contract.shared import SharedTerms
 from router.screen.figures import plural
@@ -26,12 +26,16 @@ EXAMPLES = ("check", "check --live", "check --config work.yaml")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml, for editors")
     parser.add_argument("--live", action="store_true", help="also ask every target for its models (costs no tokens)")
     add_timeout_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print every fault, or a summary of the config. With `--live`, 1 means that a target needs fixing."""
+    if arguments.schema:
+        print(write_schema(known_names()), end="")
+        return 0
     try:
         loaded = load_config(find_config(arguments.config), known_names())
     except ConfigError as error:
@@ -85,7 +89,7 @@ def _print_shared(loaded: LoadedConfig, shared: SharedTerms) -> None:
     named = [f"{name} at {terms.url}" for name, terms in stores.items() if terms is not None]
     named += [f"secret {shared.secret}"] if shared.secret is not None else []
     print(f"  shared: {', '.join(named)}; this router is {shared.replica}")
-    for line in list_unshared(loaded):
+    for line in loaded.unshared:
         print(f"    not shared: {line}")
 
 

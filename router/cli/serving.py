@@ -24,7 +24,7 @@ from router.cli.common import (
 from router.cli.hangup import Hangup, stop_with_terminal
 from router.cli.routers import Router, is_tandem, leave_router, note_reload, note_router, record_of, url_of
 from router.cli.welcome import warn_of_expiry, welcome
-from router.config.budgets import check_recorded
+from router.config.across import check_recorded
 from router.config.certificate import CertificateUnusable
 from router.config.load import ConfigError, LoadedConfig
 from router.config.targets import TargetPlan

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from router.cli import Ended
 from router.cli.common import add_config_argument, command_name, load_or_end, print_json
 from router.config.load import LoadedConfig
-from router.config.unshared import list_unshared
 from router.contract.request import JsonObject
 from router.contract.shared import PostgresTerms, ValkeyTerms
 from router.contract.stores import StoreUnusable
@@ -51,13 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     ledger, now = _look_at_ledger(loaded), time.time()
     if arguments.json:
         found = {"valkey": _valkey_json(valkey), "postgres": _postgres_json(postgres), "ledger": _ledger_json(ledger, now)}
-        print_json({"replica": loaded.shared.replica, **found, "not_shared": list_unshared(loaded)})
+        print_json({"replica": loaded.shared.replica, **found, "not_shared": loaded.unshared})
     else:
         for name, lines in (
             ("valkey", _valkey_lines(valkey)),
             ("postgres", _postgres_lines(postgres)),
             ("ledger", _ledger_lines(ledger, now)),
-            ("not shared", list_unshared(loaded)),
+            ("not shared", loaded.unshared),
         ):
             for index, line in enumerate(lines):
                 print(f"{'' if index else name:<{_WIDTH}}  {line}")

@@ -5,8 +5,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
 from router.contract.shared import PostgresTerms
 from router.stores.look import time_trips
 from router.stores.postgres.link import Link
@@ -41,7 +39,7 @@ def migrate(terms: PostgresTerms) -> Schema:
 
 
 async def _with_link(terms: PostgresTerms, seconds: float, work: Callable[[Any], Awaitable[Result]]) -> Result:
-    link = Link(replace(terms, timeout_seconds=max(terms.timeout_seconds, seconds)), lambda reason: None, prepares=False)
+    link = Link(terms.waiting(seconds), lambda reason: None, prepares=False)
     try:
         async with link.borrow() as connection:
             return await work(connection)

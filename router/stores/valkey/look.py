@@ -4,8 +4,6 @@ import asyncio
 import time
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from router.contract.shared import ValkeyTerms
 from router.stores.look import time_trips
 from router.stores.valkey.link import Link
@@ -25,7 +23,7 @@ class ValkeyLook(NamedTuple):
 
 def look_at_valkey(terms: ValkeyTerms) -> ValkeyLook:
     """Ask the server. Raises `StoreUnusable`."""
-    return asyncio.run(_look(replace(terms, timeout_seconds=max(terms.timeout_seconds, _LOOK_SECONDS))))
+    return asyncio.run(_look(terms.waiting(_LOOK_SECONDS)))
 
 
 async def _look(terms: ValkeyTerms) -> ValkeyLook:

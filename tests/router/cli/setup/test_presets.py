@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from router.cli.setup.presets import Offer, Provider, read_presets
 from router.config.model_facts import provider_of, read_facts
-from router.config.presets import Offer, Provider, read_presets
 from router.contract.target import PriceStep
 from router.contract.words import Tier
 from tests.tools.configs import load_text
@@ -48,7 +48,7 @@ def test_the_deep_model_is_not_older_than_the_fast_one(name):
 
 
 def test_no_model_is_named_in_the_code():
-    root = Path(__file__).resolve().parents[3] / "router"
+    root = Path(__file__).resolve().parents[4] / "router"
     models = {offer.model for offers in PRESETS.offers.values() for offer in offers} - {"default"}
     sources = [path for room in ("cli", "config") for path in (root / room).glob("*.py")]
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from router.config.edit import CannotEdit
+from router.cli.edit import CannotEdit
+from router.cli.key_edit import change_key_file
 from router.config.faults import ConfigError
-from router.config.key_edit import change_key_file
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
 from router.contract.keys import make_key
 from router.contract.words import Tier

@@ -199,7 +199,7 @@ def _write_price(price: Price) -> dict[str, Any]:
 
 @functools.cache
 def read_presets() -> Presets:
-    content = yaml.safe_load((resources.files("router.config") / "presets.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((resources.files("router.cli.setup") / "presets.yaml").read_text(encoding="utf-8"))
     providers = {
         name: Provider(name, **{**settings, "keys": tuple(settings.get("keys", ()))})
         for name, settings in content["providers"].items()

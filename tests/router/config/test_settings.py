@@ -1,11 +1,11 @@
-"""Values that need more than a type."""
+"""Values that need more than a type, and what can be said of any block."""
 
 from datetime import date
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from router.config.values import ExtraValue, find_address_fault, fits_header
+from router.config.settings import ExtraValue, find_address_fault, fits_header
 
 EXTRA = TypeAdapter(ExtraValue)
 
