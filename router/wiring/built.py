@@ -13,7 +13,7 @@ from router.contract.entry import FinishedWork
 from router.contract.job import EndedJob
 from router.contract.notices import Notice, Notices, Trouble
 from router.contract.relay import Warmable
-from router.contract.stores import EntryReader, PageReader, StoreUnusable
+from router.contract.stores import EntryReader, StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.troubles import find_troubles as find_target_troubles
@@ -126,13 +126,6 @@ class Built:
         from router.stores.sqlite.past import SqliteEntryReader
 
         return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
-
-    @property
-    def page_reader(self) -> PageReader | None:
-        """The same for the live page."""
-        from router.stores.sqlite.pages import SqlitePageReader
-
-        return SqlitePageReader(self.ledger_path) if self.ledger_path is not None else None
 
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
