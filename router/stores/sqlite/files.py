@@ -41,17 +41,26 @@ class StoreUnwritable(StoreUnusable):
 FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 """How working with a file fails."""
 _DISK_FULL = "DiskFull"
+DAMAGED = "Damaged"
+_DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def kind_of(error: BaseException) -> str:
     """A failure in one word, as events report it."""
-    return _DISK_FULL if is_full(error) or is_full(error.__cause__) else type(error).__name__
+    if is_full(error) or is_full(error.__cause__):
+        return _DISK_FULL
+    return DAMAGED if is_damage(error) or is_damage(error.__cause__) else type(error).__name__
 
 
 def is_full(error: BaseException | None) -> bool:
     """Whether there is no room left for the file."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in _NO_ROOM
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether an error says that the file is broken, and not that it is locked or full."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED_CODES
 
 
 class Inodes(NamedTuple):

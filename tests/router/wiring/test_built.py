@@ -100,8 +100,8 @@ def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone()
 class Writer:
     """A writer in this state."""
 
-    def __init__(self, failing: Failing | None, lost: int = 0, damaged_since: float | None = None) -> None:
-        self.failing, self.lost, self.damaged_since = failing, lost, damaged_since
+    def __init__(self, failing: Failing | None, lost: int = 0) -> None:
+        self.failing, self.lost = failing, lost
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,7 @@ class Writer:
             995.0,
             "the ledger's file was moved or deleted while it was in use (FileNotFoundError)",
         ),
-        (Writer(Failing("Damaged", 5.0, False), damaged_since=900.0), 900.0, "the ledger's file is damaged"),
-        (Writer(None, damaged_since=900.0), 900.0, "the ledger's file is damaged"),
+        (Writer(Failing("Damaged", 5.0, True)), 995.0, "the ledger's file is damaged"),
     ],
 )
 def test_each_failure_has_its_sentence(writer, since, text):
