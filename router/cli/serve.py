@@ -26,24 +26,22 @@ from router.cli.common import (
 )
 from router.cli.hangup import Hangup, stop_with_terminal
 from router.cli.reading import Reading
-from router.cli.routers import Router, is_tandem, leave_router, note_router, url_of
+from router.cli.refused import REFUSALS, explain, say_unrecorded
+from router.cli.routers import Router, leave_router, note_router, url_of
 from router.cli.welcome import certificate_of, warn_of_expiry, welcome
 from router.cli.workers.count import count_workers, read_worker_count
 from router.config.budgets import check_recorded
 from router.config.certificate import CertificateUnusable
 from router.config.load import ConfigError, LoadedConfig, find_config
 from router.config.targets import TargetPlan
-from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.admission import Admission
-from router.edge.server import CannotListen, Server, bind
+from router.edge.server import Server, bind
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
 from router.loop.large_pages import use_large_pages
 from router.loop.tasks import spawn
 from router.screen.figures import plural
-from router.stores.sqlite.damage import StoreDamaged
 from router.stores.sqlite.files import StoreUnwritable
-from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.telemetry.colour import can_redraw
 from router.wiring.build import build_house
@@ -59,7 +57,6 @@ if TYPE_CHECKING:
 
 _COLLECT_AFTER = 2_000
 _OWN_HANDLES = 200
-_ASK_SECONDS = 5.0
 
 EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --ledger off", "serve --workers auto")
 
@@ -114,19 +111,8 @@ def _explained(url: str) -> Iterator[None]:
     """Why a router cannot serve, and what to do about it, as the end of the command."""
     try:
         yield
-    except CannotListen as error:
-        raise Ended(2, _say_taken(str(error), url)) from error
-    except CertificateUnusable as error:  # a file that has changed since it was checked
-        raise Ended(2, str(error)) from error
-    except StoreInUse as error:
-        hint = "stop that router, or set another file in the config (ledger.path, store.path); --ledger off keeps no record"
-        raise Ended(2, f"{error}\n  hint: {hint}") from error
-    except StoreDamaged as error:
-        raise Ended(2, f"{error}\n  hint: {error.hint}\n  {command_name()} serve --ledger off serves without it") from error
-    except SharedUnusable as error:
-        raise Ended(2, str(error)) from error
-    except StoreUnusable as error:
-        raise Ended(2, f"{error}\n  hint: move that file away, or start with --ledger off") from error
+    except REFUSALS as error:
+        raise Ended(2, explain(error, url)) from error
 
 
 def _serve_group(
@@ -156,16 +142,6 @@ def _check_recorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
         check_recorded(loaded.keys, loaded.source, with_ledger=with_ledger)
     except ConfigError as error:
         raise refuse_config(error.source, error.faults) from error
-
-
-def _say_taken(problem: str, url: str) -> str:
-    """Why the port cannot be used. Usually another Tandem is running there."""
-    if is_tandem(url, _ASK_SECONDS):
-        return (
-            f"a Tandem router is already running at {url}\n"
-            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --ledger off"
-        )
-    return problem.replace("--port", f"{command_name()} serve --port")
 
 
 def _open_screen(arguments: argparse.Namespace) -> "Screen":
@@ -310,9 +286,8 @@ def _build(
         return built, loaded.warnings, with_ledger
     except StoreUnwritable as error:
         _check_recorded(loaded, with_ledger=False)
-        warning = f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
         built = build_house(loaded, with_ledger=False, watchers=watchers, load=reading.load, group=seat)
-        return built, (*loaded.warnings, warning), False
+        return built, (*loaded.warnings, say_unrecorded(error)), False
 
 
 def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledger: bool) -> None:

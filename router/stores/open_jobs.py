@@ -11,6 +11,7 @@ from pathlib import Path
 from router.contract.job import JobStore
 from router.contract.shared import PostgresTerms
 from router.contract.stores import SharedUnusable
+from router.stores.open_shared import say_missing
 from router.stores.sqlite.lock import StoreInUse
 from router.stores.watches import Watches
 from router.telemetry import events
@@ -79,8 +80,7 @@ def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
     try:
         from router.stores.postgres.jobs import open_postgres_jobs  # the extra `shared` brings asyncpg
     except ModuleNotFoundError as error:
-        hint = "pip install 'tandem-router[shared]'"
-        raise SharedUnusable(f"shared.postgres needs a package that is not installed: {error.name}. Run: {hint}") from error
+        raise SharedUnusable(say_missing("shared.postgres needs", error.name)) from error
     try:
         return open_postgres_jobs(
             terms.for_jobs, keep_seconds=keep_seconds, on_failure=lambda reason: events.jobs_failed(reason=reason)

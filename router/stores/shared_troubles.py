@@ -10,7 +10,7 @@ _VALKEY = "the shared Valkey server is away: this router serves by what it knows
 _REFUSES = "the shared Valkey server refuses commands ({}): what it refuses is known to this router alone"
 _POSTGRES = "the shared database does not take the ledger's rows: they wait in this router's file"
 _LATE_SECONDS = 10.0
-_HINT = "tandem stores"
+_HINT = "tandem check --live"
 
 
 def find_troubles(shared: Shared, time_of_day: float, clock: Callable[[], float] = time.monotonic) -> list[Notice]:

@@ -5,7 +5,7 @@ from router.stores.sqlite.alarm import Failing
 from router.stores.sqlite.damage import DAMAGED
 from router.stores.sqlite.writer import SqliteWriter
 
-_HINT = "tandem doctor"
+_HINT = "tandem check"
 
 
 def find_troubles(ledger: SqliteWriter, time_of_day: float) -> list[Notice]:

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from router.contract.shared import ValkeyTerms
-from router.contract.stores import StoreUnusable
+from router.contract.stores import SharedUnusable, StoreUnusable
 from router.loop.tasks import spawn
 from router.stores.valkey.address import Address
 from router.stores.valkey.refusals import Refusals
@@ -43,7 +43,7 @@ _REFUSALS = {
 }
 
 
-class LinkRefused(StoreUnusable):
+class LinkRefused(SharedUnusable):
     """The server can be reached and must not or cannot be used: only the operator can change that."""
 
 

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from router.contract.notices import Notice, Trouble
 from router.notices.board import NoticeBoard
 
-OUT = Notice(Trouble.TARGET_OUT, "spark", 100.0, "spark: fails", "tandem doctor")
-LEDGER = Notice(Trouble.LEDGER_LOSING, "", 50.0, "the ledger loses rows", "tandem doctor")
+OUT = Notice(Trouble.TARGET_OUT, "spark", 100.0, "spark: fails", "tandem check --live")
+LEDGER = Notice(Trouble.LEDGER_LOSING, "", 50.0, "the ledger loses rows", "tandem check --live")
 
 
 def test_all_sources_are_asked_at_each_look_and_the_oldest_trouble_is_first():

@@ -7,12 +7,12 @@ from router.screen.figures import clock
 from router.screen.notices import write_notices
 from router.screen.text import Style, width_of
 
-NOTICE = Notice(Trouble.KEY_REFUSED, "spark", 1_000.0, "spark: its host refuses the API key", "tandem doctor")
+NOTICE = Notice(Trouble.KEY_REFUSED, "spark", 1_000.0, "spark: its host refuses the API key", "tandem check --live")
 
 
 def test_a_trouble_is_one_line_with_its_time_and_a_hint():
     assert write_notices([NOTICE], 120, Style()) == [
-        f"! spark: its host refuses the API key, since {clock(1_000.0)}; hint: tandem doctor"
+        f"! spark: its host refuses the API key, since {clock(1_000.0)}; hint: tandem check --live"
     ]
 
 

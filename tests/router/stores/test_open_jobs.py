@@ -75,7 +75,7 @@ def test_a_shared_database_without_its_package_says_what_to_install(monkeypatch)
     for name in [name for name in sys.modules if name.startswith("router.stores.postgres")]:
         monkeypatch.delitem(sys.modules, name)
 
-    with pytest.raises(StoreUnusable, match=r"not installed: asyncpg\. Run: pip install 'tandem-router\[shared\]'"):
+    with pytest.raises(StoreUnusable, match=r"not installed: asyncpg\n  hint: pip install 'tandem-router\[shared\]'"):
         open_jobs(None, keep_seconds=60.0, postgres=PostgresTerms(Secret("postgresql://h/d")))
 
 

@@ -43,7 +43,7 @@ async def test_a_server_that_is_away_is_a_notice_since_it_was_lost_until_it_is_b
             "valkey",
             990.0,
             "the shared Valkey server is away: this router serves by what it knows itself, and limits are its own share",
-            "tandem stores",
+            "tandem check --live",
         )
     ]
     await shared.close()

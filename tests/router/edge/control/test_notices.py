@@ -7,9 +7,9 @@ from tests.router.edge.control.test_stats import callers  # noqa: F401  two call
 from tests.tools.edge import running_edge
 from tests.tools.http import call
 
-KEY = Notice(Trouble.KEY_REFUSED, "spark", 100.0, "spark: its host refuses the API key", "tandem doctor")
+KEY = Notice(Trouble.KEY_REFUSED, "spark", 100.0, "spark: its host refuses the API key", "tandem check --live")
 BUDGETS = [Notice(Trouble.BUDGET_SPENT, name, 200.0, f"{name}: spent", "ask") for name in ("ada", "bob")]
-LEDGER = Notice(Trouble.LEDGER_LOSING, "", 300.0, "the ledger loses rows", "tandem doctor")
+LEDGER = Notice(Trouble.LEDGER_LOSING, "", 300.0, "the ledger loses rows", "tandem check --live")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def test_a_trouble_is_listed_with_its_text_and_a_hint(port):
         "subject": "spark",
         "since": 100.0,
         "text": "spark: its host refuses the API key",
-        "hint": "tandem doctor",
+        "hint": "tandem check --live",
     }
     assert len(reply.json["notices"]) == 4
 
