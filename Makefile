@@ -17,7 +17,7 @@ AUDITING := .cache/venv-audit
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine test-page stops soak overload mutants bench table check docs \
+.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine test-page stops soak overload mutants bench table train check docs \
   wheel audit lock clean
 
 help:  ## Show this list
@@ -110,6 +110,9 @@ bench: $(DEV)  ## Measure against direct calls, or another version with ARGS="--
 
 table: $(DEV)  ## Run every real client against one-dialect upstreams and write the page (needs ../shared)
 	@$(BIN)/python -m tests.clients.table $(ARGS)
+
+train: $(DEV)  ## Fit the trained reading again, into .cache/learned.weights (needs ../shared); ARGS="mine.jsonl" for other data
+	@$(BIN)/python -m tests.lab train $(ARGS)
 
 check: $(DEV)  ## Lint, format and types
 	@$(BIN)/ruff check .

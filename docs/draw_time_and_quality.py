@@ -44,7 +44,7 @@ BY_CHECK, BY_PAIR = HERE / "time-and-quality.svg", HERE / "where-two-tiers-pay.s
 RESCUE_BY_COMPLAINT, RESCUE_BY_OUTCOME = Check(0.32, 0.154), Check(0.443, 0.191)
 """What Tandem's rescue notices in turns of 30 calls and more: its share of the turns that went wrong, and of those that did
 not. By what the person said next, and by runs whose outcome is known. Not worked out here: write the figures that
-`tandem train --rescue` prints for turns that it had not seen, when they change."""
+`python -m tests.lab rescue` prints for turns that it had not seen, when they change."""
 SHOWN = PAIRS[1]
 NO_CHECK = Check(0.0, 0.0)
 _TRIED_TOKENS, _TRIED_TOOLS = (150, 300, 1000), (0.5, 2.0, 5.0)

@@ -17,11 +17,11 @@ from router.config import key_file, models
 from router.contract import errors
 from router.contract.entry import Attempt, Line
 from router.dialects.overrides import HEADERS
-from router.registry import ADAPTERS, POLICIES
 from router.settle.kept import KeptDecision
 from router.stores.sqlite.migrate import LEDGER
 from router.telemetry import events
 from router.telemetry.metric_table import TABLE as METRICS
+from router.wiring.registry import ADAPTERS, POLICIES
 
 HERE = Path(__file__).resolve().parent
 OTHERS = {

@@ -58,12 +58,12 @@ _phrase_of = itemgetter(0)
 
 
 class LearnedConfig(PolicyConfig):
-    """Weigh what the person typed with the weights that `tandem train` fitted."""
+    """Weigh what the person typed with trained weights."""
 
     strength: float = Field(default=1.0, ge=0.0, le=3.0)
     """Multiplies what the reading says."""
     weights: str = ""
-    """A file that `tandem train` wrote, relative to the config file. By default the weights that come with Tandem."""
+    """A file of trained weights, relative to the config file. By default the weights that come with Tandem."""
     nothing_asked: float = Field(default=-4.0, ge=-10.0, le=0.0)
     """Log-odds for words that ask for nothing: a greeting, thanks, "ok"."""
     personal: str = "personal.json"
@@ -223,7 +223,7 @@ def find_weights(path: str = "") -> Weights:
 
 @lru_cache(maxsize=4)
 def read_once(path: str, _: int) -> Weights:
-    """The same, read again only after the file was written again: a reload takes what `tandem train` wrote."""
+    """Weights that are read again only after their file was written again, so that a reload takes new ones."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
 
 

@@ -7,8 +7,7 @@ from pydantic import Field
 
 from router.contract.opinions import Opinion, PolicyConfig, RuleOut
 from router.contract.request import RequestView
-from router.contract.room import RESERVE_TOKENS, reserve_tokens
-from router.contract.signals import Signals
+from router.contract.signals import RESERVE_TOKENS, Signals, reserve_tokens
 from router.contract.target import TargetStatus
 from router.dialects.table import SPECS
 

@@ -30,7 +30,7 @@ from router.second_opinion import Adviser
 from router.sense.models import ModelNames
 from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.tracing import Tracing
 

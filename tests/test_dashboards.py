@@ -20,7 +20,7 @@ from router.contract.rights import Rights
 from router.contract.target import LimitWindow, Quota
 from router.edge.control.metrics import Figures
 from router.edge.control.panel import Asked
-from router.jobs.figures import read_figures
+from router.jobs.panel import read_figures
 from router.jobs.uncollected import Uncollected
 from router.sessions.memory import SessionMemory
 from router.stores.memory.jobs import MemoryJobs

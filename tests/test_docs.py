@@ -14,8 +14,7 @@ from router.config.load import check_config
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission
 from router.edge.routes import ROUTES, SOCKET_PATHS
-from router.jobs.jobs import Jobs
-from router.stores.open_jobs import JobsOpener
+from router.jobs.jobs import Jobs, JobsOpener
 from router.wiring.build import known_names
 from router.wiring.built import Built
 from router.wiring.panels import list_panels

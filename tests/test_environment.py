@@ -88,7 +88,7 @@ def test_the_large_lock_holds_what_every_extra_and_every_tool_needs():
     needed = {name for entries in settings["project"]["optional-dependencies"].values() for name in names_of(entries)}
     tools = names_of(entry for entry in settings["dependency-groups"]["dev"] if isinstance(entry, str))
 
-    assert {"litellm", "scikit-learn"} <= needed
+    assert "litellm" in needed
     assert needed | tools <= pins
 
 
@@ -130,7 +130,7 @@ from tests.tools.running import running
 
 COSTLY = ("fastapi", "starlette", "anyio", "opentelemetry", "pydantic.v1", "http.client", "urllib.request", "router.lab")
 COSTLY += ("hiredis", "redis", "asyncpg", "router.stores.valkey", "router.stores.postgres", "router.stores.shared_responses")
-COSTLY += ("router.wiring.shared_house", "router.responses.acknowledged", "router.sessions.shared_records", "router.page.others")
+COSTLY += ("router.wiring.sharing", "router.responses.acknowledged", "router.sessions.shared_records", "router.page.others")
 COSTLY += ("router.dispatch.live.elsewhere", "router.dispatch.queues.shared_quota", "router.callers.shared_budgets")
 
 async def main(folder):
@@ -181,7 +181,7 @@ def test_a_command_that_does_not_train_imports_nothing_that_only_training_needs(
     code = (
         "import sys; from router.cli import main;"
         "code = main(['explain', 'fix the typo', '--json']);"
-        "import router.cli.train, router.lab.train;"
+        "import router.cli.eval, router.cli.tune;"
         "print(code, [m for m in ('numpy', 'scipy', 'sklearn', 'joblib') if m in sys.modules])"
     )
 

@@ -61,15 +61,14 @@ def test_a_key_that_lies_in_a_package_is_not_shipped(tmp_path):
     assert not [name for name in names if name.endswith(".pem")]
 
 
-def test_what_training_needs_is_an_extra_that_nobody_else_must_install(wheel):
+def test_nothing_that_only_training_needs_is_shipped_or_asked_for(wheel):
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
-        lines = archive.read(name).decode().splitlines()
+        names = archive.namelist()
+        (metadata,) = [name for name in names if name.endswith("/METADATA")]
+        lines = archive.read(metadata).decode().splitlines()
 
-    needed = [line for line in lines if line.startswith("Requires-Dist: scikit-learn")]
-    assert "Provides-Extra: train" in lines
-    assert len(needed) == 1
-    assert needed[0].endswith("extra == 'train'")
+    assert not [name for name in names if name.endswith(".jsonl") or name.startswith("tests")]
+    assert not [line for line in lines if "scikit-learn" in line]
 
 
 def read_needs(requirements: Iterable[str]) -> set[str]:

@@ -8,9 +8,8 @@ day of its arrival. All amounts are whole units of money (`contract.money`).
 from datetime import tzinfo
 from typing import NamedTuple
 
-from router.contract.money import as_units
-from router.contract.periods import Period, Span, span_of
 from router.contract.rights import Rights
+from router.contract.spending import Period, Span, as_units, span_of
 
 
 class Purse:

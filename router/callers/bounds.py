@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from router.contract.errors import NotPermitted
 from router.contract.facts import Decided
-from router.contract.money import as_units_above
 from router.contract.request import JsonObject, RequestView
+from router.contract.spending import as_units_above
 from router.contract.target import Price, Target
 from router.contract.words import Feature
 from router.dialects.table import SPECS

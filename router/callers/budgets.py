@@ -24,11 +24,10 @@ from router.callers.bounds import RequestSize, bound_of, bound_of_question, meas
 from router.contract.errors import BudgetSpent, TandemError, Unavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, QuestionEnded
-from router.contract.money import as_units, as_usd, show_usd
-from router.contract.periods import Period, Span, span_of
 from router.contract.relay import Headers
 from router.contract.request import Json
 from router.contract.rights import USUAL, Rights
+from router.contract.spending import Period, Span, as_units, as_usd, show_usd, span_of
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
 from router.contract.words import Operation

@@ -10,8 +10,8 @@ from router.callers.shared_limits import unknown
 from router.contract.allowance import Allowance, SpentPart, Use
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
-from router.contract.periods import Period, Span
 from router.contract.rights import Rights
+from router.contract.spending import Period, Span
 from router.contract.target import Target
 from router.contract.words import Operation
 

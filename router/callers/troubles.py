@@ -2,8 +2,8 @@
 
 from router.callers.accounts import Limited
 from router.callers.budgets import Budgets
-from router.contract.money import show_usd
 from router.contract.notices import Notice, Trouble
+from router.contract.spending import show_usd
 
 
 def find_troubles(budgets: Budgets) -> list[Notice]:

@@ -57,8 +57,8 @@ RENAMED: dict[str, tuple[str, list[str]]] = {
     "stores": ("tandem check --live", ["check", "--live"]),
     "stores show": ("tandem check --live", ["check", "--live"]),
     "stores migrate": ("tandem check --migrate", ["check", "--migrate"]),
-    "sessions": ("tandem log --sessions", ["sessions"]),
-    "train": ("make train, in a checkout", ["train"]),
+    "sessions": ("tandem log --sessions", ["log", "--sessions"]),
+    "train": ("make train, in a checkout", []),
 }
 """Old names: what to type instead, and the arguments that replace them until the next release. Empty for what is gone."""
 

@@ -4,17 +4,41 @@ A router that serves HTTPS is known by the very certificate that it noted when i
 address on this machine, and no authority need have signed it.
 """
 
+import contextlib
 import http.client
+import json
 import ssl
+import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
 from router.cli.routers import Router, find_at
+from router.contract.request import JsonObject
 
 _HERE = ("127.0.0.1", "localhost", "::1")
+_OWN_ID = "x-tandem-request-id"
+MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
+"""The statuses after which the same request may succeed."""
+
+
+class Refused(Exception):
+    """The router answered with an error."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in MAY_PASS
+
+
+class Unreachable(Exception):
+    """No router answers, or what answers is not one."""
 
 
 def ask(
@@ -39,6 +63,46 @@ def ask(
     if sent:
         request.add_unredirected_header("authorization", f"Bearer {sent}")
     return _opener(router, base).open(request, timeout=within_seconds)
+
+
+def ask_object(
+    url: str,
+    path: str,
+    body: bytes | None = None,
+    *,
+    within_seconds: float,
+    key: str = "",
+    more: Mapping[str, str] | None = None,
+) -> JsonObject:
+    """The JSON object that a router answers. Raises `Refused` and `Unreachable`."""
+    with errors_of(url), ask(url, path, body, within_seconds=within_seconds, key=key, more=more) as answer:
+        told: Any = json.load(answer)
+        if not isinstance(told, dict):
+            raise ValueError("not a JSON object")
+        return told
+    raise AssertionError("an error is raised or an answer returned")
+
+
+@contextlib.contextmanager
+def errors_of(url: str) -> Iterator[None]:
+    """Turns what goes wrong with a request into `Refused` and `Unreachable`."""
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _read_refusal(error, url) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise Unreachable(str(getattr(error, "reason", None) or error) or type(error).__name__) from error
+
+
+def _read_refusal(error: urllib.error.HTTPError, url: str) -> Exception:
+    if error.headers.get(_OWN_ID) is None:
+        return Unreachable(f"what answers at {url} is not a Tandem router (status {error.code})")
+    try:
+        told = json.load(error)["error"]
+        return Refused(error.code, str(told.get("code") or ""), str(told["message"]))
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
+        return Refused(error.code, "", f"status {error.code}")
 
 
 def _opener(router: Router | None, base: str) -> urllib.request.OpenerDirector:

@@ -6,13 +6,11 @@ reading (`Jobs.read`, `Jobs.follow`) does, and a job whose answer was read in pa
 
 import contextlib
 import json
-import urllib.error
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from router.cli.asking import ask
+from router.cli.asking import Refused, Unreachable, ask, ask_object, errors_of
 from router.cli.feed_reader import read_events
 from router.contract.job import FINAL
 from router.contract.request import JsonObject
@@ -21,26 +19,7 @@ from router.dialects.overrides import JOB_SESSION
 _ASK_SECONDS = 20.0
 _SILENCE_SECONDS = 40.0
 """The router sends a comment every 15 seconds: after this long without a byte, the connection is lost."""
-_OWN_ID = "x-tandem-request-id"
-_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
 _ENDS = frozenset(f"response.{state}" for state in FINAL)
-
-
-class Refused(Exception):
-    """The router answered with an error."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code = status, code
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.status in _MAY_PASS
-
-
-class Unreachable(Exception):
-    """No router answers, or what answers is not one."""
 
 
 class Page(NamedTuple):
@@ -106,27 +85,12 @@ class Jobs:
         """The events of a job's answer after a number, as they come, until it is over or the connection is."""
         after_it = f"&starting_after={after}" if after >= 0 else ""
         path = f"/v1/responses/{quote(job_id, safe='')}?stream=true{after_it}"
-        with self._errors(), ask(self.url, path, within_seconds=_SILENCE_SECONDS, key=self._key) as lines:
+        with errors_of(self.url), ask(self.url, path, within_seconds=_SILENCE_SECONDS, key=self._key) as lines:
             for name, _, event in read_events(lines):
                 yield name or str(event.get("type", "")), event
 
     def _ask(self, path: str, body: bytes | None = None, more: Mapping[str, str] | None = None) -> JsonObject:
-        with self._errors(), ask(self.url, path, body, within_seconds=_ASK_SECONDS, key=self._key, more=more) as answer:
-            told: Any = json.load(answer)
-            if not isinstance(told, dict):
-                raise ValueError("not a JSON object")
-            return told
-        raise AssertionError("an error is raised or an answer returned")
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _read_refusal(error, self.url) from error
-        except (OSError, HTTPException, ValueError) as error:
-            raise Unreachable(str(getattr(error, "reason", None) or error) or type(error).__name__) from error
+        return ask_object(self.url, path, body, within_seconds=_ASK_SECONDS, key=self._key, more=more)
 
 
 def is_over(job: JsonObject) -> bool:
@@ -155,13 +119,3 @@ def why_it_ended(response: JsonObject) -> str:
     if isinstance(error, dict):
         return str(error.get("message") or error.get("code") or "")
     return str(details.get("reason") or "") if isinstance(details, dict) else ""
-
-
-def _read_refusal(error: urllib.error.HTTPError, url: str) -> Exception:
-    if error.headers.get(_OWN_ID) is None:
-        return Unreachable(f"what answers at {url} is not a Tandem router (status {error.code})")
-    try:
-        told = json.load(error)["error"]
-        return Refused(error.code, str(told.get("code") or ""), str(told["message"]))
-    except (OSError, HTTPException, ValueError, KeyError, TypeError, AttributeError):
-        return Refused(error.code, "", f"status {error.code}")

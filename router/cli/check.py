@@ -20,7 +20,7 @@ from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
 from router.stores.look import migrate
-from router.stores.open_shared import say_missing
+from router.stores.shared import say_missing
 from router.wiring.build import known_names
 
 EXAMPLES = (

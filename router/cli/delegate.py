@@ -6,7 +6,8 @@ from pathlib import Path
 
 from router.cli import Ended
 from router.cli.agent_session import find_agent_session
-from router.cli.background import Jobs, Refused, Unreachable
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs
 from router.cli.common import command_name, print_json, say
 from router.cli.jobs import explain_refusal
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
@@ -19,7 +20,7 @@ EXAMPLES = (
     'delegate "find the race in this queue" --file queue.py --file test_queue.py',
     'delegate "review this change" --file change.diff --tier deep --wait',
     "delegate - --wait > review.md",
-    'delegate --with-hands "make the flaky test in tests/test_queue.py reliable"',
+    'delegate --agent "make the flaky test in tests/test_queue.py reliable"',
 )
 
 
@@ -37,15 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tier", choices=tuple(map(str, Tier)), help="the tier that serves it (default: Tandem chooses, usually deep)"
     )
     parser.add_argument(
-        "--with-hands",
+        "--agent",
         action="store_true",
         help="run the coding agent of delegation.runner on the task, in a new git worktree of this repository."
         " The result is the change that it makes, as a patch. Needs an admin's key, where the router asks for keys",
     )
+    parser.add_argument("--with-hands", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="with --with-hands: the config that names the agent (default: that of the router, if you started it here)",
+        help="with --agent: the config that names the agent (default: that of the router, if you started it here)",
     )
     parser.add_argument("--wait", action="store_true", help="show progress and print the answer. Ctrl-C leaves the job running")
     add_router_arguments(parser)
@@ -54,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Start a job and print its id; with `--wait`, its answer."""
+    if arguments.with_hands:
+        say("--with-hands is now called --agent; the old name goes with the next release")
+        arguments.agent = True
     _check_options(arguments)
     try:
         body = write_request(_read_task(arguments.task), [read_file(path) for path in arguments.file], arguments.tier)
@@ -63,13 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, str(error)) from error
     jobs = Jobs(find_url(arguments.url), read_own_key(arguments.key_env))
     try:
-        if arguments.with_hands:
+        if arguments.agent:
             started = _start_agent(jobs, str(body["input"]), arguments)
         else:
             started = jobs.start(body, find_agent_session())
         job_id = str(started["id"])
         if not arguments.wait:
-            return _report(started, job_id, as_json=arguments.json, with_hands=arguments.with_hands)
+            return _report(started, job_id, as_json=arguments.json, is_agent=arguments.agent)
         say(f"{job_id} at {jobs.url}")
         return watch(jobs, job_id, as_json=arguments.json)
     except (Refused, Unreachable) as error:
@@ -77,28 +82,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    if arguments.with_hands and (arguments.file or arguments.tier):
+    if arguments.agent and (arguments.file or arguments.tier):
         why = "each of the agent's requests is decided by itself"
         if arguments.file:
             why = "the agent reads files itself, as they are committed"
-        raise Ended(2, f"--{'file' if arguments.file else 'tier'} cannot be used with --with-hands: {why}")
-    if arguments.config is not None and not arguments.with_hands:
-        raise Ended(2, "--config can only be used with --with-hands")
+        raise Ended(2, f"--{'file' if arguments.file else 'tier'} cannot be used with --agent: {why}")
+    if arguments.config is not None and not arguments.agent:
+        raise Ended(2, "--config can only be used with --agent")
 
 
 def _start_agent(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
-    from router.cli.hands.start import start  # it reads the config, which a task without hands does not need
+    from router.cli.agent.start import start  # it reads the config, which other tasks do not need
 
     return start(jobs, task, arguments)
 
 
-def _report(started: JsonObject, job_id: str, *, as_json: bool, with_hands: bool) -> int:
+def _report(started: JsonObject, job_id: str, *, as_json: bool, is_agent: bool) -> int:
     if as_json:
         print_json(started)
         return 0
     print(job_id)
     name, shown, then = command_name(), "the answer", f"jobs result {job_id} prints it"
-    if with_hands:
+    if is_agent:
         shown, then = "the agent's log", f"{name} jobs result {job_id} | git apply takes its change over"
     say(f"  hint: {name} jobs watch {job_id} shows {shown} as it comes; {then}")
     return 0

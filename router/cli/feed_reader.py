@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from http.client import HTTPException
 from typing import Any, NamedTuple
 
+from router.cli.asking import MAY_PASS
 from router.contract.request import JsonObject
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
-_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
 Open = Callable[[str], AbstractContextManager[Iterable[bytes]]]
 """Opens the feed with this query. Its lines come as they are sent. Raises as `urllib.request.urlopen` does."""
 Pause = Callable[[float], bool]
@@ -65,7 +65,7 @@ class FeedReader:
             return "the connection was closed"
         except urllib.error.HTTPError as error:
             with error:
-                if self._has_heard and error.code in _MAY_PASS:
+                if self._has_heard and error.code in MAY_PASS:
                     return f"status {error.code}"
             self._tell(Told(REFUSED, {"status": error.code}))
         except (OSError, HTTPException, ValueError) as error:

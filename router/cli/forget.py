@@ -16,11 +16,11 @@ from router.contract.shared import ValkeyTerms
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
 from router.screen.text import clean
-from router.stores.open_jobs import JOBS_FILE
 from router.stores.sqlite.damage import find_copies
 from router.stores.sqlite.forget import Kept, count_kept, forget_caller, forget_in_copies
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.past import wait_for_writer
+from router.wiring.stores import JOBS_FILE
 
 _WORDS = {
     "requests": "request",

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import date
 
 from router.cli import Ended
-from router.cli.background import Jobs, Refused, Unreachable, is_over
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs, is_over
 from router.cli.common import command_name, print_json, say
 from router.cli.common import whole_number_between as whole
 from router.cli.reaching import add_router_arguments, find_url, read_own_key

@@ -1,69 +1,83 @@
-"""`tandem log`."""
+"""`tandem log`: the newest turns, or with `--sessions` the newest sessions."""
 
 import argparse
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 from router.cli.common import print_json
-from router.cli.past.looking import add_looking_arguments, find_ledger, look, nothing_found
-from router.cli.tables import columns_here, style_here, write_markdown
+from router.cli.past.looking import add_looking_arguments, nothing_found, open_past, read_turns
+from router.cli.tables import columns_here, style_here, write_lines, write_markdown
+from router.contract.past import SessionSums
 from router.contract.request import JsonObject
-from router.contract.stores import EntryReader
 from router.screen.figures import count, day_and_clock, duration, money
 from router.screen.lines import Layout, short_name
 from router.screen.text import Style
-from router.screen.turns import Turn, Turns
+from router.screen.turns import Turn
 
 _TITLES = ("time", "client", "turn", "tier", "calls", "first", "took", "in", "out", "cost", "why")
 _LEFT = ("time", "caller", "client", "tier", "why")
+_SESSION_TITLES = ("client", "first", "last", "turns", "fast", "deep", "moved", "calls", "in", "out", "cost", "took")
 
-EXAMPLES = ("log", "log --since 2h -n 50", "log --caller ada", "log --json")
+EXAMPLES = (
+    "log",
+    "log --since 2h -n 50",
+    "log --caller ada --json",
+    "log --sessions --since 7d",
+    "log --url https://tandem.example:4000 --key-env TANDEM_KEY",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_looking_arguments(parser, counted="turns")
+    add_looking_arguments(parser, counted="turns, or sessions")
+    parser.add_argument("--sessions", action="store_true", help="one line for each session instead of each turn")
     parser.add_argument("--caller", metavar="NAME", help="only this caller's turns (stats --by caller lists the callers)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the newest turns, the last one at the end."""
-    turns = look(find_ledger(arguments), lambda ledger: read_turns(ledger, arguments.since, arguments.count, arguments.caller))
+    """Print the newest, the last one at the end."""
+    past, asked = open_past(arguments), (arguments.since, arguments.last, arguments.caller)
+    if arguments.sessions:
+        sessions = past.read_sessions(*asked)[::-1]
+        if not sessions:
+            raise nothing_found(arguments)
+        if arguments.json:
+            print_json([session._asdict() for session in sessions])
+        else:
+            rows = [_session_row(session) for session in sessions]
+            left = ("client", "first", "last")
+            print("\n".join(write_lines(_SESSION_TITLES, rows, is_markdown=arguments.markdown, left=left)))
+        return 0
+    turns = read_turns(past, *asked)
     if not turns:
         raise nothing_found(arguments)
-    names_callers = len({turn.caller for turn in turns}) > 1
     if arguments.json:
-        print_json([_as_json(turn) for turn in turns])
-        return 0
-    if arguments.markdown:
-        titles = ("time", "caller", *_TITLES[1:]) if names_callers else _TITLES
-        rows = [_row(turn, names_callers=names_callers) for turn in turns]
-        print("\n".join(write_markdown(titles, rows, left=_LEFT)))
-        return 0
-    now = time.time()
-    today = datetime.fromtimestamp(now).date()
-    is_dated = any(datetime.fromtimestamp(turn.at).date() != today for turn in turns)
-    layout = Layout(columns_here(), style_here(), is_dated=is_dated, names_callers=names_callers)
-    print(layout.head())
-    for turn in turns:
-        print(layout.line(turn, now))
+        print_json([as_json(turn) for turn in turns])
+    else:
+        print("\n".join(_write_markdown(turns) if arguments.markdown else _write_lines(turns)))
     return 0
 
 
-def read_turns(ledger: EntryReader, since: float, limit: int, caller: str | None = None) -> list[Turn]:
-    """The newest turns of a ledger, or of one caller in it, oldest first. Raises `StoreUnusable`."""
-    calls, before = ledger.read_newest(since, limit, caller)
-    turns = Turns()
-    for (caller, session), known in before.items():
-        turns.count_from(caller, session, known)
-    found: dict[int, Turn] = {}
-    for call in calls:
-        turn = turns.replay(call.line, decided=call.decided)
-        if turn is not None:
-            found[id(turn)] = turn
-    return list(found.values())[-limit:]
+def _write_lines(turns: Sequence[Turn]) -> list[str]:
+    now = time.time()
+    today = datetime.fromtimestamp(now).date()
+    is_dated = any(datetime.fromtimestamp(turn.at).date() != today for turn in turns)
+    layout = Layout(columns_here(), style_here(), is_dated=is_dated, names_callers=_has_callers(turns))
+    return [layout.head(), *(layout.line(turn, now) for turn in turns)]
 
 
-def _as_json(turn: Turn) -> JsonObject:
+def _write_markdown(turns: Sequence[Turn]) -> list[str]:
+    names_callers = _has_callers(turns)
+    titles = ("time", "caller", *_TITLES[1:]) if names_callers else _TITLES
+    return write_markdown(titles, [_row(turn, names_callers=names_callers) for turn in turns], left=_LEFT)
+
+
+def _has_callers(turns: Sequence[Turn]) -> bool:
+    return len({turn.caller for turn in turns}) > 1
+
+
+def as_json(turn: Turn) -> JsonObject:
+    """A turn for a program."""
     return {
         "at": turn.at,
         "caller": turn.caller,
@@ -89,18 +103,32 @@ def _as_json(turn: Turn) -> JsonObject:
 
 
 def _row(turn: Turn, *, names_callers: bool) -> list[str]:
-    has_tier = turn.tier is not None
+    named = [day_and_clock(turn.at), *([turn.caller] if names_callers else []), short_name(turn, Style())]
+    why = "; ".join(part for part in (turn.trouble, turn.why) if part)
+    if turn.tier is None:
+        return [*named, str(turn.number or "-"), str(turn.status), str(turn.calls or ""), *[""] * 5, why]
     return [
-        day_and_clock(turn.at),
-        *([turn.caller] if names_callers else []),
-        short_name(turn, Style()),
+        *named,
         str(turn.number or "-"),
-        f"{turn.tier}{' ↑' if turn.has_moved_up else ''}" if has_tier else str(turn.status),
+        f"{turn.tier}{' ↑' if turn.has_moved_up else ''}",
         str(turn.calls or ""),
-        duration(turn.first_seconds) if has_tier else "",
-        duration(turn.seconds) if has_tier else "",
-        count(turn.input_tokens) if has_tier else "",
-        count(turn.output_tokens) if has_tier else "",
-        money(turn.cost_usd, is_part=turn.lacks_cost) if has_tier else "",
-        "; ".join(part for part in (turn.trouble, turn.why) if part),
+        duration(turn.first_seconds),
+        duration(turn.seconds),
+        count(turn.input_tokens),
+        count(turn.output_tokens),
+        money(turn.cost_usd, is_part=turn.lacks_cost),
+        why,
+    ]
+
+
+def _session_row(session: SessionSums) -> list[str]:
+    return [
+        short_name(Turn(0.0, session.client or "", session.session), Style()),
+        day_and_clock(session.first_at),
+        day_and_clock(session.last_at),
+        *(str(figure) for figure in (session.turns, session.fast, session.deep, session.moved_up, session.calls)),
+        count(session.input_tokens),
+        count(session.output_tokens),
+        money(session.cost_usd, is_part=bool(session.unpriced)),
+        duration(session.seconds),
     ]

@@ -1,4 +1,4 @@
-"""A command that finds the router: `tandem run` and the agent of `tandem delegate --with-hands` are started so."""
+"""A command that finds the router: `tandem run` and the agent of `tandem delegate --agent` are started so."""
 
 import os
 from pathlib import Path

@@ -10,9 +10,10 @@ from router.cli.setup.reach import read_key
 _DEFAULT_URL = "http://127.0.0.1:4000"
 
 
-def add_router_arguments(parser: argparse.ArgumentParser) -> None:
+def add_router_arguments(parser: argparse.ArgumentParser, url_help: str = "") -> None:
     """`--url` and `--key-env`: which router to ask, and as whom."""
-    parser.add_argument("--url", help=f"where the router is (default: the one that runs here, else {_DEFAULT_URL})")
+    usual = f"where the router is (default: the one that runs here, else {_DEFAULT_URL})"
+    parser.add_argument("--url", help=url_help or usual)
     parser.add_argument("--key-env", metavar="NAME", help="the variable with your key, for a router that needs one")
 
 

@@ -3,19 +3,18 @@
 import argparse
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
-from router.cli.past.looking import add_looking_arguments, find_ledger, look, nothing_found
-from router.cli.past.regret import TITLES as REGRET_TITLES
-from router.cli.past.regret import Prices, say_bound, write_rows
+from router.cli.past.looking import add_looking_arguments, nothing_found, open_past
 from router.cli.tables import write_lines
 from router.contract.past import CallSums, Sums
 from router.contract.words import Tier
 from router.decide.against import Side, TierSums, all_deep, all_fast, as_it_was
 from router.decide.yardstick import Assumptions
-from router.lab.lookback import Lookback, look_back
-from router.screen.figures import UNKNOWN, count, duration, money, plural
+from router.lab.lookback import MAX_ROWS
+from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _CALLER_TITLES = ("caller", *_TITLES, "fast", "deep", "errors")
@@ -23,8 +22,23 @@ _NOTE = (
     "All on deep and all on fast are estimates: measured values times the expected ratio between the tiers."
     "\nTo done: including the redos expected on fast. "
 )
+_REGRET_TITLES = ("regret", "", "count", "how sure")
+_REGRET_WORDS = {
+    "saved_seconds": "time that fast saved",
+    "lost_seconds": "time lost on fast",
+    "deep_needlessly_seconds": "time lost on deep",
+    "saved_usd": "money that fast saved",
+    "lost_usd": "money lost on fast",
+    "hops_usd": "money paid for hops",
+    "after_interrupt_tokens": "tokens after an interrupt, at most",
+}
 
-EXAMPLES = ("stats", "stats --since 2026-11-01 --markdown", "stats --by caller")
+EXAMPLES = (
+    "stats",
+    "stats --since 2026-11-01 --markdown",
+    "stats --by caller",
+    "stats --url https://tandem.example:4000 --key-env TANDEM_KEY",
+)
 
 
 @dataclass(slots=True)
@@ -116,20 +130,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the sums, the conclusion at the end."""
-    path, since = find_ledger(arguments), arguments.since
-    price_of = Prices(arguments, path).of
-    sums, found = look(path, lambda ledger: (ledger.read_sums(since), look_back(ledger, price_of, since)))
+    sums, regret = open_past(arguments).read_sums(arguments.since)
     if not sums.calls:
         raise nothing_found(arguments)
     stats = sum_up(sums, read_assumptions(arguments))
     if arguments.json:
-        print_json({**_as_json(stats), "regret": found.as_json()})
+        print_json({**_as_json(stats), "regret": regret})
     elif arguments.by is not None:
         rows = _rows(getattr(stats, f"by_{arguments.by}"))
         titles = _CALLER_TITLES if arguments.by == "caller" else (arguments.by, *_TITLES)
         print("\n".join(write_lines(titles, rows, is_markdown=arguments.markdown)))
     else:
-        print("\n".join(_readable(stats, found, is_markdown=arguments.markdown)))
+        print("\n".join(_readable(stats, regret, is_markdown=arguments.markdown)))
     return 0
 
 
@@ -190,7 +202,7 @@ def _rows(groups: Mapping[str, Group | OfCaller]) -> list[list[str]]:
     return [[name, *group.cells()] for name, group in groups.items()]
 
 
-def _readable(stats: Stats, found: Lookback, *, is_markdown: bool) -> list[str]:
+def _readable(stats: Stats, regret: Any, *, is_markdown: bool) -> list[str]:
     def table(titles: tuple[str, ...], rows: list[list[str]]) -> list[str]:
         return [*write_lines(titles, rows, is_markdown=is_markdown), ""]
 
@@ -212,12 +224,28 @@ def _readable(stats: Stats, found: Lookback, *, is_markdown: bool) -> list[str]:
     ]
     titles = ("", "cost", "waited", "cost to done", "time to done", "wrong in 100")
     lines += table(titles, rows) if stats.compared else []
-    lines += [*write_lines(REGRET_TITLES, write_rows(found), is_markdown=is_markdown, left=REGRET_TITLES[-1:]), ""]
+    lines += [*write_lines(_REGRET_TITLES, regret_rows(regret), is_markdown=is_markdown, left=_REGRET_TITLES[-1:]), ""]
     signs = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in stats.regrets.items())
     lines += [f"signs of regret: {signs}", f"{plural(stats.failed, 'call')} failed, {stats.refused} refused"]
     notes = [f"{_NOTE}{stats.assumed.sentence().capitalize()}."] if stats.compared else []
-    notes += [bound] if (bound := say_bound(found)) else []
+    if not regret["complete"]:
+        notes.append(f"Regret is that of the newest {MAX_ROWS:,} rows, since {day_and_clock(regret['from'])}.")
     return [*lines, *(["", *notes] if notes else [])]
+
+
+def regret_rows(regret: Any) -> list[list[str]]:
+    """A row for each figure, as `_REGRET_TITLES` names them."""
+    figures = [(words, regret["figures"][name]) for name, words in _REGRET_WORDS.items() if name in regret["figures"]]
+    return [[words, _write_figure(figure), f"{figure['count']:,}", figure["sure"]] for words, figure in figures]
+
+
+def _write_figure(figure: Any) -> str:
+    unit, value = figure["unit"], figure["value"]
+    if unit == "usd" and not figure["count"]:
+        return UNKNOWN
+    size = abs(value)
+    written = duration(size) if unit == "seconds" else money(size) if unit == "usd" else count(size)
+    return f"-{written}" if value < 0 else written
 
 
 def _compare(name: str, side: Side, turns: int) -> list[str]:

@@ -4,7 +4,8 @@ import sys
 import threading
 from collections.abc import Callable
 
-from router.cli.background import Jobs, Refused, Unreachable, is_end, is_over, text_of, why_it_ended
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs, is_end, is_over, text_of, why_it_ended
 from router.cli.common import command_name, print_json, say
 from router.contract.job import LOG_ID, JobState
 from router.contract.request import JsonObject

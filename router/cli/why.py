@@ -2,21 +2,23 @@
 
 import argparse
 
-from router.cli import Ended
-from router.cli.common import add_config_argument, print_json
-from router.cli.past.cost import write_cost
-from router.cli.past.explanation import print_explanation
-from router.cli.past.looking import find_ledger, find_recorded_turn
-from router.contract.past import RecordedTurn
-from router.contract.request import JsonObject
-from router.contract.words import Outcome
-from router.settle.kept import explain_row
+import msgspec
 
-EXAMPLES = ("why", "why req_01J9 --json")
+from router.cli import Ended
+from router.cli.common import print_json
+from router.cli.past.explanation import print_explanation
+from router.cli.past.looking import add_past_arguments, open_past
+from router.cli.past.sources import PastTurn
+from router.contract.entry import Attempt
+from router.contract.request import Json, JsonObject
+from router.contract.words import Outcome
+from router.screen.figures import UNKNOWN, count, duration, money
+
+EXAMPLES = ("why", "why req_01J9 --json", "why --url https://tandem.example:4000 --key-env TANDEM_KEY")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config_argument(parser)
+    add_past_arguments(parser)
     parser.add_argument(
         "request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn that a person typed)"
     )
@@ -24,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the whole explanation of a turn from the ledger."""
-    turn = find_recorded_turn(find_ledger(arguments), arguments.request)
-    decision = explain_row(turn.row)
+    """Print the whole explanation of a turn."""
+    turn = open_past(arguments).find_turn(arguments.request)
+    decision = turn.decision
     if decision is None:
         raise Ended(1, f"the decision of {turn.id} cannot be read")
     if arguments.json:
@@ -45,14 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _as_served(decision: JsonObject, turn: RecordedTurn) -> JsonObject:
+def _as_served(decision: JsonObject, turn: PastTurn) -> JsonObject:
     """The decision with the tier that served and the whole reason: a turn may have spilled over to the other one."""
     if decision.get("outcome") != Outcome.SERVED or turn.tier is None:
         return decision
     return {**decision, "tier": str(turn.tier), "because": turn.because or decision["because"]}
 
 
-def _say_end(decision: JsonObject, turn: RecordedTurn) -> str:
+def _say_end(decision: JsonObject, turn: PastTurn) -> str:
     """Who served it, or how it ended if nobody did."""
     outcome = str(decision.get("outcome") or Outcome.SERVED)
     if outcome == Outcome.SERVED and turn.target is not None:
@@ -61,3 +63,44 @@ def _say_end(decision: JsonObject, turn: RecordedTurn) -> str:
     where = f" at {turn.target}" if turn.target is not None else ""
     is_begun = outcome not in (Outcome.FAILED, Outcome.REFUSED) and turn.target is not None
     return f"{ended}{where}" if is_begun else f"{ended}{where}: no target served it"
+
+
+def write_cost(decision: JsonObject) -> list[str]:
+    """What was paid and, where there was more than one attempt or the only one failed, for what."""
+    attempts, cost = _read_attempts(decision.get("attempts")), decision.get("cost_usd")
+    lines = [f"cost        {money(cost) if isinstance(cost, (int, float)) else _say_unknown(attempts)}"]
+    if len(attempts) > 1 or any(attempt.error for attempt in attempts):
+        lines.append("attempts")
+        lines += [f"  {attempt.target}: {', '.join(_attempt_parts(attempt))}" for attempt in attempts]
+    return lines
+
+
+def _read_attempts(attempts: Json) -> list[Attempt]:
+    """Attempts from any version; empty if Tandem did not write them."""
+    try:
+        return msgspec.convert(attempts, list[Attempt])
+    except msgspec.ValidationError:
+        return []
+
+
+def _say_unknown(attempts: list[Attempt]) -> str:
+    """Why the sum is unknown, and which part of it is known."""
+    unpriced = sorted({attempt.target for attempt in attempts if attempt.cost_usd is None and attempt.usage is not None})
+    if not unpriced:
+        return "unknown"
+    known = sum(attempt.cost_usd or 0.0 for attempt in attempts)
+    return f"{f'at least {money(known)}' if known else 'unknown'}: no price is configured for {', '.join(unpriced)}"
+
+
+def _attempt_parts(attempt: Attempt) -> list[str]:
+    parts = [attempt.error or "served"]
+    if attempt.is_question:
+        parts[0] = f"second opinion, {attempt.error}" if attempt.error else "second opinion"
+    if attempt.status is not None and attempt.error is not None:
+        parts[0] += f" ({attempt.status})"
+    parts.append(duration(attempt.seconds))
+    if (usage := attempt.usage) is not None:
+        estimated = ", estimated" if usage.is_estimated else ""
+        parts.append(f"{count(usage.input_tokens)} tokens in, {count(usage.output_tokens)} out{estimated}")
+    cost = money(attempt.cost_usd)
+    return parts if cost == UNKNOWN else [*parts, cost]

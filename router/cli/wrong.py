@@ -7,24 +7,21 @@ from pathlib import Path
 import yaml
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, say
+from router.cli.common import say
 from router.cli.config_file import change_config
-from router.cli.past.looking import find_ledger, find_recorded_turn
+from router.cli.past.looking import add_past_arguments, open_past
+from router.cli.past.sources import Past, PastTurn
 from router.cli.tables import style_here
 from router.config.edit import NewRule, add_rules
 from router.config.load import find_config
-from router.contract.past import RecordedTurn
-from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.screen.text import clean
-from router.stores.sqlite.past import SqliteEntryReader
-from router.stores.sqlite.turns import has_places, judge_turn
 
 EXAMPLES = ("wrong", "wrong fast", "wrong deep req_01J9", 'wrong deep --rule "security scan"')
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config_argument(parser)
+    add_past_arguments(parser)
     parser.add_argument(
         "what",
         nargs="*",
@@ -47,35 +44,26 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(2, f"{strange[0]} is neither a tier (fast, deep) nor a request's id (req_...)")
     if len(tiers) > 1 or len(requests) > 1:
         raise Ended(2, "give at most one tier and one request, as in tandem wrong fast")
+    if arguments.rule is not None and (arguments.url or arguments.key_env):
+        raise Ended(2, "--rule writes into the config here, so it cannot be combined with --url or --key-env")
     if arguments.rule is not None and tiers:
         return _write_rule(arguments, tiers[0])
-    path = find_ledger(arguments)
-    turn = find_recorded_turn(path, requests[0] if requests else None)
-    if requests:
-        beginning = SqliteEntryReader(path).find_beginning(requests[0])
-        if beginning is None:
-            raise Ended(1, f"{requests[0]} does not belong to a turn that a person typed: nothing was marked")
-        turn = beginning
+    past = open_past(arguments)
+    turn = past.find_turn(requests[0] if requests else None, begins=True)
     if not tiers and turn.tier is None:
         raise Ended(2, f"no tier served {turn.id}\n  hint: name the right one, as in tandem wrong fast {turn.id}")
     should_be = tiers[0] if tiers else turn.tier.other if turn.tier else Tier.DEEP
-    return _write_rule(arguments, should_be) if arguments.rule is not None else _mark(path, turn, should_be)
+    return _write_rule(arguments, should_be) if arguments.rule is not None else _mark(past, turn, should_be)
 
 
-def _mark(path: Path, turn: RecordedTurn, should_be: Tier) -> int:
-    try:
-        judged = judge_turn(path, turn, should_be)
-        is_known = judged.is_marked and has_places(path, turn)
-    except StoreUnusable as error:
-        raise Ended(1, str(error)) from error
-    if not judged.is_marked:
-        say(f"{turn.id} already went to {should_be}: {'its mark was removed' if judged.was_unmarked else 'nothing was marked'}")
-        return 0 if judged.was_unmarked else 1
-    if (migrated := judged.migrated) is not None:
-        say(f"{migrated.file} was migrated to schema {migrated.version}: the older file is kept as {migrated.copy.name}")
+def _mark(past: Past, turn: PastTurn, should_be: Tier) -> int:
+    marked = past.mark(turn.id, should_be)
+    if not marked.is_marked:
+        say(f"{turn.id} already went to {should_be}: {'its mark was removed' if marked.was_unmarked else 'nothing was marked'}")
+        return 0 if marked.was_unmarked else 1
     why = f"It went to {turn.tier} because: {clean(turn.because or '', style_here())}" if turn.tier else "No tier served it."
     print(f"marked {turn.id}: should have gone to {should_be}. {why}")
-    if is_known:
+    if marked.teaches:
         say("tandem tune --apply teaches Tandem turns like this one")
     else:
         say("tandem tune gives it ten times the weight: its text is no longer kept, so similar turns are not affected")

@@ -1,10 +1,9 @@
 """What the config says of background jobs: who learns of their end, and what else can do them."""
 
 import shlex
-from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from router.config.settings import Settings
 from router.config.values import find_address_fault
@@ -36,14 +35,17 @@ class WebhookSettings(Settings):
 
 
 class DelegationSettings(Settings):
-    """How the session that delegated work learns of its end, and which agent works on tasks that need hands."""
+    """The coding agent that works on tasks that need one."""
 
-    note: Literal["item"] | None = None
-    """item: when a job has ended, the session's model is told once, in one message of at most 600 characters after the
-    person's newest one. Absent: only the header `x-tandem-jobs` names it."""
     runner: str | None = None
-    """The command of a coding agent, such as codex exec --sandbox workspace-write. `tandem delegate --with-hands` runs it in a
+    """The command of a coding agent, such as codex exec --sandbox workspace-write. `tandem delegate --agent` runs it in a
     new git worktree, with the task as its last argument and without a shell. Absent: nobody can do so."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_removed(cls, content: object) -> object:
+        """Accept a config that still has `note`: `router/config/replaced.py` reports that it does nothing."""
+        return {name: value for name, value in content.items() if name != "note"} if isinstance(content, dict) else content
 
     @field_validator("runner")
     @classmethod

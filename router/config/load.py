@@ -24,7 +24,7 @@ from router.config.parsing import parse
 from router.config.reading import default_text as default_text
 from router.config.reading import expand, read_config
 from router.config.reading import find_config as find_config
-from router.config.replaced import find_replaced
+from router.config.replaced import find_replaced, warn_of_removed
 from router.config.salvage import salvage_targets, salvage_text
 from router.config.secrets import SecretChecker
 from router.config.shared import check_shared
@@ -182,7 +182,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
     check_budgets(ring, targets, {block.settings.name: block.path for block in blocks}, config.ledger, faults)
     if faults:
         raise ConfigError(source, faults, content)
-    warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
+    warnings = warn_of_removed(content) + block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
     warnings += warn_of_short_ledger(ring, config.ledger)
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
@@ -324,7 +324,7 @@ def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> No
     try:
         _ = settings.fingerprint
     except ValueError as error:
-        faults.append(Fault(f"{path}.weights", str(error), "tandem train writes them"))
+        faults.append(Fault(f"{path}.weights", str(error), "make train in a checkout of Tandem writes them"))
 
 
 def _check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]) -> None:

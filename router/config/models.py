@@ -9,7 +9,7 @@ from router.config.settings import Seconds, Settings
 from router.config.shared_settings import SharedSettings
 from router.config.target_settings import TiersSettings
 from router.config.values import find_address_fault
-from router.contract.periods import find_zone
+from router.contract.spending import find_zone
 from router.contract.words import PassedRoute, Preference, Subagents, Tier
 
 SHIPPED_MODELS = {
@@ -325,7 +325,7 @@ class Config(Settings):
     alerts: AlertsSettings = AlertsSettings()
     """Where to send word when something breaks. Off by default."""
     delegation: DelegationSettings = DelegationSettings()
-    """How the session that delegated work learns of its end, and which agent works on tasks that need hands."""
+    """The coding agent of `tandem delegate --agent`."""
     webhooks: tuple[WebhookSettings, ...] = Field(default=(), max_length=20)
     """Who is sent an event when a background job ends. Nobody by default."""
     shared: SharedSettings = SharedSettings()

@@ -11,6 +11,20 @@ _REDO_FACTOR = ("decision", "redo_factor")
 _OLD_FACTORS = {Preference.SPEED: 1.5, Preference.BALANCED: 3.0, Preference.QUALITY: 6.0}
 """What `preference` picked from, where the file did not say otherwise."""
 
+_REMOVED = {
+    (
+        "delegation",
+        "note",
+    ): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs` lists them",
+}
+"""Settings that are read and do nothing, with what there is instead."""
+
+
+def warn_of_removed(content: Mapping[str, object]) -> list[str]:
+    """A line for each setting of a config that no longer does anything."""
+    written = [(block, name) for block, name in _REMOVED if isinstance(given := content.get(block), dict) and name in given]
+    return [f"{block}.{name}: this setting is gone, so remove it; {_REMOVED[block, name]}" for block, name in written]
+
 
 def find_replaced(entry: Any, content: Mapping[str, object]) -> Fault | None:
     """The fault for a setting that has been replaced, from one of pydantic's error records. None for any other."""

@@ -48,8 +48,6 @@ class Decided(Fact, frozen=True):
     """How long a wait for the chosen target may become until another is the better choice."""
     missed: str = ""
     """The target that the request would have gone to if no quota were used up; empty where it goes there."""
-    note: str = ""
-    """What the target is told in addition, after the person's newest words; see `router/jobs/note.py`."""
 
 
 class AnsweredHere(Fact, frozen=True):

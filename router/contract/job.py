@@ -25,7 +25,8 @@ class JobState(Word):
 
 
 LOG_ID = "log"
-"""How the id of an output item begins that holds what an agent has printed."""
+"""Id prefix of output items that hold what an agent printed."""
+MAX_TITLE = 80
 FINAL = frozenset({JobState.COMPLETED, JobState.INCOMPLETE, JobState.FAILED, JobState.CANCELLED})
 
 
@@ -269,3 +270,18 @@ class JobStore(Protocol):
     async def close(self) -> None:
         """Write what is left."""
         ...
+
+
+class EndedJob(Struct, frozen=True):
+    """As little of a job as it takes to collect it."""
+
+    id: str
+    caller: Caller
+    session: str | None
+    state: JobState
+    title: str
+    ended_at: float
+
+
+ListEnded = Callable[[], Sequence[EndedJob]]
+"""Asks which jobs wait to be collected, the newest last."""

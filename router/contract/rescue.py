@@ -1,4 +1,4 @@
-"""How likely a running turn is to end wrong, by two counts of it: a few numbers, fitted by `tandem train --rescue`.
+"""How likely a running turn is to end wrong, by two counts of it: a few numbers, fitted by `python -m tests.lab rescue`.
 
 The policies ask it about a turn that fast serves, and the lab measures it. `docs/how-it-works/sessions.md` has its figures.
 """

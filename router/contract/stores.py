@@ -117,6 +117,10 @@ class EntryReader(Protocol):
         """How many of the newest rows are left out."""
         ...
 
+    def wait_for_writer(self) -> None:
+        """Where a router is at work, let it write what it has just answered."""
+        ...
+
     def read_newest(
         self, since: float, turns: int, caller: str | None = None
     ) -> "tuple[list[RecordedCall], Mapping[tuple[str, str], int]]":
@@ -126,12 +130,12 @@ class EntryReader(Protocol):
         """
         ...
 
-    def read_sessions(self, since: float, limit: int) -> "list[SessionSums]":
-        """The newest sessions, newest first."""
+    def read_sessions(self, since: float, limit: int, caller: str | None = None) -> "list[SessionSums]":
+        """The newest sessions, newest first; with a caller's name, of that caller alone."""
         ...
 
-    def read_sums(self, since: float) -> "Sums":
-        """All calls by day, client, tier and caller, and what the decisions expected of both tiers."""
+    def read_sums(self, since: float, caller: str | None = None) -> "Sums":
+        """All calls, or one caller's, by day, client, tier and caller, and what the decisions expected of both tiers."""
         ...
 
     def read_spending(self, since: float) -> Mapping[str, int]:
@@ -142,15 +146,15 @@ class EntryReader(Protocol):
         """What each caller spent since these moments, and when it was last here, by key where the ledger knows it."""
         ...
 
-    def find_turn(self, request_id: str | None) -> "RecordedTurn | None":
-        """The last turn that a person began, or one decided request by its id."""
+    def find_turn(self, request_id: str | None, caller: str | None = None) -> "RecordedTurn | None":
+        """The last turn that a person began, or one decided request by its id; with a caller's name, only if it is theirs."""
         ...
 
     def find_beginning(self, request_id: str) -> "RecordedTurn | None":
         """The turn of a person that a request belongs to."""
         ...
 
-    def find_undecided(self, request_id: str) -> str | None:
+    def find_undecided(self, request_id: str, caller: str | None = None) -> str | None:
         """Why no tier was chosen for a request. None for one that was decided, or is not there."""
         ...
 

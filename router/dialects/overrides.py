@@ -24,8 +24,8 @@ HEADERS = {
     "x-tandem-scope": "`request` (default) or `session`: how long the tier above applies. `auto` with `session` clears it. "
     "`session` needs a request that names its session; any other is refused with a 400.",
     "x-tandem-session": "The session's id, 1 to 200 characters, for clients that do not send one.",
-    JOB_SESSION: "With `background: true`: the session that is told when the job has ended, by its name in `tandem sessions`, "
-    "where that is not the request's own session. The request does not become a part of it.",
+    JOB_SESSION: "With `background: true`: the session that is told when the job has ended, by its name in "
+    "`tandem log --sessions --json`, where that is not the request's own session. The request does not become a part of it.",
     SUPERSEDE: "A name. A newer request in the session with the same value cancels this one. "
     "It has no effect in a session that the client does not name, nor between requests with different credentials.",
     "x-tandem-max-wait": "Seconds. A target with a longer wait or queue is ruled out for this request, and a stream that has "

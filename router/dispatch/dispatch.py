@@ -12,7 +12,7 @@ from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
 from router.contract.exchange import Exchange, Passed, saying_why
 from router.contract.facts import AttemptEnded, Decided, Dequeued, Ending, StateRefused
-from router.contract.relay import Adapter, Headers, Sink
+from router.contract.relay import Adapter, Dialing, Headers, Sink
 from router.contract.request import JsonObject, RequestView
 from router.contract.sinks import AnswerSink
 from router.contract.target import Target
@@ -24,7 +24,6 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.loading import watch_loading
 from router.dispatch.outgoing import Reachable, may_ask_usage, prepare
 from router.dispatch.passing import pass_on
-from router.dispatch.preconnect import Preconnector
 from router.dispatch.rules import (
     Form,
     GiveUp,
@@ -256,3 +255,37 @@ def _remember(
     sent_reference = view.continued is not None and view.continued.stored_by == target.name
     has_state = isinstance(ended.error, UpstreamRefused) and bool(keys_for(sent, target.name))
     return Tried(target, ended.attempt, ended.error, step.form, sent_reference, has_state, refused_usage)
+
+
+_LOOK_SECONDS = 1.0
+"""At most one request in this time is looked at: an idle connection is good for most of a minute."""
+_MAX_TARGETS = 8
+
+
+class Preconnector:
+    """Has targets dialled in the background. Adapters that dial nobody are left out, and failures are ignored."""
+
+    def __init__(self, reachable: Mapping[str, Reachable]) -> None:
+        self._reachable = reachable
+        self.due = float("-inf")
+        """When a request is to be looked at next. Compared on the road, so that nothing is called for most requests."""
+
+    def look(self, decided: Decided, now: float) -> None:
+        """Look at a request that is about to be sent, for what its session may need next."""
+        self.due = now + _LOOK_SECONDS
+        decision = decided.decision
+        if decided.session.state.target is None:
+            self.connect(but=(decision.targets or decision.spill)[0])
+        elif decision.rival:
+            self._connect(decision.rival)
+
+    def connect(self, but: str = "") -> None:
+        """Have a connection ready to every target of both tiers, of many to the first few; not to one that is called now."""
+        for name in list(self._reachable)[:_MAX_TARGETS]:
+            if name != but:
+                self._connect(name)
+
+    def _connect(self, name: str) -> None:
+        reachable = self._reachable[name]
+        if isinstance(reachable.adapter, Dialing):
+            reachable.adapter.connect_ahead(reachable.target)

@@ -10,12 +10,13 @@ import resource
 import select
 import socket
 import ssl
+import sys
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from router.loop.tasks import spawn
-from router.loop.tls import tls_protocol_of
 from router.telemetry import events
 
 YOUNG_SECONDS = 0.5
@@ -250,3 +251,12 @@ def write_origin(origin: str | bytes) -> str:
         return origin
     network = "" if len(origin) == 16 else "/64"
     return socket.inet_ntop(socket.AF_INET6, origin.ljust(16, b"\0")) + network
+
+
+def tls_protocol_of(loop: asyncio.AbstractEventLoop) -> Any:
+    """The protocol with which an event loop does TLS. uvloop's is in C, and has the same arguments as asyncio's.
+
+    Neither loop documents it. Their documented way, `start_tls`, loses what a caller sends before it is called.
+    """
+    uvloop = sys.modules.get("uvloop.loop")
+    return uvloop.SSLProtocol if uvloop is not None and isinstance(loop, uvloop.Loop) else SSLProtocol

@@ -2,36 +2,40 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
 from router.contract.errors import BadRequest, InBackground, JobsUnavailable, NotPermitted, TandemError, TooManyJobs
 from router.contract.exchange import IDEMPOTENCY_KEY, Exchange, Observers
 from router.contract.facts import Decided, Ending
-from router.contract.job import Job, JobStore
+from router.contract.job import MAX_TITLE, Job, JobStore
 from router.contract.keys import rights_of
 from router.contract.relay import Headers
+from router.contract.secret import mask_keys
 from router.contract.sinks import AnswerSink, send_whole
 from router.contract.stores import StoreUnusable
 from router.contract.words import Operation, Outcome
 from router.dialects.headers import BECAUSE, QUEUED, header_text, id_headers
-from router.dialects.overrides import JOB_SESSION, read_name
+from router.dialects.overrides import JOB_SESSION, PREFIX, read_name
 from router.dialects.responses.background import AskedBackground, job_id_of
 from router.dialects.responses.logged import write_response
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.streaming import HEARTBEAT
 from router.house import House
-from router.jobs.kept_headers import keep_headers
 from router.jobs.runner import Runner
 from router.jobs.tail import follow, tail_into
 from router.loop.tasks import spawn
 from router.plan import Plan
+from router.sessions.clients import TURN_STATE_HEADERS
+from router.sessions.turns import TELLING_HEADERS
 from router.settle.refuse import refuse
 from router.telemetry import events
 
 _JSON = (("content-type", "application/json"),)
-MAX_TITLE = 80
 _COME_BACK_SECONDS = 5.0
+_KEPT = TELLING_HEADERS | TURN_STATE_HEADERS | {"user-agent", "anthropic-beta", "traceparent", "tracestate"}
+"""Headers that are kept with a job, by name: a proxy may have put credentials into any other."""
 _UNOBSERVED = Observers((), lambda exchange, error: None)
 """What becomes of a job is recorded for its attempts, each of which is an exchange of its own."""
 
@@ -129,6 +133,15 @@ def _write_job(asked: AskedBackground, decided: Decided, now: float) -> Job:
         title=" ".join(text.split())[:MAX_TITLE],
         tier=decided.decision.tier,
     )
+
+
+def keep_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers that say something of the client, its session and the trace, and those that ask something of the router."""
+    return {name: mask_keys(value) for name, value in headers.items() if name in _KEPT or _is_asked_of_us(name)}
+
+
+def _is_asked_of_us(name: str) -> bool:
+    return name.startswith(PREFIX) and "key" not in name
 
 
 def _headers(request_id: str, decided: Decided) -> Headers:

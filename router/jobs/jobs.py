@@ -1,21 +1,19 @@
 """The background work of one router. Nothing but this file is loaded, and nothing runs, until there is a first job."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from router.contract.ended_job import EndedJob
 from router.contract.errors import JobsUnavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import Ending
-from router.contract.job import JobStore
+from router.contract.job import EndedJob, JobStore
 from router.contract.sinks import AnswerSink
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobWebhook
 from router.house import House
 from router.loop.tasks import spawn
-from router.plan import Plan
 from router.settle.refuse import refuse
-from router.stores.open_jobs import JobsOpener
 
 if TYPE_CHECKING:
     from router.jobs.desk import Desk
@@ -23,6 +21,30 @@ if TYPE_CHECKING:
     from router.jobs.telling import TellingStore
     from router.jobs.uncollected import Uncollected
     from router.jobs.webhooks import Webhooks
+
+
+class JobsOpener:
+    """Opens a store once, when it is first needed."""
+
+    def __init__(self, make: Callable[[], JobStore]) -> None:
+        self._make, self._lock = make, asyncio.Lock()
+        self.store: JobStore | None = None
+        """The store; None as long as there was no job."""
+
+    def open_now(self) -> None:
+        """Open it at the start, before there is a loop. Raises `StoreUnusable`."""
+        self.store = self._make()
+
+    async def open(self) -> JobStore:
+        """The store, opened off the loop where it is not yet. Raises `StoreUnusable`."""
+        async with self._lock:
+            if self.store is None:
+                self.store = await asyncio.to_thread(self._make)
+            return self.store
+
+    async def close(self) -> None:
+        if self.store is not None:
+            await self.store.close()
 
 
 class Jobs:
@@ -48,12 +70,6 @@ class Jobs:
         self._hooks = hooks
         if self._webhooks is not None:
             self._webhooks.follow(hooks)
-
-    def with_notes(self, plan: Plan) -> Plan:
-        """The same plan, with notes for the models of sessions whose jobs have ended."""
-        from router.jobs.note import with_notes  # only `delegation: {note: item}` needs it
-
-        return with_notes(plan, lambda: self.uncollected)
 
     def list_ended(self) -> Sequence[EndedJob]:
         """The jobs of all callers that wait to be collected, the newest last."""

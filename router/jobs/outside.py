@@ -1,40 +1,69 @@
-"""Jobs that are done outside of the router: an admin's command runs a coding agent, and keeps its log and its change here.
+"""Jobs that are done outside of the router: `tandem delegate --agent` runs a coding agent and keeps its log and change here.
 
-The router starts no process. It only leases the job to that command, takes the log in pieces, and stores the end. A command
-that is gone loses the job when its lease runs out: the runner then ends it, with the log as far as it came.
+The router starts no process. It leases the job to that command, takes the log in pieces, and stores the end. A command that is
+gone loses the job when its lease runs out: the runner then ends it, with the log so far. What the agent prints is the reasoning
+of the job's response, and its change is the message.
 """
 
 import secrets
 import time
 
+from msgspec.structs import replace
+
 from router.contract.caller import Caller
 from router.contract.errors import JobGone, TooManyJobs
-from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
-from router.dialects.responses.agent import AgentComposer, read_log_text
+from router.contract.job import FINAL, LOG_ID, Job, JobEnding, JobState, JobStore
+from router.contract.request import Json, JsonObject
+from router.dialects.composer import Answer
+from router.dialects.fields import as_text
 from router.dialects.responses.background import job_id_of, write_error
+from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.responses.logged import LogFrames, join_frames, write_response
+from router.dialects.sse import split_frames
 from router.jobs.log_sink import read_log
 from router.telemetry import events
 
 LEASE_SECONDS = 60.0
-"""Longer than that of a runner: a router that is restarted cannot be told meanwhile that the agent goes on."""
+"""Longer than that of a runner: while a router restarts, it cannot be told that the agent still works."""
 _COME_BACK_SECONDS = 5.0
+_LOGGED = "response.reasoning_summary_text.delta"
+
+
+class AgentComposer(ResponsesComposer):
+    """Writes a part of an agent's stream. Another process may have written the part before, so it is given what came before."""
+
+    def __init__(self, job: Job, log: str = "", number: int = 0) -> None:
+        super().__init__(Answer(job.id.removeprefix("resp_"), "auto", int(job.created_at)))
+        self.head = self.open() + self.reasoning("")
+        """The frames before the first line of the log."""
+        self._pieces.append(log)
+        self._sequence = number
+
+    def end_items(self, change: str) -> bytes:
+        """The frames that end the log, and those of the change, if there is one."""
+        frames = self._end()
+        return frames + self.text(change) + self._end() if change else frames
+
+    def _reasoning(self, summary: list[Json]) -> JsonObject:
+        return {**super()._reasoning(summary), "id": f"{LOG_ID}_{self._answer.id}"}
+
+    def describe(self, status: str) -> JsonObject:
+        """The response so far."""
+        return {**self._response(status), "background": True}
 
 
 def write_job(request_id: str, caller: Caller, key: str | None, title: str) -> Job:
-    """A job whose owner is outside."""
-    job_id, now = job_id_of(request_id), time.time()
-    queued = write_response(AgentComposer(job_id, int(now)).describe("queued"))
-    owner = f"outside-{secrets.token_hex(16)}"  # not the name of a process: nobody can look whether it is gone
-    return Job(job_id, caller, now, b"", {}, queued, key, title=title, state=JobState.RUNNING, attempt=1, owner=owner)
+    """A job whose owner is outside. That name is not of a process: nobody can look whether it is gone."""
+    state, owner, now = JobState.RUNNING, f"outside-{secrets.token_hex(16)}", time.time()
+    job = Job(job_id_of(request_id), caller, now, b"", {}, b"", key, title=title, state=state, attempt=1, owner=owner)
+    return replace(job, queued=write_response(AgentComposer(job).describe("queued")))
 
 
 async def begin(store: JobStore, job: Job, most: int | None) -> int:
     """Keep a job. Returns the first number of its log. Raises `TooManyJobs` where its caller has this many already."""
     if not await store.add(job, 0, most, LEASE_SECONDS):
-        words = f"this key may have {most} background jobs at once"
-        raise TooManyJobs(words, retry_after_seconds=_COME_BACK_SECONDS)
-    segment = LogFrames(job.id).take(AgentComposer(job.id, int(job.created_at)).begin())
+        raise TooManyJobs(f"this key may have {most} background jobs at once", retry_after_seconds=_COME_BACK_SECONDS)
+    segment = LogFrames(job.id).take(AgentComposer(job).head)
     assert segment is not None
     await store.append(job, [segment])
     events.job_accepted(job=job.id, tier="", session=None)
@@ -50,11 +79,9 @@ async def find_owned(store: JobStore, job_id: str, caller: Caller, owner: str) -
 
 
 async def write_log(store: JobStore, job: Job, number: int, text: str) -> int:
-    """Keep the lease, and write what the agent has printed since. Returns the next number. Raises `JobGone`."""
+    """Renew the lease, and store what the agent has printed since. Returns the next number. Raises `JobGone`."""
     if text:
-        composer = AgentComposer(job.id, int(job.created_at))
-        composer.resume("", number)
-        segment = LogFrames(job.id, number).take(composer.reasoning(text))
+        segment = LogFrames(job.id, number).take(AgentComposer(job, number=number).reasoning(text))
         if segment is None or not await store.append(job, [segment]):
             raise JobGone(f"background job '{job.id}' is over", param="response_id")
         number = segment.last + 1
@@ -65,12 +92,11 @@ async def write_log(store: JobStore, job: Job, number: int, text: str) -> int:
 async def end(
     store: JobStore, job: Job, state: JobState, number: int, *, change: str = "", error: str = "", code: str = "agent_failed"
 ) -> bool:
-    """End a job with all that its log holds below a number. A second time it changes nothing. False: it is somebody else's."""
+    """End a job with its log up to a number. A second time changes nothing. False: the job has another owner."""
     if job.state in FINAL:
         return True
-    log = read_log_text(join_frames(await read_log(store, job.id)), number)
-    composer, frames, now = AgentComposer(job.id, int(job.created_at)), LogFrames(job.id, number), time.time()
-    composer.resume(log, number)
+    log, now = _read_text(join_frames(await read_log(store, job.id)), number), time.time()
+    composer, frames = AgentComposer(job, log, number), LogFrames(job.id, number)
     items = frames.take(composer.end_items(change))
     response = composer.describe(state)
     if state is JobState.COMPLETED:
@@ -87,9 +113,20 @@ async def end(
 
 
 async def end_lost(store: JobStore, job: Job) -> None:
-    """End a job whose command was not heard of for as long as its lease. Its new owner calls this."""
+    """End a job whose command let its lease run out. Its new owner calls this."""
     segments = await read_log(store, job.id)
     number = segments[-1].last + 1 if segments else 0
     state = JobState.CANCELLED if job.is_cancelled else JobState.FAILED
     words = "the command that ran the agent has stopped, or has not reached the router for a minute. Its log names its worktree"
     await end(store, job, state, number, error=words, code="interrupted")
+
+
+def _read_text(frames: bytes, before: int) -> str:
+    """What the agent printed in frames with a lower number: a piece that was sent twice counts once."""
+    bodies = (frame.json() for frame in split_frames(frames) if frame.kind == _LOGGED)
+    return "".join(as_text(body.get("delta")) for body in bodies if _number_of(body) < before)
+
+
+def _number_of(body: JsonObject) -> int:
+    number = body.get("sequence_number")
+    return number if isinstance(number, int) else -1

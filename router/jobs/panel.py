@@ -1,4 +1,7 @@
-"""Background work by HTTP: a response by its id while its job runs and after it, its stream, and a list of jobs."""
+"""Background work by HTTP: a response by its id while its job runs and after it, its stream, a list of jobs, and their figures.
+
+Also the pages by which `tandem delegate --agent` keeps the work of an agent as a job.
+"""
 
 import time
 from collections import deque
@@ -6,24 +9,35 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.errors import BadRequest, JobGone, JobsUnavailable, RateLimited
-from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
+from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotPermitted, RateLimited
+from router.contract.job import FINAL, MAX_TITLE, Job, JobEnding, JobState, JobStore
+from router.contract.limits import Limits
 from router.contract.request import Json, JsonObject
 from router.contract.stores import StoreUnusable
 from router.dialects.responses.background import with_status
 from router.dispatch.passed_headers import STREAM_HEADERS
+from router.edge.control.bodies import read_small_body
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.edge.control.responses import Responses, read_limit
 from router.house import House
+from router.jobs import outside
 from router.jobs.jobs import Jobs
 from router.jobs.tail import follow
 
-_LIST = "/tandem/jobs"
+_JOBS = "/tandem/jobs"
+_ONE = f"{_JOBS}/{{response_id}}"
 _POLL_MS = 1_000, 5_000
 _POLL_PART = 100
 """A client is told to come back after a tenth of the time for which the job has been there, within these bounds."""
 _MAX_POLLS, _POLLS_SECONDS, _MAX_POLLED = 20, 1.0, 1_000
 _CANCEL_SECONDS = 1.5
+_MOST_COUNTED = 1_000
+"""More jobs of one state are not counted for `/metrics`: each is a row that is read."""
+_MAX_AGENT_BYTES = 16 << 20
+_MAX_NUMBER = 1 << 40
+_ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
+Samples = Mapping[tuple[str, ...], float]
+_AgentPage = Callable[[Asked, JsonObject], Awaitable[Answer]]
 
 
 class Polls:
@@ -49,7 +63,7 @@ class BackgroundResponses(Responses):
     def __init__(self, house: House, jobs: Jobs) -> None:
         super().__init__(house.state.responses)
         self._jobs, self._polls = jobs, Polls()
-        pages = (*self.pages, Page(_LIST, self._list), Page(f"{_LIST}/{{response_id}}", self._show))
+        pages = (*self.pages, Page(_JOBS, self._list), Page(_ONE, self._show))
         self.pages = tuple(page._replace(answer=partial(answer_or_refuse, page.answer)) for page in pages)
 
     async def _find_job(self, asked: Asked, *, to_read: bool = False) -> tuple[JobStore, Job] | None:
@@ -207,3 +221,93 @@ async def answer_or_refuse(page: Callable[[Asked], Awaitable[Answer]], asked: As
         return await page(asked)
     except StoreUnusable as error:
         raise JobsUnavailable(f"background jobs cannot be read now: {error}", retry_after_seconds=1.0) from error
+
+
+class OutsideJobs:
+    """The pages that take a job, its log and its end. For admins, where the config has a runner."""
+
+    def __init__(self, house: House, jobs: Jobs, limits: Callable[[], Limits]) -> None:
+        self._house, self._jobs, self._limits = house, jobs, limits
+        pages: dict[str, _AgentPage] = {_JOBS: self._begin, f"{_ONE}/log": self._write_log, f"{_ONE}/end": self._end}
+        self.pages = tuple(
+            Page(path, partial(answer_or_refuse, partial(self._read, page)), ("POST",), needs_admin=True)
+            for path, page in pages.items()
+        )
+
+    async def _read(self, page: _AgentPage, asked: Asked) -> Answer:
+        """Check who asks, and read the body."""
+        if not self._house.plan.jobs.takes_agents:
+            raise NotPermitted("no agent may be run: delegation.runner is not set in the config of this router")
+        if asked.key is None and asked.caller != LOCAL:
+            raise NotPermitted("only an admin may keep the work of an agent as a job")
+        return await page(asked, await read_small_body(asked, self._limits(), _MAX_AGENT_BYTES))
+
+    async def _begin(self, asked: Asked, body: JsonObject) -> Answer:
+        title = " ".join(_text(body, "task").split())
+        if not title:
+            raise BadRequest("task: must not be empty", param="task")
+        if not asked.rights.may_delegate:
+            raise NotPermitted("this key does not have the right to delegate work (may_delegate)")
+        store = await self._jobs.open()
+        job = outside.write_job(asked.request_id, asked.caller, asked.key, title[:MAX_TITLE])
+        number = await outside.begin(store, job, asked.rights.jobs_in_flight)
+        if self._jobs.runner is not None:
+            self._jobs.runner.wake()
+        return as_json({"id": job.id, "owner": job.owner, "number": number})
+
+    async def _write_log(self, asked: Asked, body: JsonObject) -> Answer:
+        job = await self._find(asked, body)
+        if job.state in FINAL:
+            raise JobGone(f"background job '{job.id}' is over", param="response_id")
+        number = await outside.write_log(await self._jobs.open(), job, _number(body), _text(body, "text"))
+        return as_json({"number": number, "is_cancelled": job.is_cancelled})
+
+    async def _end(self, asked: Asked, body: JsonObject) -> Answer:
+        state = body.get("state")
+        if state not in _ENDS:
+            raise BadRequest(f"state: must be one of {', '.join(_ENDS)}", param="state")
+        job = await self._find(asked, body)
+        change, error = _text(body, "change"), _text(body, "error")
+        if not await outside.end(await self._jobs.open(), job, JobState(state), _number(body), change=change, error=error):
+            raise JobGone(f"background job '{job.id}' is no longer leased to this command", param="response_id")
+        return as_json({"id": job.id, "state": state})
+
+    async def _find(self, asked: Asked, body: JsonObject) -> Job:
+        return await outside.find_owned(await self._jobs.open(), asked.path["response_id"], asked.caller, _text(body, "owner"))
+
+
+def _text(body: JsonObject, name: str) -> str:
+    value = body.get(name, "")
+    if not isinstance(value, str):
+        raise BadRequest(f"{name}: must be a string", param=name)
+    return value
+
+
+def _number(body: JsonObject) -> int:
+    value = body.get("number", 0)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MAX_NUMBER:
+        raise BadRequest("number: must be a sequence number", param="number")
+    return value
+
+
+async def read_figures(jobs: Jobs | None, *, with_all: bool = True) -> dict[str, Samples]:
+    """How many jobs wait and run, how those of this process ended, and how many events no webhook took.
+
+    Without `with_all` only what is this process's own: of several workers, one is enough to count what they share.
+    """
+    if jobs is None or jobs.store is None or jobs.uncollected is None:
+        return {}
+    ended = jobs.uncollected.ended
+    found: dict[str, Samples] = {"tandem_jobs_ended_total": {(str(state),): ended[state] for state in sorted(FINAL)}}
+    if not with_all:
+        return found
+    try:
+        found["tandem_jobs"] = {(str(state),): await _count(jobs.store, state) for state in (JobState.QUEUED, JobState.RUNNING)}
+        found["tandem_webhooks_dead"] = {(): len(await jobs.store.list_dead())}
+    except StoreUnusable:
+        pass
+    return found
+
+
+async def _count(store: JobStore, state: JobState) -> int:
+    return len((await store.list_jobs(None, state, _MOST_COUNTED, None)).jobs)

@@ -8,12 +8,17 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from router.contract.entry import Attempt, Entry
 from router.contract.errors import ResponseForgotten
-from router.contract.exchange import CancelReason, Deadline, Exchange
+from router.contract.exchange import CancelReason, Deadline, Exchange, Observers
+from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Settled
 from router.contract.job import Job, JobEnding, JobState, JobStore
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
+from router.contract.usage import Usage
+from router.contract.words import Outcome
 from router.dialects.refusals import failure_words
+from router.dialects.responses.answer import read_usage
 from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
 from router.dialects.responses.logged import (
     LogFrames,
@@ -23,23 +28,24 @@ from router.dialects.responses.logged import (
     parse_response,
     write_response,
 )
+from router.dispatch.meter import cost_of
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.log_sink import LogSink, SharedLog, read_log
-from router.jobs.lost_entry import write_lost_entry
 from router.jobs.outside import end_lost
 from router.loop.tasks import spawn
 from router.plan import Plan
+from router.settle.entry import write_entry
 from router.stores.owners import name_owner
 from router.telemetry import events
 
 LEASE_SECONDS = 15.0
 _RENEW_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
-"""How often an owner looks whether its job was cancelled. It is told of it, too, unless a connection is lost."""
+"""How often an owner looks whether its job was cancelled, in case that the notification was lost."""
 _POLL_SECONDS = 5.0
-"""How often a runner looks for jobs that nobody told it of: those of an owner that is gone."""
+"""How often a runner looks for jobs whose owner is gone."""
 _HANG_UP_SECONDS = 1.0
 """How long a target has to close a stream that it has ended."""
 _BUSY_SECONDS = 5.0
@@ -50,8 +56,9 @@ _STOP_SECONDS = 6.0
 """How long a runner that stops goes on settling such jobs: a ledger that is locked holds them up for five seconds."""
 _INTERRUPTED = "interrupted"
 _KEEP_RESPONSES = "If the router was restarted: set store.path in its config, so that it keeps responses over a restart"
-
-
+_UNOBSERVED = Observers((), lambda exchange, error: None)
+"""For attempts of other processes: they do not count in the sessions and figures of this one."""
+_SERVED, _CUT = Ending(Outcome.SERVED, 200), Ending(Outcome.INTERRUPTED, 499)
 _Work = Callable[[Job], Awaitable[None]]
 
 
@@ -76,7 +83,6 @@ class _Attempt:
         self.exchange.cancel(CancelReason.CALLER_LEFT)
 
     def cancel(self) -> None:
-        """End the job as cancelled."""
         self.is_cancelled = True
         self.hang_up()
 
@@ -98,7 +104,6 @@ class Runner:
         self._is_stopping = False
 
     def is_stopping(self) -> bool:
-        """Whether nothing more is done here."""
         return self._is_stopping
 
     def wake(self) -> None:
@@ -121,10 +126,9 @@ class Runner:
             attempt.drop()
 
     async def stop(self) -> None:
-        """Give running jobs up, so that another process can go on with them at once.
+        """Release running jobs, so that another process can go on with them at once.
 
-        What is being settled has a few seconds for it. What is not settled then is left to its lease: to release it would say
-        that its last attempt is recorded.
+        A job that is being settled has a few seconds for it, and is left to its lease then: a released one counts as recorded.
         """
         self._is_stopping = True
         attempts = list(self._running.values())
@@ -213,17 +217,17 @@ class Runner:
                 spawn(self._fill(), name="claim jobs")
 
     async def _serve_patiently(self, attempt: _Attempt, writing: "asyncio.Task[None]") -> BaseException | None:
-        """Take a job down the road until it is not refused for now any more. A defect of ours must end it, too."""
+        """Serve a job until targets no longer refuse it as busy. Returns the defect that ended it, if one did."""
         try:
             defect = await self._serve(attempt, writing)
             while await self._waits_out(attempt):
                 defect = await self._serve(attempt, writing)
-        except Exception as error:  # noqa: BLE001  its owner would keep a job that nobody works on
+        except Exception as error:  # noqa: BLE001  a job that has an owner and is not worked on would never end
             return error
         return defect
 
     async def _serve(self, attempt: _Attempt, writing: "asyncio.Task[None]") -> BaseException | None:
-        """Take a job down the road. Returns the defect that ended it, if one did."""
+        """Serve a job once, as any request. Returns the defect that ended it, if one did."""
         exchange = attempt.exchange
         serving = spawn(self._house.serve(exchange, attempt.sink), name=exchange.id)
         exchange.run_by(serving)
@@ -256,7 +260,7 @@ class Runner:
             attempt.exchange.arrival = replace(attempt.exchange.arrival, id=new_request_id())
 
     async def _keep(self, attempt: _Attempt) -> None:
-        """Keep the lease of a job, and look whether somebody elsewhere cancelled or deleted it."""
+        """Renew the lease of a job, and look whether it was cancelled, deleted or taken over elsewhere."""
         loop, job = asyncio.get_running_loop(), attempt.job
         renewed_at, watch = loop.time(), self._store.watch(job.id, for_owner=True)
         try:
@@ -275,9 +279,9 @@ class Runner:
             watch.close()
 
     async def _settle(self, job: Job, work: _Work, otherwise: _Work) -> None:
-        """Do what nobody else would do about a job whose owner is gone, also if the store cannot be used for a while.
+        """Finish the attempt of an owner that is gone, also if the store cannot be used for a while.
 
-        A defect is reported, and costs this job alone: it then gets what is done otherwise.
+        A defect is reported and costs this job alone: `otherwise` is done then.
         """
         holding = spawn(self._hold(job), name=f"{job.id} lease")
         try:
@@ -304,17 +308,13 @@ class Runner:
             await otherwise(job)
 
     async def _hold(self, job: Job) -> None:
-        """Keep the lease of a job that is being settled."""
         while True:
             await asyncio.sleep(_RENEW_SECONDS)
             with suppress(StoreUnusable):
                 await self._store.renew(job, self._owner, LEASE_SECONDS)
 
     async def _take_over(self, job: Job) -> None:
-        """Record what the attempt of an owner that is gone has cost, then give the job back, to be begun again or ended.
-
-        One whose answer came to its end is only ended.
-        """
+        """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
         if job.body:
             frames = join_frames(await read_log(self._store, job.id))
             (log := LogFrames(job.id)).take(frames)
@@ -371,3 +371,25 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
     else:
         told = write_error(_INTERRUPTED, "the job was cut off")
     return JobState.FAILED, {**said, "status": "failed", "error": told}
+
+
+async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: int) -> Entry:
+    """The ledger's entry of a job's last attempt, whose owner is gone. Its log has this many frames.
+
+    It has the id that the owner would have used, so an attempt is in a ledger once. Its tokens are those that the log names at
+    its end, else an estimate: the prompt, and one token for each frame. Its target is the one that the request would go to now.
+    Where none can be chosen any more, target and cost are not known.
+    """
+    arrival, plan, now = write_arrival(job, request_id_of(job.id, job.attempt)), house.plan.for_background(), house.clock()
+    exchange = Exchange(arrival, now, Deadline(now), _UNOBSERVED, plan)
+    with suppress(Exception):  # a request that cannot be read must not keep its job from going on, or ending
+        decided = await house.decide(arrival, plan)
+        target = plan.targets[decided.decision.targets[0]]
+        told = read_usage(log.response.get("usage"))
+        usage = told or Usage(decided.decision.prompt_tokens, frames, is_estimated=True)
+        attempt = Attempt(target.name, 200 if frames else None, None, 0.0, usage, cost_of(usage, target.price))
+        exchange.note(decided)
+        exchange.note(AttemptOpened(now, target, "", ()))
+        exchange.note(AttemptEnded(now, target, attempt, None, usage, None))
+    entry = write_entry(exchange, Settled(now, _SERVED if log.ended is not None else _CUT), time.time())
+    return replace(entry, places=None)  # nothing is learned from the same words twice

@@ -61,7 +61,7 @@ class TellingStore:
         with suppress(StoreUnusable):
             job = await self._store.find_listed(job_id)
             if job is not None and job_id in self._looking_for:  # else its end was read meanwhile
-                self._uncollected.note_elsewhere(job)
+                self._uncollected.note_left(job)
         self._looking_for.discard(job_id)
 
     def _hear_read(self, job_id: str) -> None:

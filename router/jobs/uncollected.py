@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from router.contract.caller import Caller
 from router.contract.decision import Decision
-from router.contract.ended_job import EndedJob
-from router.contract.job import FINAL, Job, JobEnding, JobState, JobStore
+from router.contract.job import FINAL, EndedJob, Job, JobEnding, JobState, JobStore
 from router.contract.relay import Headers
 from router.contract.request import RequestView
 from router.contract.session import SessionSnapshot
@@ -35,8 +34,6 @@ class Uncollected:
         self._jobs: dict[str, EndedJob] = {}
         self._by_session: dict[tuple[Caller, str | None], dict[str, EndedJob]] = {}
         """The same jobs: every request asks for those of its own session."""
-        self._noted: set[str] = set()
-        """Those that their session's model was told of."""
         self._recalling = asyncio.Lock()
         self._read_meanwhile: set[str] = set()
         """Those whose end was read while the store was asked for all."""
@@ -55,26 +52,14 @@ class Uncollected:
         jobs = self._by_session.get((caller, session))
         return [*jobs.values()] if jobs is not None else []
 
-    def list_unnoted(self, caller: Caller, session: str) -> Sequence[EndedJob]:
-        """Those of one session that its model was not told of yet, the newest last."""
-        return [job for job in self.list_of(caller, session) if job.id not in self._noted]
-
-    def mark_noted(self, jobs: Sequence[EndedJob]) -> None:
-        """Their session's model is told of them."""
-        self._noted.update(job.id for job in jobs)
-
     def note_end(self, job: Job, ending: JobEnding) -> None:
         """A job has ended here."""
         self.ended[ending.state] += 1
         self._add(job, ending.state, ending.at)
 
-    def note_elsewhere(self, job: Job) -> None:
-        """A job has ended at another router, which tells the session's model of it, if anybody does."""
-        if job.id in self._jobs:  # it may be one that ended here
-            return
-        self._note_left(job)
-        if job.id in self._jobs:
-            self._noted.add(job.id)
+    def note_left(self, job: Job) -> None:
+        """A job has ended at another router, or before this process began."""
+        self._add(job, job.state, job.ended_at or self._clock())
 
     def discard(self, job_id: str) -> None:
         """Its end was read, or it was deleted."""
@@ -83,7 +68,6 @@ class Uncollected:
         job = self._jobs.pop(job_id, None)
         if job is None:
             return
-        self._noted.discard(job_id)
         of_session = self._by_session[job.caller, job.session]
         del of_session[job_id]
         if not of_session:
@@ -105,14 +89,11 @@ class Uncollected:
                 return
             for job in found:
                 if job.id not in self._read_meanwhile:
-                    (self.note_elsewhere if are_elsewhere else self._note_left)(job)
+                    self.note_left(job)
         if are_elsewhere and len(found) < _MOST:
             for job_id in set(known).difference(job.id for job in found):
                 self.discard(job_id)
         self._sort()  # some may have ended here meanwhile
-
-    def _note_left(self, job: Job) -> None:
-        self._add(job, job.state, job.ended_at or self._clock())
 
     def _add(self, job: Job, state: JobState, ended_at: float) -> None:
         """Who cancels a job knows of its end."""

@@ -2,18 +2,23 @@
 
 An event is in the outbox from the transaction on that ends its job, and leaves it when its receiver has taken it. Each try
 has the same id, so a receiver can tell one that it was sent before. Each address is sent to by itself: one that is slow or
-away delays nobody else's events.
+away delays nobody else's events. Events have OpenAI's shape and are signed as Standard Webhooks says, so that OpenAI's
+`client.webhooks.unwrap` takes them. Why not with the package `standardwebhooks`: `docs/decisions/0067-webhooks.md`.
 """
 
 import asyncio
+import base64
+import hashlib
+import hmac
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+import orjson
+
 from router.contract.job import JobState, JobStore, WebhookEvent
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobEvent, JobWebhook
-from router.jobs.signing import sign, write_event
 from router.loop.daemons import start_daemon
 from router.telemetry import events
 
@@ -33,6 +38,7 @@ _HOLD_SECONDS = 120.0
 _AWAY_SECONDS = 30.0
 """How long a receiver that did not answer is left alone."""
 _SUCCESS = range(200, 300)
+_ENCODED = "whsec_"
 _GONE = "status 410"
 """The receiver says that it wants no more of this."""
 
@@ -149,6 +155,31 @@ def next_try(event: WebhookEvent, now: float) -> float:
     """When an event that has not arrived is sent again: in a minute, then after twice as long each time, at 72 hours last."""
     pause = min(_FIRST_PAUSE_SECONDS * 2.0 ** min(event.tries, 20), _LONGEST_PAUSE_SECONDS)
     return min(now + pause, event.at + GIVE_UP_SECONDS)
+
+
+def write_event(event: WebhookEvent) -> bytes:
+    """The body. It names the response alone: what is in it is fetched with a key."""
+    return orjson.dumps(
+        {
+            "id": event.id,
+            "object": "event",
+            "created_at": int(event.at),
+            "type": event.event,
+            "data": {"id": event.job_id},
+        }
+    )
+
+
+def sign(event_id: str, body: bytes, secret: str, now: float) -> dict[str, str]:
+    """The headers that prove who sent a body, and when. Receivers refuse old ones, so each try is signed with its own time."""
+    timestamp = str(int(now))
+    key = base64.b64decode(secret.removeprefix(_ENCODED)) if secret.startswith(_ENCODED) else secret.encode()
+    digest = hmac.new(key, b"%b.%b.%b" % (event_id.encode(), timestamp.encode(), body), hashlib.sha256).digest()
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+    }
 
 
 def _post_json(address: str, body: bytes, headers: Mapping[str, str], allow_private: bool) -> int:

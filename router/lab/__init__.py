@@ -1,1 +1,1 @@
-"""Off the road: measure and train the reading, replay a history, tune to it. Nothing leaves the machine."""
+"""Off the road: measure decisions on labelled data, replay a history, tune to it. Nothing leaves the machine."""

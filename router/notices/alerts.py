@@ -1,4 +1,4 @@
-"""Sends word of each trouble that begins and of each that is over, while the config names an address for it.
+"""Gathers what is broken now, and reports each trouble that begins or is over to the address that the config names for it.
 
 What comes and goes must not send a storm. A trouble that is gone counts as over only after half a minute without it, and one
 that becomes another kind at the same place is reported again after half a minute at the soonest. So a target, a caller or the
@@ -7,9 +7,10 @@ ledger sends four messages a minute at most, and nearly always far fewer.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.notices import Notice, Notices, Trouble
 from router.contract.secret import Secret
@@ -17,6 +18,30 @@ from router.notices.webhook import Message, Webhook
 
 _LOOK_SECONDS = 2.0
 _HOLD_SECONDS = 30.0
+Source = Callable[[], Iterable[Notice]]
+"""Knows the troubles of one kind of thing: targets, budgets, the ledger."""
+_SAME_SECONDS = 2.0
+"""Times that are computed from two clocks differ a little from one look to the next."""
+
+
+class NoticeBoard:
+    """Gathers what its sources know. A notice that has not changed is the same as at the last look."""
+
+    def __init__(self, *sources: Source) -> None:
+        self._sources = sources
+        self._last: dict[tuple[bool, bool, str], Notice] = {}
+
+    def __call__(self) -> Sequence[Notice]:
+        """Everything that is broken now, the oldest trouble first."""
+        found = [self._steady(notice) for source in self._sources for notice in source()]
+        self._last = {notice.place: notice for notice in found}
+        return tuple(sorted(found, key=lambda notice: notice.since))
+
+    def _steady(self, notice: Notice) -> Notice:
+        known = self._last.get(notice.place)
+        if known is not None and abs(known.since - notice.since) < _SAME_SECONDS:
+            return replace(notice, since=known.since)
+        return notice
 
 
 class _Known(Struct):

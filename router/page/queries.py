@@ -2,9 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from typing import TypeVar
 
+from router.contract.entry import Line
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
@@ -12,9 +14,9 @@ from router.contract.stores import AskedTooMuch, PageReader, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
-from router.lab.regret import PriceOf
+from router.lab.regret import PriceOf, price_hop
+from router.lab.turns import Call
 from router.page.feed import show_line
-from router.page.hops import cost_of_hop, wait_of_hop
 from router.page.live import check_on
 from router.page.ring import PageSwitch
 
@@ -43,12 +45,12 @@ class LookingBack:
 
     async def _show_turns(self, asked: Asked) -> Answer:
         query = asked.query
-        since = _read_number(query, "since", float)
+        since = read_number(query, "since", float)
         wanted = TurnsAsked(
             limit=_read_limit(query),
-            before=_read_number(query, "before", int),
+            before=read_number(query, "before", int),
             since=time.time() - since if since is not None else 0.0,
-            caller=_whose(asked),
+            caller=whose(asked),
             session=query.get("session") or None,
             outcome=_read_word(query, "outcome", Outcome),
             target=query.get("target") or None,
@@ -60,12 +62,12 @@ class LookingBack:
         return as_json({"rows": [_show_row(row, with_words=with_words) for row in page.rows], "next": page.next})
 
     async def _list_sessions(self, asked: Asked) -> Answer:
-        limit, before, caller = _read_limit(asked.query), _read_number(asked.query, "before", int), _whose(asked)
+        limit, before, caller = _read_limit(asked.query), read_number(asked.query, "before", int), whose(asked)
         page = await self._ask(lambda ledger: ledger.read_session_page(limit, before, caller))
         return as_json({"sessions": [_show_session(sums) for sums in page.sessions], "next": page.next})
 
     async def _show_session(self, asked: Asked) -> Answer:
-        name, caller = asked.path["session"], _whose(asked)
+        name, caller = asked.path["session"], whose(asked)
         found = await self._ask(lambda ledger: ledger.read_session(name, caller, _MAX_SESSION_ROWS))
         if found is None:
             raise NotFound("no session with this id for this caller")
@@ -83,7 +85,7 @@ class LookingBack:
         span = asked.query.get("span", "1h")
         if span not in SPANS:
             raise BadRequest(f"span: must be one of {', '.join(SPANS)}", param="span")
-        (step, steps), caller = SPANS[span], _whose(asked)
+        (step, steps), caller = SPANS[span], whose(asked)
         ends_at = (time.time() // step + 1) * step
         found = await self._ask(lambda ledger: ledger.read_series(ends_at, step, steps, caller))
         return as_json(
@@ -112,20 +114,20 @@ class LookingBack:
                 raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
 
 
-def _whose(asked: Asked) -> str | None:
+def whose(asked: Asked) -> str | None:
     """Whose rows a question is about: an admin may name a caller, or ask about all; anybody else has its own."""
     return asked.query.get("caller") or None if asked.rights.is_admin else asked.caller.name
 
 
 def _read_limit(query: Mapping[str, str]) -> int:
-    limit = _read_number(query, "limit", int)
+    limit = read_number(query, "limit", int)
     return _LIMIT if limit is None else max(1, min(int(limit), _MAX_LIMIT))
 
 
 _Number = TypeVar("_Number", int, float)
 
 
-def _read_number(query: Mapping[str, str], name: str, kind: type[_Number]) -> _Number | None:
+def read_number(query: Mapping[str, str], name: str, kind: type[_Number]) -> _Number | None:
     """A number that is not below zero, as a query has it."""
     given = query.get(name)
     if not given:
@@ -175,3 +177,45 @@ def _show_session(sums: SessionSums) -> JsonObject:
         "seconds": sums.seconds,
         "partial": sums.is_partial,
     }
+
+
+def cost_of_hop(rows: Sequence[PageRow], place: int, price_of: PriceOf) -> float | None:
+    """USD for reading again what the other tier had in its cache, as the regret meter counts it.
+
+    None where a price or a count of tokens is not known.
+    """
+    line, before = rows[place].line, _call_before(rows, place)
+    if before is None or before.line.input_tokens is None or line.input_tokens is None:
+        return None
+    usd = price_hop(_as_call(before.line), _as_call(line), price_of)
+    return round(usd, 8) if usd is not None else None
+
+
+def wait_of_hop(rows: Sequence[PageRow], place: int) -> float | None:
+    """How much longer the first token took than it usually does on that target in this session. None if that is unknown."""
+    line = rows[place].line
+    usual = [
+        row.line.ttft_ms for row in rows if row.line.target == line.target and row.hop is None and row.line.ttft_ms is not None
+    ]
+    if line.ttft_ms is None or not usual:
+        return None
+    return round(max(0.0, line.ttft_ms - median(usual)) / 1_000, 3)
+
+
+def _call_before(rows: Sequence[PageRow], place: int) -> PageRow | None:
+    """The session's call that a person's turn was at before this one."""
+    before = rows[place].tier_before
+    return next((row for row in reversed(rows[:place]) if row.line.tier == before), None)
+
+
+def _as_call(line: Line) -> Call:
+    return Call(
+        line.id,
+        None,
+        line.duration_ms / 1_000,
+        line.at,
+        target=line.target or "",
+        input_tokens=line.input_tokens or 0,
+        cached_tokens=line.cached_tokens or 0,
+        output_tokens=line.output_tokens or 0,
+    )

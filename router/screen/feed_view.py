@@ -93,7 +93,7 @@ class FeedView:
         self.board.show(self._turns.begin(Begun(name, float(at), kind, tier, because, caller, session, client)))
 
     def _end(self, row: JsonObject) -> None:
-        line = _read_line(row)
+        line = read_line(row)
         if line is None:
             return
         self._over.append(line.id)
@@ -113,12 +113,12 @@ def _objects(value: Json) -> list[JsonObject]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _read_line(row: JsonObject) -> Line | None:
+def read_line(row: JsonObject) -> Line | None:
     """The row as every view has it; None where another version's router left out what is needed."""
     fields = {name: row.get(name) for name in Line.__struct_fields__}
     fields["request_id"] = fields.pop("id")
     try:
-        return msgspec.convert(fields, Line)
+        return msgspec.convert(fields, Line, strict=False)  # SQLite's truths are 0 and 1
     except msgspec.ValidationError:
         return None
 

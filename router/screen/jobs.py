@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from router.contract.ended_job import EndedJob
+from router.contract.job import EndedJob
 from router.contract.request import Json, JsonObject
 from router.screen.figures import clock, plural
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from msgspec.structs import replace
 
 from router.contract.decision import Decision
-from router.contract.ended_job import ListEnded
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
+from router.contract.job import ListEnded
 from router.contract.notices import Notices
 from router.contract.words import Operation, Outcome
 from router.decide.estimate import estimates_of, weighing_of

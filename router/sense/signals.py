@@ -10,8 +10,7 @@ from router.contract.caller import SessionKey
 from router.contract.decision import Decision
 from router.contract.features import Features
 from router.contract.request import RequestView
-from router.contract.room import RESERVE_TOKENS
-from router.contract.signals import Alias, Signals, TokenCounter, Turn
+from router.contract.signals import RESERVE_TOKENS, Alias, Signals, TokenCounter, Turn
 from router.contract.target import TargetStatus
 from router.contract.words import TurnKind
 from router.sense.features import read_features

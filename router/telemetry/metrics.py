@@ -17,7 +17,7 @@ from router.contract.entry import Attempt, Line
 from router.contract.errors import BudgetSpent
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Fact, Recorded
-from router.contract.money import as_units, as_usd
+from router.contract.spending import as_units, as_usd
 from router.contract.words import PERSONS_KINDS, Outcome, Tier
 
 NONE = "none"

@@ -21,19 +21,19 @@ from router.config.trace_terms import find_trace_terms
 from router.contract.caller import LOCAL, Caller
 from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
-from router.contract.group import Group
 from router.contract.job import JobTerms
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
-from router.contract.periods import find_zone
 from router.contract.rights import BOTH_TIERS, Rights
+from router.contract.spending import find_zone
 from router.contract.target import Target
 from router.contract.words import Subagents, Tier
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
+from router.edge.control.panel import Group
 from router.jobs.jobs import Jobs
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
@@ -41,7 +41,6 @@ from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
-from router.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.responses.keep import ResponseKeeper
 from router.second_opinion import Adviser, hold_nothing
 from router.sense.exact import ExactCounter
@@ -51,19 +50,20 @@ from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
-from router.stores.open_shared import open_shared
+from router.stores.shared import open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.metrics_switch import MetricsSwitch
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
+from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
 from router.wiring.stores import (
     keep_entries,
     name_ledger,
-    open_jobs_of,
+    open_jobs,
     open_ledger,
     open_responses,
     open_sessions,
@@ -104,7 +104,7 @@ def build_house(
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
         watches = state.shared.watch_jobs() if state.shared is not None else None
-        closing.push_async_callback((opener := open_jobs_of(loaded, address, on_disk=with_ledger, watches=watches)).close)
+        closing.push_async_callback((opener := open_jobs(loaded, address, on_disk=with_ledger, watches=watches)).close)
         house = open_house(build_plan(loaded, state), state)
         if state.budgets is not None and state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())
@@ -118,15 +118,10 @@ def build_house(
     house.accept_job = jobs.accept
     jobs.follow(loaded.job_webhooks)
 
-    def build(taken: LoadedConfig) -> Plan:
-        plan = build_plan(taken, state)
-        return jobs.with_notes(plan) if taken.config.delegation.note else plan
-
-    if loaded.config.delegation.note:
-        house.swap(jobs.with_notes(house.plan))
     closing.push_async_callback((webhook := Webhook()).close)
     alerts = Alerts(notices := list_notices(house), webhook)
     alerts.follow(loaded.webhook)
+    build = partial(build_plan, state=state)
     reloader = Reloader(house, loaded, load, build, [check_prices]) if load is not None else None
     _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
     _follow_page(page := PageSwitch(state.observers), loaded)

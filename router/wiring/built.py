@@ -9,20 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.callers.troubles import find_troubles as find_budget_troubles
-from router.contract.ended_job import EndedJob
 from router.contract.entry import FinishedWork
-from router.contract.group import Group
+from router.contract.job import EndedJob
 from router.contract.notices import Notice, Notices
 from router.contract.relay import Warmable
 from router.contract.stores import EntryReader, PageReader, StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.troubles import find_troubles as find_target_troubles
+from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
 from router.loop.tasks import spawn
-from router.notices.alerts import Alerts
-from router.notices.board import NoticeBoard
+from router.notices.alerts import Alerts, NoticeBoard
 from router.page.ring import PageSwitch
 from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
 from router.telemetry.metrics_switch import MetricsSwitch
@@ -164,7 +163,7 @@ def list_notices(house: House) -> NoticeBoard:
     def of_shared() -> list[Notice]:
         if state.shared is None:
             return []
-        from router.stores.shared_troubles import find_troubles as find_shared_troubles  # only routers that share need it
+        from router.stores.shared import find_troubles as find_shared_troubles  # only routers that share need it
 
         return find_shared_troubles(state.shared, time.time())
 

@@ -37,19 +37,16 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
 def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":
     """The panels of the control plane, each with what it reads. They are loaded with the first request for one of them."""
     from router.edge.control.explain import Explanations
-    from router.edge.control.health import Health
     from router.edge.control.login import Login
-    from router.edge.control.models import Models
-    from router.edge.control.notices import NoticesPanel
+    from router.edge.control.panels import Health, Models, NoticesPanel, Reload
     from router.edge.control.regret import RegretFigures
-    from router.edge.control.reload import Reload
     from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
-    from router.jobs.outside_panel import OutsideJobs
-    from router.jobs.panel import BackgroundResponses
+    from router.jobs.panel import BackgroundResponses, OutsideJobs
     from router.lab.lookback import look_back
     from router.page.live import LiveFeed
+    from router.page.past import Past
     from router.page.queries import LookingBack
     from router.page.race import Race
     from router.page.site import Site
@@ -67,6 +64,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         build_figures(built),
         LiveFeed(house, built.page, is_ready, admission.logins, built.notices, built.others),
         LookingBack(house, built.page, built.page_reader, price_of),
+        Past(built.ledger, price_of),
         BackgroundResponses(house, built.jobs) if built.jobs is not None else Responses(state.responses),
         *((OutsideJobs(house, built.jobs, lambda: admission.limits),) if built.jobs is not None else ()),
         Reload(_find_reload(built)),
@@ -79,7 +77,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
 def build_figures(built: Built) -> "Figures":
     """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
     from router.edge.control.metrics import Figures
-    from router.jobs.figures import read_figures
+    from router.jobs.panel import read_figures
     from router.lab.lookback import look_back
 
     house, ledger = built.house, built.ledger

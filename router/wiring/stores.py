@@ -5,15 +5,17 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from router.config.load import LoadedConfig
+from router.contract.job import JobStore
 from router.contract.keys import digest_of
-from router.contract.stores import EntryStore, ResponseStore, SessionStore
+from router.contract.shared import PostgresTerms
+from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
+from router.jobs.jobs import JobsOpener
 from router.settle.kept import explain_row
 from router.stores.key_file import read_key
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
-from router.stores.open_jobs import JOBS_FILE, JobsOpener, open_jobs
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import create_private
 from router.stores.sqlite.lock import FileLock, StoreInUse
@@ -23,6 +25,8 @@ from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.stores.watches import Watches
 from router.telemetry import events
+
+JOBS_FILE = "jobs.db"
 
 
 def open_ledger(loaded: LoadedConfig, address: str) -> SqliteWriter | None:
@@ -62,11 +66,59 @@ def open_responses(loaded: LoadedConfig, address: str, *, on_disk: bool, shared:
     return shared.share_responses(own, disk) if shared is not None else own
 
 
-def open_jobs_of(loaded: LoadedConfig, address: str, *, on_disk: bool, watches: Watches | None = None) -> JobsOpener:
-    """The store of background work: opened with the first job, or now where an earlier router left some."""
-    path = loaded.ledger_path if on_disk else None
-    keep_seconds = loaded.config.jobs.keep_hours * 3_600
-    return open_jobs(path, keep_seconds=keep_seconds, address=address, postgres=loaded.shared_postgres, watches=watches)
+def open_jobs(loaded: LoadedConfig, address: str, *, on_disk: bool, watches: Watches | None = None) -> JobsOpener:
+    """The store of background work: in a shared database, else next to the ledger, or in memory where no ledger is kept.
+
+    It is opened with the first job, or now where other routers or an earlier one may have left some: then this raises
+    `StoreUnusable` if it cannot be used. A file that another router uses is left to it. `watches` are those of workers that
+    share the file.
+    """
+    keep_seconds, postgres = loaded.config.jobs.keep_hours * 3_600, loaded.shared_postgres
+    if postgres is not None:
+        (shared := JobsOpener(lambda: _make_on_postgres(postgres, keep_seconds))).open_now()
+        return shared
+    if not on_disk or loaded.ledger_path is None:
+        return JobsOpener(lambda: _make_in_memory(keep_seconds))
+    path = loaded.ledger_path.with_name(JOBS_FILE)
+    opener = JobsOpener(lambda: _make_on_disk(path, keep_seconds, address, watches))
+    if path.exists():
+        with suppress(StoreInUse):
+            opener.open_now()
+    return opener
+
+
+def _make_in_memory(keep_seconds: float) -> JobStore:
+    from router.stores.memory.jobs import MemoryJobs
+
+    return MemoryJobs(keep_seconds=keep_seconds)
+
+
+def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
+    try:
+        from router.stores.postgres.jobs import open_postgres_jobs  # the extra `shared` brings asyncpg
+    except ModuleNotFoundError as error:
+        raise SharedUnusable(say_missing("shared.postgres needs", error.name)) from error
+    try:
+        return open_postgres_jobs(
+            terms.for_jobs, keep_seconds=keep_seconds, on_failure=lambda reason: events.jobs_failed(reason=reason)
+        )
+    except SharedUnusable as error:
+        raise SharedUnusable(f"shared.postgres: {error}") from error
+
+
+def _make_on_disk(path: Path, keep_seconds: float, address: str, watches: Watches | None) -> JobStore:
+    from router.stores.sqlite.jobs import JOBS, LOCK_SECONDS, LOOK_SECONDS, SqliteJobs
+    from router.stores.sqlite.writer import SqliteWriter
+
+    writer = SqliteWriter(
+        path,
+        JOBS,
+        on_failure=lambda reason, _: events.jobs_failed(reason=reason),
+        batch_seconds=LOOK_SECONDS,
+        lock_seconds=LOCK_SECONDS,
+        address=address,
+    )
+    return SqliteJobs(writer, keep_seconds=keep_seconds, watches=watches)
 
 
 def hold_files(loaded: LoadedConfig, address: str, stack: ExitStack) -> None:

@@ -7,8 +7,8 @@ from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Outgoin
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect, Operation
+from tests.adapters.wires import Wire
 from tests.tools.values import make_target, make_view
-from tests.tools.wires import Wire
 
 
 def send(base_url="https://models.example/v1", key="k", headers=None, **more):

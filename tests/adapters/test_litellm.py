@@ -11,8 +11,8 @@ from adapters.litellm import LitellmSettings
 from router.contract.errors import UpstreamCut, UpstreamModel, UpstreamTimeout, UpstreamUnreachable
 from router.contract.relay import ExtraField
 from router.contract.target import Timeouts
+from tests.adapters.litellm_calls import MESSAGE_EVENTS, as_events, begin, fetch, load_litellm, piece  # noqa: F401  a fixture
 from tests.tools.http import call, chat
-from tests.tools.litellm_calls import MESSAGE_EVENTS, as_events, begin, fetch, load_litellm, piece  # noqa: F401  a fixture
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, answer_json, chat_frame, silent, stream
 from tests.tools.values import ask

@@ -7,7 +7,7 @@ import pytest
 
 from adapters.litellm_causes import chain_of, failed_inside, find_cause
 from router.contract.errors import UpstreamAuth, UpstreamMalformed, UpstreamUnreachable
-from tests.tools.litellm_calls import fetch, load_litellm  # noqa: F401  a fixture
+from tests.adapters.litellm_calls import fetch, load_litellm  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 """litellm's own, which it would take for failures of a provider."""

@@ -6,7 +6,7 @@ import pytest
 
 from adapters.litellm_refusals import read_refusal, strip_prefixes
 from router.dialects.accounts import read_account_refusal
-from tests.tools.litellm_calls import fetch, load_litellm  # noqa: F401  a fixture
+from tests.adapters.litellm_calls import fetch, load_litellm  # noqa: F401  a fixture
 from tests.tools.upstream import answer_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

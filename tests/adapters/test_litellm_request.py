@@ -5,8 +5,8 @@ import json
 import pytest
 
 from adapters.litellm_request import read_fields, takes_marks
+from tests.adapters.litellm_calls import STARTED, answer_of, as_events, load_litellm, through  # noqa: F401  a fixture
 from tests.tools.http import call
-from tests.tools.litellm_calls import STARTED, answer_of, as_events, load_litellm, through  # noqa: F401  a fixture
 from tests.tools.upstream import answer_json, stream
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

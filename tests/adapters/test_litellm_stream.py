@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from adapters.litellm_answers import skip_idle_lines
-from tests.tools.litellm_calls import MESSAGE_EVENTS, as_events, begin, fetch, load_litellm  # noqa: F401  a fixture
+from tests.adapters.litellm_calls import MESSAGE_EVENTS, as_events, begin, fetch, load_litellm  # noqa: F401  a fixture
 from tests.tools.upstream import CHAT_STREAM_HEAD, DONE, answer_json, silent
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

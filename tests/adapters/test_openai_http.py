@@ -7,8 +7,8 @@ from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Outgoin
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
+from tests.adapters.wires import Wire
 from tests.tools.values import ask, make_target
-from tests.tools.wires import Wire
 
 
 def send(dialect=Dialect.CHAT, base_url="https://models.example/v1", headers=None, tls=None, **fields):

@@ -11,9 +11,9 @@ from adapters.simulated import SimulatedAdapter
 from router.contract.relay import Endpoint, OutgoingRequest
 from router.contract.words import Dialect
 from tests.conftest import SIMULATED
+from tests.tools.exchanges import RecordingSink
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.loop_clock import jumping_clock, seconds_passed
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target
 
 TOOLS = [

@@ -21,17 +21,18 @@ import openai
 
 from router.contract.job import Job, JobStore
 from router.jobs.log_sink import LogSink, SharedLog
-from router.stores.open_jobs import open_jobs
 from router.telemetry import events
 from router.upstream.connection import Connection
+from router.wiring.stores import open_jobs
+from tests.conftest import SIMULATED
 from tests.tools.background import begin, events_in, poll, read_log, read_some
+from tests.tools.configs import load_text
 from tests.tools.http import request_bytes
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
-from tests.tools.later import later
 from tests.tools.running import Running, one_dialect, running, two_targets
 from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_STREAM_HEAD, DONE, Seen, Upstream, Wire, chat_frame
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 FRAME_US, CANCEL_MS, RESUME_MS, FRONT, OTHERS = 5.0, 200.0, 50.0, 1.1, 1.02
 JOBS = 8
@@ -58,7 +59,7 @@ async def measure_log(count: int) -> bool:
 async def _running_jobs() -> AsyncIterator[tuple[JobStore, list[Job]]]:
     """Eight jobs that were claimed, in a store on disk."""
     with tempfile.TemporaryDirectory() as folder:
-        opener = open_jobs(Path(folder) / "ledger.db", keep_seconds=3_600)
+        opener = open_jobs(load_text(SIMULATED, Path(folder)), "", on_disk=True)
         store = await opener.open()
         for number in range(JOBS):
             await store.add(make_job(f"resp_{number}"), MANY)

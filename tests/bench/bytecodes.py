@@ -20,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from router.contract.keys import NewKey, make_key
-from router.dispatch import preconnect
+from router.dispatch import dispatch
 from router.dispatch.live import statistics
 from router.edge.server import run
 from router.settle import record
@@ -125,7 +125,7 @@ def serving(folder: Path, config: str = CONFIG) -> Iterator["Bench"]:
     """
     bench = Bench(folder, config)
     fresh, statistics._FRESH_SECONDS = statistics._FRESH_SECONDS, 0.0
-    look, preconnect._LOOK_SECONDS = preconnect._LOOK_SECONDS, float("inf")
+    look, dispatch._LOOK_SECONDS = dispatch._LOOK_SECONDS, float("inf")
     log, events._writer = events._writer, _Quiet()  # type: ignore[assignment]
     events.set_up_logging(as_json=True)
     events._writer = _Quiet()  # type: ignore[assignment]
@@ -134,7 +134,7 @@ def serving(folder: Path, config: str = CONFIG) -> Iterator["Bench"]:
         yield bench
     finally:
         bench.stop()
-        events._writer, statistics._FRESH_SECONDS, preconnect._LOOK_SECONDS = log, fresh, look
+        events._writer, statistics._FRESH_SECONDS, dispatch._LOOK_SECONDS = log, fresh, look
 
 
 class Bench:

@@ -9,7 +9,7 @@ from itertools import repeat
 
 from tests.bench.load import ask, body_of, listen, request_of
 from tests.bench.once import ONCE
-from tests.tools.later import later
+from tests.tools.waiting import later
 
 
 async def main(kind: str, port: int, size: int, count: int, seconds: float, dialect: str = "chat") -> dict:

@@ -24,7 +24,7 @@ from router.contract.words import Tier
 from router.decide.doubt import decide_with
 from router.decide.estimate import costs_of
 from router.house import House
-from router.lab.items import BadData, Item, arrival_of, chat_body, load_items
+from router.lab.labelled import BadData, Item, arrival_of, chat_body, load_items
 from router.second_opinion import WOULD_ASK
 from router.wiring.build import build_house, known_names
 from tests.bench.processes import interpreter, say
@@ -171,7 +171,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.second_opinion", description=__doc__)
     parser.add_argument("data", nargs="+", type=Path, metavar="FILE", help="labelled turns, as `tandem eval` reads them")
     parser.add_argument(
-        "--weights", default="", metavar="FILE", help="weights that `tandem train` wrote (default: the shipped)"
+        "--weights", default="", metavar="FILE", help="weights that `python -m tests.lab train` wrote (default: the shipped)"
     )
     arguments = parser.parse_args()
     try:

@@ -1,17 +1,14 @@
 """The asks of the benchmarks are not those that the reading of words is trained on."""
 
-from router.lab.items import load_items
 from tests.bench.asks import LONG, QUICK
 from tests.bench.developers import Size, plan_turns
 from tests.bench.processes import HERE
+from tests.lab.items import load_rows
 
 
 def test_no_ask_of_the_benchmarks_is_in_a_file_that_the_reading_is_trained_on():
-    trained = {
-        item.prompt.strip().lower()
-        for path in (HERE.parents[1] / "router" / "lab").glob("*.jsonl")
-        for item in load_items([path])
-    }
+    rows = load_rows((HERE.parent / "lab").glob("*.jsonl"))
+    trained = {row.item.prompt.strip().lower() for row in rows}
 
     assert len(trained) > 1_000
     assert trained.isdisjoint(ask.lower() for ask in (*QUICK, *LONG))

@@ -25,10 +25,10 @@ from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRe
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
-from router.registry import ADAPTERS
 from router.upstream.pool import Pool
+from router.wiring.registry import ADAPTERS
+from tests.tools.exchanges import RecordingSink
 from tests.tools.ports import silent_port
-from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import (
     CHAT_ANSWER,
     CHAT_STREAM_HEAD,

@@ -288,3 +288,18 @@ def test_spending_is_summed_by_caller_since_a_time_to_the_last_unit(write):
     rows += [call("old", caller=Caller("ada"), cost_usd=5.0, at=NOW - 100)]
 
     assert write(*rows).read_spending(NOW - 50) == {"ada": 100_000_000, "bob": 1}
+
+
+def test_one_callers_past_holds_nothing_of_another(write):
+    own, other = {"caller": ANN, "decision": keep()}, {"caller": Caller("bob"), "decision": keep()}
+    moved = (call("b2", **other), call("b3", LOOP, Tier.DEEP, **other), call("b4", decision=None, caller=Caller("bob")))
+    ledger = write(call("a1", **own), *moved)
+
+    (session,), sums = ledger.read_sessions(0, 5, ANN.name), ledger.read_sums(0, ANN.name)
+
+    assert (session.caller, session.calls, session.moved_up) == (ANN.name, 1, 0)
+    assert ledger.read_sessions(0, 5, "bob")[0].moved_up == 1
+    assert ([row.caller for row in sums.calls], sums.moved_up, len(sums.expected)) == ([ANN.name], 0, 1)
+    assert (ledger.find_turn(None).id, ledger.find_turn(None, ANN.name).id) == ("b2", "a1")
+    assert ledger.find_turn("b2", ANN.name) is ledger.find_undecided("b4", ANN.name) is None
+    assert ledger.find_undecided("b4", "bob") is not None

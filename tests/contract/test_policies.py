@@ -8,7 +8,7 @@ import pytest
 
 from router.contract.opinions import Insist, Lean, PolicyConfig, RuleOut
 from router.contract.words import Dialect, TurnKind
-from router.registry import POLICIES
+from router.wiring.registry import POLICIES
 from tests.tools.values import ask, make_signals, make_view
 
 VIEWS = [

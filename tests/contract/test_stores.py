@@ -30,8 +30,7 @@ from tests.tools.kept import (
     open_sessions,
     remove_database,
 )
-from tests.tools.sessions import TARGETS, chat, finish, look, under_way
-from tests.tools.slow_sessions import SlowSessions, save, swap
+from tests.tools.sessions import TARGETS, SlowSessions, chat, finish, look, save, swap, under_way
 
 HALF_A_PAIR = "\ud800"
 """Text that cannot be written as UTF-8."""

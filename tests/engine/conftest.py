@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-from tests.tools.engine import LlamaServer
-from tests.tools.engine_twin import EngineTwin
+from tests.engine.engine import LlamaServer
+from tests.engine.engine_twin import EngineTwin
 
 
 @pytest.fixture(params=[pytest.param("llama.cpp", marks=pytest.mark.engine), "twin"])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from router.wiring.built import Built
-from tests.tools.engine_twin import EngineTwin
+from tests.engine.engine_twin import EngineTwin
 from tests.tools.http import Reply, call, request_bytes
 from tests.tools.running import running
 from tests.tools.waiting import until

@@ -10,9 +10,9 @@ import sys
 import pytest
 import yaml
 
+from tests.engine.engine import LlamaServer
 from tests.engine.test_engines import config, events
 from tests.tools.clients import folder_of_command, make_scratch, run_client
-from tests.tools.engine import LlamaServer
 from tests.tools.http import Reply, call
 from tests.tools.running import read_entries
 from tests.tools.waiting import until

@@ -21,11 +21,11 @@ from pathlib import Path
 from tests.faults.wandering import at_once
 from tests.tools.fleet import routers_of
 from tests.tools.http import Reply, call, request_bytes
-from tests.tools.later import later
 from tests.tools.postgres import PostgresServer, find_binaries
 from tests.tools.speech import Speech, write_stream, write_whole
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Upstream, Wire, answer_json
 from tests.tools.valkey import ValkeyServer, find_server
+from tests.tools.waiting import later
 
 CONFIG = """
 ledger: {{path: test.db}}

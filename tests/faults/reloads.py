@@ -20,10 +20,10 @@ from pathlib import Path
 from router.config.faults import ConfigError
 from router.telemetry import events
 from tests.tools.http import call, chat
-from tests.tools.later import later
 from tests.tools.running import Running, running
 from tests.tools.sockets import open_socket
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, Script, Upstream, answer_json
+from tests.tools.waiting import later
 
 CALLERS, STREAMS, SOCKETS = 16, 20, 20
 EVERY_SECONDS = 0.1

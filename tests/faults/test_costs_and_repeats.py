@@ -10,13 +10,12 @@ from dataclasses import replace
 import pytest
 
 from tests.tools.http import Reply, call, chat, request_bytes
-from tests.tools.later import later
 from tests.tools.raw import Caller
 from tests.tools.running import two_targets
 from tests.tools.speech import Speech, speak
 from tests.tools.toxic import Toxic, Toxics
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, answer_json, chat_frame, silent
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 PATH = "/v1/chat/completions"
 KEY = {"idempotency-key": "order-66"}

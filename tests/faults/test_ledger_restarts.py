@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import SIMULATED
 from tests.tools.http import call
-from tests.tools.locks import locks_on
+from tests.tools.ledgers import locks_on
 from tests.tools.ports import keepable_port
 from tests.tools.waiting import until
 

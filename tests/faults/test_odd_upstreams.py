@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
+from tests.faults.rig import BRIDGED, GOOD, PATHS, STRAIGHT, TERMINAL, ask_in, check_refusal, spread
 from tests.tools.http import request_bytes
-from tests.tools.rig import BRIDGED, GOOD, PATHS, STRAIGHT, TERMINAL, ask_in, check_refusal, spread
 from tests.tools.speech import speak, write_stream, write_whole
 from tests.tools.toxic import Toxics
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, silent

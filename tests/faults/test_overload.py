@@ -3,10 +3,9 @@
 import asyncio
 
 from tests.tools.http import call, chat
-from tests.tools.later import later
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, answer_json
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 PATH = "/v1/chat/completions"
 MAX_IN_FLIGHT = 4

@@ -27,16 +27,15 @@ pytest.importorskip("hiredis")
 from websockets.exceptions import WebSocketException
 
 from tests.faults import chains, wandering
+from tests.faults.balancer import Balancer, balancer_of
 from tests.faults.chains import POSTGRES, VALKEY, Chains
 from tests.faults.wandering import SECRET, Trial, write_frames
-from tests.tools.balancer import Balancer, balancer_of
 from tests.tools.fleet import Router, routers_of
 from tests.tools.http import call
-from tests.tools.later import later
 from tests.tools.postgres import PostgresServer, find_binaries
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Upstream, Wire, answer_json
 from tests.tools.valkey import ValkeyServer, find_server
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 RESPONSES = "/v1/responses"
 WALKERS = {"sessions": 10, "chains": 10, "streams": 12, "keys": 4}

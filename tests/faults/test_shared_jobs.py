@@ -22,7 +22,7 @@ import pytest
 from tests.faults.test_job_kills import COSTS, ask, find_unrecorded
 from tests.tools.background import events_in
 from tests.tools.http import call
-from tests.tools.later import later
+from tests.tools.waiting import later
 
 pytest.importorskip("asyncpg")
 

@@ -22,9 +22,8 @@ from tests.conftest import SIMULATED
 from tests.faults.test_ledger_kills import Answered, read_ids
 from tests.tools.fleet import Fleet, fleet_of
 from tests.tools.http import call, chat
-from tests.tools.later import later
 from tests.tools.postgres import PostgresServer, find_binaries
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 CONFIG = SIMULATED + "shared: {postgres: {url: env:TANDEM_POSTGRES_URL}}\n"
 COPIED = "SELECT id, replica FROM tandem.entries"

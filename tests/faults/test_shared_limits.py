@@ -24,10 +24,10 @@ from pathlib import Path
 import pytest
 
 from tests.tools.http import call, chat
-from tests.tools.key_files import write_keys
-from tests.tools.later import later
+from tests.tools.keyed import write_keys
 from tests.tools.running import Running, running, two_targets
 from tests.tools.upstream import CHAT_ANSWER, Seen, Upstream, Wire, answer_json
+from tests.tools.waiting import later
 
 pytest.importorskip("hiredis")
 

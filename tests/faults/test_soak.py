@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.bad_bodies import BAD_BODIES
-from tests.tools.faulty import (
+from tests.soak.faulty import (
     ABANDONED,
+    BAD_BODIES,
     CUT,
     FAULTS,
     GIVEN_UP,

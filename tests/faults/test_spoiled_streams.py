@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from tests.faults.rig import BRIDGED, GOOD, PATHS, STRAIGHT, TERMINAL, ask_in, spread
 from tests.tools.http import request_bytes
-from tests.tools.rig import BRIDGED, GOOD, PATHS, STRAIGHT, TERMINAL, ask_in, spread
 from tests.tools.speech import Speech, ToolCall, speak, write_stream
 from tests.tools.toxic import Toxics
 from tests.tools.upstream import CHAT_STREAM_HEAD, silent

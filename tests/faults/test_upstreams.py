@@ -7,8 +7,8 @@ from email.utils import formatdate
 
 import pytest
 
+from tests.faults.rig import BRIDGED, GOOD, STRAIGHT, check_refusal, spread
 from tests.tools.ports import silent_port
-from tests.tools.rig import BRIDGED, GOOD, STRAIGHT, check_refusal, spread
 from tests.tools.speech import speak, write_whole
 from tests.tools.toxic import Toxics, deaf_port
 from tests.tools.upstream import answer_json, silent

@@ -10,9 +10,8 @@ from hypothesis import strategies as some
 
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, request_bytes
-from tests.tools.later import later
 from tests.tools.raw import Caller
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 BODY = json.dumps(chat()).encode()
 HOT = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"

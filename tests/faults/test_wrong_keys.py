@@ -10,7 +10,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat, request_bytes
-from tests.tools.key_files import KEYS, write_keys
+from tests.tools.keyed import KEYS, write_keys
 from tests.tools.raw import Caller
 from tests.tools.sockets import open_socket
 from tests.tools.waiting import until

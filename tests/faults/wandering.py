@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from tests.tools.balancer import Balancer
+from tests.faults.balancer import Balancer
 from tests.tools.fleet import Router, routers_of
 from tests.tools.http import read_reply, request_bytes
 from tests.tools.running import Running, running

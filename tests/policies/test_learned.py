@@ -12,7 +12,7 @@ from router.contract.personal import Kind, PersonalTable, write_personal
 from router.contract.signals import FinishedTurn, SessionHistory, SessionPosition
 from router.contract.words import Tier, TurnKind
 from router.dialects.headers import header_text
-from router.lab.items import arrival_of, load_items
+from router.lab.labelled import arrival_of, load_items
 from router.sense.lexicon import PHRASES
 from router.wiring.build import build_house, known_names
 from tests.tools.values import ask, make_signals
@@ -318,7 +318,7 @@ def test_claims_before_after_or_within_the_words_move_less_than_one_in_a_hundred
 
 @pytest.mark.shared
 def test_the_road_reads_the_asks_that_the_weights_were_fitted_to(shared):
-    """A check of the road, not of the weights: those are judged by what they have not seen (`tandem train` prints it)."""
+    """A check of the road, not of the weights: those are judged by what they have not seen (`make train` prints it)."""
     items = [item for item in load_items([shared / "routing-data" / "asks" / "a.jsonl"]) if item.is_clear][:200]
     built = build_house(load_config(find_config(None), known_names()), with_ledger=False)
 

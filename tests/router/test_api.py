@@ -17,8 +17,8 @@ import yaml
 from router import api
 from router.cli import main
 from tests.conftest import SIMULATED
-from tests.tools.later import later
 from tests.tools.running import read_entries
+from tests.tools.waiting import later
 
 SETTINGS = yaml.safe_load(SIMULATED)
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-from-python.md"

@@ -18,10 +18,10 @@ from router.contract.words import Dialect, Operation, Outcome, Tier
 from router.dialects.requests import read_request
 from router.house import House
 from router.sessions.turns import read_turn
+from tests.tools.exchanges import RecordingSink
 from tests.tools.houses import Counter, Walk, arrive, make_house, make_plan
 from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import answers, hangs, reach, streams
-from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import SEEN_CHAT_STREAM, chat_frame
 from tests.tools.values import make_target
 

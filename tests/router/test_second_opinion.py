@@ -13,11 +13,10 @@ from router.decide.opinions import Rules
 from router.dispatch.queues.queues import Queues
 from router.second_opinion import Adviser, read_answer
 from tests.tools.exchanges import ECONOMICS, make_decided, make_exchange, make_snapshot
-from tests.tools.later import later
 from tests.tools.scripted import HandClock, answers, hangs, reach
 from tests.tools.upstream import CHAT_ANSWER
 from tests.tools.values import ask, make_signals, make_target, stand
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 
 class Reading:

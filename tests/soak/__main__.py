@@ -18,9 +18,8 @@ from router.contract.keys import make_key
 from tests.soak.callers import Account, Callers
 from tests.soak.process import Process, serving
 from tests.soak.troubles import FaultyUpstream, Troubles
-from tests.tools.later import later
 from tests.tools.running import read_entries
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 CONNECTIONS = 24
 WARM_MINUTES = 10

@@ -19,9 +19,9 @@ from typing import Any
 
 from tests.soak.process import serving
 from tests.tools.http import Reply, chat, read_reply, request_bytes
-from tests.tools.later import later
 from tests.tools.running import read_entries
 from tests.tools.upstream import CHAT_ANSWER, Upstream, answer_json
+from tests.tools.waiting import later
 
 MAX_IN_FLIGHT, TIMES, UPSTREAM_SECONDS = 64, 10, 1.0
 GOODPUT, REFUSAL_SECONDS, RECOVERY_SECONDS = 0.8, 0.05, 2.0

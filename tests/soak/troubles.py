@@ -7,8 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 
 from tests.soak.callers import PATHS, Callers, ask_in
-from tests.tools.bad_bodies import BAD_BODIES
-from tests.tools.faulty import FAULTS, break_as_asked
+from tests.soak.faulty import BAD_BODIES, FAULTS, break_as_asked
 from tests.tools.http import call, request_bytes
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, write_stream, write_whole

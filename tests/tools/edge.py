@@ -24,8 +24,8 @@ from router.loop.speedups import Speedups
 from router.sense.models import ModelNames
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
-from tests.tools.later import later
 from tests.tools.values import make_target
+from tests.tools.waiting import later
 
 _PLAIN_LINES = (
     b"host: 127.0.0.1",

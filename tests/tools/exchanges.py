@@ -1,5 +1,6 @@
-"""Exchanges and decisions for tests that need no server."""
+"""Exchanges, decisions, and a sink that keeps what it is told, for tests that need no server."""
 
+import asyncio
 from collections import defaultdict
 
 from router.contract.caller import LOCAL, SessionKey
@@ -77,3 +78,50 @@ def make_context(exchange, sink, clock, decided=None, live=None, max_bytes=1 << 
     """What the attempts of one request share."""
     decided = decided or make_decided()
     return DispatchContext(exchange, decided, decided.decision, sink, max_bytes, clock, live or LiveStatistics(), **more)
+
+
+class RecordingSink:
+    """Every call of a sink, as it came."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple] = []
+        self.facts: list = []
+        self.flow = None
+        self.status, self.headers, self.body, self.error = None, (), b"", None
+        self.first, self.over = asyncio.Event(), asyncio.Event()
+
+    def feed_from(self, flow) -> None:
+        self.flow = flow
+        self.told.append(("feed_from",))
+
+    def start(self, status, headers) -> None:
+        self.status, self.headers = status, headers
+        self.told.append(("start", status))
+
+    def write(self, data) -> None:
+        self.body += data
+        self.told.append(("write", data))
+        self.first.set()
+
+    def tell(self, fact) -> None:
+        self.facts.append(fact)
+        self.told.append(("tell", fact))
+
+    def end(self) -> None:
+        self.told.append(("end",))
+        self.over.set()
+
+    def fail(self, error) -> None:
+        self.error = error
+        self.told.append(("fail", error))
+        self.over.set()
+
+    @property
+    def words(self) -> list[str]:
+        """What it was told, without repetitions of `write`."""
+        names = [name for name, *_ in self.told]
+        return [name for index, name in enumerate(names) if name != "write" or names[index - 1] != "write"]
+
+    async def finished(self, within_seconds: float = 30.0) -> "RecordingSink":
+        await asyncio.wait_for(self.over.wait(), within_seconds)
+        return self

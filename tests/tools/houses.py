@@ -23,9 +23,8 @@ from router.settle.record import Recorder
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
-from tests.tools.exchanges import ECONOMICS, Told
+from tests.tools.exchanges import ECONOMICS, RecordingSink, Told
 from tests.tools.scripted import dispatcher_of, names_of
-from tests.tools.sinks import RecordingSink
 
 LIMITS = Limits(1 << 20, 100, 1 << 16, 100, 10.0, 10.0, 100, 30.0)
 

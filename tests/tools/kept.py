@@ -14,7 +14,7 @@ from router.contract.shared import PostgresTerms, SharedTerms, ValkeyTerms
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.stores.memory.responses import MemoryResponses
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.migrate import LEDGER, RESPONSES
 from router.stores.sqlite.responses import SqliteResponses

@@ -1,5 +1,6 @@
 """Routers whose callers need keys: `keys.yaml` written for a test, and the header that each caller sends."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import yaml
@@ -41,3 +42,22 @@ def swap(tandem: Running, config: str) -> None:
     """Serve by this config from now on, with the keys that are in the file now."""
     loaded = check_config(config, "test", tandem.loaded.folder, known_names())
     tandem.house.swap(build_plan(loaded, tandem.house.state))
+
+
+def write_keys(folder: Path, **callers: str) -> dict[str, NewKey]:
+    """One key for each caller, with these settings of its own (`daily_usd: 1`, say). A caller named `expired` has an old key."""
+    keys = {name: make_key() for name in callers}
+    lines = ["callers:"]
+    for name, settings in callers.items():
+        expires = f", expires: {_day(-1)}" if name == "expired" else ""
+        key = keys[name]
+        lines += [f"  {name}:", *(f"    {line}" for line in settings.splitlines()), "    keys:"]
+        lines.append(f'      - {{id: "{key.id}", sha256: "{key.digest.hex()}", created: {_day(-2)}{expires}}}')
+    path = folder / "keys.yaml"
+    path.touch(0o600)
+    path.write_text("\n".join(lines) + "\n")
+    return keys
+
+
+def _day(offset: int) -> str:
+    return f"{datetime.now(UTC) + timedelta(days=offset):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,12 +1,23 @@
-"""A ledger with rows of a test's own, without a router that writes it."""
+"""Rows of a ledger without a router that writes it, and the locks that a process has on a file."""
 
 import contextlib
+import os
+import time
 from pathlib import Path
 
-from router.contract.entry import COLUMNS, Entry
+import pytest
+
+from router.contract.entry import COLUMNS, Attempt, Entry
+from router.contract.exchange import Arrival, Deadline, Exchange
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending, Read, Settled
+from router.contract.usage import Usage
+from router.contract.words import Operation, Outcome
+from router.house import House
+from router.settle.entry import write_entry
 from router.stores.recent import row_of
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import LEDGER, prepare
+from tests.tools.exchanges import Told
 
 _NAMES = (*COLUMNS, "decision", "attempts", "prompt_text", "answer_text")
 
@@ -24,3 +35,42 @@ def write_ledger(path: Path, *entries: Entry, version: int = len(LEDGER)) -> Pat
             [[row[name] for name in names] for row in rows],
         )
     return path
+
+
+def locks_on(path: Path, pid: int | None = None) -> list[tuple[str, ...]]:
+    """Kind and range of each lock that a process (by default this one) has on a file. Skips where the system has no list."""
+    listed = Path("/proc/locks")
+    if not listed.exists():
+        pytest.skip("the system lists no locks")
+    owner, inode = str(pid or os.getpid()), str(path.stat().st_ino)
+    lines = [line.split() for line in listed.read_text().splitlines()]
+    return sorted(tuple(line[3:4] + line[6:]) for line in lines if line[4] == owner and line[5].rpartition(":")[2] == inode)
+
+
+def keep_entry(
+    house: House,
+    decided: Decided,
+    *,
+    outcome: Outcome,
+    tier: str | None = None,
+    keeps_text: bool = False,
+    output_tokens: int | None = None,
+) -> None:
+    """Record that one of the simulated targets served a request: the decision's own, or that of another tier.
+
+    Its answer had so many tokens; None for an answer that nobody counted.
+    """
+    view, decision = decided.view, decided.decision
+    target = house.plan.targets[f"simulated-{tier or decision.tier}"]
+    arrival = Arrival(view.id, view.dialect, Operation.CREATE, view.headers, view.raw, view.caller)
+    exchange = Exchange(arrival, 0.0, Deadline(600.0), Told())
+    usage = Usage(100, output_tokens) if output_tokens is not None else None
+    for fact in (
+        Read(view),
+        decided,
+        AttemptOpened(0.1, target, "", ()),
+        AttemptEnded(0.2, target, Attempt(target.name, 200, None, 0.1), None, usage, None),
+    ):
+        exchange.note(fact)
+    settled = Settled(0.2, Ending(outcome, 200), b"" if keeps_text else None)
+    house.state.entries.append(write_entry(exchange, settled, time.time()))

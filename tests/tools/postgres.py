@@ -27,7 +27,7 @@ _UNPRIVILEGED = ("postgres", "nobody")
 
 def find_binaries() -> Path | None:
     """The folder of the newest server of this machine; None where there is none."""
-    found = [Path(path) for path in (shutil.which("postgres"),) if path]
+    found = [Path(path).resolve() for path in (shutil.which("postgres"),) if path]
     found += sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[4]), reverse=True)
     return next((path.parent for path in found if (path.parent / "initdb").exists()), None)
 

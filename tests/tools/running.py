@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -11,14 +12,51 @@ from typing import Any
 from router.config.load import LoadedConfig, check_config, load_config
 from router.edge.admission import Admission
 from router.edge.listener import Listener
-from router.edge.server import bind
+from router.edge.server import Server, bind
 from router.edge.tls import TlsFiles
 from router.house import House
 from router.wiring.build import build_house, known_names
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
-from tests.tools.later import later
-from tests.tools.prompt_server import PromptServer
+from tests.tools.waiting import later
+
+_MAX_WAIT_SECONDS = 0.1
+_LOOK_SECONDS = 0.002
+
+
+class PromptServer(Server):
+    """A server without uvicorn's two waits of a tenth of a second, which every test that starts one would pay.
+
+    uvicorn looks for the word to stop every 0.1 s, and gives its connections 0.1 s to close. Here the word is an event, and
+    the second wait ends as soon as the last connection and the last task are gone. What users run is tested as a process of
+    its own (`tests/router/cli/test_serve.py`).
+    """
+
+    _stopping: asyncio.Event
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping = asyncio.Event()
+        await super().startup(sockets)
+
+    def stop(self) -> None:
+        """Stop now, as a second signal would."""
+        self.should_exit = self.force_exit = True
+        self._stopping.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._stopping.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        for connection in list(self.server_state.connections):
+            for _ in range(2):  # the second time, it does not wait for a request that may be about to come
+                connection.shutdown()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _MAX_WAIT_SECONDS
+        while (self.server_state.connections or self.server_state.tasks) and loop.time() < deadline:  # noqa: ASYNC110  plain sets
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 @dataclass

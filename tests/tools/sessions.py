@@ -1,11 +1,15 @@
 """Requests of a session, decided and served by a memory without a house around it."""
 
+import asyncio
+import random
+
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
 from router.contract.entry import Attempt
 from router.contract.facts import AttemptEnded, Ending, FirstByte, Settled
 from router.contract.request import Overrides
+from router.contract.stores import StoreUnusable, Versioned
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Outcome, Tier
 from router.sessions.clients.codex import CODEX
@@ -13,6 +17,7 @@ from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.values import make_target, make_view
+from tests.tools.waiting import later
 
 TURN_STATE = CODEX.turn_state_header
 TARGETS = {"spark": make_target(), "sage": make_target("sage", Tier.DEEP)}
@@ -85,3 +90,88 @@ def codex(state: str | None = None):
     result = {"type": "function_call_output", "call_id": "c", "output": "ok"}
     headers = {"user-agent": "codex_exec/0.166", "thread-id": "t", **({TURN_STATE: state} if state else {})}
     return make_view({"input": [item, call, result]}, Dialect.RESPONSES, headers)
+
+
+class SlowSessions:
+    """Each call takes effect after some turns of the loop, and is answered after some more."""
+
+    is_shared = False
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random, self.records = random.Random(seed), {}
+
+    async def load(self, key: str) -> Versioned:
+        await self._wait()
+        found = self.records.get(key, Versioned())
+        await self._wait()
+        return found
+
+    async def load_all(self, keys) -> list[Versioned]:
+        return [await self.load(key) for key in keys]
+
+    async def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+        await self._wait()
+        is_same = self.records.get(key, Versioned()).version == version
+        if is_same:
+            self.records[key] = Versioned(state, version + 1)
+        await self._wait()
+        return is_same
+
+    async def close(self) -> None: ...
+
+    async def _wait(self) -> None:
+        for _ in range(self._random.randrange(6)):
+            await asyncio.sleep(0)
+
+
+async def save(store, key: str, at: float, state: bytes) -> None:
+    """Replace a record, whatever it is."""
+    while not await swap(store, key, (await store.load(key)).version, at, state):
+        pass
+
+
+async def swap(store, *given) -> bool:
+    """What a store answers, at once or later."""
+    answer = store.swap(*given)
+    return answer if isinstance(answer, bool) else await answer
+
+
+class SharedSessions(SlowSessions):
+    """The same as several routers share it: answered in order, taking back what it lost, and sometimes away."""
+
+    is_shared = True
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.is_away, self.trips, self._last = False, 0, None
+
+    async def load(self, key: str) -> Versioned:
+        (found,) = await self.load_all((key,))
+        return found
+
+    async def load_all(self, keys) -> list[Versioned]:
+        return await self._answer(lambda: [self.records.get(key, Versioned()) for key in keys])
+
+    def swap(self, key: str, version: int, at: float, state: bytes) -> "asyncio.Future[bool]":
+        def replace() -> bool:
+            is_same = key not in self.records or self.records[key].version == version
+            if is_same:
+                self.records[key] = Versioned(state, version + 1)
+            return is_same
+
+        return self._answer(replace)
+
+    def _answer(self, act) -> asyncio.Future:
+        if self.is_away:
+            raise StoreUnusable("away")
+        self.trips += 1
+        self._last = later(self._answer_after(self._last, act))
+        return self._last
+
+    async def _answer_after(self, before: "asyncio.Future | None", act):
+        if before is not None:
+            await asyncio.wait([before])
+        await self._wait()
+        if self.is_away:
+            raise StoreUnusable("away")
+        return act()

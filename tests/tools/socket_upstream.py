@@ -11,9 +11,9 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from tests.tools.later import later
 from tests.tools.speech import Speech, ToolCall, speak, write_stream
 from tests.tools.upstream import Upstream
+from tests.tools.waiting import later
 
 
 @dataclass

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tests.tools.later import later
+from tests.tools.waiting import later
 
 
 @dataclass(frozen=True)

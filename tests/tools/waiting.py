@@ -1,7 +1,15 @@
 """Waiting for something to become so, or for everything that is ready to be done: never for time to pass."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+def later(work: Awaitable[_T]) -> "asyncio.Future[_T]":
+    """Begin work whose task the test itself holds and awaits: a product's tasks are held by `spawn`."""
+    return asyncio.ensure_future(work)  # noqa: TID251  whoever calls this holds it
 
 
 async def until(is_so: Callable[[], object], seconds: float = 30.0) -> None:

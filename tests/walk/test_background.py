@@ -13,11 +13,10 @@ from tests.conftest import SIMULATED
 from tests.tools.background import SPEECH, ask, begin, events_in, poll, read_log, read_some, speak_in_steps
 from tests.tools.http import call, request_bytes
 from tests.tools.keyed import KEYS, Callers, swap
-from tests.tools.later import later
 from tests.tools.running import one_dialect, running
 from tests.tools.speech import Speech, speak
 from tests.tools.upstream import answer_json
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 DIALECTS = pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
 MANY = 1_000

@@ -12,7 +12,7 @@ import pytest
 
 from router.config.load import check_config
 from router.contract.keys import make_key
-from router.contract.money import as_units
+from router.contract.spending import as_units
 from router.wiring.build import build_plan, known_names
 from tests.tools.http import LONG, call, chat, request_bytes
 from tests.tools.running import read_entries, running, two_targets

@@ -4,7 +4,6 @@ import asyncio
 import time
 
 from tests.tools.http import call, chat, request_bytes
-from tests.tools.later import later
 from tests.tools.upstream import (
     CHAT_STREAM_HEAD,
     CHAT_USAGE,
@@ -14,7 +13,7 @@ from tests.tools.upstream import (
     silent,
     stream,
 )
-from tests.tools.waiting import until_steady
+from tests.tools.waiting import later, until_steady
 
 
 async def test_a_slow_reader_pauses_the_upstream(pair, upstream):

@@ -7,9 +7,9 @@ import pytest
 
 from adapters.litellm_library import begin_loading
 from tests.conftest import SIMULATED
-from tests.tools.caller_keys import ASKS_FOR_KEYS, write_keys
 from tests.tools.certificates import TLS, client_context, write_pair
 from tests.tools.http import call
+from tests.tools.keyed import KEYS, write_keys
 from tests.tools.running import running, two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak
@@ -50,14 +50,14 @@ PATHS = (
 
 def config_for(adapter: str, url: str, extra: str = "") -> str:
     if adapter == "simulated":
-        return ASKS_FOR_KEYS + TLS + SIMULATED + extra
+        return KEYS + TLS + SIMULATED + extra
     config = two_targets(url, url, extra=extra, fast_extra="api_key: caller,", deep_extra="api_key: key-of-the-operator,")
     config = config.replace("dialect: chat", f"dialect: {adapter}") if adapter in ROUTES else config
     if adapter == "messages":
         config = config.replace("openai_http", "anthropic_http").replace(url, url.removesuffix("/v1"))
     if adapter == "litellm":
         config = config.replace("adapter: openai_http", "adapter: litellm").replace("model: ", "model: openai/")
-    return ASKS_FOR_KEYS + TLS + config
+    return KEYS + TLS + config
 
 
 class Hunt:

@@ -1,14 +1,11 @@
 """The result of a job comes back by itself: to webhooks, to the answers of its session, to the figures."""
 
-import json
-
 import pytest
 
-from router.jobs.signing import sign
+from router.jobs.webhooks import sign
 from tests.conftest import SIMULATED
 from tests.tools.http import call
-from tests.tools.running import two_targets
-from tests.tools.upstream import CHAT_ANSWER, answer_json
+from tests.tools.upstream import answer_json
 from tests.tools.waiting import until
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -115,23 +112,19 @@ async def test_an_event_that_its_receiver_refuses_for_good_is_shown_as_undeliver
     assert b"tandem_webhooks_dead 1.0" in (await call(tandem.port, "/metrics")).body
 
 
-async def test_a_reload_brings_webhooks_and_notes_for_jobs_that_end_from_then_on(start, upstream, monkeypatch, tmp_path):
+async def test_a_reload_brings_webhooks_for_jobs_that_end_from_then_on(start, upstream, monkeypatch, tmp_path):
     monkeypatch.setenv("HOOK", SECRET)
     upstream.scripts = [answer_json({})]
     tandem = await start(SIMULATED)
     await run_job(tandem)
     hook = f"{{url: '{upstream.base_url}/hook', secret: 'env:HOOK', allow_private: true}}"
-    (tmp_path / "config.yaml").write_text(f"{SIMULATED}webhooks: [{hook}]\ndelegation: {{note: item}}\n")
+    (tmp_path / "config.yaml").write_text(f"{SIMULATED}webhooks: [{hook}]\n")
 
     await tandem.built.reloader.reload()
     name = await run_job(tandem)
     await until(lambda: upstream.seen)
 
     assert [seen.json["data"]["id"] for seen in upstream.seen] == [name]
-    assert tandem.house.plan.adviser is not None
-    (tmp_path / "config.yaml").write_text(SIMULATED)
-    await tandem.built.reloader.reload()
-    assert tandem.house.plan.adviser is None
 
 
 async def test_metrics_count_jobs_once_there_is_one(start):
@@ -146,63 +139,3 @@ async def test_metrics_count_jobs_once_there_is_one(start):
     assert 'tandem_jobs_ended_total{state="completed"} 1.0' in lines
     assert 'tandem_jobs_ended_total{state="failed"} 0.0' in lines
     assert "tandem_webhooks_dead 0.0" in lines
-
-
-async def ask_chat(tandem, headers=SESSION, messages=({"role": "user", "content": QUICK},), **more):
-    return await call(tandem.port, "/v1/chat/completions", {"model": "auto", "messages": [*messages], **more}, headers)
-
-
-async def test_a_model_is_told_once_of_a_job_that_ended_and_the_explanation_says_so(start, upstream, other_upstream):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
-    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url) + "delegation: {note: item}\n")
-    name = await run_job(tandem)
-    upstream.seen.clear()
-
-    await ask_chat(tandem, {"x-tandem-session": "another"})
-    told = await ask_chat(tandem)
-    await ask_chat(tandem)
-
-    sent = [seen.json["messages"] for seen in upstream.seen]
-    assert [len(messages) for messages in sent] == [1, 2, 1]
-    assert sent[1][0] == {"role": "user", "content": QUICK}
-    assert name in sent[1][1]["content"]
-    kept = (await call(tandem.port, f"/tandem/decisions/{told.headers['x-tandem-request-id']}")).json
-    assert f"the model is told of background jobs that ended: {name}=" in json.dumps(kept)
-
-
-async def test_jobs_that_do_not_fit_into_a_note_come_with_the_next_turn(start, upstream, other_upstream):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
-    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url) + "delegation: {note: item}\n")
-    names = [await run_job(tandem) for _ in range(6)]
-    upstream.seen.clear()
-
-    answers = [await ask_chat(tandem) for _ in range(6)]
-
-    told = [[name for name in names if name in str(seen.json["messages"][1:])] for seen in upstream.seen]
-    assert [name for named in told for name in named] == names
-    assert told[0] != names
-    for answer, named in zip(answers, told, strict=True):
-        kept = json.dumps((await call(tandem.port, f"/tandem/decisions/{answer.headers['x-tandem-request-id']}")).json)
-        assert [name for name in names if f"{name}=" in kept] == named
-
-
-async def test_a_tool_result_is_not_followed_by_a_note(start, upstream, other_upstream):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    other_upstream.scripts = [answer_json(CHAT_ANSWER)]
-    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url) + "delegation: {note: item}\n")
-    await run_job(tandem)
-    upstream.seen.clear()
-    other_upstream.seen.clear()
-    call_made = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-    messages = [
-        {"role": "user", "content": QUICK},
-        {"role": "assistant", "content": None, "tool_calls": [call_made]},
-        {"role": "tool", "tool_call_id": "c1", "content": "x"},
-    ]
-
-    await ask_chat(tandem, messages=messages)
-
-    (seen,) = [*upstream.seen, *other_upstream.seen]
-    assert [message["role"] for message in seen.json["messages"]] == ["user", "assistant", "tool"]

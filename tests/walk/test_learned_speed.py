@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from router.dispatch.live.picture import draw
+from router.edge.control.stats import draw
 from router.wiring.built import Built
 from tests.tools.http import call, chat
 from tests.tools.running import running, two_targets

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from router.contract.money import as_units
+from router.contract.spending import as_units
 from tests.tools.http import LONG, call, chat, read_reply, request_bytes
 from tests.tools.keyed import KEYS, Callers
 from tests.tools.running import Running, two_targets

@@ -8,10 +8,9 @@ from router.screen.screen import Screen
 from router.screen.text import Style
 from tests.router.screen.test_screen import Paper
 from tests.tools.http import call, chat
-from tests.tools.later import later
 from tests.tools.running import running, two_targets
 from tests.tools.upstream import CHAT_ANSWER, Upstream, answer_json
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 REFUSED = answer_json({"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}, 401)
 TEXT = "spark: its host refuses the API key; no fast target is left"

@@ -9,11 +9,10 @@ from router.config.load import check_config
 from router.wiring.build import build_plan, known_names
 from tests.bench.quotas import EQUAL, GREEDY, MOST_DEVIATION, run
 from tests.tools.http import call, chat, request_bytes
-from tests.tools.later import later
 from tests.tools.running import two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, stream
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 GOOD = answer_json(CHAT_ANSWER)
 BODIES = {

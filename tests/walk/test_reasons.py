@@ -1,6 +1,6 @@
 """Not one reason may contradict the tier that it is shown next to, the message, or the turn before.
 
-What counts as a contradiction is in `tests/tools/reasons.py`, rule by rule. A failure lists every rule that was broken, how
+What counts as a contradiction is in `tests/walk/reasons.py`, rule by rule. A failure lists every rule that was broken, how
 often, and examples.
 """
 
@@ -14,8 +14,8 @@ import pytest
 from router.contract.errors import TandemError
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation, TurnKind
-from tests.tools.afternoons import MESSAGES, Afternoons, show
-from tests.tools.reasons import RULES, Findings, Shown, find_contradictions
+from tests.walk.afternoons import MESSAGES, Afternoons, show
+from tests.walk.reasons import RULES, Findings, Shown, find_contradictions
 
 SESSIONS, SEED = 500, 25
 

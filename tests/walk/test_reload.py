@@ -7,11 +7,10 @@ import weakref
 from router.contract.keys import make_key
 from router.wiring.key_watch import LOOK_SECONDS, KeyWatch
 from tests.tools.http import call, chat, read_reply, request_bytes
-from tests.tools.later import later
 from tests.tools.running import two_targets
 from tests.tools.sockets import open_socket
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, answer_json
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 STREAMS = 50
 

@@ -10,12 +10,11 @@ import pytest
 from tests.conftest import SIMULATED
 from tests.tools.cases import covering
 from tests.tools.http import call, chat, read_reply, request_bytes
-from tests.tools.later import later
 from tests.tools.raw import Caller
 from tests.tools.running import one_dialect, two_targets
 from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_ANSWER, answer_json
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 KEY = {"idempotency-key": "2f1c"}
 PATHS = {

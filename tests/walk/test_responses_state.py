@@ -10,9 +10,9 @@ from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from router.dialects.translate.envelope import unwrap_summary
 from tests.conftest import SIMULATED
+from tests.tools.exchanges import RecordingSink
 from tests.tools.http import call, request_bytes
 from tests.tools.running import one_dialect, running, two_targets
-from tests.tools.sinks import RecordingSink
 from tests.tools.speech import Speech, ToolCall, speak
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json
 

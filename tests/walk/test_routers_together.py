@@ -13,10 +13,9 @@ from router.wiring.key_watch import KeyWatch
 from tests.conftest import SIMULATED
 from tests.router.wiring.test_key_watch import key_file
 from tests.tools.http import call, request_bytes
-from tests.tools.later import later
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, answer_json
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 ASKED = {"model": "fast", "messages": [{"role": "user", "content": "fix the typo"}]}
 

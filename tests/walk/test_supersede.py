@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from tests.tools.http import call, chat
-from tests.tools.later import later
 from tests.tools.running import one_dialect
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, chat_frame, silent
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 KEY = {"x-tandem-supersede": "lint", "x-tandem-session": "editor"}
 

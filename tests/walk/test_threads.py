@@ -9,9 +9,9 @@ from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from tests.conftest import SIMULATED
 from tests.tools.cases import covering
+from tests.tools.exchanges import RecordingSink
 from tests.tools.http import call
 from tests.tools.running import one_dialect, running
-from tests.tools.sinks import RecordingSink
 from tests.tools.speech import Speech, ToolCall, speak
 from tests.tools.upstream import answer_json
 

@@ -1,42 +1,67 @@
-"""What the commands that look back share: which ledger, since when, in which format, and what to print when it is empty."""
+"""What `log`, `stats`, `why` and `wrong` share: their options, which ledger or router they read, and turns out of calls."""
 
 import argparse
 import os
 import time
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, known_names, refuse_config, say, whole_number_between
+from router.cli.past.sources import LedgerPast, Past, RouterPast
+from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.cli.routers import find_router
 from router.cli.tables import style_here
 from router.config.load import ConfigError, find_config, load_ledger_path
-from router.contract.past import RecordedTurn
-from router.contract.periods import read_ago
-from router.contract.stores import EntryReader, StoreUnusable
-from router.screen.figures import plural
+from router.contract.spending import read_ago
 from router.screen.text import clean
-from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
-
-Found = TypeVar("Found")
+from router.screen.turns import Turn, Turns
 
 
 def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") -> None:
-    """The arguments of `log`, `sessions` and `stats`. `counted` is what `-n` limits."""
-    add_config_argument(parser)
-    add_since_argument(parser)
+    """The arguments of `log` and `stats`. `counted` is what `-n` limits."""
+    add_past_arguments(parser)
+    parser.add_argument(
+        "--since", type=read_since, default=0.0, metavar="WHEN", help="30m, 2h, 7d, or a day as in 2026-11-01 (default: all)"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
     if counted:
         number, help_text = whole_number_between(1, 100_000), f"how many {counted} (default: 20)"
-        parser.add_argument("-n", "--count", type=number, default=20, metavar="N", help=help_text)
+        parser.add_argument("-n", "--last", type=number, default=20, metavar="N", help=help_text)
+        parser.add_argument("--count", dest="last", type=number, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def add_past_arguments(parser: argparse.ArgumentParser) -> None:
+    """Whose past is read: that of the config's ledger, or of another router."""
+    add_config_argument(parser)
+    add_router_arguments(parser, "ask this router for your own turns, instead of reading the ledger here")
+
+
+def open_past(arguments: argparse.Namespace) -> Past:
+    """The ledger here; with `--url` or `--key-env`, a router."""
+    if arguments.url is None and arguments.key_env is None:
+        return LedgerPast(find_ledger(arguments), arguments.config)
+    return RouterPast(find_url(arguments.url), read_own_key(arguments.key_env))
+
+
+def read_turns(past: Past, since: float, limit: int, caller: str | None = None) -> list[Turn]:
+    """The newest turns, or those of one caller, oldest first."""
+    calls, before = past.read_newest(since, limit, caller)
+    turns = Turns()
+    for (of, session), known in before.items():
+        turns.count_from(of, session, known)
+    found: dict[int, Turn] = {}
+    for call in calls:
+        turn = turns.replay(call.line, decided=call.decided)
+        if turn is not None:
+            found[id(turn)] = turn
+    return list(found.values())[-limit:]
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:
-    """The ledger to read. Raises `Ended`.
+    """The ledger to read.
 
     A config that was named, or is in this folder, comes first. Elsewhere a running router knows better than a config which
     ledger is meant; if the config's does not exist yet, so does the last router that ran.
@@ -69,44 +94,10 @@ def _find_configured(named: str | None) -> tuple[Path | None, ConfigError | None
         return None, error
 
 
-def look(path: Path, read: Callable[[EntryReader], Found]) -> Found:
-    """Read a ledger. Raises `Ended`."""
-    ledger = SqliteEntryReader(path)
-    try:
-        wait_for_writer(path)
-        found = read(ledger)
-        if passed_over := ledger.count_passed_over():
-            say(f"left out {plural(passed_over, 'row')} of {path} that Tandem did not write")
-        return found
-    except StoreUnusable as error:
-        raise Ended(1, str(error)) from error
-
-
-def find_recorded_turn(path: Path, request_id: str | None) -> RecordedTurn:
-    """A turn of a ledger. Raises `Ended`."""
-    turn = look(path, lambda ledger: ledger.find_turn(request_id))
-    if turn is None:
-        raise Ended(1, _say_missing(path, request_id))
-    return turn
-
-
-def _say_missing(path: Path, request_id: str | None) -> str:
-    if request_id is None:
-        return f"no turn in {path} yet"
-    undecided = look(path, lambda ledger: ledger.find_undecided(request_id))
-    return f"no request {request_id} in {path}" if undecided is None else f"no tier was chosen for {request_id}: {undecided}"
-
-
 def nothing_found(arguments: argparse.Namespace) -> Ended:
-    """The ledger holds nothing of what was asked for."""
+    """There is nothing of what was asked for."""
     of = f' of "{clean(caller, style_here())}"' if (caller := getattr(arguments, "caller", None)) else ""
     return Ended(1, f"no turns{of} in that time" if arguments.since else f"no turns{of} in the ledger yet")
-
-
-def add_since_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--since", type=read_since, default=0.0, metavar="WHEN", help="30m, 2h, 7d, or a day as in 2026-11-01 (default: all)"
-    )
 
 
 def read_since(text: str) -> float:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from router.cli.common import readable
 from router.config.targets import TargetPlan
 from router.contract.request import Json, JsonObject
-from router.contract.room import reserve_tokens
+from router.contract.signals import reserve_tokens
 from router.dialects.fields import as_object
 from router.screen.figures import plural
 

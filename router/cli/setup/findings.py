@@ -36,13 +36,13 @@ from router.screen.figures import plural
 from router.sense.exact import find_vocabulary
 from router.sense.models import ModelNames
 from router.stores.memory.responses import MemoryResponses
-from router.stores.open_jobs import JOBS_FILE
-from router.stores.open_shared import open_shared
+from router.stores.shared import open_shared
 from router.stores.sqlite.files import StoreUnwritable
 from router.stores.sqlite.jobs import JOBS
 from router.stores.sqlite.lock import StoreInUse
 from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations, foresee, rehearse, say_room
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
+from router.wiring.stores import JOBS_FILE
 
 GOOD, NOTE, WARN, FIX = "ok", "note", "warn", "fix"
 _COLOURS = {GOOD: GREEN, NOTE: None, WARN: YELLOW, FIX: RED}

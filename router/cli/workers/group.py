@@ -29,7 +29,7 @@ from router.contract.keys import OWN_ID, make_key
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
 from router.edge.server import bind_several, can_balance
-from router.stores.open_shared import say_missing
+from router.stores.shared import say_missing
 from router.stores.sqlite.files import StoreUnwritable
 from router.telemetry import events
 from router.wiring.build import check_prices

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from router.contract.errors import BadRequest, NotFound, Unavailable
-from router.contract.periods import read_ago
 from router.contract.request import JsonObject
+from router.contract.spending import read_ago
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Answer, Asked, Page, as_json
 

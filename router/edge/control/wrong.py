@@ -6,12 +6,13 @@ from pathlib import Path
 
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.limits import Limits
+from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.edge.control.bodies import read_small_body
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
-from router.stores.sqlite.turns import judge_turn
+from router.stores.sqlite.turns import has_places, judge_turn
 
 _RETRY_SECONDS = 5
 
@@ -35,13 +36,15 @@ class Wrong:
         except StoreUnusable as error:
             problem = "the ledger cannot be read or written now. Try again later"
             raise Unavailable(problem, retry_after_seconds=_RETRY_SECONDS) from error
-        return as_json({"marked": marked, "tier": given})
+        return as_json({**marked, "tier": given})
 
 
-def _mark(path: Path, request_id: str, should_be: Tier, caller: str | None) -> str | None:
-    """The id of the turn that is marked now; None if it went to that tier, so that no mark is left. Blocks: for a thread."""
+def _mark(path: Path, request_id: str, should_be: Tier, caller: str | None) -> JsonObject:
+    """Mark a turn, or take its mark back where it went to that tier. Blocks: for a thread."""
     wait_for_writer(path)
     turn = SqliteEntryReader(path).find_beginning(request_id)
     if turn is None or caller not in (None, turn.caller):
         raise NotFound("no turn of a person with this id for this caller")
-    return turn.id if judge_turn(path, turn, should_be).is_marked else None
+    judged = judge_turn(path, turn, should_be)
+    is_known = judged.is_marked and has_places(path, turn)
+    return {"marked": turn.id if judged.is_marked else None, "unmarked": judged.was_unmarked, "teaches": is_known}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from router.contract.request import Json, JsonObject, RequestView
-from router.contract.room import reserve_tokens
+from router.contract.signals import reserve_tokens
 from router.contract.words import TurnKind
 from router.dialects.fields import as_object, as_text
 from router.sessions.clients.client import Client, ListedModel, ModelList, Stated, parse_object

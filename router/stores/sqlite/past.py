@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
-from router.contract.money import UNITS_PER_USD
 from router.contract.past import (
     CallerSums,
     CallSums,
@@ -24,6 +23,7 @@ from router.contract.past import (
     SessionSums,
     Sums,
 )
+from router.contract.spending import UNITS_PER_USD
 from router.contract.words import Outcome, Tier, TurnKind
 from router.stores.sqlite import turns, work
 from router.stores.sqlite.sound import count_unsound, open_ledger
@@ -58,16 +58,19 @@ _BEGINNINGS = (
     " IN ({marks})"
 )
 _WAYS = f"""
-    SELECT session, group_concat(letter, '') FROM (
-        SELECT session,
+    SELECT caller, session, group_concat(letter, '') FROM (
+        SELECT caller, session,
             CASE WHEN turn_kind = '{TurnKind.TOOL_LOOP}' THEN CASE tier WHEN '{Tier.DEEP}' THEN 'D' ELSE 'F' END
             ELSE CASE tier WHEN '{Tier.DEEP}' THEN 'd' ELSE 'f' END END AS letter
-        FROM {{entries}} WHERE at >= ? AND {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY session, sequence
-    ) GROUP BY session
+        FROM {{entries}} WHERE at >= ? AND {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY caller, session, sequence
+    ) GROUP BY caller, session
 """  # noqa: S608  fixed names
 _MOVED = re.compile("fF*D")
 """A turn that began on fast and was taken to deep by one of its calls."""
-_NAMES = "SELECT session FROM entries WHERE at >= ? AND +session IS NOT NULL ORDER BY at DESC"
+_NAMES = """
+    SELECT session FROM entries WHERE at >= :since AND +session IS NOT NULL AND (:caller IS NULL OR +caller = :caller)
+    ORDER BY at DESC
+"""
 _UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
 """A call that used tokens, and whose cost is not known."""
 _SESSIONS = f"""
@@ -75,7 +78,8 @@ _SESSIONS = f"""
         sum({_IS_TURN} AND tier = '{Tier.FAST}'), sum({_IS_TURN} AND tier = '{Tier.DEEP}'),
         sum(input_tokens), sum(output_tokens), sum(cost_usd), sum({_UNPRICED}),
         sum(duration_ms) / 1000
-    FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) GROUP BY caller, session
+    FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) AND (? IS NULL OR +caller = ?)
+    GROUP BY caller, session
     ORDER BY max(sequence) DESC LIMIT ?
 """  # noqa: S608  fixed names
 _LOOK = f"""
@@ -83,7 +87,7 @@ _LOOK = f"""
     SELECT sequence, at, caller, session, client, turn_kind, tier, outcome, score, input_tokens, output_tokens, cost_usd,
         ttft_ms, duration_ms, {_IS_TURN} AS is_turn, {_UNPRICED} AS is_unpriced,
         CASE WHEN {_IS_TURN} THEN {_IS_ASKED_FOR} END AS is_asked_for
-    FROM entries WHERE at >= ?
+    FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
 """  # noqa: S608  fixed names
 """What the sums below need of each row. It takes longer to find and check a row than to add it up, so that is done once."""
 _SUMS = f"""
@@ -150,6 +154,9 @@ class SqliteEntryReader:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    def wait_for_writer(self) -> None:
+        wait_for_writer(self.path)
+
     def count_passed_over(self) -> int:
         with open_ledger(self.path) as database:
             return count_unsound(database)
@@ -183,24 +190,24 @@ class SqliteEntryReader:
             before = Counter((caller, session) for caller, session, at in rows if at < oldest.get((caller, session), 0))
         return calls[::-1], before
 
-    def read_sessions(self, since: float, limit: int) -> list[SessionSums]:
+    def read_sessions(self, since: float, limit: int, caller: str | None = None) -> list[SessionSums]:
         with open_ledger(self.path) as database:
             names: dict[str, None] = {}
-            for (name,) in database.execute(_NAMES, (since,)):
+            for (name,) in database.execute(_NAMES, {"since": since, "caller": caller}):
                 names[name] = None
                 if len(names) >= limit:
                     break
-            return sum_up_sessions(database, since, [*names], limit)
+            return sum_up_sessions(database, since, [*names], limit, caller=caller)
 
-    def read_sums(self, since: float) -> Sums:
+    def read_sums(self, since: float, caller: str | None = None) -> Sums:
         with open_ledger(self.path) as database:
-            database.execute(_LOOK, (since,))
+            database.execute(_LOOK, {"since": since, "caller": caller})
             calls = [CallSums(*row) for row in database.execute(_SUMS)]
             expected = [ExpectedSums(*row) for row in database.execute(_EXPECTED)]
             ways = database.execute(_WAYS.format(entries="looked_at", sessions="session IS NOT NULL"), (since,))
-            moved = sum(_count_moved(way) for _, way in ways)
+            moved = sum(_count_moved(way) for *_, way in ways)
             ((asked_for,),) = database.execute("SELECT count(*) FROM looked_at WHERE is_asked_for")
-            return Sums(calls, expected, moved, turns.count_misjudged(database, since), asked_for)
+            return Sums(calls, expected, moved, turns.count_misjudged(database, since, caller), asked_for)
 
     def read_spending(self, since: float) -> dict[str, int]:
         with open_ledger(self.path, sees_all=True) as database:
@@ -211,17 +218,17 @@ class SqliteEntryReader:
             key = "key" if ("key",) in database.execute(_COLUMNS).fetchall() else "NULL"  # older ledgers know no keys
             return [CallerSums(*row) for row in database.execute(_SPENT.format(key=key), (day, month))]
 
-    def find_turn(self, request_id: str | None) -> RecordedTurn | None:
+    def find_turn(self, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
         with open_ledger(self.path) as database:
-            return turns.find_turn(database, request_id)
+            return turns.find_turn(database, request_id, caller)
 
     def find_beginning(self, request_id: str) -> RecordedTurn | None:
         with open_ledger(self.path) as database:
             return turns.find_beginning(database, request_id)
 
-    def find_undecided(self, request_id: str) -> str | None:
+    def find_undecided(self, request_id: str, caller: str | None = None) -> str | None:
         with open_ledger(self.path) as database:
-            return turns.find_undecided(database, request_id)
+            return turns.find_undecided(database, request_id, caller)
 
     def read_finished_work(self, now: float) -> list[FinishedWork]:
         with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
@@ -241,16 +248,16 @@ class SqliteEntryReader:
 
 
 def sum_up_sessions(
-    database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0
+    database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0, caller: str | None = None
 ) -> list[SessionSums]:
-    """The sums of these sessions, newest first, over rows from a moment and from a number on."""
+    """The sums of these sessions, newest first, over rows from a moment and from a number on; or those of one caller."""
     marks = ", ".join("?" * len(names))
-    rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, limit)).fetchall()
+    rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, caller, caller, limit)).fetchall()
     ways = database.execute(
         _WAYS.format(entries="entries", sessions=f"sequence >= ? AND session IN ({marks})"), (since, first, *names)
     )
-    moved = {session: _count_moved(way) for session, way in ways}
-    return [SessionSums._make((*row, moved.get(row[1], 0), False)) for row in rows]
+    moved = {(of, session): _count_moved(way) for of, session, way in ways}
+    return [SessionSums._make((*row, moved.get(row[:2], 0), False)) for row in rows]
 
 
 def _count_moved(way: str) -> int:

@@ -19,9 +19,10 @@ _KIND = "SELECT turn_kind, session, caller, sequence FROM entries WHERE id = ?"
 _BEGINNING = (
     f"{_COLUMNS} AND session = ? AND caller = ? AND sequence <= ? AND turn_kind IN (?, ?) ORDER BY sequence DESC LIMIT 1"
 )
-_LAST = f"{_COLUMNS} AND turn_kind IN (?, ?) ORDER BY sequence DESC LIMIT 1"
-_ONE = f"{_COLUMNS} AND id = ?"
-_UNDECIDED = "SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = ? AND decision IS NULL"
+_OWN = "AND (:caller IS NULL OR +caller = :caller)"
+_LAST = f"{_COLUMNS} AND turn_kind IN ('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}') {_OWN} ORDER BY sequence DESC LIMIT 1"
+_ONE = f"{_COLUMNS} AND id = :id {_OWN}"
+_UNDECIDED = f"SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = :id AND decision IS NULL {_OWN}"  # noqa: S608
 _WORKED = (Outcome.SERVED, Outcome.ABANDONED, Outcome.INTERRUPTED, Outcome.CUT_SHORT)
 """The outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
 _HISTORY = f"""
@@ -39,16 +40,14 @@ _RECENT = f"""
 _OLDER = "SELECT sequence, at FROM main.entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 
 
-def find_turn(database: sqlite3.Connection, request_id: str | None) -> RecordedTurn | None:
-    """The last turn of a person, or one request by its id."""
-    return _read(
-        database.execute(_ONE, (request_id,)).fetchone() if request_id else database.execute(_LAST, _BEGINS).fetchone()
-    )
+def find_turn(database: sqlite3.Connection, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
+    """The last turn of a person, or one request by its id; of one caller, if it is named."""
+    return _read(database.execute(_ONE if request_id else _LAST, {"id": request_id, "caller": caller}).fetchone())
 
 
-def find_undecided(database: sqlite3.Connection, request_id: str) -> str | None:
+def find_undecided(database: sqlite3.Connection, request_id: str, caller: str | None = None) -> str | None:
     """Why no tier was chosen for a request: who answered it, or what was wrong with it."""
-    found = database.execute(_UNDECIDED, (request_id,)).fetchone()
+    found = database.execute(_UNDECIDED, {"id": request_id, "caller": caller}).fetchone()
     return None if found is None else str(found[0])
 
 
@@ -146,11 +145,12 @@ def _read_places(database: sqlite3.Connection) -> dict[str, bytes]:
     return {str(name): places for name, places in rows if isinstance(places, bytes)}
 
 
-def count_misjudged(database: sqlite3.Connection, since: float) -> int:
-    return len(_read_newer(database, "SELECT 1 FROM misjudged WHERE at >= ?", since))
+def count_misjudged(database: sqlite3.Connection, since: float, caller: str | None = None) -> int:
+    of_caller = "(? IS NULL OR request_id IN (SELECT id FROM entries WHERE caller = ?))"
+    return len(_read_newer(database, f"SELECT 1 FROM misjudged WHERE at >= ? AND {of_caller}", since, caller, caller))  # noqa: S608
 
 
-def _read_newer(database: sqlite3.Connection, query: str, *values: float) -> list[tuple[Any, ...]]:
+def _read_newer(database: sqlite3.Connection, query: str, *values: float | str | None) -> list[tuple[Any, ...]]:
     """Rows of a table that a ledger of an older Tandem does not have yet."""
     try:
         return database.execute(query, values).fetchall()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from router.callers.bounds import RequestSize, bound_of, bound_of_question, measure
 from router.contract.errors import NotPermitted
-from router.contract.money import as_units
+from router.contract.spending import as_units
 from router.contract.target import Price, PriceStep
 from router.contract.usage import Usage
 from router.contract.words import Dialect

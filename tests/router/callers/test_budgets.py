@@ -12,13 +12,13 @@ from router.callers.budgets import Terms
 from router.contract.caller import Caller
 from router.contract.errors import BudgetSpent, Unavailable
 from router.contract.facts import QuestionEnded
-from router.contract.money import UNITS_PER_USD, as_units
 from router.contract.rights import Rights
+from router.contract.spending import UNITS_PER_USD, as_units
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
 from router.contract.words import Operation, Tier
+from tests.router.callers.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
 from tests.tools.scripted import HandClock
-from tests.tools.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
 from tests.tools.values import make_target
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()

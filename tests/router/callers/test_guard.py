@@ -11,9 +11,8 @@ from router.contract.errors import BudgetSpent, RateLimited, UpstreamCut
 from router.contract.rights import Rights
 from router.contract.words import Outcome
 from router.dispatch.live.statistics import LiveStatistics
-from tests.tools.exchanges import make_decided, make_exchange
+from tests.tools.exchanges import RecordingSink, make_decided, make_exchange
 from tests.tools.scripted import HandClock, answers, fails, reach
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target
 
 

@@ -5,12 +5,12 @@ import pytest
 from router.callers.budgets import Terms
 from router.callers.shared_budgets import SharedBudgets
 from router.contract.errors import BudgetSpent, StoreUnavailable
-from router.contract.money import UNITS_PER_USD
 from router.contract.rights import Rights
+from router.contract.spending import UNITS_PER_USD
 from router.contract.target import Price
+from tests.router.callers.spending import decided_for, ended, exchange_of, opened
 from tests.tools.allowances import Pool
 from tests.tools.scripted import HandClock
-from tests.tools.spending import decided_for, ended, exchange_of, opened
 from tests.tools.values import make_target
 
 SPARK = make_target(price=Price(input=1.0, output=10.0))

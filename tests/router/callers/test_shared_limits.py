@@ -12,9 +12,8 @@ from router.contract.facts import AttemptOpened
 from router.contract.rights import Rights
 from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.allowances import Pool
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.exchanges import RecordingSink, make_decided, make_decision, make_exchange
 from tests.tools.scripted import HandClock, answers, fails, reach
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target, make_view
 
 FIVE = Rights(requests_per_minute=5)

@@ -7,11 +7,11 @@ import pytest
 from router.callers.budgets import Terms
 from router.callers.troubles import find_troubles
 from router.contract.errors import BudgetSpent
-from router.contract.money import as_units
 from router.contract.rights import Rights
+from router.contract.spending import as_units
+from tests.router.callers.spending import decided_for, exchange_of, make_budgets
 from tests.router.callers.test_budgets import DIME, ONE, SPARK, spend
 from tests.tools.scripted import HandClock
-from tests.tools.spending import decided_for, exchange_of, make_budgets
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 DAY = 86_400.0

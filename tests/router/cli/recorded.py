@@ -9,7 +9,7 @@ from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation, Outcome
 from router.wiring.build import build_house, known_names
 from tests.conftest import SIMULATED
-from tests.tools.entries import keep_entry
+from tests.tools.ledgers import keep_entry
 
 CALL = {
     "role": "assistant",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from router.cli.background import Jobs, Refused, Unreachable, is_end, is_over, text_of, why_it_ended
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs, is_end, is_over, text_of, why_it_ended
 from tests.tools.jobs_server import JOB, RUNNING, delta, end, make_job, make_response, serving_jobs
 
 

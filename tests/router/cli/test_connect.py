@@ -21,7 +21,7 @@ from router.connect.store import Store
 from router.edge.catalogue import StoredEntries
 from router.sessions.clients.codex import STORED_MODELS
 from tests.conftest import SIMULATED
-from tests.tools.caller_keys import ASKS_FOR_KEYS, write_keys
+from tests.tools.keyed import KEYS, write_keys
 
 VARIABLES = ("CODEX_HOME", "CLAUDE_CONFIG_DIR", "XDG_STATE_HOME", "LLM_USER_PATH", "ZDOTDIR", "OPENAI_API_KEY")
 
@@ -283,7 +283,7 @@ def test_an_undo_without_its_record_says_so_and_takes_out_what_bears_our_address
 def keyed(home, monkeypatch):
     """A config that asks for keys, and a variable with one."""
     key = write_keys(home, ada="")["ada"]
-    (home / "config.yaml").write_text(ASKS_FOR_KEYS + SIMULATED)
+    (home / "config.yaml").write_text(KEYS + SIMULATED)
     monkeypatch.setenv("MY_KEY", key.text)
     return key.text
 

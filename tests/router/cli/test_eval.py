@@ -13,7 +13,7 @@ import pytest
 
 from router.cli import main
 from router.house import House
-from router.lab.items import arrival_of, load_items
+from router.lab.labelled import arrival_of, load_items
 from tests.tools.http import request_bytes
 from tests.tools.raw import Caller
 
@@ -45,31 +45,15 @@ def data(tmp_path, monkeypatch) -> Path:
 
 
 def test_eval_prints_figures_for_people_and_for_programs(data, capsys):
-    assert main(["eval", str(data), "--preference", "--plots", "plots"]) == 0
-    table = capsys.readouterr().out
-    assert main(["eval", str(data), "--json"]) == 0
-    figures = json.loads(capsys.readouterr().out)
-
-    assert "agent_session_x" in table
-    assert "preference: speed" in table
-    assert figures["sets"]["agent_session_x"]["auroc"] == 1.0
-    assert {path.name for path in Path("plots").iterdir()} == {"reliability.svg", "cost-curve.svg"}
-    assert all(path.read_text().startswith("<svg") for path in Path("plots").iterdir())
-
-
-def test_a_few_columns_tell_most_and_all_of_them_are_shown_when_asked(data, capsys):
     assert main(["eval", str(data)]) == 0
-    few = capsys.readouterr()
-    assert main(["eval", str(data), "--all"]) == 0
-    every = capsys.readouterr()
+    header, row = capsys.readouterr().out.splitlines()
+    assert main(["eval", str(data), "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)["sets"]["agent_session_x"]
 
-    header, row = few.out.splitlines()
-    assert header.split() == ["items", "AUROC", *"quick on fast long on deep to done of deep wrong in 100".split()]
+    assert header.split() == ["items", "AUROC", *"quick on fast long on deep".split()]
     assert row.split()[:3] == ["agent_session_x", "60", "1.000"]
-    assert every.out.splitlines()[0].startswith(header)
-    assert {"regret", "within", "accuracy", "precision", "prec@28%"} <= set(every.out.split())
-    assert "regret: mean cost of a choice" in every.err
-    assert "regret" not in few.out + few.err
+    assert (figures["items"], figures["auroc"]) == (60, 1.0)
+    assert row.split()[3:] == [f"{figures[name]:.3f}" for name in ("quick_recall", "long_recall")]
 
 
 def test_each_set_has_its_own_row_and_real_prompts_come_first(data, capsys):
@@ -116,12 +100,6 @@ def test_a_least_auroc_is_missed_where_none_can_be_measured(data, capsys):
     assert "a set needs both quick and long items" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("other", ["--rescue", "--complaints"])
-def test_a_least_auroc_is_refused_where_something_else_is_measured(data, capsys, other):
-    assert main(["eval", str(data), "--min-auroc", "0.9", other]) == 2
-    assert "--min-auroc cannot be combined" in capsys.readouterr().err
-
-
 def test_asks_that_could_be_either_are_not_judged(tmp_path, capsys):
     path = tmp_path / "asks.jsonl"
     path.write_text('{"text": "look at it", "label": "unclear"}\n{"text": "rename it", "label": "quick"}')
@@ -129,14 +107,8 @@ def test_asks_that_could_be_either_are_not_judged(tmp_path, capsys):
     assert main(["eval", str(path), "--json"]) == 0
 
     told = capsys.readouterr()
-    assert "judging 1 clear items" in told.err
+    assert "judging 1 clear item\n" in told.err
     assert json.loads(told.out)["sets"]["asks: first asks without tools"]["long_recall"] is None
-
-
-def test_without_calls_the_history_tells_nothing(data, capsys):
-    assert main(["eval", str(data), "--without-calls", "--json"]) == 0
-
-    assert json.loads(capsys.readouterr().out)["sets"]["agent_session_x"]["auroc"] < 0.8
 
 
 @pytest.mark.parametrize(
@@ -159,8 +131,21 @@ def test_bad_data_is_named_with_its_line(tmp_path, capsys, lines, said):
 
 def test_eval_says_when_a_router_cannot_be_reached(data, capsys):
     assert main(["eval", str(data), "--url", "http://127.0.0.1:9"]) == 1
-    assert main(["eval", str(data), "--url", "ftp://x"]) == 1
-    assert "cannot judge" in capsys.readouterr().err
+    assert "cannot judge: http://127.0.0.1:9 cannot be reached: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--min-auroc 0.9 --kind rescue", "--min-auroc cannot be combined with --kind rescue"),
+        ("--min-auroc 0.9 --kind complaints", "--min-auroc cannot be combined with --kind complaints"),
+        ("--url http://127.0.0.1:9 --kind rescue", "--url cannot be combined with --kind rescue"),
+        ("--url ftp://x", "--url must begin with http:// or https://: ftp://x"),
+    ],
+)
+def test_options_that_say_nothing_together_are_refused(data, capsys, options, said):
+    assert main(["eval", str(data), *options.split()]) == 2
+    assert said in capsys.readouterr().err
 
 
 @contextmanager
@@ -212,11 +197,6 @@ def test_a_router_that_refuses_every_item_is_an_error(data, capsys):
     assert "every item was refused. The first: status 400" in capsys.readouterr().err
 
 
-def test_a_preference_is_not_mixed_with_the_figures_of_another_router(data, capsys):
-    assert main(["eval", str(data), "--url", "http://127.0.0.1:9", "--preference"]) == 2
-    assert "cannot be combined" in capsys.readouterr().err
-
-
 def test_an_item_that_is_too_long_is_left_out_and_counted(data, capsys):
     with data.open("a") as file:
         file.write("\n" + json.dumps({"label": "long", "prompt": "word " * 500_000}))
@@ -230,23 +210,14 @@ def test_an_item_that_is_too_long_is_left_out_and_counted(data, capsys):
     assert "prompt is too long" in told.err
 
 
-@pytest.mark.parametrize("folder", ["turns.jsonl", "turns.jsonl/plots"])
-def test_a_folder_for_plots_that_cannot_be_is_refused_before_the_work(data, capsys, folder):
-    assert main(["eval", str(data), "--plots", folder]) == 2
-
-    err = capsys.readouterr().err
-    assert f"--plots {folder}: " in err
-    assert "judging" not in err
-
-
 def test_eval_ends_at_the_item_at_which_it_is_interrupted(data, monkeypatch, heard_signals):
     decide, decided = House.decide, []
 
-    async def interrupt_at_the_third(self, arrival):
+    async def interrupt_at_the_third(self, arrival, plan=None):
         decided.append(arrival)
         if len(decided) == 3:
             signal.raise_signal(signal.SIGINT)
-        return await decide(self, arrival)
+        return await decide(self, arrival, plan)
 
     monkeypatch.setattr(House, "decide", interrupt_at_the_third)
 
@@ -277,38 +248,83 @@ async def test_a_running_router_scores_whole_chat_bodies_as_the_evaluation_does(
     assert differing == []
 
 
-SAID = [("fix the footer", "still red", "bad"), ("fix the footer", "thanks, works", "fine"), ("", "commit this", "fine")]
-
-
-def write_remarks(folder) -> str:
-    path = folder / "remarks.jsonl"
-    lines = (json.dumps({"asked": asked, "says": says, "label": label}) for asked, says, label in SAID)
-    path.write_text("\n".join(lines))
-    return str(path)
+REMARKS = """
+{"asked": "fix the footer", "says": "still red", "label": "bad"}
+{"asked": "fix the footer", "says": "thanks, works", "label": "fine"}
+{"says": "commit this", "label": "fine"}
+"""
 
 
 def test_how_many_complaints_are_heard_is_printed_for_a_person_and_for_a_program(tmp_path, capsys):
-    path = write_remarks(tmp_path)
+    path = tmp_path / "remarks.jsonl"
+    path.write_text(REMARKS)
 
-    assert main(["eval", "--complaints", path]) == 0
+    assert main(["eval", str(path), "--kind", "complaints"]) == 0
     assert "catch        1.000  1 of 1" in capsys.readouterr().out
-    assert main(["eval", "--complaints", path, "--json"]) == 0
+    assert main(["eval", str(path), "--kind", "complaints", "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
     assert told == {"catch": 1.0, "false_alarm": 0.0, "bad": 1, "fine": 2, "caught": 1, "alarms": 0}
 
 
-def test_a_file_without_remarks_says_what_a_line_needs(tmp_path, capsys):
-    path = tmp_path / "asks.jsonl"
-    path.write_text('{"text": "fix it", "label": "quick"}\n')
-
-    assert main(["eval", "--complaints", str(path)]) == 2
-    assert '"asked", "says"' in capsys.readouterr().err
-
-
-def test_a_label_that_is_not_known_is_named_with_its_line(tmp_path, capsys):
+@pytest.mark.parametrize(("because", "caught"), [("the last turn seems to have gone wrong", 1), ("a long task", 0)])
+def test_a_running_router_is_asked_which_complaints_it_hears(tmp_path, capsys, because, caught):
     path = tmp_path / "remarks.jsonl"
-    path.write_text('{"asked": "a", "says": "b", "label": "wrong"}\n')
+    path.write_text(REMARKS.splitlines()[1])
+    told = {"score": 0.5, "tier": "deep", "evidence": [{"kind": "insist"}, {"kind": "lean", "because": because}]}
 
-    assert main(["eval", "--complaints", str(path)]) == 2
-    assert 'line 1: says must be text, and label must be "bad" or "fine"' in capsys.readouterr().err
+    with answering(200, json.dumps(told).encode()) as url:
+        assert main(["eval", str(path), "--kind", "complaints", "--url", url, "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["caught"] == caught
+
+
+def write_calls(path: Path, *, is_bad: bool, is_uneven: bool, turns: int = 1, calls: int = 40) -> Path:
+    """Turns of silent edits with a long reflection now and then, or of one line before each command."""
+    rows = [
+        ["edit", 0, 0, f"{number:08x}", f"f{number % 4}", 120, 3_000 if number % 10 == 0 else 0]
+        if is_uneven
+        else ["shell", 0, 0, f"{number:08x}", "", 120, 60]
+        for number in range(calls)
+    ]
+    path.write_text("\n".join([json.dumps({"bad": is_bad, "calls": rows})] * turns))
+    return path
+
+
+def test_turns_that_end_badly_are_measured_by_file_and_together(tmp_path, capsys):
+    bad = write_calls(tmp_path / "bad.jsonl", is_bad=True, is_uneven=True)
+    fine = write_calls(tmp_path / "fine.jsonl", is_bad=False, is_uneven=False, turns=2)
+
+    assert main(["eval", str(bad), str(fine), "--kind", "rescue"]) == 0
+    table, *_ = told = capsys.readouterr()
+    assert main(["eval", str(bad), str(fine), "--kind", "rescue", "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+
+    assert table.splitlines()[0].split() == "turns bad after 10 after 20 after 30 catch alarm".split()
+    assert [line.split("  ")[0] for line in table.splitlines()[1:]] == [
+        *("bad", "bad, 30 calls and more", "fine", "fine, 30 calls and more", "all", "all, 30 calls and more")
+    ]
+    assert "It says nothing\nbefore call 20" in told[1]
+    assert {name: found["turns"] for name, found in figures["files"].items()} == {"bad": 1, "fine": 2}
+    assert (figures["turns"], figures["bad"], figures["catch"], figures["alarm"]) == (3, 1, 1.0, 0.0)
+    assert figures["turns_after"] == {"10": 3, "20": 3, "30": 3}
+    assert figures["auroc"]["30"] == 1.0
+    assert figures["from_30_calls"] == {"turns": 3, "bad": 1, "catch": 1.0, "alarm": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "said"),
+    [
+        ("complaints", "", "these files contain no remarks"),
+        ("complaints", '{"text": "fix it", "label": "quick"}', 'line 1: "says" is missing'),
+        ("rescue", "", "these files contain no turns"),
+        ("rescue", "{}", 'line 1: "calls" is missing'),
+        ("turns", '{"says": "still red", "label": "bad"}', "use --kind complaints"),
+    ],
+)
+def test_a_file_of_another_kind_is_named(tmp_path, capsys, kind, content, said):
+    path = tmp_path / "x.jsonl"
+    path.write_text(content)
+
+    assert main(["eval", str(path), "--kind", kind]) == 2
+    assert said in capsys.readouterr().err

@@ -15,7 +15,7 @@ import yaml
 from router.cli import init, main
 from router.cli.setup import around
 from router.config.presets import read_presets
-from tests.tools.model_server import ModelServer
+from tests.router.cli.model_server import ModelServer
 
 
 @pytest.fixture(autouse=True)

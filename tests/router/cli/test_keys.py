@@ -15,7 +15,7 @@ from router.contract.rights import Rights
 from router.contract.words import Tier
 from tests.conftest import SIMULATED
 from tests.tools.kept import make_entry
-from tests.tools.key_files import KEYS, write_keys
+from tests.tools.keyed import KEYS, write_keys
 from tests.tools.ledgers import write_ledger
 
 

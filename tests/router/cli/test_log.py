@@ -133,3 +133,36 @@ def test_json_names_the_background_job_that_a_turn_belongs_to(home, capsys):
     assert main(["log", "--json"]) == 0
 
     assert [turn["job"] for turn in json.loads(capsys.readouterr().out)] == ["resp_1", None]
+
+
+@pytest.fixture
+def sessions(home):
+    return write_ledger(
+        home / "test.db",
+        make_entry("1", session="codex:0199-3f2a", cost_usd=0.25),
+        make_entry("2", session="codex:0199-3f2a", turn_kind=LOOP, tier=Tier.DEEP, cost_usd=None),
+        make_entry("3", session="claude-code:b81c", client="claude-code", tier=Tier.DEEP, cost_usd=0.5, input_tokens=84_000),
+    )
+
+
+@pytest.mark.usefixtures("sessions")
+def test_a_session_is_a_line_and_the_newest_is_last(capsys):
+    assert main(["log", "--sessions"]) == 0
+
+    title, codex, claude = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert title == ["client", "first", "last", "turns", "fast", "deep", "moved", "calls", "in", "out", "cost", "took"]
+    assert codex[:2] + codex[6:] == ["codex", "3f2a", "1", "1", "0", "1", "2", "20", "10", "$0.25+", "0.2s"]
+    assert claude[:2] + claude[6:] == ["claude", "b81c", "1", "0", "1", "0", "1", "84k", "5", "$0.50", "0.1s"]
+
+
+@pytest.mark.usefixtures("sessions")
+def test_sessions_are_given_to_programs_and_pages_and_known_by_their_old_name(capsys):
+    assert main(["log", "--sessions", "--json", "-n", "1"]) == 0
+    (session,) = json.loads(capsys.readouterr().out)
+    assert (session["session"], session["deep"], session["cost_usd"]) == ("claude-code:b81c", 1, 0.5)
+
+    assert main(["sessions", "--markdown", "--count", "1"]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("| client | first | last | turns |")
+    assert len(told.out.splitlines()) == 3
+    assert "tandem log --sessions" in told.err

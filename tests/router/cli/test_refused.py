@@ -9,8 +9,8 @@ import pytest
 from router.cli import main
 from router.stores.sqlite.lock import FileLock
 from tests.conftest import SIMULATED
+from tests.router.cli.model_server import ModelServer
 from tests.tools.certificates import CERT, OTHER_KEY, TLS, write_pair
-from tests.tools.model_server import ModelServer
 from tests.tools.running import two_targets
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from router.cli import main
 from tests.conftest import SIMULATED
-from tests.tools.caller_keys import ASKS_FOR_KEYS, write_keys
+from tests.tools.keyed import KEYS, write_keys
 
 ASK = """
 import json, os, sys, urllib.request
@@ -54,7 +54,7 @@ def test_a_command_is_served_on_a_free_port_and_its_status_is_ours(here):
 
 def test_where_callers_need_a_key_the_command_has_the_routers_own(here):
     write_keys(here, ada="")
-    (here / "config.yaml").write_text(ASKS_FOR_KEYS + SIMULATED)
+    (here / "config.yaml").write_text(KEYS + SIMULATED)
 
     done = run_tandem(here, sys.executable, "-c", ASK, OPENAI_API_KEY="mine")
 

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from router.cli import main
+from router.cli.stats import regret_rows
 from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
 from tests.router.cli.recorded import record_turns
@@ -181,3 +182,32 @@ def test_an_odd_name_of_a_caller_neither_moves_the_cursor_nor_becomes_html(home,
     if "--markdown" in command:
         assert "<" not in out
         assert len({line.replace("\\|", "").count("|") for line in out.splitlines()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "count", "shown"),
+    [
+        (75.0, "seconds", 2, "1m15"),
+        (-75.0, "seconds", 2, "-1m15"),
+        (0.25, "usd", 2, "$0.25"),
+        (-0.25, "usd", 2, "-$0.25"),
+        (0.0, "usd", 0, "-"),
+        (1_200, "tokens", 2, "1.2k"),
+    ],
+)
+def test_a_figure_of_regret_is_written_with_its_sign_and_unit(value, unit, count, shown):
+    name = {"seconds": "saved_seconds", "usd": "saved_usd", "tokens": "after_interrupt_tokens"}[unit]
+    figure = {"value": value, "unit": unit, "count": count, "sure": "estimated"}
+
+    ((_, written, number, sure),) = regret_rows({"figures": {name: figure}})
+
+    assert (written, number, sure) == (shown, str(count), "estimated")
+
+
+def test_how_far_back_regret_goes_is_said_only_where_that_is_less_than_asked_for(ledger, capsys, monkeypatch):
+    assert main(["stats"]) == 0
+    assert "Regret is that of the newest" not in capsys.readouterr().out
+
+    monkeypatch.setattr("router.lab.lookback.MAX_ROWS", 2)
+    assert main(["stats"]) == 0
+    assert "Regret is that of the newest 10,000 rows, since" in capsys.readouterr().out

@@ -2,7 +2,8 @@
 
 import pytest
 
-from router.cli.background import Jobs, Refused, Unreachable
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs
 from router.cli.watching import describe_end, follow_to_the_end
 from tests.tools.jobs_server import JOB, RUNNING, delta, end, event, make_response, serving_jobs
 

@@ -13,7 +13,7 @@ from router.contract.rights import Rights
 from router.contract.words import Tier
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
-from tests.tools.key_files import write_keys
+from tests.tools.keyed import write_keys
 
 SECRET = "sk-canary-0123456789abcdefghij"
 

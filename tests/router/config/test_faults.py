@@ -14,7 +14,7 @@ from router.config.faults import Fault, as_fault, check_block, close_to, how_to_
 from router.config.load import ConfigError
 from router.config.models import Config
 from router.contract.relay import Adapter, AdapterSettings
-from router.registry import ADAPTERS, POLICIES
+from router.wiring.registry import ADAPTERS, POLICIES
 from tests.conftest import SIMULATED
 from tests.tools.configs import faults_in, load_text
 

@@ -29,11 +29,14 @@ def test_a_faulty_entry_is_reported_with_its_path(monkeypatch, entry, problem):
     assert "webhooks[0]" in str(raised.value)
 
 
-@pytest.mark.parametrize(("written", "note"), [("", None), ("delegation: {note: item}\n", "item"), ("delegation: {}\n", None)])
-def test_a_sessions_model_is_told_of_jobs_only_where_the_config_says_so(written, note):
-    assert load_text(SIMULATED + written).config.delegation.note == note
+def test_a_note_that_an_older_config_asks_for_is_left_out_with_a_warning():
+    loaded = load_text(SIMULATED + "delegation: {note: item, runner: codex exec}\n")
+
+    assert loaded.config.delegation.runner == "codex exec"
+    assert [line for line in loaded.warnings if line.startswith("delegation.note: this setting is gone, so remove it; ")]
+    assert not any("delegation" in line for line in load_text(SIMULATED + "delegation: {}\n").warnings)
 
 
-def test_another_kind_of_note_is_a_fault():
-    with pytest.raises(ConfigError, match=r"delegation\.note"):
-        load_text(SIMULATED + "delegation: {note: system}\n")
+def test_another_setting_of_delegation_is_a_fault():
+    with pytest.raises(ConfigError, match=r"delegation\.notes"):
+        load_text(SIMULATED + "delegation: {notes: item}\n")

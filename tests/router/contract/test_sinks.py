@@ -4,7 +4,7 @@ import pytest
 
 from router.contract.errors import UpstreamCut
 from router.contract.sinks import Collected, Copy, Serving, Waiting, send_whole, watch
-from tests.tools.sinks import RecordingSink
+from tests.tools.exchanges import RecordingSink
 
 HEADERS = (("a", "b"),)
 WAIT, SERVING = Waiting("spark", 1, 2, 3.0), Serving((("a", "served"),))

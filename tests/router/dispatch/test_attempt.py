@@ -30,11 +30,10 @@ from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dialects.fitting import Fit
 from router.dispatch.attempt import attempt
 from router.dispatch.live.statistics import LiveStatistics
-from tests.tools.exchanges import make_context, make_decided, make_decision, make_exchange
+from tests.router.dispatch.relays import PATIENT
+from tests.tools.exchanges import RecordingSink, make_context, make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import seconds_passed
-from tests.tools.relays import PATIENT
 from tests.tools.scripted import HandClock, answers, fails, hangs, names_of, reach, streams
-from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import CHAT_USAGE, DONE, chat_frame
 from tests.tools.values import ask, make_target, make_view
 

@@ -16,16 +16,20 @@ from router.contract.errors import (
     UpstreamUnreachable,
 )
 from router.contract.exchange import CancelReason
-from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Read, StateRefused
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Ending, Read, StateRefused
+from router.contract.session import SessionSnapshot, SessionState
+from router.contract.signals import SessionPosition
 from router.contract.target import Quota
 from router.contract.words import Dialect, Outcome, Tier
+from router.dialects.fitting import Fit
 from router.dialects.opaque import all_keys, refused_by
 from router.dispatch.budget import Track
+from router.dispatch.dispatch import Preconnector
 from router.dispatch.live.statistics import LiveStatistics
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from router.dispatch.outgoing import Reachable
+from tests.tools.exchanges import RecordingSink, make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import HandClock, answers, dispatcher_of, fails, hangs, names_of, reach, streams
-from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import chat_frame
 from tests.tools.values import ask, make_target, make_view
 
@@ -642,3 +646,69 @@ async def test_the_stream_of_an_engine_that_tells_unasked_is_left_as_it_is_from_
     assert [("stream_options" in body) for body in spark.adapter.bodies] == [True, False]
     assert second.sink.body == chat_frame("a") + ENGINE_END + b"data: [DONE]\n\n"
     assert [fact.usage.output_tokens for fact in second.exchange.journal if isinstance(fact, AttemptEnded)] == [9]
+
+
+class Dialler:
+    """An adapter that keeps whom it was to dial."""
+
+    def __init__(self, dialled: list[str]) -> None:
+        self.dialled = dialled
+
+    def open(self, request, sink): ...
+
+    def connect_ahead(self, target) -> None:
+        self.dialled.append(target.name)
+
+
+def make_ahead(*names: str) -> tuple[Preconnector, list[str]]:
+    dialled: list[str] = []
+    reachable = {name: Reachable(make_target(name), Dialler(dialled), name, Fit()) for name in names}
+    return Preconnector(reachable), dialled
+
+
+def decided(target: str | None = None, rival: str = "") -> Decided:
+    session = SessionSnapshot("s", SessionState(target=target), SessionPosition(), {}, 1)
+    return Decided(make_view({"messages": [{"role": "user", "content": "hi"}]}), session, make_decision(rival=rival))
+
+
+def test_the_first_request_of_a_session_has_all_others_dialled_and_not_its_own_target():
+    ahead, dialled = make_ahead("spark", "sage", "other")
+
+    ahead.look(decided(), 0.0)
+
+    assert decided().decision.targets[0] == "spark"
+    assert dialled == ["sage", "other"]
+
+
+def test_a_later_request_has_only_a_rival_dialled():
+    ahead, dialled = make_ahead("spark", "sage")
+    ahead.look(decided("spark"), 0.0)
+    assert dialled == []
+
+    ahead.look(decided("spark", rival="sage"), 0.0)
+    assert dialled == ["sage"]
+
+
+def test_requests_are_looked_at_once_in_a_second():
+    ahead, _ = make_ahead("spark")
+    assert ahead.due < 0
+
+    ahead.look(decided("spark"), 7.0)
+
+    assert ahead.due == 8.0
+
+
+def test_of_many_targets_the_first_eight_are_dialled():
+    ahead, dialled = make_ahead(*(f"t{number}" for number in range(20)))
+
+    ahead.connect()
+
+    assert dialled == [f"t{number}" for number in range(8)]
+
+
+def test_an_adapter_that_dials_nobody_is_left_out():
+    reachable = reach(make_target("simulated", Tier.FAST))
+
+    Preconnector({"simulated": reachable}).connect()
+
+    assert reachable.adapter.opened == []

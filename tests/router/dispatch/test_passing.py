@@ -11,12 +11,10 @@ from router.contract.facts import AttemptEnded, PassedOn
 from router.contract.relay import RouteRequest
 from router.contract.words import PassedRoute
 from router.dispatch.passing import pass_on
-from tests.tools.exchanges import make_exchange
-from tests.tools.later import later
+from tests.tools.exchanges import RecordingSink, make_exchange
 from tests.tools.scripted import reach
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import make_target
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 PASSED = Passed(PassedRoute.EMBEDDINGS, RouteRequest("POST", "/embeddings", (), b"{}"))
 

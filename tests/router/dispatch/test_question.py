@@ -11,11 +11,10 @@ from router.dialects.fitting import Fit
 from router.dialects.hosts import quirks_of
 from router.dispatch.question import ask
 from tests.tools.exchanges import make_exchange
-from tests.tools.later import later
 from tests.tools.scripted import answers, fails, hangs, names_of, reach
 from tests.tools.upstream import CHAT_ANSWER
 from tests.tools.values import make_target
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 
 async def put(reachable, words="quick or long?", within_seconds=5.0, exchange=None):

@@ -8,8 +8,8 @@ from router.contract.errors import UpstreamCut
 from router.contract.facts import FirstByte, FirstToken
 from router.contract.words import Dialect
 from router.dispatch.opening import MAX_HELD_SECONDS
+from tests.router.dispatch.relays import FRAME, Caller, Heading, headed, make_relay
 from tests.tools.loop_clock import jumping_clock
-from tests.tools.relays import FRAME, Caller, Heading, headed, make_relay
 from tests.tools.values import make_view
 
 

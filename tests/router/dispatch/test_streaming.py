@@ -8,8 +8,8 @@ from router.contract.errors import UpstreamCut, UpstreamTimeout
 from router.contract.target import Timeouts
 from router.dispatch.relay import Relay
 from router.dispatch.streaming import HEARTBEAT_SECONDS
+from tests.router.dispatch.relays import FRAME, LAST, Caller, Heading, begun, headed, make_relay
 from tests.tools.loop_clock import jumping_clock
-from tests.tools.relays import FRAME, LAST, Caller, Heading, begun, headed, make_relay
 
 KEY = "sk-upstream-canary"
 ECHO = f'data: {{"choices":[{{"delta":{{"content":"bad key {KEY}!"}}}}]}}\n\n'.encode()

@@ -15,7 +15,7 @@ from router.dispatch.opening import MAX_HELD_SECONDS
 from router.dispatch.relay import Relay
 from router.dispatch.streaming import HEARTBEAT_SECONDS
 from router.dispatch.translating import TranslatingSink
-from tests.tools.relays import Caller, make_relay
+from tests.router.dispatch.relays import Caller, make_relay
 from tests.tools.values import make_target, make_view
 
 pytestmark = pytest.mark.jumping_clock

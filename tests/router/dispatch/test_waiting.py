@@ -20,11 +20,10 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.queues.queue import TargetQueue
 from router.dispatch.queues.quota import WINDOW_SECONDS
 from router.dispatch.waiting import WaitingSink, await_slot, await_turn, is_side_request
-from tests.tools.exchanges import make_context, make_decided, make_decision, make_exchange
-from tests.tools.later import later
+from tests.tools.exchanges import RecordingSink, make_context, make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target, make_view
+from tests.tools.waiting import later
 
 pytestmark = pytest.mark.jumping_clock
 

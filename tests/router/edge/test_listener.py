@@ -7,10 +7,11 @@ import os
 import resource
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 
 import pytest
 
-from router.edge.listener import Listener, origin_of, write_origin
+from router.edge.listener import Listener, origin_of, tls_protocol_of, write_origin
 from router.edge.server import bind
 from tests.tools.certificates import client_context, write_pair
 from tests.tools.waiting import until
@@ -227,3 +228,20 @@ def test_an_address_counts_by_itself_or_by_its_network(address, origin):
 def test_addresses_of_one_ipv6_network_are_one():
     assert origin_of("2001:db8::1") == origin_of("2001:db8::ffff")
     assert origin_of("2001:db8::1") != origin_of("2001:db8:0:1::1")
+
+
+def test_asyncios_loop_has_asyncios_protocol():
+    loop = asyncio.SelectorEventLoop()
+    try:
+        assert tls_protocol_of(loop) is SSLProtocol
+    finally:
+        loop.close()
+
+
+def test_uvloop_has_its_own():
+    uvloop = pytest.importorskip("uvloop")
+    loop = uvloop.new_event_loop()
+    try:
+        assert tls_protocol_of(loop).__module__ == "uvloop.loop"
+    finally:
+        loop.close()

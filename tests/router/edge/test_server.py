@@ -19,9 +19,8 @@ from router.wiring.panels import build_edge
 from tests.tools.certificates import client_context, write_pair
 from tests.tools.edge import ANSWER, FakeRoad, answer_ok, wait_for_ever
 from tests.tools.http import call, chat, read_reply, request_bytes
-from tests.tools.later import later
 from tests.tools.raw import Caller
-from tests.tools.waiting import some_turns, until
+from tests.tools.waiting import later, some_turns, until
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.com", ""])

@@ -12,12 +12,11 @@ from router.contract.words import Dialect, Operation, Outcome
 from router.jobs.desk import Desk
 from router.jobs.runner import Runner
 from router.stores.memory.jobs import MemoryJobs
+from tests.tools.exchanges import RecordingSink
 from tests.tools.houses import arrive, make_house
-from tests.tools.later import later
 from tests.tools.scripted import hangs, reach
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import make_target
-from tests.tools.waiting import some_turns, until
+from tests.tools.waiting import later, some_turns, until
 
 
 class Store(MemoryJobs):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
-from router.jobs.figures import read_figures
+from router.jobs.panel import read_figures
 from router.jobs.uncollected import Uncollected
 from router.sessions.memory import SessionMemory
 from router.stores.memory.jobs import MemoryJobs

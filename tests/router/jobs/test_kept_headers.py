@@ -1,6 +1,6 @@
 """What of a request's head lies on disk with its job."""
 
-from router.jobs.kept_headers import keep_headers
+from router.jobs.desk import keep_headers
 
 READ = {
     "user-agent": "codex",

@@ -14,9 +14,8 @@ from router.jobs.log_sink import LogSink, SharedLog, read_log
 from router.stores.memory.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
-from tests.tools.later import later
 from tests.tools.speech import write_stream
-from tests.tools.waiting import some_turns, until
+from tests.tools.waiting import later, some_turns, until
 
 FRAMES = write_stream("responses", SPEECH)
 

@@ -9,7 +9,7 @@ from router.contract.target import Price
 from router.contract.words import Dialect
 from router.dialects.responses.background import request_id_of
 from router.dialects.responses.logged import LogFrames, count_frames
-from router.jobs.lost_entry import write_lost_entry
+from router.jobs.runner import write_lost_entry
 from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
 from tests.tools.jobs import make_job

@@ -20,11 +20,10 @@ from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
 from tests.tools.jobs import MANY, make_ending, make_job, make_segment
 from tests.tools.kept import ANN, BOB
-from tests.tools.later import later
 from tests.tools.scripted import ScriptedAdapter, answers, hangs, reach, streams
 from tests.tools.speech import write_stream
 from tests.tools.values import make_target
-from tests.tools.waiting import some_turns, until
+from tests.tools.waiting import later, some_turns, until
 
 WHOLE = streams(*write_stream("responses", SPEECH))
 BODY = b'{"model":"auto","input":"hi","stream":true}'

@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from router.contract.job import WebhookEvent
-from router.jobs.signing import sign, write_event
+from router.jobs.webhooks import sign, write_event
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 EVENT = WebhookEvent("evt_1", "resp_ab12", "https://example.com/hook", "response.completed", 1_700_000_000.7)

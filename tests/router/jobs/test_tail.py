@@ -12,12 +12,11 @@ from router.dialects.responses.logged import LogFrames
 from router.jobs.tail import follow, tail_into
 from router.stores.memory.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
+from tests.tools.exchanges import RecordingSink
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
 from tests.tools.kept import ANN, BOB
-from tests.tools.later import later
-from tests.tools.sinks import RecordingSink
 from tests.tools.speech import write_stream
-from tests.tools.waiting import some_turns
+from tests.tools.waiting import later, some_turns
 
 ENDED = JobEnding(JobState.COMPLETED, time.time(), b'{"id":"resp_1","status":"completed"}')
 

@@ -50,15 +50,14 @@ async def rig():
     await rig.below.close()
 
 
-async def test_a_job_that_ended_at_another_router_is_named_and_its_model_is_told_there(rig):
+async def test_a_job_that_ended_at_another_router_is_named_and_not_counted(rig):
     ended = make_job("resp_1", state=JobState.COMPLETED, ended_at=rig.clock.now)
 
-    rig.uncollected.note_elsewhere(ended)
-    rig.uncollected.note_elsewhere(replace(ended, id="resp_2", is_collected=True))
-    rig.uncollected.note_elsewhere(replace(ended, id="resp_3", state=JobState.CANCELLED))
+    rig.uncollected.note_left(ended)
+    rig.uncollected.note_left(replace(ended, id="resp_2", is_collected=True))
+    rig.uncollected.note_left(replace(ended, id="resp_3", state=JobState.CANCELLED))
 
     assert rig.named() == ["resp_1=completed"] * 2
-    assert rig.uncollected.list_unnoted(ANN, "s_1") == []
     assert rig.uncollected.ended[JobState.COMPLETED] == 0
     rig.uncollected.discard("resp_1")
     assert rig.memory.tokens is rig.tokens
@@ -180,14 +179,11 @@ def test_a_request_is_not_compared_with_the_jobs_of_other_sessions(rig):
     assert Compared.times <= 10
 
 
-def test_of_more_than_a_thousand_jobs_the_oldest_is_forgotten_with_all_that_is_known_of_it(rig):
+def test_of_more_than_a_thousand_jobs_the_oldest_is_forgotten(rig):
     for number in range(1_001):
         rig.uncollected.note_end(make_job(f"resp_{number}"), make_ending(at=rig.clock.now))
-        rig.uncollected.mark_noted(rig.uncollected.list_unnoted(ANN, "s_1"))
 
     assert len(rig.uncollected.list_all()) == len(rig.uncollected.list_of(ANN, "s_1")) == 1_000
-    rig.uncollected.note_end(make_job("resp_0"), make_ending(at=rig.clock.now))
-    assert [job.id for job in rig.uncollected.list_unnoted(ANN, "s_1")] == ["resp_0"]
 
 
 async def test_ends_are_counted_by_state(rig):

@@ -23,8 +23,8 @@ from router.stores.sqlite.past import SqliteEntryReader
 from router.wiring.build import build_house
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
-from tests.tools.entries import keep_entry
 from tests.tools.exchanges import make_exchange
+from tests.tools.ledgers import keep_entry
 
 WORDS = (
     "fix the typo",

@@ -8,8 +8,8 @@ import pytest
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from router.loop.off_loop import OffLoop
-from tests.tools.later import later
 from tests.tools.values import make_view
+from tests.tools.waiting import later
 
 SHORT, LONG = [{"role": "user", "content": "x"}], [{"role": "user", "content": "x" * 600_000}]
 

@@ -7,9 +7,8 @@ from router.contract.notices import Notice, Trouble
 from router.contract.secret import Secret
 from router.notices.alerts import Alerts
 from router.notices.webhook import Message
-from tests.tools.later import later
 from tests.tools.scripted import HandClock
-from tests.tools.waiting import some_turns, until
+from tests.tools.waiting import later, some_turns, until
 
 OUT = Notice(Trouble.TARGET_OUT, "spark", 1_000.0, "spark: fails", "tandem check --live")
 REFUSED = replace(OUT, kind=Trouble.KEY_REFUSED, text="spark: its host refuses the API key")

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from router.contract.notices import Notice, Trouble
-from router.notices.board import NoticeBoard
+from router.notices.alerts import NoticeBoard
 
 OUT = Notice(Trouble.TARGET_OUT, "spark", 100.0, "spark: fails", "tandem check --live")
 LEDGER = Notice(Trouble.LEDGER_LOSING, "", 50.0, "the ledger loses rows", "tandem check --live")

@@ -13,7 +13,7 @@ from router.contract.words import Dialect, Operation
 from router.page.feed import BATCH_SECONDS, Feed, Reader
 from router.page.ring import Ring
 from tests.tools.kept import ANN, BOB, make_entry
-from tests.tools.later import later
+from tests.tools.waiting import later
 
 pytestmark = pytest.mark.jumping_clock
 BOSS, ANNS = Reader("boss", is_admin=True), Reader("ann", is_admin=False)

@@ -17,10 +17,9 @@ from router.wiring.panels import build_edge
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.kept import make_entry
 from tests.tools.keyed import KEYS, Callers, swap
-from tests.tools.later import later
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, answer_json
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 CONFIG = two_targets("http://127.0.0.1:9", "http://127.0.0.1:9")
 

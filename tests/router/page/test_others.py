@@ -9,8 +9,8 @@ from router.contract.pulse import FORGOTTEN_SECONDS, CallsEnded, CallsUnderWay, 
 from router.page.feed import Feed
 from router.page.others import OtherRouters
 from tests.router.page.test_feed import ANNS, BOSS, Rig, event
+from tests.tools.allowances import Channel
 from tests.tools.kept import ANN, BOB, make_entry
-from tests.tools.pulse import Channel
 
 pytestmark = pytest.mark.jumping_clock
 

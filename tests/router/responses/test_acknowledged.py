@@ -8,8 +8,8 @@ import pytest
 from router.contract.errors import Unavailable
 from router.contract.sinks import Waiting
 from router.responses.acknowledged import HOLD_SECONDS, AcknowledgedSink
+from tests.tools.exchanges import RecordingSink
 from tests.tools.loop_clock import seconds_passed
-from tests.tools.sinks import RecordingSink
 
 pytestmark = pytest.mark.jumping_clock
 

@@ -12,9 +12,8 @@ from router.dialects.translate.envelope import unwrap_summary
 from router.responses.answer import reply_to
 from router.responses.compact import ask_for_summary
 from router.responses.threads import resume_thread
-from tests.tools.exchanges import make_exchange
+from tests.tools.exchanges import RecordingSink, make_exchange
 from tests.tools.scripted import JSON, names_of
-from tests.tools.sinks import RecordingSink
 from tests.tools.values import ask, make_target, make_view
 
 SERVED = Ending(Outcome.SERVED, 200)

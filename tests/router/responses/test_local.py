@@ -20,8 +20,7 @@ from router.sessions.turns import read_turn
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.sessions import NoSessions
 from router.stores.memory.socket_responses import SocketResponses
-from tests.tools.exchanges import make_exchange
-from tests.tools.sinks import RecordingSink
+from tests.tools.exchanges import RecordingSink, make_exchange
 from tests.tools.values import ask, make_view
 
 SERVED = Ending(Outcome.SERVED, 200)

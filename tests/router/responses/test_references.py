@@ -13,8 +13,8 @@ from router.responses.resume import restore_history
 from router.stores.memory.responses import MemoryResponses
 from tests.router.responses.kept import CALL, REASONING, SAID, SPARK, ask, kept
 from tests.tools.exchanges import make_exchange
-from tests.tools.later import later
 from tests.tools.values import make_target, make_view
+from tests.tools.waiting import later
 
 SPEAKS = frozenset({Dialect.RESPONSES})
 QUESTION = {"role": "user", "content": "What was it?"}

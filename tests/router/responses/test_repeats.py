@@ -16,9 +16,8 @@ from router.contract.words import Dialect, Operation, Outcome
 from router.responses.kept_answers import MAX_ANSWER_BYTES, KeptAnswers
 from router.responses.repeats import Repeats
 from router.stores.memory.socket_responses import SocketResponses
-from tests.tools.exchanges import Told
+from tests.tools.exchanges import RecordingSink, Told
 from tests.tools.houses import arrive
-from tests.tools.sinks import RecordingSink
 
 pytestmark = pytest.mark.jumping_clock
 

@@ -1,8 +1,7 @@
 """Jobs that wait to be collected, as lines."""
 
 from router.contract.caller import LOCAL
-from router.contract.ended_job import EndedJob
-from router.contract.job import JobState
+from router.contract.job import EndedJob, JobState
 from router.screen.figures import clock
 from router.screen.jobs import read_jobs, write_jobs
 

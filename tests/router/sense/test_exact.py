@@ -14,9 +14,8 @@ from router.contract.words import Dialect, Operation
 from router.dialects.histories import NO_HISTORIES, Histories
 from router.dialects.requests import read_request
 from router.sense import counting_process, exact
-from tests.tools.later import later
 from tests.tools.values import ask, make_view
-from tests.tools.waiting import some_turns, until
+from tests.tools.waiting import later, some_turns, until
 
 PATIENT_SECONDS = 60.0
 """For tests of what is counted: on a busy machine the real vocabulary alone may take the seconds that a request waits."""

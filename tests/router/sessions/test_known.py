@@ -17,8 +17,19 @@ from router.stores.memory.sessions import NoSessions
 from router.stores.sqlite.migrate import LEDGER
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
-from tests.tools.sessions import TARGETS, Clock, answer, chat, finish, look, step, tool_loop, under_way
-from tests.tools.slow_sessions import SharedSessions, SlowSessions
+from tests.tools.sessions import (
+    TARGETS,
+    Clock,
+    SharedSessions,
+    SlowSessions,
+    answer,
+    chat,
+    finish,
+    look,
+    step,
+    tool_loop,
+    under_way,
+)
 from tests.tools.values import make_view
 
 

@@ -14,8 +14,19 @@ from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.stores.memory.sessions import NoSessions
 from tests.tools.exchanges import make_exchange
-from tests.tools.sessions import FOR_SESSION, TARGETS, Clock, answer, chat, finish, look, step, under_way
-from tests.tools.slow_sessions import SharedSessions, SlowSessions
+from tests.tools.sessions import (
+    FOR_SESSION,
+    TARGETS,
+    Clock,
+    SharedSessions,
+    SlowSessions,
+    answer,
+    chat,
+    finish,
+    look,
+    step,
+    under_way,
+)
 from tests.tools.values import make_view
 
 

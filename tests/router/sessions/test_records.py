@@ -6,7 +6,7 @@ import pytest
 
 from router.contract.stores import Versioned
 from router.sessions.records import Records
-from tests.tools.slow_sessions import SlowSessions, save
+from tests.tools.sessions import SlowSessions, save
 
 
 def numbers(store, max_held: int = 8) -> "Records[str, tuple[int, ...]]":

@@ -6,7 +6,7 @@ import pytest
 
 from router.contract.stores import StoreUnusable, Versioned
 from router.sessions.shared_records import SharedRecords
-from tests.tools.slow_sessions import SharedSessions
+from tests.tools.sessions import SharedSessions
 
 
 def numbers(store, max_held: int = 8) -> "SharedRecords[str, tuple[int, ...]]":

@@ -18,8 +18,7 @@ from router.contract.exchange import Arrival, CancelReason
 from router.contract.facts import AttemptOpened, Ending, FirstByte
 from router.contract.words import Dialect, Operation, Outcome
 from router.settle.refuse import cut_off, refuse
-from tests.tools.exchanges import make_exchange
-from tests.tools.sinks import RecordingSink
+from tests.tools.exchanges import RecordingSink, make_exchange
 from tests.tools.values import make_target
 
 ARRIVAL = Arrival("req_5", Dialect.CHAT, Operation.CREATE, {}, b"{}")

@@ -2,8 +2,8 @@
 
 from router.contract.facts import AttemptEnded, AttemptOpened, Read, ResponseCompleted
 from router.telemetry.finished import AnsweredBy, gather
+from tests.router.telemetry.traced import CANARY, SPARK, called, failed, finish
 from tests.tools.exchanges import make_decided
-from tests.tools.traced import CANARY, SPARK, called, failed, finish
 
 FIRST = (Read(make_decided().view), make_decided())
 

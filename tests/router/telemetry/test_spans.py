@@ -28,9 +28,9 @@ from router.telemetry.finished import gather
 from router.telemetry.otlp import wrap
 from router.telemetry.spans import SpanWriter
 from router.telemetry.trace_context import read_parent
+from tests.router.telemetry.traced import CANARY, SPARK, called, failed, finish, terms
 from tests.tools.exchanges import make_decided
 from tests.tools.trace_receiver import family_of, misplaced_in, spans_in, values_of
-from tests.tools.traced import CANARY, SPARK, called, failed, finish, terms
 from tests.tools.values import make_target
 
 OFFSET = 1_700_000_000_000_000_000

@@ -9,8 +9,8 @@ from router.contract.facts import AttemptOpened
 from router.telemetry.losses import Losses
 from router.telemetry.trace_context import attempt_id, ids_of
 from router.telemetry.traces import MAX_WAITING, Pace, Traces
+from tests.router.telemetry.traced import CANARY, SPARK, begin, finish, terms
 from tests.tools.trace_receiver import Receiver, family_of, misplaced_in, spans_in
-from tests.tools.traced import CANARY, SPARK, begin, finish, terms
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED, UNSAMPLED = f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-00"

@@ -6,8 +6,8 @@ from subprocess import run
 from router.contract.exchange import Observers
 from router.contract.facts import Recorded
 from router.telemetry.tracing import Tracing
+from tests.router.telemetry.traced import begin, finish, terms
 from tests.tools.trace_receiver import Receiver
-from tests.tools.traced import begin, finish, terms
 
 
 def tell(observers: Observers, name: str) -> None:

@@ -8,8 +8,8 @@ from router.contract.errors import UpstreamCut, UpstreamMalformed, UpstreamTimeo
 from router.loop.together import Outbox
 from router.upstream.call import Call, PreparedCall
 from tests.router.upstream.fakes import LAST, STREAM, WHOLE, FakeOrigin, chunk, make_request, open_connection
+from tests.tools.exchanges import RecordingSink
 from tests.tools.loop_clock import seconds_passed
-from tests.tools.sinks import RecordingSink
 
 pytestmark = pytest.mark.jumping_clock
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from router.upstream.connection import Connection, Seen
 from tests.router.upstream.fakes import LAST, STREAM, WHOLE, chunk, open_connection
-from tests.tools.sinks import RecordingSink
+from tests.tools.exchanges import RecordingSink
 
 
 class Owner:

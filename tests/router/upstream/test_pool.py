@@ -12,10 +12,10 @@ from router.upstream.call import Origin, PreparedCall, retire
 from router.upstream.connection import CannotConnect
 from router.upstream.pool import Pool
 from tests.router.upstream.fakes import make_request, open_connection
-from tests.tools.later import later
+from tests.tools.exchanges import RecordingSink
 from tests.tools.loop_clock import jumping_clock
-from tests.tools.sinks import RecordingSink
 from tests.tools.upstream import CHAT_ANSWER, answer_json
+from tests.tools.waiting import later
 
 
 class FakeDialer:

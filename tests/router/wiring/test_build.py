@@ -25,9 +25,9 @@ from router.upstream.pool import Pool
 from router.wiring import build
 from router.wiring.build import build_house, build_plan, known_names, limits_of
 from tests.conftest import SIMULATED
+from tests.tools.exchanges import RecordingSink
 from tests.tools.running import read_entries
 from tests.tools.sessions import TURN_STATE, codex, look
-from tests.tools.sinks import RecordingSink
 from tests.tools.waiting import until
 
 OTHER = SIMULATED.replace("simulated-fast", "swift").replace("{path: test.db}", "{path: test.db, keep_text: true}") + (

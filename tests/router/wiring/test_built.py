@@ -12,7 +12,7 @@ from router.wiring.build import build_house, build_plan, build_state
 from router.wiring.built import Built
 from tests.conftest import SIMULATED
 from tests.router.wiring.test_build import load, request, serve
-from tests.tools.entries import keep_entry
+from tests.tools.ledgers import keep_entry
 
 
 @pytest.fixture

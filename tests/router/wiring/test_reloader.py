@@ -10,8 +10,7 @@ import pytest
 from router.config.faults import ConfigError, Fault
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
-from tests.tools.later import later
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 FAULTY = SIMULATED.replace("adapter: simulated", "adapter: simulatd").replace("window_tokens", "window_tokns")
 

@@ -7,13 +7,15 @@ from datetime import datetime
 import pytest
 
 from router.cli import Ended, main
-from router.cli.past.looking import find_ledger, find_recorded_turn, read_since
+from router.cli.past.looking import find_ledger, read_since
+from router.cli.past.sources import LedgerPast
+from router.cli.routers import Router, note_router
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
 
-COMMANDS = ("log", "sessions", "stats")
+COMMANDS = ("log", "log --sessions", "stats")
 ALL = (*COMMANDS, "why", "wrong")
 
 
@@ -21,7 +23,7 @@ ALL = (*COMMANDS, "why", "wrong")
 def test_no_ledger_in_the_config_is_said_with_a_hint(here, capsys, command):
     (here / "config.yaml").write_text(SIMULATED.replace("path: test.db", "path: null"))
 
-    assert main([command]) == 1
+    assert main([*command.split()]) == 1
     assert "set ledger.path" in capsys.readouterr().err
 
 
@@ -29,14 +31,14 @@ def test_no_ledger_in_the_config_is_said_with_a_hint(here, capsys, command):
 def test_a_file_that_is_no_ledger_is_said_and_left_alone(home, capsys, command):
     (home / "test.db").write_text("something else")
 
-    assert main([command]) == 1
+    assert main([*command.split()]) == 1
     assert "not a usable ledger" in capsys.readouterr().err
     assert (home / "test.db").read_text() == "something else"
 
 
 @pytest.mark.parametrize("command", ALL)
 def test_a_ledger_that_is_not_there_is_said_and_not_made(home, capsys, command):
-    assert main([command]) == 1
+    assert main([*command.split()]) == 1
     assert "test.db: there is no ledger yet" in capsys.readouterr().err
     assert not (home / "test.db").exists()
 
@@ -45,9 +47,9 @@ def test_a_ledger_that_is_not_there_is_said_and_not_made(home, capsys, command):
 def test_an_empty_ledger_and_an_empty_time_say_so(home, capsys, command):
     write_ledger(home / "test.db")
 
-    assert main([command]) == 1
+    assert main([*command.split()]) == 1
     assert "no turns in the ledger yet" in capsys.readouterr().err
-    assert main([command, "--since", "1h"]) == 1
+    assert main([*command.split(), "--since", "1h"]) == 1
     assert "no turns in that time" in capsys.readouterr().err
 
 
@@ -55,14 +57,14 @@ def test_an_empty_ledger_and_an_empty_time_say_so(home, capsys, command):
 def test_a_wrong_config_is_reported(here, capsys, command):
     (here / "config.yaml").write_text("nonsense: 1")
 
-    assert main([command]) == 2
+    assert main([*command.split()]) == 2
     assert "nonsense" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_json_and_markdown_exclude_each_other(here, capsys, command):
     with pytest.raises(SystemExit):
-        main([command, "--json", "--markdown"])
+        main([*command.split(), "--json", "--markdown"])
 
 
 @pytest.mark.parametrize("command", ALL)
@@ -72,17 +74,17 @@ def test_whoever_looks_back_needs_no_key(here, capsys, command):
     tiers = f"{{fast: {{targets: [{target}]}}, deep: {{targets: [{target.replace('t,', 'u,', 1)}]}}}}"
     (here / "config.yaml").write_text(f"tiers: {tiers}\nledger: {{path: test.db}}\n")
 
-    assert main([command]) == 0
-    assert "quick edit" in capsys.readouterr().out or command in ("sessions", "stats")
+    assert main([*command.split()]) == 0
+    assert "quick edit" in capsys.readouterr().out or command in ("log --sessions", "stats")
 
 
 def test_a_turn_is_found_in_the_ledger_or_it_is_said_why_there_is_none(here):
     record_turns(here, "fix the typo")
-    path = find_ledger(argparse.Namespace(config=None))
+    past = LedgerPast(find_ledger(argparse.Namespace(config=None)))
 
-    assert find_recorded_turn(path, None).id == "req_1"
+    assert past.find_turn(None).id == "req_1"
     with pytest.raises(Ended, match="no request req_9 in"):
-        find_recorded_turn(path, "req_9")
+        past.find_turn("req_9")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_of_a_request_without_a_decision_it_is_said_what_became_of_it(here, row,
     path = write_ledger(here / "l.db", make_entry("req_7", decision=None, **row))
 
     with pytest.raises(Ended, match=f"no tier was chosen for req_7: {why}"):
-        find_recorded_turn(path, "req_7")
+        LedgerPast(path).find_turn("req_7")
 
 
 @pytest.mark.parametrize(
@@ -117,3 +119,27 @@ def test_a_day_begins_at_midnight_here():
 def test_anything_else_is_refused_with_examples(text):
     with pytest.raises(argparse.ArgumentTypeError, match="30m, 2h, 7d"):
         read_since(text)
+
+
+def config(price: float) -> str:
+    target = "{name: spark, adapter: openai_http, base_url: 'http://x/v1', api_key: env:NO_SUCH_KEY, price: "
+    deep = "deep: {targets: [{name: sage, adapter: openai_http, base_url: 'http://x/v1'}]}"
+    return f"tiers:\n  fast: {{targets: [{target}{{input: {price}, output: 2}}}}]}}\n  {deep}\n"
+
+
+def test_prices_are_those_of_the_router_that_wrote_the_ledger_or_else_of_the_config_here(here):
+    (here / "config.yaml").write_text(config(3.0))
+    assert LedgerPast(here / "test.db").price_of("spark").input == 3.0
+    assert LedgerPast(here / "test.db").price_of("sage") is None
+
+    (here / "other.yaml").write_text(config(7.0))
+    (here / "test.db").touch()
+    note_router(Router("http://127.0.0.1:1", here / "test.db", 1.0, here / "other.yaml"))
+    assert LedgerPast(here / "test.db").price_of("spark").input == 7.0
+    assert LedgerPast(here / "test.db", str(here / "config.yaml")).price_of("spark").input == 3.0
+
+
+def test_a_config_with_faults_has_no_prices(here):
+    (here / "config.yaml").write_text("tiers: 3\n")
+
+    assert LedgerPast(here / "test.db").price_of("spark") is None

@@ -8,7 +8,7 @@ import yaml
 
 from router.cli.setup.around import look_around, say_litellm_keys
 from router.config.presets import Presets, read_presets
-from tests.tools.model_server import ModelServer
+from tests.router.cli.model_server import ModelServer
 
 
 def presets_at(addresses: dict[str, str]) -> Presets:

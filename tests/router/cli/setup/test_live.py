@@ -12,8 +12,8 @@ from router.contract.secret import Secret
 from router.upstream.address import read_address
 from router.upstream.pool import Pool
 from router.wiring.build import build_house, known_names
+from tests.router.cli.model_server import ModelServer
 from tests.tools.configs import load_text
-from tests.tools.model_server import ModelServer
 from tests.tools.running import two_targets
 
 ADAPTERS = known_names().adapters

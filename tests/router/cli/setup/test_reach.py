@@ -7,14 +7,14 @@ import pytest
 from router.cli import Ended
 from router.cli.setup.reach import ClientKey, ask_router, read_key
 from tests.conftest import SIMULATED
-from tests.tools.caller_keys import ASKS_FOR_KEYS, write_keys
+from tests.tools.keyed import KEYS, write_keys
 
 
 @pytest.fixture
 async def keyed(start, tmp_path):
     """A router that asks for keys, and one of them."""
     key = write_keys(tmp_path, ada="")["ada"]
-    return await start(ASKS_FOR_KEYS + SIMULATED), ClientKey("MY_KEY", key.text)
+    return await start(KEYS + SIMULATED), ClientKey("MY_KEY", key.text)
 
 
 def send(answer):

@@ -7,8 +7,8 @@ import pytest
 
 from router.cli import main
 from tests.conftest import SIMULATED
+from tests.router.cli.model_server import ModelServer
 from tests.tools.kept import make_entry, open_entries
-from tests.tools.model_server import ModelServer
 from tests.tools.running import two_targets
 
 SHARED = "shared: {valkey: {url: env:TANDEM_VALKEY_URL}, postgres: {url: env:TANDEM_POSTGRES_URL}, replica: web-1}\n"

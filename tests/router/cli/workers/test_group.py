@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.conftest import SIMULATED
-from tests.tools.group import group_of
+from tests.router.cli.workers.group import group_of
 from tests.tools.http import call, chat
 from tests.tools.running import read_entries
 from tests.tools.valkey import find_server

@@ -15,12 +15,11 @@ import pytest
 
 from router.cli.workers.parent import MAX_DEATHS
 from tests.conftest import SIMULATED
-from tests.tools.group import WorkerGroup, group_of, is_alive
+from tests.router.cli.workers.group import WorkerGroup, group_of, is_alive
 from tests.tools.http import call, chat, read_reply, request_bytes
-from tests.tools.key_files import KEYS, write_keys
-from tests.tools.later import later
+from tests.tools.keyed import KEYS, write_keys
 from tests.tools.valkey import find_server
-from tests.tools.waiting import until
+from tests.tools.waiting import later, until
 
 CHAT = "/v1/chat/completions"
 SLOW = SIMULATED.replace("tokens_per_second: 20000, prefill", "tokens_per_second: 100, prefill") + "metrics: {on: true}\n"

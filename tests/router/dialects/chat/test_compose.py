@@ -7,7 +7,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from router.dialects.chat.compose import ChatComposer
 from router.dialects.composer import Finish
-from tests.tools.answers import ANSWER, written
+from tests.router.dialects.answers import ANSWER, written
 
 
 def calls_of(chunk: dict) -> list[dict]:

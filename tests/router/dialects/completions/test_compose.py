@@ -4,7 +4,7 @@ from openai.types import Completion
 
 from router.dialects.completions.compose import CompletionsComposer
 from router.dialects.composer import Finish
-from tests.tools.answers import written
+from tests.router.dialects.answers import written
 
 
 def test_a_whole_answer_fits_the_sdks_type_and_is_the_text_alone():

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from router.dialects.composer import Finish
 from router.dialects.messages.compose import MessagesComposer
-from tests.tools.answers import ANSWER, written
+from tests.router.dialects.answers import ANSWER, written
 from tests.tools.bridging import CHAT, MESSAGES, answer_to
 
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from router.dialects.composer import Finish
 from router.dialects.responses.compose import ResponsesComposer, is_our_id
 from router.edge.routes import new_request_id
-from tests.tools.answers import ANSWER, written
+from tests.router.dialects.answers import ANSWER, written
 from tests.tools.bridging import CHAT, RESPONSES, chunk, heard
 
 REQUIRED = set(

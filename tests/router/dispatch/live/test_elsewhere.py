@@ -8,7 +8,7 @@ from router.contract.words import Tier
 from router.dispatch.live.elsewhere import LiveEverywhere
 from router.dispatch.live.target import RESTED_WAIT_SECONDS
 from tests.router.dispatch.live.test_statistics import SAGE, SPARK, TARGETS, Call
-from tests.tools.pulse import Channel
+from tests.tools.allowances import Channel
 from tests.tools.values import ask, make_signals, make_target
 
 

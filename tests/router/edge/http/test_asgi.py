@@ -12,7 +12,7 @@ from router.contract.sinks import Waiting
 from router.edge.admission import Admission
 from router.edge.http.asgi import AsgiApp, AsgiSink, collect_body
 from tests.tools.edge import ANSWER, LIMITS, FakeRoad, Flow, answer_ok, wait_for_ever
-from tests.tools.later import later
+from tests.tools.waiting import later
 
 
 class Asgi:

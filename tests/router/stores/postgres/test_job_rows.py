@@ -8,7 +8,7 @@ from router.stores.postgres import job_rows  # noqa: E402
 from router.stores.postgres.schema import prepare  # noqa: E402
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job, make_segment  # noqa: E402
 from tests.tools.kept import ANN  # noqa: E402
-from tests.tools.later import later  # noqa: E402
+from tests.tools.waiting import later  # noqa: E402
 
 OWNER, OTHER = "here:1:1", "there:2:2"
 LOCKED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -16,7 +16,7 @@ from router.stores.sqlite.files import (
     inode_of,
     make_private,
 )
-from tests.tools.locks import locks_on
+from tests.tools.ledgers import locks_on
 
 
 def test_a_file_is_its_owners_alone_with_all_that_sqlite_puts_next_to_it(tmp_path):

@@ -21,7 +21,7 @@ from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrated, forget_cop
 from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.events import set_up_logging
-from tests.tools.slow_sessions import save
+from tests.tools.sessions import save
 
 # As the first Tandem made it, with few of its columns; the second came later, under the same version.
 OLD = """

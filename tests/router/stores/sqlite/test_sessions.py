@@ -11,7 +11,7 @@ from router.stores.sqlite.sessions import SqliteSessions
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import explain_shortly, make_entry, open_sessions
 from tests.tools.running import read_entries
-from tests.tools.slow_sessions import save
+from tests.tools.sessions import save
 from tests.tools.waiting import until
 
 DAY = 86_400.0

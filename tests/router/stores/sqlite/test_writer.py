@@ -15,7 +15,7 @@ from router.contract.stores import StoreUnusable
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.rows import Row
 from router.stores.sqlite.writer import LOG_GONE, SqliteWriter
-from tests.tools.locks import locks_on
+from tests.tools.ledgers import locks_on
 from tests.tools.waiting import until
 
 TABLE = "CREATE TABLE things (name TEXT PRIMARY KEY, size INTEGER NOT NULL);"

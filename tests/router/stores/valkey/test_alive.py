@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("hiredis")
 
 from router.contract.shared import SharedTerms
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 from router.stores.valkey.alive import GONE_SECONDS, Alive
 from router.stores.valkey.link import Link
 from tests.tools.waiting import until

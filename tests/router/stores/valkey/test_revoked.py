@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("hiredis")
 
 from router.contract.shared import SharedTerms
-from router.stores.open_shared import Shared
+from router.stores.shared import Shared
 from tests.tools.waiting import until
 
 ONE, TWO = b"\x01" * 32, b"\x02" * 32

@@ -12,7 +12,7 @@ from router.loop.off_loop import OffLoop
 from router.upstream.connection import CannotConnect
 from router.upstream.websocket.call import PreparedSocketCall
 from tests.router.upstream.fakes import TIMEOUTS, make_request
-from tests.tools.sinks import RecordingSink
+from tests.tools.exchanges import RecordingSink
 
 pytestmark = pytest.mark.jumping_clock
 

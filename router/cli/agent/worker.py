@@ -1,0 +1,270 @@
+"""The process that runs an agent for one job. It has a session of its own, so that it outlives the shell that began it.
+
+`python -m router.cli.agent.worker` reads its assignment from standard input: it has keys, and arguments can be seen by all.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from router.cli.agent.log import AgentLog
+from router.cli.asking import Refused, Unreachable
+from router.cli.background import Jobs
+from router.cli.orphans import end_with_parent
+from router.contract.job import JobState
+from router.screen.figures import duration
+
+MOST_CHANGE_BYTES = 2 << 20
+_LOOK_SECONDS = 0.5
+"""How often the lease of the job is renewed, which also tells whether the job was cancelled."""
+_PATIENCE_SECONDS, _PAUSE_SECONDS = 600.0, 2.0
+"""How long the result is offered to a router that does not answer."""
+_GRACE_SECONDS, _GROUP_LOOK_SECONDS = 5.0, 0.02
+"""How long a program may take to end by itself when it is asked to, and how often that is looked at."""
+_GONE = 404
+_MISLEADING = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)
+"""Set where git itself runs a command, as in a hook. With them, git would work on that repository and not on the folder's."""
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """An agent's task, and the router that keeps its work."""
+
+    url: str
+    key: str
+    job_id: str
+    owner: str
+    number: int
+    """The first number of the job's log."""
+    command: tuple[str, ...]
+    """The agent's, with the task."""
+    variables: Mapping[str, str]
+    """In which the agent finds the router, in addition to the environment."""
+    repository: str
+    inside: str
+    """The folder of the repository that the agent begins in; empty for its root."""
+    commit: str
+    folder: str
+    """For the worktree, the log, and the files that point the agent at the router."""
+    deadline_seconds: float
+
+
+def without_git(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which git finds the repository by its folder."""
+    return {name: value for name, value in environment.items() if name not in _MISLEADING}
+
+
+def start_group(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], log: IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Start a program as the leader of a process group, without a terminal or input. Raises `OSError`."""
+    return subprocess.Popen(  # noqa: S603  the command is from the config, and goes through no shell
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+        preexec_fn=end_with_parent,  # noqa: PLW1509  there are no threads that it could harm
+    )
+
+
+def end_group(leader: subprocess.Popen[bytes], grace_seconds: float = _GRACE_SECONDS) -> None:
+    """End a program and all that it has started: politely first, then at once."""
+    until = time.monotonic() + grace_seconds
+    is_left = _send(leader.pid, signal.SIGTERM)
+    while is_left and time.monotonic() < until:
+        time.sleep(_GROUP_LOOK_SECONDS)
+        leader.poll()  # an ended program that was not waited for still counts as there
+        is_left = _send(leader.pid, 0)
+    if is_left:
+        _send(leader.pid, signal.SIGKILL)
+    leader.wait()
+
+
+def _send(group: int, number: int) -> bool:
+    """Send a signal to a process group; False where it is empty."""
+    with contextlib.suppress(PermissionError):  # one of it runs as another user
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            return False
+    return True
+
+
+class NotKept(Exception):
+    """A change that cannot be kept as the result of a job. The text says why."""
+
+
+class Worker:
+    """Makes the worktree, runs the agent in it, hands in its log and its change, and clears up."""
+
+    def __init__(self, assignment: Assignment, jobs: Jobs, pause: Callable[[float], object] = time.sleep) -> None:
+        self._given, self._jobs, self._pause = assignment, jobs, pause
+        self._folder = Path(assignment.folder)
+        self._tree, self._log_file = self._folder / "tree", self._folder / "log"
+        self._log = AgentLog(jobs, assignment.job_id, assignment.owner, assignment.number, self._log_file)
+        self._environment = without_git(os.environ)
+        self._git_folder = ""
+        """Where git keeps the worktree's own files. Asked before the agent runs, which may change the file that says so."""
+        self._until = time.monotonic() + assignment.deadline_seconds
+        self._is_lost = False
+        """Whether the job was deleted, or has another owner by now."""
+        self.is_stopped = False
+        """Whether this process was asked to end."""
+
+    def run(self) -> None:
+        self._log.note(f"the agent works in {self._tree}, a worktree at {self._given.commit[:12]}")
+        state, error = self._work()
+        change: str | None = None
+        try:
+            change = self._read_change() if self._git_folder and self._tree.is_dir() else ""
+        except NotKept as reason:
+            state, error = JobState.FAILED, f"{reason}. It is in {self._tree}"
+        is_handed_in = self._hand_in(state, error, change or "")
+        if change == "" or (is_handed_in and change is not None):
+            self._clear_up()
+        else:
+            self._log.note(f"the change is not in the job's result, so {self._tree} is left as it is")
+
+    def _work(self) -> tuple[JobState, str]:
+        """Run the agent: how it ended, and why it did not complete."""
+        given = self._given
+        add = ("git", "-C", given.repository, "worktree", "add", "--detach", str(self._tree), given.commit)
+        try:
+            if code := self._run(add, self._folder):
+                return JobState.FAILED, "git could not make a worktree; the log says why"
+            if code is not None:
+                self._git_folder = os.fsdecode(self._git("-C", str(self._tree), "rev-parse", "--absolute-git-dir")).rstrip("\n")
+                begin = self._tree / given.inside
+                code = self._run(given.command, begin if begin.is_dir() else self._tree, given.variables)
+        except OSError as error:
+            return JobState.FAILED, f"{error.filename or given.command[0]} could not be started: {error.strerror or error}"
+        if code is None:
+            return self._explain_stop()
+        if code:
+            how = f"signal {-code}" if code < 0 else f"exit status {code}"
+            return JobState.FAILED, f"{os.path.basename(given.command[0])} ended with {how}"
+        return JobState.COMPLETED, ""
+
+    def _explain_stop(self) -> tuple[JobState, str]:
+        if self._log.is_cancelled:
+            return JobState.CANCELLED, ""
+        if self.is_stopped:
+            return JobState.FAILED, "the process that ran the agent was stopped"
+        if self._is_lost:
+            return JobState.FAILED, "the job was deleted, or taken for lost"
+        return JobState.FAILED, f"the agent did not end within {duration(self._given.deadline_seconds)} (jobs.deadline_seconds)"
+
+    def _run(self, command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> int | None:
+        """Run a program to its end, and send its log meanwhile. None: it was stopped before. Raises `OSError`."""
+        with self._log_file.open("ab") as log:
+            process = start_group(command, folder, {**self._environment, **(variables or {})}, log)
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return process.wait(_LOOK_SECONDS)
+                self._report()
+                if self._must_stop():
+                    return None
+        finally:
+            end_group(process)
+
+    def _must_stop(self) -> bool:
+        return self._log.is_cancelled or self.is_stopped or self._is_lost or time.monotonic() > self._until
+
+    def _report(self) -> None:
+        """Send the log. A router that does not answer now may do so later."""
+        try:
+            self._log.send()
+        except Unreachable:
+            return
+        except Refused as error:
+            self._is_lost = self._is_lost or error.status == _GONE
+
+    def _read_change(self) -> str:
+        """All that the agent has changed since the commit, with new files and its own commits. Raises `NotKept`."""
+        git = (f"--git-dir={self._git_folder}", f"--work-tree={self._tree}", "-c", "core.safecrlf=false")
+        try:
+            self._git(*git, "add", "--all")
+            self._report()  # on a large tree that takes long enough for the lease to run out
+            patch = self._folder / "change.diff"
+            self._git(*git, "diff-index", "--cached", "--binary", "-p", f"--output={patch}", self._given.commit)
+            if (size := patch.stat().st_size) > MOST_CHANGE_BYTES:
+                raise NotKept(f"the change is too large to be kept: {size:,} bytes, and at most {MOST_CHANGE_BYTES:,} are kept")
+            return patch.read_bytes().decode()
+        except subprocess.CalledProcessError as error:
+            raise NotKept("git could not read the change; the log says why") from error
+        except UnicodeDecodeError as error:
+            raise NotKept("the change is not text in UTF-8, so it cannot be kept") from error
+
+    def _git(self, *arguments: str) -> bytes:
+        """Git's output; its errors go to the log. Raises `CalledProcessError`."""
+        with self._log_file.open("ab") as log:
+            asked = subprocess.run(  # noqa: S603  fixed arguments
+                ["git", *arguments],  # noqa: S607  the person's own git
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                check=True,
+            )
+        return asked.stdout
+
+    def _hand_in(self, state: JobState, error: str, change: str) -> bool:
+        """End the job. A router that does not answer is asked again for a while. Returns whether it took the end."""
+        until = time.monotonic() + _PATIENCE_SECONDS
+        body = {"owner": self._given.owner, "state": str(state), "change": change, "error": error}
+        while not self._is_lost:
+            try:
+                self._log.finish()
+                self._jobs.end_agent(self._given.job_id, {**body, "number": self._log.number})
+                return True
+            except Unreachable:
+                may_pass = True
+            except Refused as refused:
+                may_pass = refused.may_pass
+            if not may_pass or self.is_stopped or time.monotonic() > until:
+                break
+            self._pause(_PAUSE_SECONDS)
+        return False
+
+    def _clear_up(self) -> None:
+        """Remove the worktree and all that was written for the agent."""
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self._git("-C", self._given.repository, "worktree", "remove", "--force", "--force", str(self._tree))
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Run the agent of the assignment on standard input."""
+    given = msgspec.json.decode(sys.stdin.buffer.read(), type=Assignment)
+    worker = Worker(given, Jobs(given.url, given.key))
+
+    def stop(*_: object) -> None:
+        worker.is_stopped = True
+
+    signal.signal(signal.SIGTERM, stop)
+    worker.run()
+
+
+if __name__ == "__main__" and os.fork() == 0:  # the command that started this waits for the first process alone
+    main()

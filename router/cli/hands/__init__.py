@@ -1,1 +1,0 @@
-"""`tandem delegate --with-hands`: a coding agent works on a task in a worktree of its own, and its change is kept as a job."""

@@ -1,0 +1,217 @@
+"""Where the past is read: a ledger here, or a router that is asked for the caller's own turns (`/tandem/past/…`).
+
+Both answer the same questions with the same types, so that a command prints the same of either. All of it raises `Ended`.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from router.cli import Ended
+from router.cli.asking import Refused, Unreachable, ask_object
+from router.cli.common import command_name, known_names, say
+from router.cli.routers import known_routers
+from router.config.load import find_config, load_prices
+from router.contract.past import CallSums, ExpectedSums, RecordedCall, SessionSums, Sums
+from router.contract.request import JsonObject
+from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.target import Price
+from router.contract.words import Tier
+from router.lab.lookback import look_back
+from router.screen.feed_view import read_line
+from router.screen.figures import plural
+from router.settle.kept import explain_row
+from router.stores.sqlite.past import SqliteEntryReader
+from router.stores.sqlite.turns import has_places, judge_turn
+
+_ASK_SECONDS = 60.0
+"""The sums of a large ledger take their time."""
+_NO_ROUTE = "no route "
+_Row = TypeVar("_Row", SessionSums, CallSums, ExpectedSums)
+Found = TypeVar("Found")
+Newest = tuple[list[RecordedCall], dict[tuple[str, str], int]]
+"""Calls, oldest first, and how many turns each caller's session had before them."""
+
+
+class PastTurn(NamedTuple):
+    """The request that began a turn, or one that was named, and how it was decided."""
+
+    id: str
+    tier: Tier | None
+    target: str | None
+    because: str | None
+    decision: JsonObject | None
+    """None where it cannot be read."""
+
+
+class Marked(NamedTuple):
+    """What a person's word about a turn changed."""
+
+    is_marked: bool
+    was_unmarked: bool
+    teaches: bool
+    """Whether turns like it can be told: its words are still known by their places."""
+
+
+class Past(Protocol):
+    """Somebody's turns: of a ledger here, or of a router."""
+
+    place: str
+    """For messages."""
+
+    def read_newest(self, since: float, turns: int, caller: str | None) -> Newest: ...
+    def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]: ...
+    def read_sums(self, since: float) -> tuple[Sums, JsonObject]:
+        """The sums, and the regret as `/tandem/regret` has it."""
+        ...
+
+    def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
+        """The last turn, a request by its id, or with `begins` the turn that it belongs to."""
+        ...
+
+    def mark(self, turn_id: str, should_be: Tier) -> Marked: ...
+
+
+class LedgerPast:
+    """The past of a ledger on this machine."""
+
+    def __init__(self, path: Path, config: str | None = None) -> None:
+        self.path, self.place = path, str(path)
+        self._config = config
+        self._prices: dict[str, Price] | None = None
+
+    def read_newest(self, since: float, turns: int, caller: str | None) -> Newest:
+        calls, before = self._look(lambda ledger: ledger.read_newest(since, turns, caller))
+        return calls, dict(before)
+
+    def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:
+        return self._look(lambda ledger: ledger.read_sessions(since, limit, caller))
+
+    def read_sums(self, since: float) -> tuple[Sums, JsonObject]:
+        return self._look(lambda ledger: (ledger.read_sums(since), look_back(ledger, self.price_of, since).as_json()))
+
+    def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
+        if request_id is not None and begins:
+            self.find_turn(request_id)
+            turn = self._look(lambda ledger: ledger.find_beginning(request_id))
+        else:
+            turn = self._look(lambda ledger: ledger.find_turn(request_id))
+        if turn is None:
+            undecided = self._look(lambda ledger: ledger.find_undecided(request_id)) if request_id is not None else None
+            raise no_turn(self.place, request_id, undecided, begins=begins)
+        return PastTurn(turn.id, turn.tier, turn.target, turn.because, explain_row(turn.row))
+
+    def mark(self, turn_id: str, should_be: Tier) -> Marked:
+        turn = self._look(lambda ledger: ledger.find_beginning(turn_id))
+        assert turn is not None, "it was found a moment ago"
+        try:
+            judged = judge_turn(self.path, turn, should_be)
+            if (migrated := judged.migrated) is not None:
+                kept = f"the older file is kept as {migrated.copy.name}"
+                say(f"{migrated.file} was migrated to schema {migrated.version}: {kept}")
+            return Marked(judged.is_marked, judged.was_unmarked, judged.is_marked and has_places(self.path, turn))
+        except StoreUnusable as error:
+            raise Ended(1, str(error)) from error
+
+    def price_of(self, target: str) -> Price | None:
+        """What a target costs, by the config of the router that wrote the ledger, or else by the one that the command uses.
+
+        The config is read for the first target that is asked for: most sessions stay on a tier.
+        """
+        if self._prices is None:
+            is_named = bool(self._config or os.environ.get("TANDEM_CONFIG"))
+            writer = None if is_named else next((one for one in known_routers() if one.ledger == self.path), None)
+            self._prices = load_prices(writer.config if writer is not None else find_config(self._config), known_names())
+        return self._prices.get(target)
+
+    def _look(self, read: Callable[[EntryReader], Found]) -> Found:
+        ledger = SqliteEntryReader(self.path)
+        try:
+            ledger.wait_for_writer()
+            found = read(ledger)
+            if passed_over := ledger.count_passed_over():
+                say(f"left out {plural(passed_over, 'row')} of {self.path} that Tandem did not write")
+            return found
+        except StoreUnusable as error:
+            raise Ended(1, str(error)) from error
+
+
+class RouterPast:
+    """A caller's own turns at a router; of an admin's key, all turns. Everything raises `Ended`."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self.place, self._key = url, key
+
+    def read_newest(self, since: float, turns: int, caller: str | None) -> Newest:
+        told = self._ask("turns", since=_ago(since), count=turns, caller=caller)
+        calls = [RecordedCall(line, call["decided"]) for call in told["calls"] if (line := read_line(call)) is not None]
+        return calls, {(one["caller"], one["session"]): one["turns"] for one in told["earlier"]}
+
+    def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:
+        return _rows(SessionSums, self._ask("sessions", since=_ago(since), count=limit, caller=caller)["sessions"])
+
+    def read_sums(self, since: float) -> tuple[Sums, JsonObject]:
+        told = self._ask("sums", since=_ago(since))
+        calls, expected = _rows(CallSums, told["calls"]), _rows(ExpectedSums, told["expected"])
+        return Sums(calls, expected, told["moved_up"], told["marked_wrong"], told["asked_for"]), told["regret"]
+
+    def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
+        if request_id is not None and begins:
+            self.find_turn(request_id)
+        told = self._ask("turn", request=request_id, begins=1 if begins else None)
+        if (turn := told["turn"]) is None:
+            raise no_turn(self.place, request_id, told["undecided"], begins=begins)
+        tier = Tier(turn["tier"]) if turn["tier"] in tuple(Tier) else None
+        return PastTurn(turn["id"], tier, turn["target"], turn["because"], turn["decision"])
+
+    def mark(self, turn_id: str, should_be: Tier) -> Marked:
+        told = self._get(f"/tandem/wrong/{quote(turn_id, safe='')}", msgspec.json.encode({"tier": should_be}))
+        return Marked(told["marked"] is not None, bool(told.get("unmarked")), bool(told.get("teaches")))
+
+    def _ask(self, question: str, **query: str | float | None) -> Any:
+        given = urlencode({name: value for name, value in query.items() if value is not None})
+        return self._get(f"/tandem/past/{question}{f'?{given}' if given else ''}")
+
+    def _get(self, path: str, body: bytes | None = None) -> Any:
+        try:
+            return ask_object(self.place, path, body, within_seconds=_ASK_SECONDS, key=self._key)
+        except (Refused, Unreachable) as error:
+            raise explain_refusal(self.place, error) from error
+
+
+def no_turn(place: str, request_id: str | None, undecided: str | None, *, begins: bool) -> Ended:
+    """Why there is no turn to explain or to mark."""
+    if request_id is None:
+        return Ended(1, f"no turn in {place} yet")
+    if undecided is not None:
+        return Ended(1, f"no tier was chosen for {request_id}: {undecided}")
+    if begins:
+        return Ended(1, f"{request_id} does not belong to a turn that a person typed: nothing was marked")
+    return Ended(1, f"no request {request_id} in {place}")
+
+
+def explain_refusal(url: str, error: Refused | Unreachable) -> Ended:
+    """Why a router does not answer, and what helps."""
+    if isinstance(error, Unreachable):
+        hint = f"{command_name()} serve starts one; --url names one elsewhere"
+        return Ended(1, f"no router answers at {url}: {error}\n  hint: {hint}")
+    if error.status == 401:
+        return Ended(1, f"the router at {url} needs a key, or does not accept this one (401)\n  hint: name it with --key-env")
+    if error.status == 404 and str(error).startswith(_NO_ROUTE):
+        hint = "run this version there, or read the ledger on its machine, without --url"
+        return Ended(1, f"the router at {url} is an older version, which cannot be asked for past turns\n  hint: {hint}")
+    return Ended(1, f"the router at {url} answers: {error}")
+
+
+def _ago(since: float) -> float | None:
+    return max(0.0, time.time() - since) if since else None
+
+
+def _rows(kind: type[_Row], told: Sequence[JsonObject]) -> list[_Row]:
+    """Named fields, as a tuple of this kind. Fields that another version adds are left out."""
+    return [msgspec.convert([row[name] for name in kind._fields], kind) for row in told]

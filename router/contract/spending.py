@@ -1,0 +1,98 @@
+"""What spending is counted in: days and months of a time zone, and money in whole units. No clock: times are given.
+
+A unit is a hundred-millionth of a dollar, to which every cost in the ledger is rounded. Sums of whole numbers are exact in any
+order, so what budgets count while requests run equals the ledger's sum; sums of floats would drift apart.
+"""
+
+import math
+import re
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from router.contract.words import Word
+
+_AGO = re.compile(r"([0-9]{1,6})\s*([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+class Period(Word):
+    """How often a budget is full again."""
+
+    DAY = "day"
+    MONTH = "month"
+
+    @property
+    def adjective(self) -> str:
+        return "daily" if self is Period.DAY else "monthly"
+
+
+class Span(NamedTuple):
+    """One day or month: from its beginning up to the beginning of the next."""
+
+    begins: float
+    ends: float
+
+
+def read_ago(text: str) -> float | None:
+    """How many seconds ago is meant by 30m, 2h or 7d; None for any other text."""
+    ago = _AGO.fullmatch(text.strip().lower())
+    return int(ago[1]) * _SECONDS[ago[2]] if ago is not None else None
+
+
+def find_zone(name: str) -> tzinfo:
+    """The time zone of a name such as Europe/Berlin. Raises `ValueError` where this machine knows none."""
+    if name.upper() == "UTC":
+        return UTC
+    from zoneinfo import ZoneInfo  # only where it is asked for: it looks for files
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # not found, not a name, the name of a folder
+        raise ValueError(f'unknown time zone "{name[:60]}"; names are like UTC or Europe/Berlin') from error
+
+
+def span_of(period: Period, at: float, zone: tzinfo) -> Span:
+    """The day or month of that zone in which a moment is."""
+    day = datetime.fromtimestamp(at, zone).date()
+    first = day if period is Period.DAY else day.replace(day=1)
+    following = _next(period, first)
+    while _midnight(following, zone) <= at:  # a zone may leave a day out
+        following = _next(period, following)
+    return Span(_midnight(first, zone), _midnight(following, zone))
+
+
+def _next(period: Period, first: date) -> date:
+    if period is Period.DAY:
+        return first + timedelta(days=1)
+    return (first + timedelta(days=31)).replace(day=1)
+
+
+def _midnight(day: date, zone: tzinfo) -> float:
+    """When a day begins. Where clocks skip midnight, that is when they do."""
+    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
+
+
+UNITS_PER_USD = 100_000_000
+"""As many as there are in a dollar. A price of 0.10 USD per million tokens is ten of them for a token."""
+
+
+def as_units(usd: float) -> int:
+    """A cost or a budget, to the nearest unit."""
+    return round(usd * UNITS_PER_USD)
+
+
+def as_units_above(usd: float) -> int:
+    """What is enough for a cost that was only estimated."""
+    return math.ceil(usd * UNITS_PER_USD)
+
+
+def as_usd(units: int) -> float:
+    return units / UNITS_PER_USD
+
+
+def show_usd(units: int) -> str:
+    """An amount for a person: in cents, or with two digits where it is less than ten."""
+    usd = abs(units) / UNITS_PER_USD
+    is_cents = usd >= 0.1 or units % (UNITS_PER_USD // 100) == 0
+    digits = 2 if is_cents else min(8, 1 - math.floor(math.log10(usd)))
+    return f"{units / UNITS_PER_USD:.{digits}f} USD"

@@ -1,0 +1,136 @@
+"""The small panels: probes, the list of models, notices and reload."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec import to_builtins
+
+from router.config.faults import ConfigError
+from router.contract.errors import NotFound
+from router.contract.notices import Notices, visible_to
+from router.contract.request import JsonObject
+from router.dialects.messages.request import VERSION
+from router.edge.catalogue import Catalogue, OwnLists
+from router.edge.control.panel import Answer, Asked, Group, Page, as_json
+from router.edge.routes import check_body_headers
+from router.house import House
+from router.sense.models import ModelNames
+
+_PROBED = ("GET", "HEAD")
+
+
+class Health:
+    """Answers probes."""
+
+    def __init__(self, is_ready: Callable[[], bool], group: Group | None = None) -> None:
+        self._is_ready, self._group = is_ready, group
+        self.pages = (
+            Page("/healthz", self._live),
+            Page("/readyz", self._ready),
+            Page("/api/hello", self._hello, _PROBED),
+        )
+
+    async def _live(self, _: Asked) -> Answer:
+        return as_json({"status": "ok"})
+
+    async def _ready(self, _: Asked) -> Answer:
+        """Of several workers each answers for all: a balancer that asks reaches any of them."""
+        more = self._group.describe() if self._group is not None else {}
+        if not self._is_ready():
+            return as_json({"status": "stopping", **more}, 503)
+        if self._group is not None and not self._group.is_ready:
+            return as_json({"status": "starting", **more}, 503)
+        return as_json({"status": "ready", **more})
+
+    async def _hello(self, _: Asked) -> Answer:
+        return as_json({"message": "hello"})
+
+
+_DEFAULT_ENTRIES, _MAX_ENTRIES = 20, 1_000
+
+
+class Models:
+    """Lists the models of the current plan."""
+
+    def __init__(self, house: House) -> None:
+        self._current, self._own_lists = CurrentCatalogue(house), OwnLists()
+        self.pages = (Page("/v1/models", self._list), Page("/v1/models/{name:path}", self._find))
+
+    async def _list(self, asked: Asked) -> Answer:
+        catalogue, query = self._current(), asked.query
+        if (own := self._own_lists.find(query, catalogue)) is not None:
+            return as_json(own, headers={"etag": 'W/"tandem"'})
+        limit = query.get("limit", "")
+        if limit or VERSION in asked.headers:
+            entries = int(limit) if limit.isascii() and limit.isdigit() and len(limit) < 5 else _DEFAULT_ENTRIES
+            return as_json(catalogue.anthropic(max(1, min(entries, _MAX_ENTRIES)), query.get("after_id")))
+        return as_json(catalogue.openai())
+
+    async def _find(self, asked: Asked) -> Answer:
+        catalogue, name = self._current(), asked.path["name"]
+        return as_json(catalogue.anthropic_entry(name) if VERSION in asked.headers else catalogue.openai_entry(name))
+
+
+class CurrentCatalogue:
+    """The catalogue of the current plan, built once for each plan and each window that a target names itself."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._models: ModelNames | None = None
+        """Those of the plan that was listed: each plan has its own, and the plan itself must not be held."""
+        self._windows: Mapping[str, int] = {}
+        self._catalogue: Catalogue
+
+    def __call__(self) -> Catalogue:
+        plan, live = self._house.plan, self._house.state.live
+        if plan.models is not self._models or live.windows is not self._windows:
+            targets = {name: live.known(target) for name, target in plan.targets.items()}
+            self._models, self._windows = plan.models, live.windows
+            self._catalogue = Catalogue(plan.models, targets, plan.window_of_auto)
+        return self._catalogue
+
+
+class NoticesPanel:
+    """Lists the troubles that last."""
+
+    def __init__(self, notices: Notices) -> None:
+        self._notices = notices
+        self.pages = (Page("/tandem/notices", self._show),)
+
+    async def _show(self, asked: Asked) -> Answer:
+        found = visible_to(asked.caller.name, self._notices(), is_admin=asked.rights.is_admin)
+        return as_json({"notices": to_builtins(found)})
+
+
+RELOAD = "/tandem/reload"
+_FAULTY = 422
+
+
+class Reload:
+    """Reloads the config, for an admin. Nobody else's page may ask: admission looks at Origin, and this at the content type."""
+
+    def __init__(self, reload: Callable[[], Awaitable[JsonObject]] | None) -> None:
+        self._reload = reload
+        self.pages = (Page(RELOAD, self._take, ("POST",), needs_admin=True),)
+
+    async def _take(self, asked: Asked) -> Answer:
+        check_body_headers(asked.headers, 0)
+        if self._reload is None:
+            raise NotFound("this router was not started from a config file, so there is nothing to read again")
+        try:
+            return as_json(await self._reload())
+        except ConfigError as error:
+            return as_json(_describe(error, asked.request_id), _FAULTY)
+
+
+def _describe(error: ConfigError, request_id: str) -> JsonObject:
+    """Every fault, for a program and as text. Nothing was changed."""
+    return {
+        "error": {
+            "message": f"the config has faults, so nothing was changed. {error}",
+            "type": "invalid_request_error",
+            "param": None,
+            "code": "config_faulty",
+            "request_id": request_id,
+            "faults": [{"path": fault.place, "problem": fault.problem, "hint": fault.hint} for fault in error.faults],
+        }
+    }

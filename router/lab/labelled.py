@@ -1,0 +1,349 @@
+"""Labelled data as JSON lines: turns of people, what they said after a turn, and recorded turns call by call.
+
+Lines about turns are known by their fields: recorded turns (`prompt`), asks (`text`), commits (`words`), and second labels for
+turns of another file (`id` and `file`, or `id` and `readings` for the file `prompts.jsonl`).
+"""
+
+import gzip
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TypeVar
+
+import orjson
+
+from router.config.faults import close_to
+from router.contract.exchange import Arrival
+from router.contract.request import Json, JsonObject, ToolCall, ToolResult
+from router.contract.signals import Trajectory
+from router.contract.words import DEFAULT_DIALECT, Operation
+from router.dialects.fields import as_list, as_object, as_text
+from router.sessions.trajectory import Work, add_calls, add_results, forget_old, read_trajectory
+
+ASKS, MEANING, COMMITS = "asks", "meaning", "commits"
+"""Kinds of items that were not recorded as turns with the work that followed."""
+_UNKNOWN_WORDS = "(earlier message)"
+_MAX_EARLIER, _MAX_CALLS = 20, 60
+_TOOL_NAMES = ("read_file", "edit_file")
+_LABELS = ("quick", "long", "unclear")
+_SETTINGS = ("agent", "chat")
+_PROMPTS = "prompts.jsonl"
+_WORK = {"quick": ((1, 1), (2, 1), (0, 0), (3, 1)), "long": ((18, 7), (26, 9), (14, 6), (33, 12))}
+"""Calls and edits of a turn before, of which only its size is known."""
+_CALLS = {"read": "Read", "search": "Grep", "edit": "Edit", "other": "Tool"}
+_SHELL_CALLS = ("shell", "shell_edit", "test")
+Read = TypeVar("Read")
+
+
+class BadData(Exception):
+    """A data file that cannot be read, with the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One turn of a person, what came before it, and what it was.
+
+    `is_clear` is false for turns between the rules for quick and long, and for asks that could be either: no figure counts
+    them.
+    """
+
+    source: str
+    repo: str
+    prompt: str
+    is_long: bool
+    is_clear: bool
+    has_tools: bool = False
+    prior_turns: int = 0
+    calls: tuple[int, ...] = ()
+    edits: tuple[int, ...] = ()
+    previous: str = ""
+    id: str = ""
+    work_calls: int | None = None
+    """The calls of the model that the turn took, where that was recorded."""
+    kind: str = ""
+    """`asks`, `meaning` or `commits`; empty for a recorded turn, whose label is the work that followed."""
+
+    @property
+    def set_name(self) -> str:
+        """The name under which its figures are shown."""
+        if self.kind == ASKS:
+            if self.prior_turns:
+                return "asks: later turns"
+            return f"asks: first asks {'with' if self.has_tools else 'without'} tools"
+        if self.kind == MEANING:
+            return "real prompts: later turns" if self.prior_turns else "real prompts: first turns"
+        return self.kind or self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a person said after a turn, and whether that was a complaint about it."""
+
+    says: str
+    asked: str
+    is_complaint: bool
+
+    def as_item(self) -> Item:
+        """The remark as the turn after a short one, which fast would have served."""
+        return Item("", "", self.says, False, True, prior_turns=1, calls=(1,), edits=(1,), previous=self.asked)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTurn:
+    """A turn as it went, call by call, and whether it ended badly. `group` is its project."""
+
+    source: str
+    group: str
+    is_bad: bool
+    trajectories: tuple[Trajectory, ...]
+
+    @property
+    def calls(self) -> int:
+        return len(self.trajectories)
+
+
+def load_items(paths: Iterable[Path]) -> list[Item]:
+    """All turns of all files, in order. Raises `BadData`."""
+    return [item for path in paths for item in load_lines(path, partial(read_item, path))]
+
+
+def load_remarks(paths: Iterable[Path]) -> list[Remark]:
+    """All remarks of all files, in order. Raises `BadData`."""
+    return [remark for path in paths for remark in load_lines(path, read_remark)]
+
+
+def load_turns(paths: Iterable[Path]) -> list[RecordedTurn]:
+    """All turns recorded call by call of all files, in order. Raises `BadData`."""
+    return [turn for path in paths for turn in load_lines(path, partial(_read_recorded, path.stem))]
+
+
+def load_lines(path: Path, read: Callable[[JsonObject, int], Read]) -> Iterator[Read]:
+    """What is read from each line of a file of JSON objects, and from its number. Raises `BadData`."""
+    for number, line in enumerate(_read_lines(path), 1):
+        if line.strip():
+            try:
+                found = orjson.loads(line)
+                if not isinstance(found, dict):
+                    raise TypeError("a line must be a JSON object")
+                yield read(found, number)
+            except orjson.JSONDecodeError as error:
+                raise BadData(f"{path} line {number}: is not JSON: {error}") from error
+            except KeyError as error:
+                raise BadData(f'{path} line {number}: "{error.args[0]}" is missing') from error
+            except (TypeError, ValueError) as error:
+                raise BadData(f"{path} line {number}: {error}") from error
+
+
+def _read_lines(path: Path) -> list[bytes]:
+    try:
+        content = path.read_bytes()
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
+    except OSError as error:
+        raise BadData(f"{path}: {error.strerror or error}") from error
+    except (EOFError, zlib.error) as error:
+        raise BadData(f"{path}: is not a gzip file: {error}") from error
+
+
+def read_item(path: Path, found: JsonObject, number: int) -> Item:
+    """The turn of a line."""
+    _refuse_other_kinds(found)
+    if found["label"] not in _LABELS:
+        raise ValueError('label must be "quick", "long" or "unclear"')
+    if "readings" in found or ("file" in found and "prompt" not in found):
+        return _read_meaning({"file": _PROMPTS, **found}, path)
+    if "text" in found:
+        return _read_ask(found, path, number)
+    return _read_commit(found) if "words" in found else _read_turn(found)
+
+
+def _refuse_other_kinds(found: JsonObject) -> None:
+    for field, kind in (("says", "complaints"), ("calls", "rescue")):
+        if field in found and not found.keys() & {"prompt", "text", "words", "file"}:
+            raise ValueError(f'"{field}" belongs to another kind of file: use --kind {kind}')
+
+
+def _read_turn(found: JsonObject) -> Item:
+    context, prompt, repo = as_object(found.get("context")), found["prompt"], str(found.get("repo", "unknown"))
+    if found["label"] == "unclear" or not isinstance(prompt, str):
+        raise ValueError('label must be "quick" or "long", and prompt must be text')
+    calls, made = _numbers(context.get("prior_tool_calls")), as_object(found.get("evidence")).get("tool_calls")
+    return Item(
+        source=str(found.get("source", "unknown")),
+        repo=repo,
+        prompt=prompt,
+        is_long=found["label"] == "long",
+        is_clear=found.get("band", "clear") == "clear",
+        has_tools=bool(context.get("has_tools")),
+        prior_turns=max(_number(context.get("prior_turns")), len(calls)),
+        calls=calls,
+        edits=_numbers(context.get("prior_edits")),
+        previous=as_text(context.get("prev_prompt")),
+        id=str(found.get("id", "")),
+        work_calls=_number(made) + 1 if isinstance(made, int) else None,
+    )
+
+
+def _read_ask(found: JsonObject, path: Path, line: int) -> Item:
+    previous, setting = found.get("previous"), found.get("setting")
+    if setting not in (None, *_SETTINGS):
+        hint = close_to(str(setting), _SETTINGS).strip()
+        raise ValueError(f'setting must be "agent" or "chat", not "{str(setting)[:40]}"{": " + hint if hint else ""}')
+    work: tuple[tuple[int, int], ...] = ()
+    if previous:
+        size = str(found.get("previous_size", "quick"))
+        if size not in _WORK:
+            raise ValueError('previous_size must be "quick" or "long"')
+        work = (_WORK[size][number_of(found, line) % len(_WORK[size])],) if setting == "agent" else ((0, 0),)
+    return Item(
+        source=ASKS,
+        repo=path.stem,
+        prompt=_text(found, "text"),
+        is_long=found["label"] == "long",
+        is_clear=found["label"] != "unclear",
+        has_tools=setting == "agent",
+        prior_turns=len(work),
+        calls=tuple(calls for calls, _ in work),
+        edits=tuple(edits for _, edits in work),
+        previous=str(previous) if previous else "",
+        id=str(found.get("id", "")),
+        kind=ASKS,
+    )
+
+
+def number_of(found: JsonObject, line: int) -> int:
+    """The number in the id of a line, or that of the line itself."""
+    return int("".join(filter(str.isdecimal, str(found.get("id", "")))) or line)
+
+
+def _read_meaning(found: JsonObject, path: Path) -> Item:
+    """A turn of another file next to this one, labelled by what its words mean."""
+    if (path.parent / str(found["file"])).resolve() == path.resolve():
+        raise ValueError("file must name another file")
+    turn = _index(path.parent / str(found["file"])).get(str(found["id"]))
+    if turn is None:
+        raise ValueError(f"{found['file']} has no item {found['id']}")
+    return replace(turn, is_long=found["label"] == "long", is_clear=found["label"] != "unclear", kind=MEANING)
+
+
+@lru_cache(maxsize=8)
+def _index(path: Path) -> dict[str, Item]:
+    items = load_lines(path, _read_prompt) if path.name == _PROMPTS else load_items([path])
+    return {item.id: item for item in items}
+
+
+def _read_prompt(found: JsonObject, _: int) -> Item:
+    """A prompt whose label is in another file, with the turns before it."""
+    prior = [as_object(turn) for turn in as_list(found.get("prior"))]
+    return Item(
+        source=str(found.get("source", "unknown")),
+        repo=str(found.get("repo", "unknown")),
+        prompt=str(found["text"]),
+        is_long=False,
+        is_clear=False,
+        has_tools=found.get("setting") == "agent",
+        prior_turns=max(_number(found.get("prior_turns")), len(prior)),
+        calls=tuple(_number(turn.get("calls")) for turn in prior),
+        edits=tuple(_number(turn.get("edits")) for turn in prior),
+        previous=str(prior[-1].get("text") or "") if prior else "",
+        id=str(found["id"]),
+    )
+
+
+def _read_commit(found: JsonObject) -> Item:
+    is_clear = found.get("band", "clear") == "clear" and found["label"] != "unclear"
+    repo, name = str(found.get("repo", "unknown")), str(found.get("id", ""))
+    return Item(COMMITS, repo, _text(found, "words"), found["label"] == "long", is_clear, id=name, kind=COMMITS)
+
+
+def read_remark(found: JsonObject, _: int) -> Remark:
+    """The remark of a line."""
+    says, label = found["says"], found["label"]
+    if not isinstance(says, str) or label not in ("bad", "fine"):
+        raise ValueError('says must be text, and label must be "bad" or "fine"')
+    return Remark(says, str(found.get("asked", "")), label == "bad")
+
+
+def _read_recorded(source: str, found: JsonObject, _: int) -> RecordedTurn:
+    calls, bad = found["calls"], found.get("bad")
+    if not isinstance(calls, list):
+        raise TypeError("calls must be a list")
+    if not isinstance(bad, bool):
+        if found["label"] not in ("bad", "fine"):
+            raise ValueError('label must be "bad" or "fine"')
+        bad = found["label"] == "bad"
+    group = str(found.get("repo") or str(found.get("task", "")).partition("__")[0] or found.get("session", ""))
+    return RecordedTurn(source, group, bad, tuple(_follow(calls)))
+
+
+def _follow(calls: list[Json]) -> Iterator[Trajectory]:
+    """How the turn goes after each of its calls, counted as the calls of a request are."""
+    work = Work()
+    for index, row in enumerate(calls):
+        call, result, said = as_call(row, str(index))
+        add_calls(work, 2 * index, (call,), said)
+        add_results(work, 2 * index + 1, (result,))
+        forget_old(work)
+        yield read_trajectory(work, 2 * index + 2)
+
+
+def as_call(row: Json, call_id: str) -> tuple[ToolCall, ToolResult, int]:
+    """A recorded call as a client would send it, its result, and how many characters the agent wrote before it.
+
+    A row is `[kind, failed, red, call, file, result_chars, words_before]`.
+    """
+    kind, said = (row[0], row[6]) if isinstance(row, list) and len(row) == 7 else ("", 0)
+    if not isinstance(row, list) or kind not in (*_CALLS, *_SHELL_CALLS) or not isinstance(said, int):
+        shown = orjson.dumps(row).decode()[:80]
+        raise ValueError(f"a call must be [kind, failed, red, call, file, result_chars, words_before], not {shown}")
+    _, failed, red, mark, file, _, _ = row
+    if kind in _SHELL_CALLS:
+        command = f"sed -i 's/a/{mark}/' {file or 'file'}" if kind == "shell_edit" else f"run {mark}"
+        call = ToolCall(call_id, "Bash", {"command": command})
+    else:
+        call = ToolCall(call_id, _CALLS[str(kind)], {"file_path": file, "mark": mark} if file else {"mark": mark})
+    return call, ToolResult(call_id, "1 failed" if red else "done", bool(failed)), said
+
+
+def _text(found: JsonObject, name: str) -> str:
+    if not isinstance(text := found[name], str):
+        raise TypeError(f"{name} must be a string")
+    return text
+
+
+def _number(value: Json) -> int:
+    return int(value) if isinstance(value, (int, float)) else 0
+
+
+def _numbers(value: Json) -> tuple[int, ...]:
+    return tuple(map(_number, as_list(value)))
+
+
+def arrival_of(item: Item) -> Arrival:
+    """The item as a chat request: as many earlier turns as it had, with their calls in number and kind."""
+    return Arrival("req_lab", DEFAULT_DIALECT, Operation.CREATE, {}, orjson.dumps(chat_body(item)))
+
+
+def chat_body(item: Item) -> JsonObject:
+    """The body of that request."""
+    messages: list[Json] = []
+    for back in range(min(item.prior_turns, _MAX_EARLIER), 0, -1):
+        words = item.previous if back == 1 and item.previous else _UNKNOWN_WORDS
+        messages.append({"role": "user", "content": words})
+        made = min(item.calls[-back], _MAX_CALLS) if back <= len(item.calls) else 0
+        changed = min(item.edits[-back], made) if back <= len(item.edits) else 0
+        if made:
+            calls = [_call(f"call_{back}_{number}", is_edit=number < changed) for number in range(made)]
+            messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+            messages += [{"role": "tool", "tool_call_id": f"call_{back}_{number}", "content": "done"} for number in range(made)]
+        messages.append({"role": "assistant", "content": "Done."})
+    messages.append({"role": "user", "content": item.prompt})
+    body: JsonObject = {"model": "auto", "messages": messages}
+    if item.has_tools:
+        body["tools"] = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in _TOOL_NAMES]
+    return body
+
+
+def _call(name: str, *, is_edit: bool) -> Json:
+    return {"id": name, "type": "function", "function": {"name": _TOOL_NAMES[is_edit], "arguments": "{}"}}

@@ -1,0 +1,255 @@
+"""`python -m tests.lab`: fit the weights that come with Tandem, and measure them in more ways than `tandem eval` does."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from router.cli import Ended
+from router.cli.assumptions import add_assumption_arguments, read_assumptions
+from router.cli.common import add_config_argument, load_or_end, say
+from router.cli.eval import RESCUE_LEGEND, explaining_here, judge, write_rescue
+from router.cli.tables import cell, style_here, write_table
+from router.config.load import LoadedConfig
+from router.contract.economics import FLIP_SCORES
+from router.contract.reading import Weights, load_weights, read_weights
+from router.contract.rescue import SHIPPED, RescueWeights
+from router.contract.words import Preference, Tier
+from router.lab.figures import Judged, count_heard, measure, measure_rescue, split_by_set
+from router.lab.labelled import BadData, Item, load_items, load_turns
+from router.lab.marks import sigmoid
+from tests.lab.items import Row, load_rows, load_said
+from tests.lab.measure import Pace, cost_curve, measure_all, regret, reliability
+from tests.lab.plots import draw_cost_curve, draw_reliability
+from tests.lab.rescue import fit_out_of_fold, fit_rescue
+from tests.lab.train import CannotFit, fingerprint_of, fit
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SHIPPED_WEIGHTS = ROOT / "policies" / "learned.weights"
+SHARED_DATA = ROOT.parent / "shared" / "routing-data"
+_FAST_BELOW = FLIP_SCORES[Preference.BALANCED]
+"""About where `preference: balanced` divides, so that two sets of weights are held to the same choice."""
+_MAX_OVERLAP = 0.01
+"""The share of a development set that may be fitted too: short words ("fix typo") are written by many."""
+_COLUMNS = {
+    "items": "items",
+    "auroc": "AUROC",
+    "auroc_within": "within",
+    "quick_recall": "quick on fast",
+    "long_recall": "long on deep",
+    "seconds": "to done",
+    "against_deep": "of deep",
+    "wrong_per_100": "wrong in 100",
+    "seconds_always_fast": "all fast",
+    "fast_against_deep": "of deep",
+    "wrong_per_100_always_fast": "wrong in 100",
+    "regret": "regret",
+    "regret_always_deep": "all deep",
+    "regret_always_fast": "all fast",
+    "accuracy": "accuracy",
+    "quick_precision": "precision",
+    "quick_precision_at_28": "prec@28%",
+    "calibration_error": "off by",
+    "auroc_of_length": "length",
+}
+_LEGEND = """
+within: AUROC inside one repository. to done: mean seconds of a turn with redos, over turns whose calls were recorded; of deep:
+divided by the same for all of them on deep. wrong in 100: wrong first answers. regret: mean cost of a choice as `balanced`
+weighs it, where a quick edit sent to deep costs 1. precision: of quick edits sent to fast; prec@28%: if the 28 % with the lowest
+scores went there. off by: mean difference between score and share of long tasks. length: AUROC of the prompt's length alone.
+"""
+
+
+def shipped_data(folder: Path) -> list[Path]:
+    """The files that the shipped weights are fitted to, in order."""
+    asks = [folder / "asks" / f"{name}.jsonl" for name in "abcdefg"]
+    own = [HERE / f"{name}.jsonl" for name in ("first-things", "follow-ups", "corrections")]
+    return [*asks, *own, *(folder / name for name in ("meaning.jsonl", "more/labels.jsonl", "train.jsonl", "complaints.jsonl"))]
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run one subcommand. Exit codes as those of `tandem`."""
+    arguments = build_parser().parse_args(given)
+    try:
+        return int(arguments.run(arguments))
+    except (BadData, CannotFit) as error:
+        say(str(error))
+        return 2
+    except Ended as end:
+        say(end.text)
+        return end.code
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    train = commands.add_parser("train", help="fit the trained reading; without DATA, as the shipped weights were fitted")
+    train.add_argument("data", nargs="*", type=Path, metavar="DATA", help="files of labelled turns, asks, remarks or commits")
+    train.add_argument("--dev", action="append", default=[], type=Path, metavar="DATA", help="a file to judge by; not fitted")
+    train.add_argument(
+        "--out", type=Path, default=ROOT / ".cache" / "learned.weights", metavar="FILE", help="default: %(default)s"
+    )
+    train.set_defaults(run=_train)
+    rescue = commands.add_parser("rescue", help="fit what notices turns that go wrong, and print its five weights")
+    rescue.add_argument("data", nargs="*", type=Path, metavar="DATA", help="files of recorded calls (default: the shared ones)")
+    rescue.set_defaults(run=_fit_rescue)
+    evaluate = commands.add_parser("eval", help="every figure of labelled turns, by preference too, with pictures")
+    add_config_argument(evaluate)
+    evaluate.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns")
+    evaluate.add_argument(
+        "--without-calls", action="store_true", help="hide tools and tool calls, as a chat-style editor would"
+    )
+    evaluate.add_argument("--preference", action="store_true", help="also show what each preference would choose")
+    evaluate.add_argument("--plots", type=Path, metavar="FOLDER", help="write reliability.svg and cost-curve.svg there")
+    evaluate.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_assumption_arguments(evaluate)
+    evaluate.set_defaults(run=_evaluate)
+    return parser
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    """Fit, show how well the weights do on unseen data, write them, and compare them with the shipped ones."""
+    data = arguments.data or shipped_data(SHARED_DATA)
+    rows, remarks = load_rows(data), load_said(data)
+    judges = _read_judges(arguments.dev, rows) if arguments.dev else []
+    if len({row.group for row in rows if row.item.is_clear}) < 2:
+        raise CannotFit("too little data: items of at least two groups are needed (repositories, or fifty asks)")
+    fitted = fit(rows, remarks, fingerprint_of(data), say)
+    say(f"\nthe weights alone, fast below a score of {_FAST_BELOW}; each group is judged by weights fitted without it")
+    _print_sets({name: [("", judged)] for name, judged in split_by_set(_judge(rows, fitted.odds)).items()})
+    if remarks:
+        heard = count_heard([said.remark for said in remarks], fitted.are_heard)
+        say(f"complaints: {cell(heard.catch)} of {heard.bad} heard, false alarm in {cell(heard.false_alarm)} of {heard.fine}")
+    if judges:
+        _compare(read_weights(fitted.content), judges)
+    arguments.out.parent.mkdir(exist_ok=True)
+    arguments.out.write_bytes(fitted.content)
+    is_same = fitted.content == SHIPPED_WEIGHTS.read_bytes()
+    say(f"wrote {arguments.out}: {'identical to' if is_same else 'differs from'} {SHIPPED_WEIGHTS.relative_to(ROOT)}")
+    return 0
+
+
+def _read_judges(paths: list[Path], fitted: list[Row]) -> list[Row]:
+    """The items to judge by, without those whose words are fitted too. Refused if these are many."""
+    rows, known = load_rows(paths), {row.item.prompt.strip() for row in fitted}
+    unseen = [row for row in rows if row.item.prompt.strip() not in known]
+    names, overlap = ", ".join(map(str, paths)), len(rows) - len(unseen)
+    if overlap > _MAX_OVERLAP * len(rows):
+        raise BadData(f"{names}: {overlap} of {len(rows)} items are in the training data too, so the test would be biased")
+    if overlap:
+        say(f"left out {overlap} of {len(rows)} items of {names} that are in the training data too")
+    if not any(row.item.is_clear for row in unseen):
+        raise BadData(f"{names}: no clear turns to test the weights on")
+    return unseen
+
+
+def _compare(new: Weights, judges: list[Row]) -> None:
+    """The new weights next to the shipped ones, on items that neither has seen."""
+    sides = {"new": new, "shipped": load_weights(str(SHIPPED_WEIGHTS))}
+    found = {
+        side: split_by_set(
+            _judge(judges, [weights.read_size(row.features, is_later=row.item.prior_turns > 0) for row in judges])
+        )
+        for side, weights in sides.items()
+    }
+    say("\nthe weights alone, on --dev")
+    _print_sets({name: [(side, found[side][name]) for side in sides] for name in found["new"]})
+
+
+def _judge(rows: list[Row], odds: list[float]) -> list[Judged]:
+    scored = [(row.item, sigmoid(value)) for row, value in zip(rows, odds, strict=True) if row.item.is_clear]
+    return [Judged(item, score, score < _FAST_BELOW) for item, score in scored]
+
+
+def _print_sets(sets: dict[str, list[tuple[str, list[Judged]]]]) -> None:
+    rows = []
+    for name, sides in sets.items():
+        for side, judged in sides:
+            found = measure(judged)
+            figures = (cell(value) for value in (found.auroc, found.quick_recall, found.long_recall))
+            rows.append([f"{name} {side}".rstrip(), str(found.items), *figures])
+    print("\n".join(write_table(("", "items", "AUROC", "quick on fast", "long on deep"), rows, style_here())))
+
+
+def _fit_rescue(arguments: argparse.Namespace) -> int:
+    """Fit the reading and measure it on projects that were left out. Changes no file: the weights are in the code."""
+    turns = load_turns(arguments.data or [SHARED_DATA / "rescue" / name for name in ("turns.jsonl", "swebench.jsonl")])
+    weights, own = fit_rescue(turns), fit_out_of_fold(turns)
+    say("each turn is judged by weights, and an alarm, that were fitted without its project")
+    judged = list(zip(turns, own, strict=True))
+    sources = dict.fromkeys(turn.source for turn in turns)
+    figures = {name: measure_rescue([pair for pair in judged if pair[0].source == name]) for name in sources}
+    print(write_rescue(figures))
+    say(RESCUE_LEGEND.rstrip())
+    for name, found in (("fitted", weights), ("shipped", SHIPPED)):
+        print(f"{name + ':':9}{_write(found)}")
+    return 0
+
+
+def _write(weights: RescueWeights) -> str:
+    return ", ".join(f"{name}={value}" for name, value in weights._asdict().items())
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    """Every figure of every set, for people or programs."""
+    loaded = load_or_end(arguments.config)
+    items = [item for item in load_items(arguments.data) if item.is_clear]
+    if arguments.without_calls:
+        items = [replace(item, has_tools=False, calls=(), edits=()) for item in items]
+    judged = _judge_here(loaded, items)
+    if not judged:
+        raise BadData("these files contain no clear items")
+    sets = split_by_set(judged)
+    if arguments.preference:
+        sets |= {f"preference: {name}": _judge_here(_preferring(loaded, name), items) for name in Preference}
+    pace = _pace(loaded, arguments)
+    figures = {name: measure_all(entries, pace) for name, entries in sets.items()}
+    if arguments.plots:
+        _draw(arguments.plots, sets)
+    if arguments.json:
+        print(json.dumps({"assumed": pace.assumed.as_json(), "sets": figures}, indent=2))
+    else:
+        rows = [[name, *(_cell(found[field]) for field in _COLUMNS)] for name, found in figures.items()]
+        print("\n".join(write_table(("", *_COLUMNS.values()), rows, style_here())))
+        say(_LEGEND + pace.assumed.sentence())
+    return 0
+
+
+def _cell(value: float | None) -> str:
+    return str(value) if isinstance(value, int) else cell(value)
+
+
+def _judge_here(loaded: LoadedConfig, items: list[Item]) -> list[Judged]:
+    with explaining_here(loaded) as explain:
+        return judge(explain, items).judged
+
+
+def _preferring(loaded: LoadedConfig, preference: Preference) -> LoadedConfig:
+    return replace(loaded, config=loaded.config.model_copy(update={"preference": preference}))
+
+
+def _pace(loaded: LoadedConfig, arguments: argparse.Namespace) -> Pace:
+    """How fast the first target of each tier typically is."""
+    fast, deep = (
+        next(plan.target.typical for plan in loaded.targets if plan.target.tier is tier) for tier in (Tier.FAST, Tier.DEEP)
+    )
+    return Pace(fast, deep, read_assumptions(arguments))
+
+
+def _draw(folder: Path, sets: dict[str, list[Judged]]) -> None:
+    """Two pictures of the first set, with the choice that was made in it."""
+    name, judged = next(iter(sets.items()))
+    highest = max((entry.score for entry in judged if entry.is_fast), default=0.0)
+    always_deep = regret([entry._replace(is_fast=False) for entry in judged])
+    curve = draw_cost_curve(cost_curve(judged), always_deep, [("chosen", highest, regret(judged))], name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, picture in {"reliability.svg": draw_reliability(reliability(judged), name), "cost-curve.svg": curve}.items():
+        (folder / file).write_text(picture, encoding="utf-8")
+        say(f"wrote {folder / file}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""Fitting: what is learnt from which rows, what has no say, and what the file tells of it."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+from router.contract.reading import load_weights, read_weights
+from router.lab.labelled import ASKS, COMMITS, MEANING, Item, Remark
+from tests.lab.__main__ import SHIPPED_WEIGHTS, shipped_data
+from tests.lab.items import VAGUE, Row, Said, load_rows, load_said, row_of
+from tests.lab.train import CannotFit, Fitted, fingerprint_of
+from tests.lab.train import fit as fit_all
+
+QUICK = ("rename {} to b", "fix the typo in {}", "what does {} do?", "bump the version of {}", "add a comment to {}")
+LONG = (
+    "implement {} from scratch with tests",
+    "refactor the whole of {} and all callers",
+    "migrate {} to the new framework",
+    "build a new service for {} with docs",
+    "rewrite the {} pipeline end to end",
+)
+
+
+def fit(rows, name, report) -> Fitted:
+    return fit_all(rows, [], name, report)
+
+
+def score_out_of_fold(rows, report) -> list[float]:
+    return fit(rows, "x", report).odds
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Threads that wait for each other make a small fit several times slower on a busy machine."""
+    import sklearn.linear_model  # noqa: F401  loaded before its threads are limited; it costs 1.6 s, so not by every worker
+
+    with threadpool_limits(1):
+        yield
+
+
+def write_asks(count: int = 20) -> list[Item]:
+    """Quick and long asks by turns."""
+    return [
+        Item(
+            source=ASKS,
+            repo="asks",
+            prompt=(LONG if number % 2 else QUICK)[number // 2 % 5].format(f"part{number}"),
+            is_long=bool(number % 2),
+            is_clear=True,
+            has_tools=True,
+            id=f"a{number}",
+            kind=ASKS,
+        )
+        for number in range(count)
+    ]
+
+
+def write_turns(count: int = 20) -> list[Item]:
+    """Later turns whose words say nothing."""
+    return [
+        Item(
+            source="agent_session_x",
+            repo="tandem",
+            prompt=f"now part{number}",
+            is_long=bool(number % 2),
+            is_clear=True,
+            has_tools=True,
+            prior_turns=2,
+            id=f"t{number}",
+        )
+        for number in range(count)
+    ]
+
+
+def read_rows(items: list[Item]) -> list[Row]:
+    """Rows in two groups."""
+    return [row_of(item, f"asks {number // 2 % 2}") for number, item in enumerate(items)]
+
+
+def read_one(prompt: str) -> Row:
+    return row_of(Item("test", "test", prompt, is_long=False, is_clear=True))
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return read_rows([*write_asks(), *write_turns()])
+
+
+@pytest.fixture(scope="module")
+def fitted(rows):
+    return fit(rows, "abc", lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def asks() -> list[Row]:
+    return read_rows(write_asks())
+
+
+@pytest.fixture(scope="module")
+def odds(asks) -> list[float]:
+    """What the words of each ask have by a fit without its group."""
+    return score_out_of_fold(asks, lambda _: None)
+
+
+def test_the_same_rows_give_the_same_bytes(rows, fitted):
+    assert fit(rows, "abc", lambda _: None) == fitted
+
+
+def test_words_that_were_not_fitted_are_told_apart_by_those_that_were(fitted):
+    weights = read_weights(fitted.content)
+
+    long, quick = (read_one(text).features for text in ("implement the importer from scratch with tests", "fix the typo in it"))
+    assert weights.read_size(long, is_later=False) > 0
+    assert weights.read_size(quick, is_later=False) < -0.5
+
+
+def test_complaints_are_told_from_other_remarks(rows):
+    said = [("still broken {}", True), ("same error in {}", True), ("thanks, {} works", False), ("now add {}", False)] * 8
+    remarks = [Said(Remark(text.format(f"part{n}"), "fix it", bad), f"g{n % 3}") for n, (text, bad) in enumerate(said)]
+
+    fitted = fit_all(rows, remarks, "abc", lambda _: None)
+    weights = read_weights(fitted.content)
+
+    assert fitted.are_heard == [each.remark.is_complaint for each in remarks]
+    assert weights.wrong.read(read_one("still broken again").features) > weights.wrong_above
+    assert weights.wrong.read(read_one("thanks").features) < weights.wrong_above
+
+
+def test_without_remarks_no_complaint_is_ever_heard(fitted):
+    weights = read_weights(fitted.content)
+
+    assert weights.wrong.read(read_one("still broken").features) < weights.wrong_above
+
+
+def test_words_that_point_back_are_told_from_asks(rows):
+    vague = [Item(VAGUE, VAGUE, text, False, True, kind=VAGUE) for text in ("go on", "do it", "yes", "the second one")]
+    weights = read_weights(fit([*rows, *read_rows(vague)], "abc", lambda _: None).content)
+
+    assert weights.vague.read(read_one("yes, do it").features) > 0 > weights.vague.read(read_one("fix the typo in x").features)
+
+
+def test_the_sum_is_honest_on_real_prompts():
+    real = [replace(item, kind=MEANING, is_long=number % 4 == 1) for number, item in enumerate(write_asks(40))]
+    fitted = fit(read_rows(real), "abc", lambda _: None)
+    chances = [1 / (1 + math.exp(-value)) for value in fitted.odds]
+
+    assert sum(chances) == pytest.approx(sum(item.is_long for item in real), abs=0.5)
+
+
+def test_the_file_says_what_it_was_fitted_to(fitted):
+    assert read_weights(fitted.content).trained_on == {
+        "data": "abc",
+        "items": 40,
+        "kinds": {"agent_session_x": 20, "asks: first asks with tools": 20},
+        "remarks": 0,
+    }
+
+
+def test_the_labels_of_a_group_have_no_say_in_its_own_odds(asks, odds):
+    group = asks[0].group
+    turned = [replace(row, item=replace(row.item, is_long=row.item.is_long is not (row.group == group))) for row in asks]
+
+    found = score_out_of_fold(turned, lambda _: None)
+
+    own = [index for index, row in enumerate(asks) if row.group == group]
+    others = [index for index in range(len(asks)) if index not in own]
+    assert [found[index] for index in own] == [odds[index] for index in own]
+    assert all(found[index] * odds[index] < 0 for index in others), "the other group has learnt the opposite"
+
+
+def wrong_rows(**change) -> list[Row]:
+    """The same asks once more, with the opposite labels."""
+    return read_rows([replace(item, is_long=not item.is_long, **change) for item in write_asks()])
+
+
+def test_what_is_neither_quick_nor_long_is_not_fitted(asks, odds):
+    found = score_out_of_fold([*asks, *wrong_rows(is_clear=False)], lambda _: None)
+
+    assert found[: len(asks)] == odds
+
+
+def test_the_work_that_followed_is_not_fitted_where_it_is_known_what_the_words_meant(asks):
+    work = wrong_rows(kind="", source="agent_session_x")
+    meant = [replace(row, item=replace(row.item, kind=MEANING)) for row in asks]
+
+    found = score_out_of_fold([*meant, *work], lambda _: None)
+
+    assert found[: len(asks)] == score_out_of_fold(meant, lambda _: None)
+
+
+def test_an_item_of_weight_three_is_fitted_like_three_of_them(asks):
+    heavy = [replace(asks[0], weight=3.0), *asks[1:]]
+    thrice = [*asks, asks[0], asks[0]]
+
+    found = score_out_of_fold(heavy, lambda _: None)
+
+    assert found == pytest.approx(score_out_of_fold(thrice, lambda _: None)[: len(asks)], abs=0.02)
+
+
+def test_commits_have_no_say(asks, odds):
+    found = score_out_of_fold([*asks, *wrong_rows(kind=COMMITS)], lambda _: None)
+
+    assert found[: len(asks)] == odds
+
+
+def test_rows_of_which_only_one_label_counts_cannot_be_fitted():
+    turns = write_turns()
+    meant_quick = [replace(item, kind=MEANING, is_long=False) for item in turns]
+
+    with pytest.raises(CannotFit, match="both quick and long"):
+        fit(read_rows([*turns, *meant_quick]), "x", lambda _: None)
+
+
+def test_lines_are_read_with_groups_and_weights_and_remarks_apart(tmp_path):
+    path = tmp_path / "data.jsonl"
+    asks = "".join(f'{{"id": "a{number}", "text": "rename it", "label": "quick"}}\n' for number in (1, 49, 50))
+    path.write_text(
+        asks + '{"text": "rename it", "label": "quick", "weight": 3}\n{"text": "go on", "label": "vague"}\n'
+        '{"prompt": "fix it", "label": "long", "repo": "r", "source": "agent_session_x"}\n{"prompt": " ", "label": "long"}\n'
+        '{"says": "still red", "label": "bad"}\n{"says": "thanks", "label": "fine", "repo": "r"}\n'
+    )
+
+    rows, said = load_rows([path]), load_said([path])
+
+    assert [(row.kind, row.group, row.weight, row.label) for row in rows] == [
+        (ASKS, "data 0", 1.0, 0.0),
+        (ASKS, "data 0", 1.0, 0.0),
+        (ASKS, "data 1", 1.0, 0.0),
+        (ASKS, "data 0", 3.0, 0.0),
+        (VAGUE, "data 0", 1.0, 0.0),
+        ("", "r", 1.0, 1.0),
+    ]
+    assert [row.is_session for row in rows] == [False] * 5 + [True]
+    assert [(each.remark.is_complaint, each.group) for each in said] == [(True, "data 0"), (False, "r 0")]
+
+
+def test_a_fingerprint_is_of_all_bytes_in_their_order(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"1")
+    two.write_bytes(b"2")
+
+    assert fingerprint_of([one, two]) == fingerprint_of([one, two]) != fingerprint_of([two, one])
+
+
+@pytest.mark.shared
+def test_the_shipped_weights_are_fitted_to_the_files_that_make_train_reads(shared):
+    """`make train` then gives the same bytes, which takes minutes."""
+    trained_on = load_weights(str(SHIPPED_WEIGHTS)).trained_on
+
+    assert trained_on["data"] == fingerprint_of(shipped_data(shared / "routing-data"))

@@ -1,0 +1,341 @@
+"""Fitting the trained reading: four plain regressions over the same features of a text.
+
+`words` reads how large a task is, and is fitted to everything; `real` reads the same, and is fitted to real prompts alone.
+How much the second counts next to the first is set here, apart for first and for later turns, and their sum is brought to
+honest odds on real prompts that were not fitted. `wrong` tells complaints about the last turn from everything else that
+people say after one, and `vague` tells words that only point back at it.
+"""
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from router.contract.features import MARKS, TABLE_SIZE, Features
+from router.contract.reading import write_weights
+from router.contract.request import JsonObject
+from router.lab.labelled import ASKS, COMMITS, MEANING
+from router.sense.features import read_features
+from tests.lab.items import VAGUE, Row, Said
+
+FOLDS = 6
+_KIND_WEIGHTS = {ASKS: 1.0, MEANING: 2.5, COMMITS: 0.0, VAGUE: 0.0}
+"""What an item counts by where it comes from. Real prompts are few and written asks sound clean. Commits made the reading of
+real prompts worse (AUROC 0.861 → 0.845): what people write about a change is not what they ask for."""
+_SESSION_WEIGHT, _OTHER_WEIGHT = 0.15, 0.6
+"""Recorded turns whose words nobody labelled: what followed says little of what was meant."""
+_LARGE_REPO = 30
+"""A repository with more items than this counts as if it had fewer: nobody's habits are to be learnt by heart."""
+_PIECES_SCALE, _MARKS_SCALE, _LENGTH_SCALE = 5.0, 0.5, 4.0
+"""How large each kind of column is. A larger one is drawn to zero less: there is only one length, and it must count."""
+_OWN_SCALE, _OWN_SHARE = 0.4, 0.5
+"""Real prompts get a second set of columns, for what words mean there and not in written asks; half of it is served."""
+_SOUND = 0.1
+"""How much of the difference between real prompts and written asks is removed from the words: long tasks are half of the
+written asks and a quarter of the real prompts, and without it how a text sounds would count as its size."""
+_FIRST_SHARE, _LATER_SHARE = 0.2, 0.25
+"""How much the reader of real prompts counts next to the other one. More ranks real prompts better and written asks worse:
+decisions/0030."""
+_COMPLAINT_WEIGHT, _ASK_REMARK_WEIGHT, _ASKS_AS_REMARKS = 3.0, 0.3, 1_500
+"""What a complaint counts next to other remarks, and an ask, which is never a complaint; about this many asks are enough."""
+_FALSE_ALARM = 0.048
+_ASK_AGAINST_VAGUE = 2.0
+"""An ask that is taken for an approval is worse than an approval that is read as an ask."""
+_LONGEST_WEIGHT = 0.9995
+"""The share of weights that must fit into the steps of a byte; the few beyond are cut to the largest step."""
+_MARK_STARTS = [sum(len(edges) + 1 for edges in list(MARKS.values())[:index]) for index in range(len(MARKS) + 1)]
+_COLUMNS = TABLE_SIZE + _MARK_STARTS[-1] + 1
+
+Report = Callable[[str], None]
+
+
+class CannotFit(Exception):
+    """There is too little data to fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Weights as the bytes of their file, and the odds of each row by weights that have seen nothing of its group."""
+
+    content: bytes
+    odds: list[float]
+    are_heard: list[bool]
+    """Which remarks are heard as complaints, likewise."""
+
+
+def fingerprint_of(paths: Sequence[Path]) -> str:
+    """Which data, byte for byte."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def fit(rows: Sequence[Row], remarks: Sequence[Said], fingerprint: str, report: Report) -> Fitted:
+    """Fit all four readers. The same data always gives the same bytes. Raises `CannotFit`."""
+    weights = weigh_rows(rows)
+    if len({row.label for row, weight in zip(rows, weights, strict=True) if weight}) < 2:
+        raise CannotFit("too little data: both quick and long items that count are needed")
+    report(f"words: fitting to {len(rows)} items")
+    words, real = _fit_words(rows, weights), _fit_real(rows, weights)
+    odds = _score_out_of_fold(rows, weights, report)
+    line = _find_line(rows, odds)
+    report(f"words: {line[0]:.3f} × sum {line[1]:+.3f}")
+    wrong, said = _fit_wrong(rows, remarks, report)
+    wrong_above = _find_threshold(remarks, said)
+    vague = _fit_vague(rows)
+    header: JsonObject = {
+        "wrong_above": wrong_above,
+        "trained_on": {
+            "data": fingerprint,
+            "items": len(rows),
+            "kinds": dict(sorted(Counter(row.item.set_name for row in rows).items())),
+            "remarks": len(remarks),
+        },
+    }
+    first, later = (words.plus(real, share).scaled(*line) for share in (_FIRST_SHARE, _LATER_SHARE))
+    tables = {"first": first.named(), "later": later.named(), "wrong": wrong.named(), "vague": vague.named()}
+    slope, start = line
+    blended = [start + slope * _add_up(row, pair) for row, pair in zip(rows, odds, strict=True)]
+    return Fitted(write_weights(header, tables), blended, [value > wrong_above for value in said])
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """One fitted regression."""
+
+    table: list[float]
+    marks: list[float]
+    length: float
+    start: float
+
+    def read(self, features: Features) -> float:
+        total = self.start + self.length * features.length
+        total += sum(self.marks[first + step] for first, step in zip(_MARK_STARTS, features.marks, strict=False))
+        return total + sum(self.table[piece] for piece in features.pieces) / math.sqrt(len(features.pieces) or 1)
+
+    def plus(self, other: "_Reader", share: float) -> "_Reader":
+        """The same with a share of another."""
+        table = [own + share * value for own, value in zip(self.table, other.table, strict=True)]
+        marks = [own + share * value for own, value in zip(self.marks, other.marks, strict=True)]
+        return _Reader(table, marks, self.length + share * other.length, self.start + share * other.start)
+
+    def scaled(self, slope: float, start: float) -> "_Reader":
+        """The same with its odds brought to a line."""
+        table, marks = ([slope * value for value in values] for values in (self.table, self.marks))
+        return _Reader(table, marks, slope * self.length, start + slope * self.start)
+
+    def named(self) -> tuple[JsonObject, list[float]]:
+        """Its header, so that a person can read it, and its table."""
+        marks: JsonObject = {
+            name: [round(value, 4) for value in self.marks[start:end]]
+            for name, start, end in zip(MARKS, _MARK_STARTS, _MARK_STARTS[1:], strict=False)
+        }
+        return {"start": round(self.start, 4), "length": round(self.length, 4), "marks": marks}, self.table
+
+
+_NOTHING = _Reader([0.0] * TABLE_SIZE, [0.0] * _MARK_STARTS[-1], 0.0, -5.0)
+"""A reader that was given no data: it never hears anything."""
+
+
+def _fit_words(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
+    """To everything. Real prompts have columns of their own, of which a share is served."""
+    kept = [(row, weight) for row, weight in zip(rows, weights, strict=True) if weight]
+    own = [_OWN_SCALE * (row.kind == MEANING) for row, _ in kept]
+    size = _fit(
+        [row.features for row, _ in kept], [row.label for row, _ in kept], [weight for _, weight in kept], own, _OWN_SHARE
+    )
+    heard = [row for row, _ in kept if row.kind in (ASKS, MEANING)]
+    if len({row.kind for row in heard}) < 2:
+        return size
+    sound = _fit([row.features for row in heard], [float(row.kind == MEANING) for row in heard], [1.0] * len(heard))
+    return size.plus(sound, -_SOUND)
+
+
+def _fit_real(rows: Sequence[Row], weights: Sequence[float]) -> _Reader:
+    """To real prompts alone, the quick and the long ones counting the same."""
+    kept = [(row, weight) for row, weight in zip(rows, weights, strict=True) if weight and row.kind == MEANING]
+    sums = [math.fsum(weight for row, weight in kept if row.label == label) for label in (0.0, 1.0)]
+    if not all(sums):
+        return _Reader(_NOTHING.table, _NOTHING.marks, 0.0, 0.0)
+    total = sum(sums) / _KIND_WEIGHTS[MEANING]
+    even = [weight * total / (2 * sums[int(row.label)]) for row, weight in kept]
+    return _fit([row.features for row, _ in kept], [row.label for row, _ in kept], even)
+
+
+def _fit_wrong(rows: Sequence[Row], remarks: Sequence[Said], report: Report) -> tuple[_Reader, list[float]]:
+    """To what people said after a turn. Asks and words that point back are no complaints."""
+    said = [read_features.__wrapped__(said.remark.says) for said in remarks]
+    labels = [float(said.remark.is_complaint) for said in remarks]
+    if len(set(labels)) < 2:
+        return _NOTHING, [_NOTHING.start] * len(remarks)
+    asks = [row for row in rows if row.kind == ASKS and row.item.is_clear]
+    some = asks[:: max(1, len(asks) // _ASKS_AS_REMARKS)]
+    heavy = [row for row in rows if row.kind == VAGUE or (row.kind == ASKS and row.weight > 1)]
+    others = [row.features for row in (*some, *heavy)]
+    weights = [_COMPLAINT_WEIGHT if label else 1.0 for label in labels]
+    more = [_ASK_REMARK_WEIGHT] * len(some) + [1.0] * len(heavy), [0.0] * len(others)
+    folds, odds = divide([said.group for said in remarks]), [0.0] * len(remarks)
+    for fold in range(FOLDS):
+        seen = [index for index, own in enumerate(folds) if own != fold]
+        reader = _fit(
+            [*(said[index] for index in seen), *others],
+            [*(labels[index] for index in seen), *more[1]],
+            [*(weights[index] for index in seen), *more[0]],
+        )
+        for index, own in enumerate(folds):
+            if own == fold:
+                odds[index] = reader.read(said[index])
+    report(f"wrong: fitted to {len(remarks)} remarks")
+    return _fit([*said, *others], [*labels, *more[1]], [*weights, *more[0]]), odds
+
+
+def _find_threshold(remarks: Sequence[Said], odds: Sequence[float]) -> float:
+    """The odds above which few recorded remarks that were fine are heard as complaints, by readers that had not seen them."""
+    fine = sorted(
+        value for said, value in zip(remarks, odds, strict=True) if said.remark.asked and not said.remark.is_complaint
+    )
+    return round(fine[math.ceil((1 - _FALSE_ALARM) * len(fine)) - 1], 4) if fine else 0.0
+
+
+def _fit_vague(rows: Sequence[Row]) -> _Reader:
+    """Words that only point back, against all that ask for something of their own."""
+    vague = [row.features for row in rows if row.kind == VAGUE]
+    asks = [row for row in rows if row.kind in (ASKS, MEANING) and row.item.is_clear and row.features.is_short]
+    if not vague or not asks:
+        return _NOTHING
+    others = [row.weight for row in asks]
+    even = _ASK_AGAINST_VAGUE * len(vague) / math.fsum(others)
+    weights = [1.0] * len(vague) + [weight * even for weight in others]
+    return _fit([*vague, *(row.features for row in asks)], [1.0] * len(vague) + [0.0] * len(asks), weights)
+
+
+def _fit(
+    features: Sequence[Features],
+    labels: Sequence[float],
+    weights: Sequence[float],
+    own: Sequence[float] | None = None,
+    own_share: float = 0.0,
+) -> _Reader:
+    """A logistic regression; with `own`, rows that have a second set of columns of that size, of which a share is kept."""
+    learn, sparse, numpy = load_libraries()
+    values, columns, starts = _columns_of(features, numpy)
+    used, columns = numpy.unique(columns, return_inverse=True)  # most places of a table are empty
+    matrix = sparse.csr_matrix((values, columns, starts), shape=(len(features), len(used)))
+    if own is not None:
+        matrix = sparse.hstack([matrix, sparse.diags(numpy.array(own)) @ matrix]).tocsr()
+    model = learn.LogisticRegression(C=1.0, max_iter=300, tol=1e-3, solver="liblinear", intercept_scaling=10.0, random_state=0)
+    model.fit(matrix, labels, sample_weight=weights)
+    found, fitted = numpy.zeros(_COLUMNS), model.coef_[0]
+    found[used] = fitted[: len(used)]
+    if own is not None:
+        found[used] += own_share * max(own) * fitted[len(used) :]
+    pieces = found[:TABLE_SIZE] * _PIECES_SCALE
+    largest = numpy.abs(pieces[pieces != 0])
+    most = float(numpy.quantile(largest, _LONGEST_WEIGHT)) if len(largest) else 0.0
+    return _Reader(
+        numpy.clip(pieces, -most, most).tolist(),
+        (found[TABLE_SIZE:-1] * _MARKS_SCALE).tolist(),
+        float(found[-1] * _LENGTH_SCALE),
+        float(model.intercept_[0]),
+    )
+
+
+def _columns_of(rows: Sequence[Features], numpy: Any) -> tuple[Any, Any, Any]:
+    """Values, columns and starts of a sparse matrix: the pieces, one column for each step of a mark, and the length."""
+    columns: list[int] = []
+    values: list[float] = []
+    starts = [0]
+    for features in rows:
+        columns += features.pieces
+        values += [_PIECES_SCALE / math.sqrt(len(features.pieces) or 1)] * len(features.pieces)
+        columns += [TABLE_SIZE + start + step for start, step in zip(_MARK_STARTS, features.marks, strict=False)]
+        values += [_MARKS_SCALE] * len(features.marks)
+        columns.append(_COLUMNS - 1)
+        values.append(_LENGTH_SCALE * features.length)
+        starts.append(len(columns))
+    return numpy.array(values), numpy.array(columns), numpy.array(starts)
+
+
+def _score_out_of_fold(rows: Sequence[Row], weights: Sequence[float], report: Report) -> list[tuple[float, float]]:
+    """What both readers of size say of each row, fitted to nothing of its group."""
+    folds = divide([row.group for row in rows])
+    odds = [(0.0, 0.0)] * len(rows)
+    for fold in range(FOLDS):
+        left = [index for index, own in enumerate(folds) if own == fold]
+        kept = [0.0 if own == fold else weight for own, weight in zip(folds, weights, strict=True)]
+        if left and len({row.label for row, weight in zip(rows, kept, strict=True) if weight}) == 2:
+            words, real = _fit_words(rows, kept), _fit_real(rows, kept)
+            for index in left:
+                odds[index] = words.read(rows[index].features), real.read(rows[index].features)
+        report(f"words: fold {fold + 1} of {FOLDS}")
+    return odds
+
+
+def _add_up(row: Row, odds: tuple[float, float]) -> float:
+    words, real = odds
+    return words + (_LATER_SHARE if row.item.prior_turns else _FIRST_SHARE) * real
+
+
+def _find_line(rows: Sequence[Row], odds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The slope and the start that make the readers' sum honest on real prompts.
+
+    One line for all positions: an ask is to be read the same wherever it comes.
+    """
+    found = [
+        (_add_up(row, pair), row.label)
+        for row, pair in zip(rows, odds, strict=True)
+        if row.kind == MEANING and row.item.is_clear
+    ]
+    if len({label for _, label in found}) < 2:
+        return 1.0, 0.0
+    learn, _, numpy = load_libraries()
+    model = learn.LogisticRegression(C=1e6).fit(numpy.array([[value] for value, _ in found]), [label for _, label in found])
+    return round(float(model.coef_[0][0]), 4), round(float(model.intercept_[0]), 4)
+
+
+def load_libraries() -> tuple[Any, Any, Any]:
+    """scikit-learn and what comes with it: 100 MB that only training needs."""
+    try:
+        import numpy
+        from scipy import sparse
+        from sklearn import linear_model
+    except ImportError as error:
+        raise CannotFit("training needs scikit-learn\n  hint: make setup") from error
+    return linear_model, sparse, numpy
+
+
+def weigh_rows(rows: Sequence[Row]) -> list[float]:
+    """What each row counts.
+
+    What is neither clearly quick nor clearly long is left out, and so is the work that followed where it is known what the
+    words meant.
+    """
+    meant = {row.item.id for row in rows if row.kind == MEANING}
+    sizes = Counter(row.item.repo for row in rows if row.kind == MEANING and row.item.is_clear)
+    weights = []
+    for row in rows:
+        item = row.item
+        if not item.is_clear or not row.features.pieces or (not item.kind and item.id and item.id in meant):
+            weights.append(0.0)
+            continue
+        weight = row.weight * _KIND_WEIGHTS.get(item.kind, _SESSION_WEIGHT if row.is_session else _OTHER_WEIGHT)
+        if item.kind == MEANING and sizes[item.repo] > _LARGE_REPO:
+            weight *= math.sqrt(_LARGE_REPO / sizes[item.repo])
+        weights.append(weight)
+    return weights
+
+
+def divide(groups: Sequence[str]) -> list[int]:
+    """A fold for each row, all rows of a group in one: the largest go first, each to the emptiest fold."""
+    filled = [0] * FOLDS
+    homes: dict[str, int] = {}
+    sizes: Mapping[str, int] = Counter(groups)
+    for group, size in sorted(sizes.items(), key=lambda pair: (-pair[1], pair[0])):
+        home = filled.index(min(filled))
+        homes[group] = home
+        filled[home] += size
+    return [homes[group] for group in groups]

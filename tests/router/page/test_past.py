@@ -1,0 +1,68 @@
+"""`/tandem/past/…`: the ledger for commands on another machine."""
+
+import time
+
+import pytest
+
+from tests.router.page.test_queries import fill
+from tests.tools.http import call
+from tests.tools.kept import ANN, make_entry
+from tests.tools.keyed import KEYS, Callers
+from tests.tools.ledgers import write_ledger
+from tests.tools.running import two_targets
+
+CONFIG = two_targets("http://127.0.0.1:9", "http://127.0.0.1:9")
+
+
+async def test_a_caller_is_told_of_its_own_rows_and_an_admin_of_all(start, tmp_path):
+    fill(tmp_path)
+    callers = Callers(tmp_path, ann={}, bob={}, boss={"admin": True})
+    tandem = await start(KEYS + CONFIG)
+
+    async def ask(name: str, question: str):
+        return (await call(tandem.port, f"/tandem/past/{question}", headers=callers[name])).json
+
+    for name, query, own in (("ann", "", "12"), ("bob", "?caller=ann", "3"), ("boss", "", "123"), ("boss", "?caller=bob", "3")):
+        ids = [f"req_{number}" for number in own]
+        assert [row["id"] for row in (await ask(name, f"turns{query}"))["calls"]] == ids
+        assert sum(sums["calls"] for sums in (await ask(name, f"sessions{query}"))["sessions"]) == len(ids)
+        sums = await ask(name, f"sums{query}")
+        assert (sum(row["calls"] for row in sums["calls"]), sums["regret"]["complete"]) == (len(ids), True)
+        assert (await ask(name, f"turn{query}"))["turn"]["id"] == ids[-1]
+    for begins in ("", "&begins=1"):
+        assert (await ask("ann", f"turn?request=req_3{begins}")) == {"turn": None, "undecided": None}
+        assert (await ask("boss", f"turn?request=req_3{begins}"))["turn"]["caller"] == "bob"
+    assert (await call(tandem.port, "/tandem/past/turns")).status == 401
+
+
+async def test_only_so_much_of_the_newest_is_told_as_was_asked_for(start, tmp_path):
+    ages = {"req_1": 90_000, "req_2": 10, "req_3": 5}
+    entries = [make_entry(name, ANN, at=time.time() - age, session="s") for name, age in ages.items()]
+    write_ledger(tmp_path / "test.db", *entries)
+    tandem = await start(CONFIG)
+
+    newest = (await call(tandem.port, "/tandem/past/turns?count=1")).json
+    recent = (await call(tandem.port, "/tandem/past/turns?since=3600")).json
+
+    assert [row["id"] for row in newest["calls"]] == ["req_3"]
+    assert [row["id"] for row in recent["calls"]] == ["req_2", "req_3"]
+    assert recent["earlier"] == [{"caller": "ann", "session": "s", "turns": 1}]
+
+
+@pytest.mark.parametrize("query", ["turns?count=0", "sessions?count=10001", "turns?count=x", "sums?since=-1"])
+async def test_a_wrong_question_names_its_field(start, query):
+    tandem = await start(CONFIG)
+
+    reply = await call(tandem.port, f"/tandem/past/{query}")
+
+    assert (reply.status, reply.json["error"]["param"]) == (400, query.partition("?")[2].partition("=")[0])
+
+
+async def test_a_ledger_that_is_off_or_unreadable_is_said(start, tmp_path):
+    tandem = await start(CONFIG)
+    await tandem.entries(0)
+    (tmp_path / "test.db").unlink()
+    assert (await call(tandem.port, "/tandem/past/turns")).status == 503
+
+    without = await start(CONFIG.replace("{path: test.db}", "{path: null}"))
+    assert "keeps no ledger" in (await call(without.port, "/tandem/past/turns")).json["error"]["message"]
