@@ -49,7 +49,7 @@ _COLOURS = {GOOD: GREEN, NOTE: None, WARN: YELLOW, FIX: RED}
 _ORDER = list(_COLOURS)
 _SOON_SECONDS = 14 * 86_400.0
 _FEW_BYTES, _SCARCE_BYTES = 20 << 20, 500 << 20
-_LOCAL_SECONDS = 3.0
+_ASK_SECONDS = 10.0
 _INDENT, _LEAST_COLUMNS = 17, 30
 _HINT = "\n  hint: "
 
@@ -165,7 +165,7 @@ def look_at_port(loaded: LoadedConfig) -> Finding:
     try:
         bind(server.host, server.port, needs_keys=loaded.keys is not None).close()
     except CannotListen as error:
-        if is_tandem(url, _LOCAL_SECONDS):
+        if is_tandem(url, _ASK_SECONDS):
             return Finding("port", GOOD, f"{server.host}:{server.port}: a Tandem router is running there")
         return refuse("port", explain(error))
     return Finding("port", GOOD, f"{server.host}:{server.port} is free" if server.port else "any free port")
