@@ -263,7 +263,7 @@ def ledger_page() -> str:
         "(`ledger.failed` with the reason `Damaged`). `tandem check --live` checks all of it, each index too.",
         "",
         "A question (`tandem log`, `stats`, `sessions`) keeps no writer waiting and is given up after 60 s: ask for less with",
-        "`--since`. `tandem forget CALLER` deletes what the files, their copies and a shared database keep of one caller.",
+        "`--since`. `tandem keys forget CALLER` deletes what the files, their copies and a shared database keep of one caller.",
         "",
         "## `decision`",
         "",

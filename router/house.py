@@ -11,12 +11,13 @@ from router.contract.errors import InBackground, TandemError
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Deadline, Exchange
 from router.contract.facts import Decided, Ending, Read, Settled
 from router.contract.request import JsonObject, RequestView
+from router.contract.signals import Alias, Signals, Turn
 from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.words import Outcome
 from router.decide.alternatives import foresee, worth_of_a_count
 from router.decide.choose import choose
 from router.decide.explain import explain
-from router.decide.opinions import collect
+from router.decide.opinions import Rules, collect
 from router.dialects.requests import read_request
 from router.plan import Plan, State
 from router.responses.answer import reply_to
@@ -32,7 +33,7 @@ from router.sense.signals import (
 )
 from router.sessions.in_band import apply_tier_lines, may_hold_lines
 from router.sessions.turns import read_turn
-from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse
+from router.settle.refuse import ABANDONED, LEAVING, AcceptJob, as_exception, cut_off, refuse, refuse_job
 
 
 class House:
@@ -41,8 +42,8 @@ class House:
     def __init__(self, plan: Plan, state: State, clock: Callable[[], float] = time.perf_counter) -> None:
         self.plan, self.state, self.clock = plan, state, clock
         self._off_loop = state.speedups.off_loop
-        self.accept_job: Callable[[Exchange, AnswerSink], Awaitable[Ending]] | None = None
-        """Takes requests with `background: true`, where there are jobs."""
+        self.accept_job: AcceptJob = refuse_job
+        """Takes requests with `background: true`. Without jobs, each is refused."""
 
     def swap(self, plan: Plan) -> None:
         """Serve by another plan from now on. Requests under way keep theirs; memory, figures, stores and connections stay."""
@@ -68,8 +69,8 @@ class House:
                 ending = await self.state.repeats.serve(self._answer, exchange, sink)
             else:
                 ending = await self._answer(exchange, sink)
-        except InBackground as asked:
-            ending = await self.accept_job(exchange, caller) if self.accept_job else refuse(asked, arrival, caller)
+        except InBackground:
+            ending = await self.accept_job(exchange, caller)
         except TandemError as error:
             ending = refuse(error, arrival, caller)
         except LEAVING:
@@ -92,35 +93,45 @@ class House:
         await exchange.gather()
         if (local := answer_locally(exchange, given, view, plan, self.state, caller)) is not None:
             return await local
-        exchange.note(decided := await self._decide(plan, view, exchange))
+        decided = await self._decide(plan, view, exchange)
+        if plan.adviser is not None:
+            decided = await plan.adviser.consult(exchange, decided, self.state.live.queues)
+        exchange.note(decided)
         await exchange.catch_up()
         reply = reply_to(exchange, given, caller)
         return reply.finish(await self._dispatch(plan, exchange, decided, reply.sink))
 
     async def _decide(self, plan: Plan, view: RequestView, exchange: Exchange | None = None) -> Decided:
-        """Whose turn it is, what can be measured, which tier serves. An adviser is asked only for an exchange under way."""
-        state, alias = self.state, plan.models.resolve(view.model)
-        turn, live = await self._off_loop(read_turn, view), state.live
+        """Whose turn it is, what can be measured, which tier serves. Without an exchange, nobody waits for an answer."""
+        state, rules, alias = self.state, plan.rules, plan.models.resolve(view.model)
+        turn = await self._off_loop(read_turn, view)
         session = await state.memory.recall(view, turn, alias)
         if session.origins:
             view = replace(view, origins=session.origins)
-        statuses = live.statuses(plan.targets, self.clock())
-        signals = read_signals(view, session.annotate(turn), alias, statuses, state.calibration)
-        if live.limits.told or live.queues.is_on:
-            signals = live.apply_limits(signals, view, self.clock())
-        rules, is_long = plan.rules, signals.prompt.high >= SMALL_TOKENS and approaches_a_limit(signals)
-        if is_long and is_near_a_limit(signals) and (worth := worth_of_a_count(rules, view, signals)):
-            seconds = worth if exchange is not None else inf  # who only asks for an explanation can wait
-            signals = await count_exactly(view, signals, state.counter, state.calibration, seconds)
+        signals = self._measure(plan, view, session.annotate(turn), alias)
+        is_long = signals.prompt.high >= SMALL_TOKENS and approaches_a_limit(signals)
+        if is_long:
+            signals = await self._count(rules, view, signals, is_urgent=exchange is not None)
         opinions = collect(rules, view, signals)
         decided = Decided(view, session, choose(rules, view, signals, opinions), opinions)
         if is_long and exchange is not None and fills_its_window(decided.decision):
             state.counter.prepare()
-        if live.may_wait:
-            decided = foresee(rules, decided)
-        if plan.adviser is None or exchange is None:
-            return decided
-        return await plan.adviser.consult(exchange, decided, live.queues)
+        return foresee(rules, decided) if state.live.may_wait else decided
+
+    def _measure(self, plan: Plan, view: RequestView, turn: Turn, alias: Alias) -> Signals:
+        """What is known of the request, its session and the targets at this moment."""
+        state, live = self.state, self.state.live
+        statuses = live.statuses(plan.targets, self.clock())
+        signals = read_signals(view, turn, alias, statuses, state.calibration)
+        has_limits = live.limits.told or live.queues.is_on
+        return live.apply_limits(signals, view, self.clock()) if has_limits else signals
+
+    async def _count(self, rules: Rules, view: RequestView, signals: Signals, *, is_urgent: bool) -> Signals:
+        """Count the tokens of a prompt exactly, where that may change the choice, and for as long as it is worth."""
+        if not is_near_a_limit(signals) or not (worth := worth_of_a_count(rules, view, signals)):
+            return signals
+        seconds = worth if is_urgent else inf
+        return await count_exactly(view, signals, self.state.counter, self.state.calibration, seconds)
 
     def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
         """Have the request served, with what its answer is to say of the decision and to carry along."""

@@ -6,9 +6,9 @@ from typing import Any
 
 from router.callers.budgets import Budgets
 from router.callers.guard import CallerLimit
-from router.callers.passed import check_passed
 from router.callers.rates import CallerRates
 from router.contract.caller import Caller
+from router.contract.errors import NotPermitted
 from router.contract.exchange import Exchange, Observers, Passed
 from router.contract.facts import Ending
 from router.contract.job import USUAL_TERMS, JobTerms
@@ -16,6 +16,7 @@ from router.contract.keys import Key, KeyRing, rights_of
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.relay import Sink, Upstream
+from router.contract.rights import Rights
 from router.contract.signals import TokenCounter
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
@@ -33,6 +34,33 @@ from router.sessions.memory import SessionMemory
 from router.stores.shared import Shared
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.tracing import Tracing
+
+KEPT_BY_ACCOUNT = frozenset(
+    {
+        PassedRoute.VIDEOS,
+        PassedRoute.FILES,
+        PassedRoute.UPLOADS,
+        PassedRoute.BATCHES,
+        PassedRoute.VECTOR_STORES,
+        PassedRoute.FINE_TUNING,
+    }
+)
+"""Routes on which a provider keeps things for its account, and lists them. All callers share the account of a target's key."""
+
+
+def check_passed(rights: Rights, route: PassedRoute, target: Target) -> None:
+    """Refuse a caller whose key is not for the target's tier, who has a budget, or who would see what others keep there.
+
+    Raises `NotPermitted`.
+    """
+    if target.tier not in rights.tiers:
+        own = " and ".join(sorted(rights.tiers))
+        raise NotPermitted(f"{route} goes to a {target.tier} target here, and this key is for {own} only (tiers)")
+    if rights.has_budget:
+        budget = "daily_usd" if rights.daily_usd is not None else "monthly_usd"
+        raise NotPermitted(f"what a request to {route} costs is not known, and this key has a budget ({budget})")
+    if route in KEPT_BY_ACCOUNT and not target.takes_callers_key and not rights.is_admin:
+        raise NotPermitted(f"{route} shows what every caller keeps at {target.name}, so it needs a key with the right admin")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 A purse is one day's or one month's budget of one caller. What is held is held in the purses of the moment in which the request
 began to be served, and is settled in the same, even if another day has begun meanwhile: the ledger too counts a request for the
-day of its arrival. All amounts are whole units of money (`contract.money`).
+day of its arrival. All amounts are whole units of money (`contract.spending`).
 """
 
 from datetime import tzinfo
@@ -22,7 +22,7 @@ class Purse:
         self.near_since: float | None = None
         """When it was logged that the budget is nearly spent, in seconds since 1970; None before that."""
         self.refused_since: float | None = None
-        """The same for a request that was refused since too little is left."""
+        """When a request was first refused because too little is left; None before that."""
         self.refused_with = 0
         """The limit at that time: a higher one may have been set since."""
 
@@ -45,7 +45,6 @@ class Purse:
         self.spent = max(self.spent, spent)
 
     def renew(self, span: Span) -> "Purse":
-        """The same budget for another day or month."""
         return Purse(self.period, span)
 
 

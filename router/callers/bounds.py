@@ -66,7 +66,7 @@ def bound_of(size: RequestSize, target: Target, usual_tokens: float, added_token
 
 
 def bound_of_question(target: Target, words: str, most_tokens: int) -> int:
-    """The same for a question to a target. No token is shorter than a byte."""
+    """The most that a question to a target may cost. No token is shorter than a byte."""
     prompt = len(words.encode("utf-8", "replace"))
     input_price, output_price = _dearest(_price_of(target), prompt)
     return as_units_above((prompt * input_price + most_tokens * output_price) / _MILLION)

@@ -32,7 +32,7 @@ class CallerLimit(Protocol):
 
 @runtime_checkable
 class AttemptLimit(Protocol):
-    """A limit of which every attempt takes something, and not the request as a whole."""
+    """A limit charged per attempt, not per request."""
 
     def allow_another(self, exchange: Exchange, target: Target) -> None:
         """Take what a further attempt at this target needs. Raises a `TandemError` where too little is left."""
@@ -94,7 +94,7 @@ class GuardedDispatcher(Dispatcher):
             return await super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
 
     async def choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
-        """The same, within the limits of the caller: an attempt that failed may have been billed too."""
+        """Charge the caller for a further attempt: one that failed may have been billed too."""
         step = await super().choose_next(context, tried)
         if isinstance(step, Try):
             for limit in self._of_attempts:

@@ -111,7 +111,6 @@ class SharedBudgets(Budgets):
         await self._reach(exchange.caller.name, rights, most)
 
     async def reach_another(self, exchange: Exchange, target: Target) -> None:
-        """The same for a further attempt."""
         rights = self._terms.rights.get(exchange.caller.name)
         if rights is not None and rights.has_budget and (missing := self.missing_for(exchange, target)) > 0:
             await self._reach(exchange.caller.name, rights, missing)

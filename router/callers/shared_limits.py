@@ -40,7 +40,7 @@ class AwaitedLimit(CallerLimit, Protocol):
 
 @runtime_checkable
 class AwaitedAttempts(Protocol):
-    """The same for what a further attempt takes."""
+    """A limit charged per attempt that may have to be asked for elsewhere."""
 
     async def reach_another(self, exchange: Exchange, target: Target) -> None:
         """Try to have what a further attempt at this target needs."""

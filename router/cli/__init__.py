@@ -34,11 +34,12 @@ GROUPS = {
         "jobs": "list background work, watch it, collect its answers, cancel it",
     },
     "Operate": {
+        "status": "say whether a router of this config runs, since when, where and how it does",
+        "stop": "stop a running router, after it has finished what it serves",
         "reload": "have a running router take its config again",
         "service": "start the router at login, as a user service",
         "run": "run a command with its own router, for CI and scripts",
-        "keys": "give callers keys, and list, rotate or revoke them",
-        "forget": "delete everything kept about one caller",
+        "keys": "give callers keys, rights and budgets; list, rotate or revoke them; forget a caller",
     },
 }
 """The commands that `tandem --help` lists."""
@@ -53,6 +54,7 @@ _UNLISTED = {
 COMMANDS = {name: summary for group in (*GROUPS.values(), _UNLISTED) for name, summary in group.items()}
 
 RENAMED: dict[str, tuple[str, list[str]]] = {
+    "forget": ("tandem keys forget", ["keys", "forget"]),
     "doctor": ("tandem check --live", ["check", "--live"]),
     "stores": ("tandem check --live", ["check", "--live"]),
     "stores show": ("tandem check --live", ["check", "--live"]),

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from router.cli import Ended
 from router.config.faults import Fault, Known
@@ -31,6 +32,18 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the config file (default: $TANDEM_CONFIG, ./config.yaml, the user's config folder, else simulated tiers)",
     )
+
+
+def add_ledger_switch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no record to disk")
+
+
+def add_json_argument(parser: argparse._ActionsContainer, default: object = False) -> None:
+    parser.add_argument("--json", action="store_true", default=default, help="print JSON")
+
+
+def add_yes_argument(parser: argparse._ActionsContainer, default: object = False) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", default=default, help="do it without asking")
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
@@ -68,6 +81,19 @@ def load_or_end(path: str | None) -> LoadedConfig:
         return load_config(find_config(path), known_names())
     except ConfigError as error:
         raise refuse_config(error.source, error.faults) from error
+
+
+class Reading(NamedTuple):
+    """Where the config was found, so that a reload reads the same file."""
+
+    path: Path | None
+    named: str | None
+    adapt: Callable[[LoadedConfig], LoadedConfig] = lambda loaded: loaded
+    """Adds what is not in the file: what a worker shares with the others."""
+
+    def load(self) -> LoadedConfig:
+        """Read it again. A file that was deleted is a fault; without one, there may be one by now."""
+        return self.adapt(load_config(self.path if self.path is not None else find_config(self.named), known_names()))
 
 
 def refuse_config(source: str, faults: Sequence[Fault]) -> Ended:

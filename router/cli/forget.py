@@ -1,11 +1,10 @@
-"""`tandem forget`."""
+"""`tandem keys forget`: delete everything that is kept about a caller."""
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, command_name, load_or_end, print_json, say, table_path
+from router.cli.common import command_name, load_or_end, print_json, say, table_path
 from router.cli.setup.interview import offer
 from router.cli.tables import style_here
 from router.config.load import LoadedConfig
@@ -17,7 +16,8 @@ from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
 from router.screen.text import clean
 from router.stores.sqlite.damage import find_copies
-from router.stores.sqlite.forget import Kept, count_kept, forget_caller, forget_in_copies
+from router.stores.sqlite.forget import Kept, count_kept, forget_in_copies
+from router.stores.sqlite.forget import forget_caller as forget_in_file
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.past import wait_for_writer
 from router.wiring.stores import JOBS_FILE
@@ -33,19 +33,10 @@ _WORDS = {
 _SHARED, _VALKEY = Path("shared.postgres"), Path("shared.valkey")
 """How the shared database, and the shared server, are named where files are listed."""
 
-EXAMPLES = ("forget ada", "forget ada --yes", "forget key-1f3a0b2c --json --yes", "forget local --config work.yaml")
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_config_argument(parser)
-    parser.add_argument("caller", metavar="CALLER", help="whose records to delete, by the name that stats --by caller shows")
-    parser.add_argument("-y", "--yes", action="store_true", help="delete without asking")
-    parser.add_argument("--json", action="store_true", help="print what was deleted as JSON")
-
-
-def run(arguments: argparse.Namespace) -> int:
+def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: bool) -> int:
     """Delete a caller's requests, sessions, marks, responses and background jobs, from all files and their copies."""
-    loaded, caller = load_or_end(arguments.config), Caller(arguments.caller)
+    loaded, caller = load_or_end(config), Caller(named)
     name = clean(caller.name, style_here())
     files = _find_files(loaded)
     if not files and loaded.shared_postgres is None and _server_of(loaded) is None:
@@ -61,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             unasked = {kept.file: kept.problem for kept in counted if kept.problem}
             raise Ended(1, _word_nothing(name, _name_places(loaded, files), unasked))
         _say_found(name, found, table)
-        if not arguments.yes and not offer("Delete all of it for good?"):
+        if not is_sure and not offer("Delete all of it for good?"):
             raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
         done = [kept for path in files for kept in _forget(path, caller)]
         done += _forget_shared(loaded, caller)  # after the files, from which rows are copied to it
@@ -70,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise Ended(1, str(error)) from error
     if table is not None:
         table.unlink(missing_ok=True)
-    if arguments.json:
+    if as_json:
         print_json(_as_json(caller, done, table))
     else:
         _say_done(done, table)
@@ -96,7 +87,7 @@ def _count(files: list[Path], caller: Caller) -> Iterator[Kept]:
 
 
 def _forget(path: Path, caller: Caller) -> Iterator[Kept]:
-    yield forget_caller(path, caller)
+    yield forget_in_file(path, caller)
     yield from forget_in_copies(path, caller)
 
 

@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from router.cli.common import print_json, say
-from router.cli.key_words import describe_limits
+from router.cli.key_rights import NONE, describe_limits
 from router.cli.tables import write_lines
-from router.config.key_file import KeyFile, KeySettings
+from router.config.key_file import CallerSettings, KeyFile, KeySettings
 from router.config.key_place import KeyPlace
 from router.contract.past import CallerSums
-from router.contract.rights import Rights
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.screen.figures import UNKNOWN, money
@@ -27,7 +26,7 @@ class ListedKey:
 
     name: str
     key: KeySettings | None
-    rights: Rights
+    caller: CallerSettings
     today_usd: float
     month_usd: float
     """What its caller spent, by all of its keys."""
@@ -54,7 +53,7 @@ def list_keys(file: KeyFile, spent: list[CallerSums]) -> Iterator[ListedKey]:
         for index, key in enumerate(caller.keys or (None,)):
             used = [sums.last_at for sums in own if not names_keys or key is None or sums.key == key.id]
             last = datetime.fromtimestamp(max(used), UTC) if used else None
-            yield ListedKey(name, key, caller.rights, today, month, last, index == 0)
+            yield ListedKey(name, key, caller, today, month, last, index == 0)
 
 
 def read_spent(place: KeyPlace, now: datetime) -> list[CallerSums]:
@@ -82,25 +81,14 @@ def beginnings(now: datetime, time_zone: str) -> tuple[float, float]:
 
 
 def _as_json(entry: ListedKey, now: datetime) -> dict[str, object]:
-    key, rights = entry.key, entry.rights
+    key = entry.key
     return {
         "id": key.id if key is not None else None,
         "name": entry.name,
         "created": key.created if key is not None else None,
         "expires": key.expires if key is not None else None,
         "is_expired": key is not None and is_expired(key, now),
-        "rights": {
-            "tiers": [tier for tier in Tier if tier in rights.tiers],
-            "may_force": [tier for tier in Tier if tier in rights.may_force],
-            "admin": rights.is_admin,
-            "requests_per_minute": rights.requests_per_minute,
-            "tokens_per_minute": rights.tokens_per_minute,
-            "in_flight": rights.in_flight,
-            "may_delegate": rights.may_delegate,
-            "jobs_in_flight": rights.jobs_in_flight,
-            "daily_usd": rights.daily_usd,
-            "monthly_usd": rights.monthly_usd,
-        },
+        "rights": entry.caller.model_dump(mode="json", exclude={"keys"}),
         "spent_today_usd": round(entry.today_usd, 6),
         "spent_this_month_usd": round(entry.month_usd, 6),
         "last_used": entry.last_used,
@@ -108,7 +96,7 @@ def _as_json(entry: ListedKey, now: datetime) -> dict[str, object]:
 
 
 def _row(entry: ListedKey, now: datetime) -> list[str]:
-    key, rights = entry.key, entry.rights
+    key, caller = entry.key, entry.caller
     last = f"{entry.last_used.astimezone():%Y-%m-%d %H:%M}" if entry.last_used is not None else UNKNOWN
     own = [key.id if key is not None else "no key", entry.name]
     expires = _write_expiry(key, now)
@@ -116,10 +104,10 @@ def _row(entry: ListedKey, now: datetime) -> list[str]:
         return [*own, "", "", "", "", expires, "", "", last]
     return [
         *own,
-        "+".join(tier for tier in Tier if tier in rights.tiers),
-        "+".join(tier for tier in Tier if tier in rights.may_force) or "none",
-        "yes" if rights.is_admin else UNKNOWN,
-        ", ".join(describe_limits(rights)) or UNKNOWN,
+        "+".join(sorted(caller.tiers, key=[*Tier].index)),
+        "+".join(sorted(caller.may_force, key=[*Tier].index)) or NONE,
+        "yes" if caller.admin else UNKNOWN,
+        describe_limits(caller) or UNKNOWN,
         expires,
         money(entry.today_usd),
         money(entry.month_usd),

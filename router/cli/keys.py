@@ -1,16 +1,33 @@
-"""`tandem keys`: make, list, revoke, rotate and test the keys of callers."""
+"""`tandem keys`: make, change, list, revoke, rotate and test the keys of callers, and forget a caller."""
 
 import argparse
 import ipaddress
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, command_name, known_names, number_between, refuse_config, say
-from router.cli.common import whole_number_between as whole
+from router.cli.common import (
+    add_config_argument,
+    add_json_argument,
+    add_yes_argument,
+    command_name,
+    known_names,
+    refuse_config,
+    say,
+)
+from router.cli.forget import forget_caller
 from router.cli.key_list import is_expired, now_in_utc, print_keys
-from router.cli.key_words import describe_expiry, describe_rights, read_lifetime, read_span, read_tiers, write_moment
+from router.cli.key_rights import (
+    RIGHTS,
+    add_right_arguments,
+    describe_expiry,
+    describe_rights,
+    read_lifetime,
+    read_span,
+    write_moment,
+)
 from router.config.edit import CannotEdit
 from router.config.faults import ConfigError
 from router.config.key_edit import change_key_file
@@ -19,59 +36,64 @@ from router.config.key_place import KeyPlace, find_keys
 from router.config.load import find_config
 from router.contract.errors import Unauthorized
 from router.contract.keys import NewKey, make_key, split_key
-from router.contract.words import Tier
 from router.screen.figures import plural
 
 EXAMPLES = (
     "keys add ada --daily-usd 5 --expires 90d",
-    "keys add build-server --tier fast --rpm 60",
+    "keys add build-server --tiers fast --rpm 60",
+    "keys set ada --daily-usd 10 --rpm none",
     "keys list",
     "keys rotate ada --grace 24h",
     "keys revoke ada",
     "keys test -",
+    "keys forget ada",
 )
 _GRACE = timedelta(hours=24)
-_MOST = 10**9
-_ADD = "tier may_force admin no_delegate rpm tpm in_flight jobs_in_flight daily_usd monthly_usd expires".split()
-_OPTIONS: Mapping[str, list[str]] = {"add": _ADD, "list": ["json"], "revoke": [], "rotate": ["grace", "expires"], "test": []}
+_RIGHTS = {right.setting: right.option for right in RIGHTS}
+_OPTIONS: Mapping[str, set[str]] = {
+    "add": {*_RIGHTS, "expires"},
+    "set": {*_RIGHTS, "expires"},
+    "list": {"json"},
+    "rotate": {"grace", "expires"},
+    "revoke": set(),
+    "test": set(),
+    "forget": {"yes", "json"},
+}
+"""The options of each action."""
+_NEEDS = {
+    "test": "a key, or - to read it from standard input",
+    "revoke": "a caller's name or a key's id",
+    "forget": "a caller's name, as stats --by caller shows it",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = "add a caller with a key, list all, revoke or rotate a caller's keys, or test a key"
+    actions = (
+        "add a caller with a key, set what one may do, list all, rotate or revoke a caller's keys, test a key, "
+        "or forget: delete everything that is kept about a caller"
+    )
     parser.add_argument("action", choices=tuple(_OPTIONS), help=actions)
     named = "the caller's name; for revoke also a key or its id; for test the key, or - to read it from standard input"
     parser.add_argument("what", nargs="?", default="", metavar="NAME", help=named)
     add_config_argument(parser)
-    rights = parser.add_argument_group("add: what the caller may do")
-    rights.add_argument("--tier", choices=tuple(map(str, Tier)), help="the one tier that may serve it (default: both)")
-    rights.add_argument(
-        "--may-force",
-        type=read_tiers,
-        metavar="TIERS",
-        help='what it may ask for by name: fast, deep, "fast,deep" or none (default: fast)',
-    )
-    rights.add_argument("--admin", action="store_true", help="may see the figures of all callers, and reload the config")
-    rights.add_argument("--no-delegate", action="store_true", help="may not have requests served in the background")
-    limits = parser.add_argument_group("add: limits (default: none)")
-    limits.add_argument("--rpm", type=whole(1, _MOST), metavar="N", help="requests a minute")
-    limits.add_argument("--tpm", type=whole(1, _MOST), metavar="N", help="tokens a minute, prompts and answers together")
-    limits.add_argument("--in-flight", type=whole(1, _MOST), metavar="N", help="requests at once")
-    limits.add_argument("--jobs-in-flight", type=whole(1, _MOST), metavar="N", help="background jobs at once")
-    limits.add_argument("--daily-usd", type=number_between(0.0001, _MOST), metavar="USD", help="what it may spend in a day")
-    limits.add_argument("--monthly-usd", type=number_between(0.0001, _MOST), metavar="USD", help="what it may spend in a month")
-    times = parser.add_argument_group("add and rotate")
-    times.add_argument(
-        "--expires", type=read_lifetime, metavar="TIME", help="how long the key works: 12h, 90d, 8w (default: forever)"
-    )
-    times.add_argument(
-        "--grace", type=read_span, metavar="TIME", help="rotate: how long the old key still works (default: 24h)"
-    )
-    parser.add_argument_group("list").add_argument("--json", action="store_true", help="print JSON")
+    add_right_arguments(parser)
+    times = parser.add_argument_group("add, set and rotate")
+    lifetime = "how long the key works: 12h, 90d, 8w (default: forever)"
+    times.add_argument("--expires", type=read_lifetime, metavar="TIME", default=argparse.SUPPRESS, help=lifetime)
+    grace = "rotate: how long the old key still works (default: 24h)"
+    times.add_argument("--grace", type=read_span, metavar="TIME", default=argparse.SUPPRESS, help=grace)
+    others = parser.add_argument_group("list and forget")
+    add_json_argument(others, default=argparse.SUPPRESS)
+    add_yes_argument(others, default=argparse.SUPPRESS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked. Only a new key goes to standard output, once; what is said about it goes to standard error."""
     _check_usage(arguments)
+    if arguments.action == "forget":
+        return forget_caller(
+            arguments.config, arguments.what, is_sure="yes" in arguments, as_json=getattr(arguments, "json", False)
+        )
     try:
         path = find_config(arguments.config)
         if path is None:
@@ -79,6 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         place = find_keys(path, known_names)
         actions: Mapping[str, Callable[[KeyPlace, argparse.Namespace], int]] = {
             "add": _add,
+            "set": _set,
             "list": _list,
             "revoke": _revoke,
             "rotate": _rotate,
@@ -93,62 +116,83 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_usage(arguments: argparse.Namespace) -> None:
     action = arguments.action
-    for option in (*_ADD, "grace", "json"):
-        if getattr(arguments, option) not in (None, False) and option not in _OPTIONS[action]:
-            takes = next(name for name, options in _OPTIONS.items() if option in options)
-            raise Ended(2, f"--{option.replace('_', '-')} is an option of {command_name()} keys {takes}, not of {action}")
+    for option in vars(arguments).keys() & set().union(*_OPTIONS.values()) - _OPTIONS[action]:
+        takes = " and ".join(name for name, options in _OPTIONS.items() if option in options)
+        written = _RIGHTS.get(option, f"--{option}")
+        raise Ended(2, f"{written} is an option of {command_name()} keys {takes}, not of {action}")
     if action == "list" and arguments.what:
         raise Ended(2, f"{command_name()} keys list takes no name")
     if action != "list" and not arguments.what:
-        needed = {"test": "a key, or - to read it from standard input", "revoke": "a caller's name or a key's id"}
-        raise Ended(2, f"{command_name()} keys {action} needs {needed.get(action, 'the name of a caller')}")
+        raise Ended(2, f"{command_name()} keys {action} needs {_NEEDS.get(action, 'the name of a caller')}")
+    if action == "set" and not vars(arguments).keys() & _OPTIONS["set"]:
+        raise Ended(2, f"{command_name()} keys set needs what to change, as in --daily-usd 5")
+
+
+def _read_rights(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The rights that were named. A limit of none is no limit."""
+    return {setting: value for setting, value in vars(arguments).items() if setting in _RIGHTS}
 
 
 def _add(place: KeyPlace, arguments: argparse.Namespace) -> int:
     name, now, new = arguments.what, now_in_utc(), make_key()
     if split_key(name) is not None:
         raise Ended(2, "this is a key, not the name of a caller")
-    key = _settings_of(new, now, arguments.expires)
-    chosen = {
-        "tiers": (Tier(arguments.tier),) if arguments.tier else None,
-        "may_force": arguments.may_force,
-        "admin": arguments.admin or None,
-        "requests_per_minute": arguments.rpm,
-        "tokens_per_minute": arguments.tpm,
-        "in_flight": arguments.in_flight,
-        "may_delegate": False if arguments.no_delegate else None,
-        "jobs_in_flight": arguments.jobs_in_flight,
-        "daily_usd": arguments.daily_usd,
-        "monthly_usd": arguments.monthly_usd,
-    }
-    caller = CallerSettings(**{right: value for right, value in chosen.items() if value is not None}, keys=(key,))
+    key = _settings_of(new, now, getattr(arguments, "expires", None))
 
     def add(file: KeyFile) -> KeyFile:
         if name in file.callers:
-            rotate = f"{command_name()} keys rotate {name} makes another key. To change its rights, edit {place.path}"
-            raise Ended(1, f"{name} is in {place.path} already\n  hint: {rotate}")
-        return _check({**file.callers, name: caller})
+            ways = f"{command_name()} keys rotate {name} makes another key, keys set {name} changes its rights"
+            raise Ended(1, f"{name} is in {place.path} already\n  hint: {ways}")
+        return _check(file, name, {**_read_rights(arguments), "keys": (key,)})
 
-    change_key_file(place.path, add)
+    caller = change_key_file(place.path, add).callers[name]
     say(f"added {name} to {place.path}")
     _say_rights(caller, key, now)
     _hand_out(place, name, new)
+    _say_prices(caller)
+    return 0
+
+
+def _set(place: KeyPlace, arguments: argparse.Namespace) -> int:
+    """Change what a caller may do. Its keys and its history stay."""
+    name, now, chosen = arguments.what, now_in_utc(), _read_rights(arguments)
+    lifetime: timedelta | None = getattr(arguments, "expires", None)
+
+    def change(file: KeyFile) -> KeyFile:
+        caller = file.callers.get(name) or _not_found(name, file, place)
+        if lifetime is not None:
+            end = now + lifetime
+            chosen["keys"] = tuple(
+                key if is_expired(key, now) else key.model_copy(update={"expires": end}) for key in caller.keys
+            )
+        return _check(file, name, chosen)
+
+    caller = change_key_file(place.path, change).callers[name]
+    say(f"changed {name} in {place.path}")
+    for line in describe_rights(caller):
+        say(f"  {line}")
+    for key in caller.keys:
+        say(f"  key {key.id} {describe_expiry(key.expires, now)}")
+    _say_when(place, "follows it")
+    _say_prices(caller)
+    return 0
+
+
+def _say_prices(caller: CallerSettings) -> None:
     if caller.rights.has_budget:
         say(f"A budget needs a price for every target that may serve it: {command_name()} check reports those without one.")
-    return 0
 
 
 def _rotate(place: KeyPlace, arguments: argparse.Namespace) -> int:
     """Make another key for a caller, and let those it has end. Its name, rights, budgets and history stay."""
     name, now, new = arguments.what, now_in_utc(), make_key()
-    grace = _GRACE if arguments.grace is None else arguments.grace
+    grace: timedelta = getattr(arguments, "grace", _GRACE)
 
     def rotate(file: KeyFile) -> KeyFile:
         caller = file.callers.get(name) or _not_found(name, file, place)
-        lifetime = arguments.expires or _lifetime_of(caller)
+        lifetime = getattr(arguments, "expires", None) or _lifetime_of(caller)
         ending = [_end_by(key, now + grace) for key in caller.keys if not is_expired(key, now)] if grace else []
-        keys = (*ending, _settings_of(new, now, lifetime))
-        return _check({**file.callers, name: caller.model_copy(update={"keys": keys})})
+        return _check(file, name, {"keys": (*ending, _settings_of(new, now, lifetime))})
 
     caller = change_key_file(place.path, rotate).callers[name]
     *old, key = caller.keys
@@ -175,8 +219,9 @@ def _revoke(place: KeyPlace, arguments: argparse.Namespace) -> int:
         assert name is not None
         left = tuple(key for key in caller.keys if name != what and key.id != what)
         gone.extend([name, *(key.id for key in caller.keys if key not in left)])
-        others = {other: settings for other, settings in file.callers.items() if other != name}
-        return _check({**others, name: caller.model_copy(update={"keys": left})} if left else others)
+        if left:
+            return _check(file, name, {"keys": left})
+        return KeyFile(callers={other: settings for other, settings in file.callers.items() if other != name})
 
     left = change_key_file(place.path, revoke).callers
     name, *ids = gone
@@ -189,10 +234,11 @@ def _revoke(place: KeyPlace, arguments: argparse.Namespace) -> int:
 
 def _list(place: KeyPlace, arguments: argparse.Namespace) -> int:
     file = _read(place)
-    print_keys(place, file, now_in_utc(), as_json=arguments.json)
-    if not file.callers and not arguments.json:
+    as_json = getattr(arguments, "json", False)
+    print_keys(place, file, now_in_utc(), as_json=as_json)
+    if not file.callers and not as_json:
         say(f"no callers in {place.path} yet\n  hint: {command_name()} keys add NAME")
-    elif not place.is_asked_for and not arguments.json:
+    elif not place.is_asked_for and not as_json:
         _say_missing_line(place)
     return 0
 
@@ -209,7 +255,7 @@ def _test(place: KeyPlace, arguments: argparse.Namespace) -> int:
     caller = file.callers[found.caller.name]
     print(f"{found.caller.name} (key {found.id})")
     key = next(key for key in caller.keys if key.id == found.id)
-    print("\n".join(f"  {line}" for line in (*describe_rights(caller.rights), describe_expiry(key.expires, now))))
+    print("\n".join(f"  {line}" for line in (*describe_rights(caller), describe_expiry(key.expires, now))))
     if not place.is_asked_for:
         _say_missing_line(place)
     return 0
@@ -232,10 +278,11 @@ def _read(place: KeyPlace) -> KeyFile:
     return read_key_file(place.path) if place.path.exists() else KeyFile()
 
 
-def _check(callers: Mapping[str, CallerSettings]) -> KeyFile:
-    """The file with these callers. Raises `Ended` for a name that may not be used."""
+def _check(file: KeyFile, name: str, changes: Mapping[str, Any]) -> KeyFile:
+    """The file with a caller that is new or changed. Raises `Ended` for a name or a right that may not be."""
+    settings = vars(file.callers[name]) if name in file.callers else {}
     try:
-        return KeyFile(callers=dict(callers))
+        return KeyFile(callers={**file.callers, name: CallerSettings(**{**settings, **changes})})
     except ValueError as error:
         problem = str(error).partition("Value error, ")[2].partition(" [type=")[0] or str(error)
         raise Ended(2, problem) from None
@@ -262,7 +309,7 @@ def _end_by(key: KeySettings, end: datetime) -> KeySettings:
 
 
 def _say_rights(caller: CallerSettings, key: KeySettings, now: datetime) -> None:
-    for line in (*describe_rights(caller.rights), describe_expiry(key.expires, now)):
+    for line in (*describe_rights(caller), describe_expiry(key.expires, now)):
         say(f"  {line}")
 
 

@@ -1,13 +1,16 @@
 """Which router a command asks, and as whom: `--url` and `--key-env`."""
 
 import argparse
+from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import say
-from router.cli.routers import all_routers
+from router.cli.common import command_name, refuse_config, say
+from router.cli.routers import Router, all_routers, find_at
 from router.cli.setup.reach import read_key
+from router.config.load import ConfigError, find_config
 
 _DEFAULT_URL = "http://127.0.0.1:4000"
+RUNNING_URL = "where the router is (default: the running one that was started with this config)"
 
 
 def add_router_arguments(parser: argparse.ArgumentParser, url_help: str = "") -> None:
@@ -15,6 +18,47 @@ def add_router_arguments(parser: argparse.ArgumentParser, url_help: str = "") ->
     usual = f"where the router is (default: the one that runs here, else {_DEFAULT_URL})"
     parser.add_argument("--url", help=url_help or usual)
     parser.add_argument("--key-env", metavar="NAME", help="the variable with your key, for a router that needs one")
+
+
+def list_running() -> list[Router]:
+    """The routers of this user that run, the newest start first."""
+    return [router for router in all_routers() if router.is_running()]
+
+
+def find_path(config: str | None) -> Path | None:
+    """The config's path. What is in it is for the router to read. Raises `Ended`."""
+    try:
+        found = find_config(config)
+    except ConfigError as error:
+        raise refuse_config(error.source, error.faults) from error
+    return found.absolute() if found is not None else None
+
+
+def find_running_or_none(config: str | None, url: str | None = None) -> Router | None:
+    """The router that `--url` names, or that runs with this config; in a folder without a config, the only one that runs."""
+    if url is not None:
+        checked = find_url(url)
+        return find_at(checked) or Router(checked, None, 0.0)
+    path, running = find_path(config), list_running()
+    own = [router for router in running if router.config == path]
+    return own[0] if own else running[0] if path is None and len(running) == 1 else None
+
+
+def find_running(config: str | None, url: str | None = None, *, or_only: bool = True) -> Router:
+    """The same; `or_only`: without one, the only router that runs, if no config was named. Raises `Ended`."""
+    found = find_running_or_none(config, url)
+    if found is not None:
+        return found
+    path, running = find_path(config), list_running()
+    if config or not running:
+        which = f"no router is running with {path}" if path is not None else "no router is running"
+        start = f"{command_name()} serve{f' --config {config}' if config else ''}"
+        raise Ended(1, f"{which}\n  hint: {start} starts one; --url names one that another user started")
+    if len(running) == 1 and or_only:
+        return running[0]
+    known = "\n".join(f"  {router.url}  {router.config or 'the built-in default'}" for router in running)
+    which = "several routers are running, none of them" if len(running) > 1 else "a router is running, but not"
+    raise Ended(1, f"{which} with a config of this folder:\n{known}\n  hint: --url names one")
 
 
 def find_url(named: str | None) -> str:

@@ -37,6 +37,6 @@ def _say_taken(problem: str, url: str) -> str:
     return problem.replace("--port", f"{command_name()} serve --port")
 
 
-def say_unrecorded(error: StoreUnwritable) -> str:
+def say_unwritable(error: StoreUnwritable) -> str:
     """That a router serves without a record."""
     return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"

@@ -2,18 +2,15 @@
 
 import argparse
 import json
-import os
 import urllib.error
 from http.client import HTTPException
-from pathlib import Path
 from typing import Any
 
 from router.cli import Ended
 from router.cli.asking import ask
-from router.cli.common import add_config_argument, command_name, print_json, refuse_config, say
-from router.cli.routers import Router, all_routers
+from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, refuse_config, say
+from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running, read_own_key
 from router.config.faults import Fault
-from router.config.load import ConfigError, find_config
 
 EXAMPLES = ("reload", "reload --config work.yaml", "reload --url https://tandem.example:4000 --key-env ADMIN_KEY")
 _PATH = "/tandem/reload"
@@ -24,15 +21,16 @@ _OWN_ID = "x-tandem-request-id"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
-    parser.add_argument("--url", help="where the router is (default: the running one that was started with this config)")
-    parser.add_argument("--key-env", metavar="NAME", help="the variable with an admin's key, for a router of somebody else")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_router_arguments(parser, RUNNING_URL)
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask the router, and print what changed. Exit code 1: nothing was changed."""
-    url = _check_url(arguments.url) if arguments.url else _find(arguments.config).url
-    key = _read_key(arguments.key_env) if arguments.key_env else ""
+    key, router = read_own_key(arguments.key_env), find_running(arguments.config, arguments.url)
+    url = router.url
+    if not arguments.url and router.config != find_path(arguments.config):
+        say(f"reloading the router at {url}, which serves {router.config or 'the built-in default'}")
     try:
         with ask(url, _PATH, b"", within_seconds=_ASK_SECONDS, key=key) as answer:
             told = json.load(answer)
@@ -47,47 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(told, url)
     return 0
-
-
-def _check_url(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
-        raise Ended(2, f"--url must begin with http:// or https://: {url}")
-    return url.rstrip("/")
-
-
-def _read_key(name: str) -> str:
-    if not (key := os.environ.get(name, "").strip()):
-        raise Ended(2, f"--key-env: {name} is not set")
-    return key
-
-
-def _find(named: str | None) -> Router:
-    """The running router of a config; without one, the only router that runs. Raises `Ended`."""
-    path = _find_path(named)
-    running = [router for router in all_routers() if router.is_running()]
-    own = [router for router in running if path is not None and router.config == path]
-    if own:
-        return own[0]
-    start = f"{command_name()} serve{f' --config {named}' if named else ''}"
-    if named or not running:
-        which = f"no router is running with {path}" if path is not None else "no router is running"
-        raise Ended(1, f"{which}\n  hint: {start} starts one; --url names one that another user started")
-    if len(running) > 1:
-        known = "\n".join(f"  {router.url}  {router.config or 'the built-in default'}" for router in running)
-        raise Ended(
-            1, f"several routers are running, none of them with a config of this folder:\n{known}\n  hint: --url names one"
-        )
-    say(f"reloading the router at {running[0].url}, which serves {running[0].config or 'the built-in default'}")
-    return running[0]
-
-
-def _find_path(named: str | None) -> Path | None:
-    """The config's path. What is in it is for the router to read."""
-    try:
-        found = find_config(named)
-    except ConfigError as error:
-        raise refuse_config(error.source, error.faults) from error
-    return found.absolute() if found is not None else None
 
 
 def _print(told: Any, url: str) -> None:

@@ -12,11 +12,17 @@ import hashlib
 import json
 import os
 import socket
+import sys
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from router.cli import installed_version
 from router.config.folders import NoHome, state_folder
+
+if TYPE_CHECKING:
+    from router.config.load import LoadedConfig
 
 _FOLDER = "routers"
 _MAX_RECORDS = 20
@@ -39,12 +45,59 @@ class Router(NamedTuple):
     certificate: str = ""
     """The digest of its certificate, where it serves HTTPS."""
 
+    pid: int = 0
+    """Its process; of several workers, their parent."""
+    version: str = ""
+    fingerprint: str = ""
+    """That of the config in use."""
+    workers: int = 1
+    shared: tuple[str, ...] = ()
+    """The stores that it shares with other routers, by the names of their settings."""
+    is_service: bool = False
+    """Whether a service manager started it, which may do so again."""
+
     def is_running(self) -> bool:
         """Whether somebody listens at its address."""
         return is_listening(self.url, _LISTEN_SECONDS)
 
     def __repr__(self) -> str:
         return f"Router({self.url!r})"
+
+
+def record_of(loaded: "LoadedConfig", config: Path | None, url: str, key: str, *, has_ledger: bool, workers: int = 1) -> Router:
+    """What other commands need to know of a router that starts in this process."""
+    return Router(
+        url,
+        loaded.ledger_path.absolute() if has_ledger and loaded.ledger_path is not None else None,
+        time.time(),
+        config,
+        key,
+        pid=os.getpid(),
+        version=installed_version(),
+        workers=workers,
+        is_service=_is_service(),
+        **_facts_of(loaded),
+    )
+
+
+def _is_service() -> bool:
+    """Whether systemd, launchd or a container started this process."""
+    by_launchd = sys.platform == "darwin" and os.getppid() == 1
+    return by_launchd or os.getpid() == 1 or os.environ.get("SYSTEMD_EXEC_PID") == str(os.getpid())
+
+
+def note_reload(router: Router, taken: "LoadedConfig") -> None:
+    """Remember the config that a router has taken."""
+    note_router(router._replace(**_facts_of(taken)))
+
+
+def _facts_of(loaded: "LoadedConfig") -> dict[str, Any]:
+    shared = loaded.config.shared
+    return {
+        "certificate": digest_certificate(loaded.tls_paths.cert) if loaded.tls_paths is not None else "",
+        "fingerprint": loaded.fingerprint,
+        "shared": tuple(f"shared.{name}" for name in ("valkey", "postgres") if getattr(shared, name, None) is not None),
+    }
 
 
 def note_router(router: Router) -> None:
@@ -123,9 +176,13 @@ def _write(router: Router, folder: Path) -> None:
 def _read(file: Path) -> Router | None:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        url, key, certificate = (str(content.get(name, "")) for name in ("url", "key", "certificate"))
-        ledger, config = (Path(content[name]) if content.get(name) else None for name in ("ledger", "config"))
-        return Router(url, ledger, float(content["started_at"]), config, key, certificate)
+        texts = {name: str(content.get(name, "")) for name in ("url", "key", "certificate", "version", "fingerprint")}
+        numbers = {"pid": int(content.get("pid", 0)), "workers": int(content.get("workers", 1))}
+        known: dict[str, Any] = {**texts, **numbers, "shared": tuple(map(str, content.get("shared", ())))}
+        known["is_service"] = bool(content.get("is_service"))
+        for name in ("ledger", "config"):
+            known[name] = Path(content[name]) if content.get(name) else None
+        return Router(**known, started_at=float(content["started_at"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, load_or_end, say
+from router.cli.common import add_config_argument, add_ledger_switch, load_or_end, say
 from router.cli.pointed import KEY_VARIABLE, point_command
 from router.cli.routers import url_of
 from router.cli.setup.reach import ClientKey
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " OPENAI_BASE_URL and ANTHROPIC_BASE_URL. The exit status is the command's",
     )
     add_config_argument(parser)
-    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no record to disk")
+    add_ledger_switch(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,6 @@ import json
 import time
 
 from router.cli.common import common_dialect, init_command
-from router.cli.routers import digest_certificate
 from router.config.certificate import read_certificate
 from router.config.load import LoadedConfig
 from router.contract.words import Dialect, Operation
@@ -45,10 +44,6 @@ def _curl(url: str, dialect: Dialect, words: str) -> str:
     spec = SPECS[dialect]
     body = {**spec.write_example(words), **spec.stream_fields}
     return f"  curl -iN {url}/v1{spec.paths[Operation.CREATE]} -H 'content-type: application/json' -d '{json.dumps(body)}'"
-
-
-def certificate_of(loaded: LoadedConfig) -> str:
-    return digest_certificate(loaded.tls_paths.cert) if loaded.tls_paths is not None else ""
 
 
 def warn_of_expiry(loaded: LoadedConfig) -> list[str]:

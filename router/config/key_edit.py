@@ -96,7 +96,8 @@ def _edit(text: str, before: KeyFile, after: KeyFile) -> str:
     for name, caller in after.callers.items():
         if name not in before.callers:
             text = _add_caller(text, name, caller)
-        elif before.callers[name].keys != caller.keys:
+        elif before.callers[name] != caller:
+            text = _change_rights(text, name, _write_rights(before.callers[name]), _write_rights(caller))
             text = _change_keys(text, name, before.callers[name].keys, caller.keys)
     return text
 
@@ -115,7 +116,8 @@ def _add_caller(text: str, name: str, caller: CallerSettings) -> str:
         if callers.end_mark.index > callers.start_mark.index:  # `{}`, `null`
             text = text[: callers.start_mark.index].rstrip(" ") + text[callers.end_mark.index :]
         place, indent = next_line(text, header.end_mark.index), 2
-    lines = [f"{' ' * indent}{_write_name(name)}:", *(f"{' ' * (indent + 2)}{line}" for line in _write_settings(caller))]
+    settings = [*(f"{right}: {value}" for right, value in _write_rights(caller).items()), "keys:"]
+    lines = [f"{' ' * indent}{_write_name(name)}:", *(f"{' ' * (indent + 2)}{line}" for line in settings)]
     lines += [f"{' ' * (indent + 4)}{_write_key(key)}" for key in caller.keys]
     return _with_line_end(text[:place]) + "".join(f"{line}{end}" for line in lines) + text[place:]
 
@@ -130,8 +132,30 @@ def _remove_caller(text: str, name: str) -> str:
     return text[:begin] + text[end:]
 
 
+def _change_rights(text: str, name: str, before: dict[str, str], after: dict[str, str]) -> str:
+    """Write what one caller may do. A new line comes before the others, and a comment after a value stays."""
+    for right in [right for right in {**before, **after} if before.get(right) != after.get(right)]:
+        _, callers = find_entry(_compose(text), "callers")
+        _, caller = find_entry(callers, name)
+        _require_block(caller)
+        assert isinstance(caller, yaml.MappingNode)
+        header, value = find_entry(caller, right)
+        if header is None or value is None:
+            first = caller.value[0][0].start_mark
+            begin = stop = first.index
+            new = f"{right}: {after[right]}{_line_end(text)}{' ' * first.column}"
+        elif right in after:
+            begin, stop, new = header.start_mark.index, last_index(value), f"{right}: {after[right]}"
+        else:
+            begin, stop, new = _line_of(text, header.start_mark.index), next_line(text, last_index(value)), ""
+        text = text[:begin] + new + text[stop:]
+    return text
+
+
 def _change_keys(text: str, name: str, before: Sequence[KeySettings], after: Sequence[KeySettings]) -> str:
     """Write the keys of one caller, of which new ones come last. The lines of a key that stays as it is are not touched."""
+    if before == after:
+        return text
     _, callers = find_entry(_compose(text), "callers")
     _, caller = find_entry(callers, name)
     _require_block(caller)
@@ -187,13 +211,12 @@ def _write_name(name: str) -> str:
     return name if yaml.safe_load(name) == name else json.dumps(name)
 
 
-def _write_settings(caller: CallerSettings) -> list[str]:
-    """The rights that are not the usual ones."""
-    lines = []
-    for name, value in caller.model_dump(mode="json", exclude_defaults=True, exclude={"keys"}).items():
-        written = f"[{', '.join(value)}]" if isinstance(value, list) else json.dumps(value).removesuffix(".0")
-        lines.append(f"{name}: {written}")
-    return [*lines, "keys:"]
+def _write_rights(caller: CallerSettings) -> dict[str, str]:
+    """The rights that are not the usual ones, as YAML."""
+    return {
+        name: f"[{', '.join(value)}]" if isinstance(value, list) else json.dumps(value).removesuffix(".0")
+        for name, value in caller.model_dump(mode="json", exclude_defaults=True, exclude={"keys"}).items()
+    }
 
 
 def _write_key(key: KeySettings) -> str:

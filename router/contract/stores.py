@@ -139,7 +139,7 @@ class EntryReader(Protocol):
         ...
 
     def read_spending(self, since: float) -> Mapping[str, int]:
-        """What each caller's requests cost since then, in units of money (`contract.money`). An unknown cost is left out."""
+        """What each caller's requests cost since then, in units of money (`contract.spending`). An unknown cost is left out."""
         ...
 
     def read_spent(self, day: float, month: float) -> "list[CallerSums]":

@@ -19,8 +19,7 @@ from router.contract.sinks import AnswerFact, AnswerSink
 HOLD_SECONDS = 0.04
 """How long an answer waits for its writes at most. One that waited in vain is counted, and leaves."""
 _LOOKS = 4
-"""In how many parts it waits. A process that did not run for a while finds its timer due and the confirmation unread: it reads
-between two parts, and so is not taken in by its own delay."""
+"""After a stall the timer may fire before a pending reply was read, so it waits in four steps."""
 _may_end = re.compile(rb'\[DONE\]|response\.(?:completed|incomplete|failed)|message_stop|"(?:finish|stop)_reason": ?"').search
 """Finds what clients take for the end of a stream. One that is found in a text costs that piece a trip to the store."""
 

@@ -42,7 +42,7 @@ class Capture:
 
 
 class ResponseCapture(Capture):
-    """The same for a Responses stream, whose last event holds the response."""
+    """Captures a Responses stream, whose last event holds the response."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange, "output")
@@ -63,7 +63,7 @@ class ResponseCapture(Capture):
 
 
 class MessageCapture(Capture):
-    """The same for a Messages stream, no event of which holds the message: it is put together as it passes."""
+    """Captures a Messages stream. No event holds the whole message: it is assembled as it passes."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange, "content")

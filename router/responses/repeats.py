@@ -110,7 +110,7 @@ class Repeats:
     async def _serve_shared(
         self, shared: RepeatStore, slot: bytes, asked: bytes, exchange: Exchange, caller: AnswerSink, answer: Answer
     ) -> Ending:
-        """The same, once no other router has the key. Requests of this router with the same key wait meanwhile."""
+        """Answer once no other router has the key. Requests of this router with the same key wait meanwhile."""
         while (held := await self._claim(shared, slot, asked)) is not None:
             _check(held.asked, asked)
             if held.answer is not None:

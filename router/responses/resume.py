@@ -130,7 +130,7 @@ class Continued(NamedTuple):
         return replace(view, raw=write_body(body), body=body)
 
     def without_reference(self) -> Continuation:
-        """The same, when the target that was to store the history turned out to have lost it."""
+        """Used when the target that was to store the history has lost it."""
         return self._replace(stored_by="")
 
     def transcript(self) -> Transcript:

@@ -120,7 +120,7 @@ class HeldThread(NamedTuple):
         return replace(view, raw=raw, body=body)
 
     def without_reference(self) -> Continuation:
-        """The same: no target is told by reference."""
+        """No target is told by reference."""
         return self
 
     def transcript(self) -> Transcript:

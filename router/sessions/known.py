@@ -136,7 +136,7 @@ async def _find_shared(
     now: float,
     name: str,
 ) -> _Found:
-    """The same where routers share a store. It is asked once, for all sessions that the request may belong to."""
+    """Find the session in a shared store, with one question for all sessions that the request may belong to."""
     keys = [SessionKey(view.caller, turn.session, number) for number in (_SLOTS if turn.is_guessed else _FIRST)]
     return await find_session(await sessions.load_all(keys), _find_nothing, view, turn, messages, now, name)
 

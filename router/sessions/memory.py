@@ -90,10 +90,9 @@ class SessionMemory:
         return {FirstByte: self._note_answer, StateRefused: self._note_refused, Settled: self._note_end}
 
     def _note_answer(self, exchange: Exchange, begun: FirstByte) -> None:
-        """An answer begins: from now on what is new in this session's next request is this target's own.
+        """What is new in this session's next request will be this target's own.
 
-        Not when it ends: a client goes on at the last event, which may come before that, and what a cut answer said comes
-        back too.
+        Noted at the first byte, not the end: clients continue on the last event, and a cut answer's text comes back too.
         """
         decided = exchange.last(Decided)
         if decided is None:
@@ -105,7 +104,7 @@ class SessionMemory:
         self._sessions.update(session.key, step, session.state, session.replaces)
 
     def _share_answer(self, exchange: Exchange, begun: FirstByte) -> None:
-        """The same where other routers must know it when the answer ends: it is stored now, and the end waits for that.
+        """Note the answer and store it now: the end of the answer waits until other routers can know it.
 
         An answer that comes whole has its end with its beginning: it waits until both are stored together.
         """

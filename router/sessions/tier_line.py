@@ -41,7 +41,7 @@ class Line(NamedTuple):
         return "" if _NOTHING.fullmatch(left.strip()) else left
 
     def filled(self, words: str) -> str:
-        """The same, with other words where nothing is left."""
+        """`rest`, with other words where nothing is left."""
         return self.rest or (f"{self.before}{words}{self.after}" if words else "")
 
     def mark(self, count: int) -> str:

@@ -66,7 +66,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output,
     and the seconds of a quick turn without a wait and with nothing cached."""
     deep: Projection | None = None
-    """The same for deep."""
+    """The cheapest open deep target, in the same form."""
     redo: Redo | None = None
     """What a wrong first answer of fast was taken to cost, as a list: the chance of one when the turn is quick, and when it is
     long; seconds when it is quick, more seconds when it is long; USD when it is quick, more USD when it is long; how many turns

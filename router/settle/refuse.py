@@ -1,11 +1,13 @@
 """Telling a caller that no answer will come, or no more of it, and how the request thereby ends."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
-from router.contract.errors import Superseded, TandemError, UpstreamError
+from router.contract.errors import InBackground, Superseded, TandemError, UpstreamError
 from router.contract.exchange import Arrival, CancelReason, Exchange, cancel_error
 from router.contract.facts import AttemptOpened, Ending, FirstByte
 from router.contract.relay import Sink
+from router.contract.sinks import AnswerSink
 from router.contract.words import Outcome
 from router.dialects.refusals import passes_unchanged, refuse_to
 
@@ -15,6 +17,10 @@ INTERRUPTED = Ending(Outcome.INTERRUPTED, 499)
 """The person said something else meanwhile, on the same socket."""
 LEAVING = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """The request is cancelled, or the process ends: nothing is at fault, and it always passes."""
+
+
+AcceptJob = Callable[[Exchange, AnswerSink], Awaitable[Ending]]
+"""Makes a background job of a request, and answers it with the job."""
 
 
 def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
@@ -28,8 +34,13 @@ def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
     return Ending(outcome, error.status, error)
 
 
+async def refuse_job(exchange: Exchange, sink: AnswerSink) -> Ending:
+    """Refuse a request with `background: true`, where there are no jobs."""
+    return refuse(InBackground(), exchange.arrival, sink)
+
+
 def cut_off(exchange: Exchange, sink: Sink) -> Ending:
-    """How a cancelled request ends. A caller who is still there is told here, if no attempt was begun that does."""
+    """How a cancelled request ends. Tells a caller who is still connected, unless an attempt will."""
     if exchange.cancelled is CancelReason.INTERRUPTED:
         return INTERRUPTED
     error = cancel_error(exchange.cancelled)

@@ -131,7 +131,7 @@ class Shared:
         """What workers of one machine need to notice each other's jobs, which are in one file; None for a router alone."""
         if self.link is None or not self.terms.worker:
             return None
-        from router.stores.valkey.job_watches import SharedWatches  # only workers need it
+        from router.stores.valkey.pulse import SharedWatches  # only workers need it
 
         return SharedWatches(self.link)
 

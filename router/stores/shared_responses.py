@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _COME_BACK_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 _SETTLE_SECONDS = 5.0
-"""For how long a response may be missing in the server that a router kept while it was away, or that it refused: counted from
-when it is back, or since a router last said that it has such responses, which it does every second."""
+"""Grace period after Valkey recovers, or a router reports unwritten responses, in which a missing one may still be uploaded."""
 _LOOK_AGAIN_SECONDS = 0.2
 """An answer waits for its writes, but not for long (`responses/acknowledged.py`)."""
 _REPORT_SECONDS = 60.0

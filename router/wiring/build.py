@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
@@ -32,6 +33,7 @@ from router.contract.words import Subagents, Tier
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
+from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
 from router.jobs.jobs import Jobs
@@ -50,7 +52,7 @@ from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
-from router.stores.shared import open_shared
+from router.stores.shared import Shared, open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.metrics_switch import MetricsSwitch
@@ -69,9 +71,6 @@ from router.wiring.stores import (
     open_sessions,
     read_spending,
 )
-
-if TYPE_CHECKING:
-    pass
 
 _SETTLE_SECONDS = 1.0
 
@@ -167,10 +166,7 @@ def build_state(
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
     closing.push_async_callback((upstream := Pool(speedups)).close)
     live, running = observe_targets(shared), set[Exchange]()
-    read = partial(read_spending, path) if path is not None else None
-    rates, budgets = CallerRates(), Budgets(read) if loaded.keys is not None else None
-    if shared is not None and (allowance := shared.open_allowance(partial(name_ledger, path))) is not None:
-        rates, budgets = share_limits(allowance, live, read, has_keys=loaded.keys is not None)
+    rates, budgets = _make_limits(loaded, path, live, shared)
     observers: tuple[Observer, ...] = (
         memory,
         live,
@@ -200,6 +196,16 @@ def build_state(
         tracing=tracing,
         shared=shared,
     )
+
+
+def _make_limits(
+    loaded: LoadedConfig, ledger: Path | None, live: LiveStatistics, shared: Shared | None
+) -> tuple[CallerRates, Budgets | None]:
+    """What counts the limits of callers: this router alone, or together with those that share a server with it."""
+    read = partial(read_spending, ledger) if ledger is not None else None
+    if shared is not None and (allowance := shared.open_allowance(partial(name_ledger, ledger))) is not None:
+        return share_limits(allowance, live, read, has_keys=loaded.keys is not None)
+    return CallerRates(), Budgets(read) if loaded.keys is not None else None
 
 
 def _follow_metrics(metrics: MetricsSwitch, loaded: LoadedConfig) -> None:

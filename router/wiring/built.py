@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.callers.troubles import find_troubles as find_budget_troubles
+from router.callers.budgets import find_troubles as find_budget_troubles
 from router.contract.entry import FinishedWork
 from router.contract.job import EndedJob
-from router.contract.notices import Notice, Notices
+from router.contract.notices import Notice, Notices, Trouble
 from router.contract.relay import Warmable
 from router.contract.stores import EntryReader, PageReader, StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
@@ -23,7 +23,9 @@ from router.jobs.jobs import Jobs
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
 from router.page.ring import PageSwitch
-from router.stores.sqlite.troubles import find_troubles as find_ledger_troubles
+from router.stores.sqlite.alarm import Failing
+from router.stores.sqlite.damage import DAMAGED
+from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.metrics_switch import MetricsSwitch
 from router.wiring.key_watch import KeyWatch
 from router.wiring.reloader import Reloader
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from router.page.others import OtherRouters
 
 _LEARN_SECONDS = 600.0
+_LEDGER_HINT = "tandem check"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +171,23 @@ def list_notices(house: House) -> NoticeBoard:
         return find_shared_troubles(state.shared, time.time())
 
     return NoticeBoard(of_targets, of_budgets, of_ledger, of_shared)
+
+
+def find_ledger_troubles(ledger: SqliteWriter, time_of_day: float) -> list[Notice]:
+    """One notice while the file cannot be written to, while rows are lost, or once the file was found damaged."""
+    failing = ledger.failing
+    if failing is not None and failing.kind != DAMAGED:
+        since, text = time_of_day - failing.for_seconds, _describe_failure(failing, ledger.lost)
+    elif ledger.damaged_since is not None:
+        since, text = ledger.damaged_since, "the ledger's file is damaged"
+    else:
+        return []
+    return [Notice(Trouble.LEDGER_LOSING, "", since, text, _LEDGER_HINT)]
+
+
+def _describe_failure(failing: Failing, lost: int) -> str:
+    if failing.is_outage:
+        return f"the ledger cannot be written ({failing.kind}): {f'lost rows: {lost}' if lost else 'its rows wait in memory'}"
+    if not lost:
+        return f"the ledger's file was moved or deleted while it was in use ({failing.kind})"
+    return f"the ledger loses rows ({failing.kind}): {lost} so far"

@@ -12,9 +12,8 @@ from router.contract.stores import EntryStore, ResponseStore, SessionStore, Shar
 from router.jobs.jobs import JobsOpener
 from router.settle.kept import explain_row
 from router.stores.key_file import read_key
-from router.stores.memory.entries import MemoryEntries
+from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
-from router.stores.memory.sessions import NoSessions
 from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import create_private

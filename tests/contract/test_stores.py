@@ -15,9 +15,8 @@ from router.contract.stores import Versioned
 from router.contract.words import Tier
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
-from router.stores.memory.entries import MemoryEntries
+from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
-from router.stores.memory.sessions import NoSessions
 from tests.tools.kept import (
     ANN,
     BOB,

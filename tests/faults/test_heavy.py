@@ -8,7 +8,7 @@ import time
 import orjson
 import pytest
 
-from router.cli.serve import _COLLECT_AFTER
+from router.cli.serving import _COLLECT_AFTER
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation
 from router.dialects.requests import read_request

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sized
 from pathlib import Path
 from typing import Any
 
-import router.cli.serve as serve
+import router.cli.serving as serving
 from router.cli import main
 from router.wiring.built import Built
 
@@ -58,7 +58,7 @@ def _slots_of(kind: type) -> tuple[str, ...]:
 
 
 def _serve_with_census() -> int:
-    real = serve.build_house
+    real = serving.build_house
 
     def build_house(*given: Any, **more: Any) -> Built:
         built, loop = real(*given, **more), asyncio.get_running_loop()
@@ -71,7 +71,7 @@ def _serve_with_census() -> int:
         loop.add_signal_handler(signal.SIGUSR1, write)
         return built
 
-    serve.build_house = build_house
+    serving.build_house = build_house
     if "SOAK_TRACE" in os.environ:
         tracemalloc.start()
     return main()

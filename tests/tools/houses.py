@@ -20,9 +20,8 @@ from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
 from router.settle.kept import explain_row
 from router.settle.record import Recorder
-from router.stores.memory.entries import MemoryEntries
+from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
-from router.stores.memory.sessions import NoSessions
 from tests.tools.exchanges import ECONOMICS, RecordingSink, Told
 from tests.tools.scripted import dispatcher_of, names_of
 

@@ -23,7 +23,7 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
 from router.lab.replay import NoCounter
 from router.sessions.memory import SessionMemory
-from router.stores.memory.sessions import NoSessions
+from router.stores.memory.entries import NoSessions
 from router.telemetry.log import report_defect
 from router.wiring.build import build_house, known_names
 from tests.conftest import SIMULATED

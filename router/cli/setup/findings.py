@@ -12,13 +12,13 @@ from textwrap import wrap
 
 from router.cli import Ended
 from router.cli.common import command_name, init_command, readable
-from router.cli.key_words import write_moment
-from router.cli.refused import explain, say_unrecorded
+from router.cli.key_rights import write_moment
+from router.cli.refused import explain, say_unwritable
 from router.cli.routers import all_routers, is_tandem, url_of
 from router.cli.setup.engines import find_small_windows
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.tables import columns_here
-from router.cli.workers.count import count_workers
+from router.cli.workers import count_workers
 from router.cli.workers.group import find_server
 from router.config.budgets import check_recorded
 from router.config.certificate import read_certificate
@@ -245,7 +245,7 @@ def _look_at_file(
             check_recorded(loaded.keys, loaded.source, with_ledger=False)
         except ConfigError as refusal:
             return refuse(about, "\n".join(map(str, refusal.faults)))
-        text, _, hint = say_unrecorded(error).partition("; ")
+        text, _, hint = say_unwritable(error).partition("; ")
         return Finding(about, FIX, text, hint)
     except StoreUnusable as error:
         return refuse(about, explain(error))

@@ -5,9 +5,9 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ from msgspec.structs import replace as replace_terms
 
 from router.cli import Ended
 from router.cli.common import say
-from router.cli.reading import Reading
-from router.cli.refused import say_unrecorded
-from router.cli.routers import Router, leave_router, note_router, url_of
-from router.cli.welcome import certificate_of, warn_of_expiry, welcome
+from router.cli.refused import say_unwritable
+from router.cli.routers import leave_router, note_reload, note_router, record_of, url_of
+from router.cli.serving import Order, Serving, explained, refuse_unrecorded
+from router.cli.welcome import warn_of_expiry, welcome
 from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
 from router.cli.workers.parent import Parent
 from router.cli.workers.seat import Seat
@@ -38,25 +38,8 @@ from router.wiring.stores import hold_files
 if TYPE_CHECKING:
     import socket
 
-Serve = Callable[[LoadedConfig, Reading, "socket.socket", Seat, bool], int]
-"""Serves as one worker. The last says whether a ledger is kept."""
 
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What the user asked for."""
-
-    count: int
-    host: str
-    port: int
-    began: float
-    as_json: bool
-    with_ledger: bool
-    check_recorded: Callable[..., None]
-    """Ends the command where the config needs a ledger and there is none."""
-
-
-def serve_group(order: Order, loaded: LoadedConfig, reading: Reading, serve: Serve) -> int:
+def serve_group(order: Order, loaded: LoadedConfig) -> int:
     """Serve with several workers until told to stop. Raises `Ended`, `CannotListen` and `StoreUnusable`."""
     program = find_server(loaded)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the parent listens: what was started by then must end as well
@@ -69,23 +52,22 @@ def serve_group(order: Order, loaded: LoadedConfig, reading: Reading, serve: Ser
         valkey = _start_valkey(program, stack) if program is not None else None
         name_replica()  # drawn once: a process remembers the name, and so do the workers that it starts
         own_key, secret = make_key(OWN_ID), Secret(secrets.token_urlsafe(32)) if not with_ledger else None
-        ledger = loaded.ledger_path.absolute() if with_ledger and loaded.ledger_path is not None else None
         key = own_key.text if loaded.keys is not None else ""
-        record = Router(url, ledger, time.time(), reading.path, key, certificate_of(loaded))
+        record = record_of(loaded, order.reading.path, url, key, has_ledger=with_ledger, workers=order.count)
         stack.callback(leave_router, record)
 
         def work(seat: Seat, listener: "socket.socket", taken: LoadedConfig) -> int:
             def join(one: LoadedConfig) -> LoadedConfig:
                 return replace(one, shared=_join_terms(one.shared, seat.number, valkey, secret))
 
-            return serve(join(taken), reading._replace(adapt=join), listener, seat, with_ledger)
+            events.name_worker(seat.number)
+            own = replace(order, reading=order.reading._replace(adapt=join), with_ledger=with_ledger, began=time.perf_counter())
+            with explained(""):
+                return Serving(own, join(taken), listener, seat=seat).run()
 
         def announce() -> None:
             note_router(record)
             _announce(order, loaded, url, (*loaded.warnings, *warnings, *warn_of_expiry(loaded)))
-
-        def take(taken: LoadedConfig) -> None:
-            note_router(record._replace(certificate=certificate_of(taken)))
 
         def check(taken: LoadedConfig) -> None:
             check_prices(taken)
@@ -93,7 +75,8 @@ def serve_group(order: Order, loaded: LoadedConfig, reading: Reading, serve: Ser
 
         gc.collect()
         gc.freeze()  # what is loaded by now stays in pages that the workers share
-        code = Parent(order.count, listeners, loaded, reading.load, work, own_key, announce, take, valkey, check).run()
+        take = partial(note_reload, record)
+        code = Parent(order.count, listeners, loaded, order.reading.load, work, own_key, announce, take, valkey, check).run()
     events.server_stopped()
     return code
 
@@ -127,8 +110,8 @@ def _hold_files(order: Order, loaded: LoadedConfig, url: str, stack: ExitStack) 
     try:
         hold_files(loaded, url, stack)
     except StoreUnwritable as error:
-        order.check_recorded(loaded, with_ledger=False)
-        return False, (say_unrecorded(error),)
+        refuse_unrecorded(loaded, with_ledger=False)
+        return False, (say_unwritable(error),)
     return True, ()
 
 

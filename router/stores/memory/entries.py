@@ -1,10 +1,11 @@
 """No ledger: entries are not kept, and the last decisions can still be asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from router.contract.caller import Caller
 from router.contract.entry import Entry
 from router.contract.request import Json
+from router.contract.stores import Versioned
 from router.stores.recent import Explain, RecentEntries
 
 
@@ -25,6 +26,30 @@ class MemoryEntries:
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
         """The explanation of a request, if it is recent."""
         return self._recent.find(request_id, caller, self._explain)
+
+    async def close(self) -> None:
+        """There is nothing to write."""
+
+
+_NOTHING = Versioned()
+
+
+class NoSessions:
+    """Keeps nothing: for a router without a ledger, and for dry runs."""
+
+    is_shared = False
+
+    async def load(self, key: str) -> Versioned:
+        """Nothing."""
+        return _NOTHING
+
+    async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
+        """Nothing for each."""
+        return [_NOTHING] * len(keys)
+
+    def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
+        """Nothing is kept, so nothing is newer."""
+        return True
 
     async def close(self) -> None:
         """There is nothing to write."""

@@ -51,7 +51,7 @@ class PostgresJobs:
         self._known: set[str] = set()
         """The jobs that were claimed here and are not over."""
         self._doubtful: set[str] = set()
-        """Jobs that could not be added, as far as is known: their callers were told so, so they must not be there."""
+        """Jobs whose insert failed or is in doubt: delete them, their callers got an error."""
         self._on_end: Callable[[str], None] = lambda job_id: None
         self._on_read: Callable[[str], None] = lambda job_id: None
         self._on_missed: Callable[[], None] = lambda: None
@@ -248,7 +248,7 @@ class PostgresJobs:
         while True:
             with suppress(StoreUnusable):
                 async with self._link.listen(job_rows.CHANNEL, self._hear) as check:
-                    self._watches.note_all()  # whatever happened meanwhile was not heard
+                    self._watches.note_all()  # notifications may have been missed
                     self._on_missed()
                     while True:
                         await self._tidy()

@@ -65,7 +65,7 @@ def find_damage(path: Path, *, in_full: bool = False) -> str:
 
 
 def read_damage(database: sqlite3.Connection, *, in_full: bool = False) -> str:
-    """The same for an open file. Raises `sqlite3.Error` where it cannot be checked now."""
+    """What is wrong with an open file. Raises `sqlite3.Error` where it cannot be checked now."""
     try:
         row = database.execute(f"PRAGMA {'integrity' if in_full else 'quick'}_check(1)").fetchone()
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()

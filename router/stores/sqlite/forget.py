@@ -78,7 +78,7 @@ def forget_caller(path: Path, caller: Caller) -> Kept:
 
 
 def forget_in_copies(path: Path, caller: Caller) -> list[Kept]:
-    """The same in the copies that migrations kept. One that is damaged is deleted. Answers those that had something."""
+    """Delete a caller from the copies that migrations kept, and damaged copies whole. Returns those that had something."""
     if find_owner(path) is None:
         for part in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
             part.unlink(missing_ok=True)  # of a migration that was killed

@@ -112,7 +112,7 @@ class SqlJobs(ABC):
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
         return self._watches.watch(job_id, for_owner=for_owner)
 
-    def hear(  # noqa: B027  all kinds of it are alike
+    def hear(  # noqa: B027  no-op for every SQL backend
         self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
     ) -> None:
         """Nothing is heard of what happens elsewhere."""

@@ -241,7 +241,7 @@ def _read_target(database: sqlite3.Connection, target: str, marks: list[tuple[fl
 
 
 def _read_own(database: sqlite3.Connection, caller: str, marks: list[tuple[float, float]]) -> dict[str, TargetSeries]:
-    """The same of one caller's calls, whose targets are not known before."""
+    """One caller's calls by target and step. Which targets it used is not known before."""
     found: dict[str, TargetSeries] = {}
     values = _SERIES_VALUES // len(marks)
     for step, (begin, end) in enumerate(marks):

@@ -81,7 +81,6 @@ class SqliteReader:
         self._is_closed = False
 
     async def find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The same as `RowReader.find_row`, awaited."""
         if self._is_closed:
             return None
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.rows.find_row, statement, *values)

@@ -67,7 +67,7 @@ def read_history(database: sqlite3.Connection) -> Iterator[PastEntry]:
 
 
 def read_recent_calls(database: sqlite3.Connection, since: float, rows: int, caller: str | None) -> RecentCalls:
-    """The same of the newest rows, and only what tells whether a turn's tier was the right one."""
+    """What tells whether a turn's tier was right, of the newest rows."""
     cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row that is not looked at
     is_complete = not isinstance(at, (int, float)) or at <= since
     should_be = read_misjudged(database)

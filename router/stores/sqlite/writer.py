@@ -205,7 +205,7 @@ class SqliteWriter:
         return await asyncio.wrap_future(self.submit(work))
 
     def submit(self, work: Callable[[sqlite3.Connection], Result]) -> Future[Result]:
-        """The same, without waiting for it."""
+        """Queue work for the file; the future has its result."""
         if self._is_closing:
             raise StoreUnusable(f"{self.path.name} is closed")
         job: _Job[Result] = _Job(work)

@@ -149,7 +149,7 @@ class ValkeyPart:
         return self._asking
 
     def tell(self) -> None:
-        """The same as soon as nothing is asked for: a beat comes back to it."""
+        """State the part once nothing is asked for; until then each beat tries again."""
         if not self.is_blind and self._asking is None:
             self.state()
 

@@ -4,8 +4,8 @@ While there is no connection nothing waits: whoever asks is told at once. A prob
 second, and never a request. A command that is not answered in time closes the connection, so that an answer that comes late is
 never taken for another's.
 
-Channels have a connection of their own, where there are any: a server closes one that listens if much has to be sent to it at
-once, as it has where long histories are asked for. The two are lost and made together.
+Pub/sub has its own connection: servers drop subscribers whose output buffer fills, which large replies would do. Both
+connections are lost and made together.
 """
 
 import asyncio
@@ -16,15 +16,79 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from router.contract.shared import ValkeyTerms
 from router.contract.stores import SharedUnusable, StoreUnusable
 from router.loop.tasks import spawn
-from router.stores.valkey.address import Address
-from router.stores.valkey.refusals import Refusals
 from router.stores.valkey.wire import Away, Foreign, Refused, Wire, Word
 from router.telemetry import events
+
+_LASTS_SECONDS = 60.0
+_OF_ONE_KEY = "WRONGTYPE"
+"""Another program's value under a key of ours. The server itself can be used."""
+
+
+class Refusing(NamedTuple):
+    """A server that refuses commands now."""
+
+    reason: str
+    since: float
+    """By the clock that was given."""
+
+
+class Refusals:
+    """Reports each kind of refusal once a minute, and knows whether there was any in the last one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.count = 0
+        self._reported: dict[str, float] = {}
+        self._now: Refusing | None = None
+        self._until = 0.0
+
+    def note(self, error: Refused) -> None:
+        now, reason = self._clock(), error.reason
+        self.count += 1
+        if now >= self._reported.get(error.code, now):
+            self._reported[error.code] = now + _LASTS_SECONDS
+            events.store_refused(store="valkey", reason=reason, count=self.count)
+        if error.code != _OF_ONE_KEY:
+            before = self.look()
+            self._now, self._until = Refusing(reason, now if before is None else before.since), now + _LASTS_SECONDS
+
+    def look(self) -> Refusing | None:
+        """The newest refusal, and since when there have been some; None a minute after the last one."""
+        return self._now if self._clock() < self._until else None
+
+
+_PORT = 6379
+_TLS = ("rediss", "valkeys")
+
+
+class Address(NamedTuple):
+    """Where the server is, and as whom it is asked."""
+
+    host: str
+    port: int
+    path: str
+    """Of a Unix socket; empty for a host."""
+    is_tls: bool
+    user: str
+    password: str
+    database: int
+
+    @classmethod
+    def read(cls, url: str) -> "Address":
+        """An address that the config has checked."""
+        parts = urlsplit(url)
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        if parts.scheme == "unix":
+            return cls("", 0, unquote(parts.path), is_tls=False, user=user, password=password, database=0)
+        database = int(parts.path[1:] or 0)
+        return cls(parts.hostname or "127.0.0.1", parts.port or _PORT, "", parts.scheme in _TLS, user, password, database)
+
 
 _PROBE_SECONDS = 0.5
 _LEAST_CONNECT_SECONDS = 1.0

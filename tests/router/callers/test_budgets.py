@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from router.callers.budgets import Terms
+from router.callers.budgets import Terms, find_troubles
 from router.contract.caller import Caller
 from router.contract.errors import BudgetSpent, Unavailable
 from router.contract.facts import QuestionEnded
@@ -21,7 +21,7 @@ from tests.router.callers.spending import ADA, Crowd, Wish, decided_for, ended, 
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target
 
-NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
+NOON, DAY = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp(), 86_400.0
 SPARK = make_target(price=Price(input=1.0, output=10.0))
 SAGE = make_target("sage", Tier.DEEP, price=Price(input=5.0, output=50.0))
 ONE = Rights(daily_usd=1.0)
@@ -432,3 +432,86 @@ def test_the_used_part_is_that_of_the_day_or_the_month_where_it_is_more():
     budgets = make_budgets(rights, read=lambda since: {"ada": as_units(0.25)}, now=lambda: NOON)
 
     assert budgets.used_part("ada") == 0.25
+
+
+def refuse(budgets, rights: Rights = ONE) -> None:
+    with pytest.raises(BudgetSpent), budgets.hold(exchange_of(), decided_for(SPARK, **DIME), rights):
+        pass
+
+
+def test_a_budget_is_near_from_warn_at_on_and_no_longer_the_next_day():
+    clock = HandClock(NOON)
+    budgets = make_budgets(ONE, now=clock)
+    spend(budgets, 0.79)
+    before = find_troubles(budgets)
+    clock.now = NOON + 60.0
+    spend(budgets, 0.04)
+
+    (notice,) = find_troubles(budgets)
+
+    assert before == []
+    assert (notice.kind, notice.subject, notice.since) == ("budget_near", "ada", NOON + 60.0)
+    assert notice.text == "ada: 83% of the daily budget of 1.00 USD is spent"
+    clock.now = NOON + DAY
+    assert find_troubles(budgets) == []
+
+
+def test_a_budget_is_spent_from_the_first_refusal_on():
+    clock = HandClock(NOON)
+    budgets = make_budgets(ONE, now=clock)
+    spend(budgets, 0.95)
+    clock.now = NOON + 60.0
+
+    refuse(budgets)
+
+    (notice,) = find_troubles(budgets)
+    assert (notice.kind, notice.since) == ("budget_spent", NOON + 60.0)
+    assert notice.text == "ada: the daily budget of 1.00 USD is used up until 2026-11-17 00:00 UTC"
+
+
+def test_a_budget_of_which_nothing_is_left_is_spent_without_a_refusal():
+    budgets = make_budgets(ONE, now=HandClock(NOON))
+    spend(budgets, 1.0)
+
+    assert [notice.kind for notice in find_troubles(budgets)] == ["budget_spent"]
+
+
+def test_a_higher_budget_ends_the_trouble():
+    budgets = make_budgets(ONE, now=HandClock(NOON))
+    spend(budgets, 0.95)
+    refuse(budgets)
+
+    budgets.follow(Terms({"ada": Rights(daily_usd=5.0)}))
+
+    assert find_troubles(budgets) == []
+
+
+def test_of_two_budgets_that_are_spent_the_monthly_is_shown():
+    both = Rights(daily_usd=1.0, monthly_usd=1.0)
+    budgets = make_budgets(both, now=HandClock(NOON))
+    spend(budgets, 1.0, both)
+
+    (notice,) = find_troubles(budgets)
+
+    assert "monthly budget" in notice.text
+    assert "2026-12-01" in notice.text
+
+
+def test_what_was_nearly_spent_before_a_restart_still_is():
+    budgets = make_budgets(ONE, now=HandClock(NOON), read=lambda since: {"ada": as_units(0.9)})
+
+    assert [notice.text for notice in find_troubles(budgets)] == ["ada: 90% of the daily budget of 1.00 USD is spent"]
+
+
+def test_no_file_is_read():
+    reads: list[float] = []
+
+    def read(since: float):
+        reads.append(since)
+        return {}
+
+    budgets = make_budgets(ONE, read=read, now=HandClock(NOON))
+    reads.clear()
+    find_troubles(budgets)
+
+    assert reads == []

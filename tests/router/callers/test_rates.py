@@ -115,6 +115,17 @@ def test_an_attempt_that_nobody_bills_takes_no_tokens_and_is_a_request_all_the_s
     assert bench.shown == {"requests_per_minute": 1, "tokens_per_minute": 0}
 
 
+def test_the_tokens_of_every_attempt_count():
+    bench = Bench(tokens_per_minute=1_000)
+    exchange = make_exchange()
+    with bench.rates.hold(exchange, make_decided(decision=make_decision(prompt_tokens=100)), bench.rights):
+        for usage in (Usage(100, 30), None, Usage(100, 20)):
+            exchange.note(AttemptOpened(bench.clock(), SPARK, "", ()))
+            exchange.note(AttemptEnded(bench.clock(), SPARK, Attempt("spark", 200, None, 0.1, usage), None, usage, None))
+
+    assert bench.shown == {"tokens_per_minute": 250}
+
+
 def test_a_request_for_which_no_target_was_called_is_not_counted():
     bench = Bench(requests_per_minute=9, tokens_per_minute=1_000)
 

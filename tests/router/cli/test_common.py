@@ -2,11 +2,13 @@
 
 import argparse
 import os
+from dataclasses import replace
 
 import pytest
 
 from router.cli import Ended
 from router.cli.common import (
+    Reading,
     add_config_argument,
     command_name,
     common_dialect,
@@ -18,6 +20,7 @@ from router.cli.common import (
     whole_number_between,
 )
 from router.contract.words import Dialect
+from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
 
 
@@ -129,3 +132,13 @@ def test_a_backup_never_takes_the_place_of_another(tmp_path):
 )
 def test_of_a_path_people_see_the_files_name(model, shown):
     assert readable(model) == shown
+
+
+def test_a_reload_reads_the_file_of_the_start_and_adds_what_is_not_in_it(tmp_path):
+    (tmp_path / "config.yaml").write_text(SIMULATED)
+    reading = Reading(tmp_path / "config.yaml", None)
+
+    added = reading._replace(adapt=lambda loaded: replace(loaded, fingerprint="added"))
+
+    assert reading.load().ledger_path == tmp_path / "test.db"
+    assert added.load().fingerprint == "added"

@@ -1,4 +1,4 @@
-"""`tandem forget`: nothing of a caller is left on disk, and everything of the others is."""
+"""`tandem keys forget`: nothing of a caller is left on disk, and everything of the others is."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def test_all_that_is_kept_of_a_caller_is_deleted_to_the_last_byte_and_nothing_of
     path = write_two(folder / "test.db")
     assert found_in(folder) == ["test.db"]
 
-    assert main(["forget", "ada", "--yes"]) == 0
+    assert main(["keys", "forget", "ada", "--yes"]) == 0
 
     assert found_in(folder) == []
     assert ask(path, "SELECT DISTINCT caller FROM entries") == [("bob",)]
@@ -53,7 +53,7 @@ async def test_background_jobs_go_with_their_logs_and_what_webhooks_were_to_be_t
         await store.finish(job, make_ending(), ["https://a.example"])
     await store.close()
 
-    assert await asyncio.to_thread(main, ["forget", "ada", "--yes"]) == 0
+    assert await asyncio.to_thread(main, ["keys", "forget", "ada", "--yes"]) == 0
 
     assert found_in(folder) == []
     assert (
@@ -67,7 +67,7 @@ def test_a_copy_that_is_damaged_is_deleted_and_named(folder, capsys):
     path = write_two(folder / "test.db")
     (folder / "test.db.before-5").write_bytes(f"{CANARY}, and long enough for SQLite to look at it ".encode() * 200)
 
-    assert main(["forget", "ada", "--yes"]) == 0
+    assert main(["keys", "forget", "ada", "--yes"]) == 0
 
     assert found_in(folder) == []
     assert "deleted " + str(folder / "test.db.before-5") + ": a damaged copy" in capsys.readouterr().out
@@ -77,7 +77,7 @@ def test_a_copy_that_is_damaged_is_deleted_and_named(folder, capsys):
 def test_without_a_yes_nothing_is_deleted(folder, capsys):
     write_two(folder / "test.db")
 
-    assert main(["forget", "ada"]) == 1
+    assert main(["keys", "forget", "ada"]) == 1
 
     told = capsys.readouterr().err
     assert "20 requests" in told
@@ -88,7 +88,7 @@ def test_without_a_yes_nothing_is_deleted(folder, capsys):
 def test_a_caller_of_whom_nothing_is_kept_is_said(folder, capsys):
     write_two(folder / "test.db")
 
-    assert main(["forget", "eve\x1b[31m", "--yes"]) == 1
+    assert main(["keys", "forget", "eve\x1b[31m", "--yes"]) == 1
 
     told = capsys.readouterr().err
     assert 'nothing is kept of "eve?[31m"' in told
@@ -96,7 +96,7 @@ def test_a_caller_of_whom_nothing_is_kept_is_said(folder, capsys):
 
 
 def test_where_there_is_no_ledger_none_is_made(folder, capsys):
-    assert main(["forget", "ada", "--yes"]) == 1
+    assert main(["keys", "forget", "ada", "--yes"]) == 1
 
     assert "no ledger yet" in capsys.readouterr().err
     assert not (folder / "test.db").exists()
@@ -106,7 +106,7 @@ def test_what_the_marks_of_a_caller_taught_is_deleted(folder, capsys):
     write_two(folder / "test.db")
     (folder / "personal.json").write_bytes(write_personal(PersonalTable("w", (Kind(1.0, {1: 1.0}, 1, ("ada", "bob")),))))
 
-    assert main(["forget", "ada", "--yes", "--json"]) == 0
+    assert main(["keys", "forget", "ada", "--yes", "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
     assert told["personal_table_deleted"] == str(folder / "personal.json")
@@ -138,7 +138,7 @@ async def test_next_to_a_running_router_rows_and_stored_responses_go_and_the_nex
     await tandem.house.state.responses.is_denied("resp_none", Caller("bob"))  # after all that was queued before
     assert "test.db-wal" in found_in(folder)
 
-    assert await asyncio.to_thread(main, ["forget", "ada", "--yes"]) == 0
+    assert await asyncio.to_thread(main, ["keys", "forget", "ada", "--yes"]) == 0
 
     assert found_in(folder) == []
     assert ask(folder / "responses.db", "SELECT DISTINCT caller FROM transcripts") == [("bob",)]
@@ -156,7 +156,7 @@ def test_forgetting_local_leaves_the_sessions_of_others(folder):
         for who in ("local", "bob"):
             database.execute("INSERT INTO sessions VALUES (?, 1.0, x'00')", (record_name(SessionKey(Caller(who), "s")),))
 
-    assert main(["forget", "local", "--yes"]) == 0
+    assert main(["keys", "forget", "local", "--yes"]) == 0
 
     assert ask(path, "SELECT key FROM sessions") == [(record_name(SessionKey(Caller("bob"), "s")),)]
 
@@ -165,7 +165,7 @@ def test_the_copy_of_another_file_is_left_alone(folder):
     write_two(folder / "test.db")
     shutil.copy(folder / "test.db", folder / "test.db.mine")
 
-    assert main(["forget", "ada", "--yes"]) == 0
+    assert main(["keys", "forget", "ada", "--yes"]) == 0
 
     assert found_in(folder) == ["test.db.mine"]
 
@@ -178,7 +178,7 @@ def test_what_stays_in_a_shared_server_that_is_away_is_said_with_its_time(folder
     (folder / "config.yaml").write_text(SIMULATED + "shared: {valkey: {url: env:TANDEM_VALKEY_URL}}\n")
     write_two(folder / "test.db")
 
-    assert main(["forget", caller, "--yes"]) == 1
+    assert main(["keys", "forget", caller, "--yes"]) == 1
 
     assert says in capsys.readouterr().err
     assert caller == "nobody" or found_in(folder) == []
@@ -191,7 +191,7 @@ def test_a_shared_server_that_is_away_is_not_said_to_keep_nothing(folder, capsys
     if has_ledger:
         write_two(folder / "test.db")
 
-    assert main(["forget", "nobody", "--yes"]) == 1
+    assert main(["keys", "forget", "nobody", "--yes"]) == 1
 
     told = capsys.readouterr().err
     looked = f'nothing is kept of "nobody" in {folder / "test.db"}; ' if has_ledger else ""
@@ -205,7 +205,7 @@ def test_what_a_shared_server_keeps_is_deleted(folder, capsys, monkeypatch, valk
     (folder / "config.yaml").write_text(SIMULATED + shared)
     valkey.send("SET", f"{terms.prefix}:s:{record_name(SessionKey(Caller('ada'), 's'))}", "1 {}")
 
-    assert main(["forget", "ada", "--yes"]) == 0
+    assert main(["keys", "forget", "ada", "--yes"]) == 0
 
     told = capsys.readouterr()
     assert "shared.valkey: 1 session" in told.err

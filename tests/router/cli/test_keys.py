@@ -70,7 +70,7 @@ def test_add_prints_the_key_alone_and_once_and_keeps_only_its_digest(config, run
 def test_add_gives_the_rights_and_limits_that_were_named(config, add):
     add(
         "ada",
-        *("--tier", "fast", "--may-force", "fast,deep", "--admin", "--rpm", "60", "--tpm", "1000", "--in-flight", "4"),
+        *("--tiers", "fast", "--may-force", "fast,deep", "--admin", "--rpm", "60", "--tpm", "1000", "--in-flight", "4"),
         *("--daily-usd", "2.5", "--monthly-usd", "40", "--expires", "90d", "--no-delegate", "--jobs-in-flight", "3"),
     )
 
@@ -166,21 +166,60 @@ def test_a_name_that_may_not_be_used_is_refused(config, run, name):
         (["add"], "needs the name of a caller"),
         (["test"], "needs a key, or - to read it"),
         (["list", "ada"], "takes no name"),
-        (["revoke", "ada", "--rpm", "3"], "--rpm is an option of tandem keys add, not of revoke"),
+        (["revoke", "ada", "--rpm", "3"], "--rpm is an option of tandem keys add and set, not of revoke"),
         (["add", "ada", "--grace", "1h"], "--grace is an option of tandem keys rotate"),
-        (["add", "ada", "--json"], "--json is an option of tandem keys list"),
+        (["add", "ada", "--json"], "--json is an option of tandem keys list and forget, not of add"),
+        (["set", "ada"], "needs what to change"),
         (["add", "ada", "--expires", "soon"], '"soon" is not a time such as'),
         (["add", "ada", "--expires", "0"], "expires at once"),
         (["add", "ada", "--may-force", "slow"], "must be fast, deep"),
         (["add", "ada", "--daily-usd", "0"], "not a number from"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_wrong_usage_is_explained(config, run, words, said):
     status, _, err = run(*words)
 
     assert status == 2
     assert said in " ".join(err.split())
+
+
+def test_set_changes_what_is_named_and_keeps_the_rest_of_the_file(config, add, run):
+    key = add("ada", "--rpm", "60", "--daily-usd", "5", "--no-delegate")
+    path = config / "keys.yaml"
+    path.write_text(
+        path.read_text().replace("minute: 60", "minute: 60  # as agreed").replace("  ada:", "  # of the team\n  ada:")
+    )
+
+    status, out, err = run("set", "ada", "--rpm", "30", "--daily-usd", "none", "--delegate", "--tiers", "deep", "--admin")
+
+    assert (status, out) == (0, "")
+    assert "limits: 30 requests a minute\n" in err
+    assert "A running router follows it within seconds." in err
+    rights = read(config).callers["ada"].rights
+    assert rights == Rights(tiers=frozenset({Tier.DEEP}), is_admin=True, requests_per_minute=30)
+    assert "# of the team\n  ada:" in path.read_text()
+    assert "requests_per_minute: 30  # as agreed" in path.read_text()
+    assert run("test", key)[0] == 0
+
+
+def test_set_gives_the_keys_that_work_another_end(config, add, run):
+    add("ada", "--expires", "1h")
+
+    assert run("set", "ada", "--expires", "90d")[0] == 0
+
+    (key,) = read(config).callers["ada"].keys
+    assert key.expires - key.created > timedelta(days=89)
+
+
+@pytest.mark.parametrize("words", [["set", "bob", "--rpm", "3"], ["set", "ada", "--tiers", "none"]])
+def test_set_refuses_a_caller_that_is_not_there_and_one_without_a_tier(config, add, run, words):
+    add("ada")
+    before = (config / "keys.yaml").read_text()
+
+    assert run(*words)[0] in (1, 2)
+
+    assert (config / "keys.yaml").read_text() == before
 
 
 def test_rotate_makes_another_key_of_the_same_caller_and_lets_the_old_one_work_on(config, add, run):
@@ -242,7 +281,7 @@ def test_a_name_that_is_not_there_is_reported(config, add, run, action):
 
 
 def test_test_says_whose_key_it_is_and_what_it_may_do(config, add, run, monkeypatch):
-    key = add("ada", "--tier", "fast", "--may-force", "none")
+    key = add("ada", "--tiers", "fast", "--may-force", "none")
 
     given = run("test", key)
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{key}\n"))
@@ -269,7 +308,7 @@ def test_test_exits_1_for_a_key_that_is_refused_and_says_why(config, run):
 
 def test_list_is_a_table_of_keys_with_what_their_callers_spent(config, add, run):
     first = add("ada", "--daily-usd", "5")
-    add("bob", "--tier", "fast", "--admin")
+    add("bob", "--tiers", "fast", "--admin")
     second = run("rotate", "ada")[1]
     write_ledger(config / "test.db", make_entry("1", Caller("ada"), cost_usd=0.25), make_entry("2", Caller("eve"), cost_usd=9))
 

@@ -1,30 +1,16 @@
 """`tandem reload`."""
 
 import json
-import subprocess
-import sys
 import time
-from contextlib import contextmanager
 
 import pytest
 
 from router.cli import main
 from router.cli.routers import Router, all_routers, note_router
 from tests.conftest import SIMULATED
+from tests.tools.serve import serving
 
 CHANGED = SIMULATED.replace("window_tokens: 400000", "window_tokens: 200000")
-
-
-@contextmanager
-def serving(folder, *more: str):
-    command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json", *more]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True) as server:
-        try:
-            yield json.loads(server.stderr.readline())["url"]
-        finally:
-            server.terminate()
-            server.stderr.read()
-            server.wait(60)
 
 
 def test_what_changed_is_printed_and_every_fault_of_a_config_that_is_refused(here, capsys):

@@ -210,7 +210,7 @@ async def test_a_router_is_told_from_another_server(simulated):
     other = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
 
     async with other:
-        assert await asyncio.to_thread(is_tandem, url_of("127.0.0.1", simulated.port))
+        assert await asyncio.to_thread(is_tandem, url_of("127.0.0.1", simulated.port), 60.0)
         assert not await asyncio.to_thread(is_tandem, url_of(*other.sockets[0].getsockname()))
 
 
@@ -218,5 +218,5 @@ async def test_a_router_is_found_over_tls_whoever_signed_its_certificate(start, 
     write_pair(tmp_path)
     tandem = await start(SIMULATED + TLS)
 
-    assert await asyncio.to_thread(is_tandem, tandem.url)
+    assert await asyncio.to_thread(is_tandem, tandem.url, 60.0)
     assert not await asyncio.to_thread(is_tandem, tandem.url.replace("https:", "http:"))

@@ -7,8 +7,8 @@ from router.contract.stores import StoreUnusable
 from router.jobs.panel import read_figures
 from router.jobs.uncollected import Uncollected
 from router.sessions.memory import SessionMemory
+from router.stores.memory.entries import NoSessions
 from router.stores.memory.jobs import MemoryJobs
-from router.stores.memory.sessions import NoSessions
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_ending, make_job
 
 

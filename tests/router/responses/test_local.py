@@ -17,8 +17,8 @@ from router.sense.models import ModelNames
 from router.sessions.in_band import apply_tier_lines
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
+from router.stores.memory.entries import NoSessions
 from router.stores.memory.responses import MemoryResponses
-from router.stores.memory.sessions import NoSessions
 from router.stores.memory.socket_responses import SocketResponses
 from tests.tools.exchanges import RecordingSink, make_exchange
 from tests.tools.values import ask, make_view

@@ -6,7 +6,7 @@ from router.contract.words import Dialect, Tier
 from router.dialects import json_body
 from router.dialects.histories import NO_HISTORIES, Histories
 from router.sessions.memory import SessionMemory
-from router.stores.memory.sessions import NoSessions
+from router.stores.memory.entries import NoSessions
 from tests.tools.sessions import look, step, tool_loop
 from tests.tools.values import make_view
 

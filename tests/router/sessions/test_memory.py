@@ -12,7 +12,7 @@ from router.sense.models import ModelNames
 from router.sessions.in_band import apply_tier_lines
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
-from router.stores.memory.sessions import NoSessions
+from router.stores.memory.entries import NoSessions
 from tests.tools.exchanges import make_exchange
 from tests.tools.sessions import (
     FOR_SESSION,

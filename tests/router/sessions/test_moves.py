@@ -5,7 +5,7 @@ import pytest
 from router.contract.words import Tier
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
-from router.stores.memory.sessions import NoSessions
+from router.stores.memory.entries import NoSessions
 from tests.tools.sessions import TARGETS, answer, chat, look, step, tool_loop
 from tests.tools.values import make_view
 

@@ -7,7 +7,7 @@ from router.contract.words import Tier
 from router.sessions.memory import SessionMemory
 from router.sessions.turn_state import TurnTokens, derive_key
 from router.sessions.turns import read_turn
-from router.stores.memory.sessions import NoSessions
+from router.stores.memory.entries import NoSessions
 from tests.tools.exchanges import make_decision, make_snapshot
 from tests.tools.sessions import TURN_STATE, chat, codex, look, step
 

@@ -17,7 +17,7 @@ from router.sessions.in_band import apply_tier_lines
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.sessions.wishes import Channel, Naming, exact_name, kept_name, newest_channel, read_naming
-from router.stores.memory.sessions import NoSessions
+from router.stores.memory.entries import NoSessions
 from tests.tools.sessions import TARGETS, answer, chat, finish, look, step
 from tests.tools.values import make_view
 

@@ -10,7 +10,7 @@ from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
 from router.contract.stores import SharedUnusable
 from router.stores.shared import Shared, find_troubles, open_shared
-from router.stores.valkey.refusals import Refusals
+from router.stores.valkey.link import Refusals
 from router.stores.valkey.wire import Refused
 
 

@@ -12,9 +12,9 @@ import pytest
 from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms
 from router.contract.stores import StoreUnusable
+from router.stores.memory.entries import NoSessions
 from router.stores.memory.jobs import MemoryJobs
 from router.stores.memory.responses import MemoryResponses
-from router.stores.memory.sessions import NoSessions
 from router.stores.sqlite.damage import find_damage
 from router.stores.sqlite.jobs import SqliteJobs
 from router.stores.sqlite.lock import find_owner

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from router.cli.workers.own_valkey import CannotStart, OwnValkey, find_program
-from router.stores.valkey.address import Address
+from router.stores.valkey.link import Address
 from tests.tools.valkey import find_server
 
 

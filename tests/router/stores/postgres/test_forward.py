@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("asyncpg")
 
+from router.stores.postgres import entry_rows
 from router.stores.postgres.forget import count_kept, forget_caller
 from router.stores.postgres.forward import Forwarder
 from router.stores.sqlite.entries import SqliteEntries
@@ -165,6 +166,23 @@ async def test_what_is_forgotten_is_gone_from_the_copy_and_does_not_come_back(po
 def read_callers(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as database:
         return [name for (name,) in database.execute("SELECT caller FROM entries")]
+
+
+async def test_rows_that_are_forgotten_while_they_are_copied_are_not_committed(postgres, tmp_path, monkeypatch):
+    url, insert = await postgres.create_used(), entry_rows.insert
+
+    async def insert_and_forget(connection, rows) -> None:
+        await insert(connection, rows)
+        with closing(connect(tmp_path / "a.db")) as database:
+            database.execute("DELETE FROM entries WHERE caller = ?", (ANN.name,))
+
+    monkeypatch.setattr(entry_rows, "insert", insert_and_forget)
+    async with copying(tmp_path / "a.db", url) as one:
+        one.append("req_1", caller=ANN)
+        one.append("req_2", caller=BOB)
+        await until(lambda: one.forwarder.copied == 1)
+
+    assert await ids_in(postgres, url) == ["req_2"]
 
 
 async def test_rows_that_take_the_numbers_of_forgotten_ones_are_copied(postgres, tmp_path):

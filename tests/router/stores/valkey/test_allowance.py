@@ -328,6 +328,16 @@ async def test_a_grant_on_its_way_counts_once_where_something_is_stated_at_the_s
     assert one.part.held + 5 + other.part.held <= 60
 
 
+async def test_a_grant_that_a_statement_has_overtaken_is_not_counted(make):
+    one, other = await make(), await make()
+
+    one.part.ask(20)
+    await one.part.state()
+    await other.take(60)
+
+    assert one.part.held + other.part.held <= 60
+
+
 async def test_a_router_that_was_forgotten_takes_nothing_from_what_others_were_given(make, valkey):
     one, other = await make(), await make()
     await one.take(60)

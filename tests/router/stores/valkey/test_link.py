@@ -10,7 +10,7 @@ pytest.importorskip("hiredis")
 
 from router.contract.secret import Secret
 from router.contract.shared import ValkeyTerms
-from router.stores.valkey.link import Link, LinkRefused, Script
+from router.stores.valkey.link import Address, Link, LinkRefused, Refusals, Refusing, Script
 from router.stores.valkey.wire import Away, Refused
 from tests.tools.valkey import LOCKED_USER, PASSWORD
 from tests.tools.waiting import until
@@ -357,3 +357,65 @@ async def test_a_connection_that_breaks_in_the_midst_of_an_answer_fails_all_who_
         with pytest.raises(Away, match="closed"):
             await link.ask("GET", "a")
         await link.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("redis://h", Address("h", 6379, "", is_tls=False, user="", password="", database=0)),
+        ("rediss://u:p%40ss@h:7000/3", Address("h", 7000, "", is_tls=True, user="u", password="p@ss", database=3)),
+        ("unix://:p@/run/a%20b.sock", Address("", 0, "/run/a b.sock", is_tls=False, user="", password="p", database=0)),
+        ("valkey://[::1]:1/", Address("::1", 1, "", is_tls=False, user="", password="", database=0)),
+    ],
+)
+def test_an_address_is_taken_apart(url, address):
+    assert Address.read(url) == address
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_each_kind_of_refusal_is_reported_once_a_minute_with_the_count_of_all():
+    clock = Clock()
+    refusals = Refusals(clock)
+
+    with capture_logs() as logs:
+        for clock.now, code in ((100.0, "OOM"), (101.0, "OOM"), (102.0, "BUSY"), (159.0, "OOM"), (160.0, "OOM")):
+            refusals.note(Refused(code))
+
+    assert [(line["event"], line["reason"], line["count"]) for line in logs] == [
+        ("store.refused", "OOM: its memory is full", 1),
+        ("store.refused", "BUSY: it is busy with a script", 3),
+        ("store.refused", "OOM: its memory is full", 5),
+    ]
+
+
+def test_a_server_refuses_from_the_first_refusal_until_a_minute_after_the_last():
+    clock = Clock()
+    refusals = Refusals(clock)
+    assert refusals.look() is None
+
+    refusals.note(Refused("OOM"))
+    clock.now = 150.0
+    refusals.note(Refused("ODD"))
+    clock.now = 209.0
+    assert refusals.look() == Refusing("ODD", 100.0)
+
+    clock.now = 210.0
+    assert refusals.look() is None
+    refusals.note(Refused("OOM"))
+    assert refusals.look() == Refusing("OOM: its memory is full", 210.0)
+
+
+def test_a_key_that_another_program_uses_is_reported_and_is_no_refusal_of_the_server():
+    refusals = Refusals(Clock())
+
+    with capture_logs() as logs:
+        refusals.note(Refused("WRONGTYPE"))
+
+    assert [line["reason"] for line in logs] == ["WRONGTYPE: another program uses a key of ours"]
+    assert refusals.look() is None

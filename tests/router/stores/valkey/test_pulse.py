@@ -9,7 +9,7 @@ pytest.importorskip("hiredis")
 from router.contract.pulse import FeedWanted, KeysChanged, TargetNews, TargetsTold, name_of
 from router.stores.valkey.alive import Alive
 from router.stores.valkey.link import Link
-from router.stores.valkey.pulse import MAX_BYTES, ValkeyPulse
+from router.stores.valkey.pulse import MAX_BYTES, SharedWatches, ValkeyPulse
 from tests.tools.waiting import until
 
 NEWS = TargetsTold({"spark": TargetNews(in_flight=3, closed_seconds=12.5)})
@@ -122,3 +122,36 @@ async def test_nothing_is_told_while_the_server_is_away_and_nobody_fails(own_val
 
     assert router.pulse.routers == 1
     await router.close()
+
+
+@pytest.fixture
+async def pair(valkey):
+    """The watches of two workers."""
+    terms = valkey.terms()
+    links = [Link(terms), Link(terms)]
+    watches = [SharedWatches(link) for link in links]
+    for link in links:
+        await link.open()
+    yield watches
+    for link in links:
+        await link.close()
+
+
+@pytest.mark.parametrize("job_id", ["resp_1", None])
+async def test_what_one_worker_notes_wakes_those_who_wait_at_another(pair, job_id):
+    here, there = pair
+    watch, other = there.watch(job_id), there.watch("resp_2")
+
+    here.note(job_id)
+
+    assert await watch.wait(30.0)
+    assert not await other.wait(0.0)
+
+
+async def test_a_cancelled_job_wakes_its_owner_at_another_worker(pair):
+    here, there = pair
+    watch = there.watch("resp_1", for_owner=True)
+
+    here.note_stop("resp_1")
+
+    assert await watch.wait(30.0)

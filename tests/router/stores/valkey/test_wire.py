@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("hiredis")
 
 from router.stores.valkey.wire import Away, Refused, Wire
+from tests.tools.loop_clock import jumping_clock, seconds_passed
 
 
 class Transport:
@@ -85,3 +86,18 @@ async def test_after_its_end_a_connection_takes_nothing():
     assert lost == ["the connection was closed"]
     assert b"b" not in transport.written
     assert not wire.is_open
+
+
+@jumping_clock
+async def test_an_answer_that_arrived_while_the_process_stood_still_is_read_before_the_connection_is_given_up():
+    wire, _, lost, _ = connected()
+    asked = wire.send("GET", "a")
+    await asyncio.sleep(5.001)  # its time is over, and it is looked for once more
+
+    wire.data_received(b":1\r\n")
+    assert (await asked, lost) == (1, [])
+
+    with pytest.raises(Away):
+        await wire.send("GET", "b")
+    assert 10.0 < seconds_passed() < 10.1
+    assert lost == ["the server did not answer in time"]

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from router.cli.workers.count import count_cores, count_workers, read_worker_count
+from router.cli.workers import count_cores, count_workers, read_worker_count
 
 
 def test_a_container_s_share_of_time_limits_the_cores(tmp_path):

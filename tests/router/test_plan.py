@@ -2,10 +2,10 @@
 
 import pytest
 
-from router.callers.passed import check_passed
 from router.contract.errors import NotPermitted
 from router.contract.rights import EVERYTHING, USUAL, Rights
 from router.contract.words import PassedRoute, Tier
+from router.plan import check_passed
 from tests.tools.values import make_target
 
 SPARK, SAGE = make_target(), make_target("sage", Tier.DEEP)

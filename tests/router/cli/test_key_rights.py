@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from router.cli.key_words import describe_expiry, describe_rights, read_lifetime, read_span, read_tiers
-from router.contract.rights import EVERYTHING, USUAL, Rights
+from router.cli.key_rights import describe_expiry, describe_rights, read_lifetime, read_span, read_tiers
+from router.config.key_file import CallerSettings
 from router.contract.words import Tier
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -52,10 +52,15 @@ def test_what_is_not_a_tier_is_refused(text):
 
 
 def test_rights_are_told_in_plain_words():
-    limited = Rights(frozenset({Tier.DEEP}), frozenset(), False, 60, 100_000, 8, 5, 100)
+    counts = {"requests_per_minute": 60, "tokens_per_minute": 100_000, "in_flight": 8, "jobs_in_flight": 2}
+    limited = CallerSettings(tiers=[Tier.DEEP], may_force=(), may_delegate=False, daily_usd=5, monthly_usd=100, **counts)
 
-    assert describe_rights(USUAL) == ["served by fast and deep", "may ask for fast by name, not for deep", "no limits"]
-    assert describe_rights(EVERYTHING)[1:] == [
+    assert describe_rights(CallerSettings()) == [
+        "served by fast and deep",
+        "may ask for fast by name, not for deep",
+        "no limits",
+    ]
+    assert describe_rights(CallerSettings(may_force=tuple(Tier), admin=True))[1:] == [
         "may ask for fast and deep by name",
         "no limits",
         "admin: may see the figures of all callers, and reload the config",
@@ -63,7 +68,8 @@ def test_rights_are_told_in_plain_words():
     assert describe_rights(limited) == [
         "served by deep only",
         "may not ask for a tier by name: Tandem chooses",
-        "limits: 60 requests a minute, 100,000 tokens a minute, 8 at once, $5.00 a day, $100 a month",
+        "may not have requests served in the background",
+        "limits: 60 requests a minute, 100,000 tokens a minute, 8 at once, 2 background jobs, $5.00 a day, $100 a month",
     ]
 
 

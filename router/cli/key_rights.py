@@ -1,0 +1,143 @@
+"""What a caller may do, for `tandem keys`: one table of rights, from which options, sentences and columns are made."""
+
+import argparse
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from router.cli.common import number_between, whole_number_between
+from router.config.key_file import CallerSettings
+from router.contract.words import Tier
+from router.screen.figures import money
+
+_SPAN = re.compile(r"([0-9]{1,5})\s*([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_MAX_SPAN = timedelta(days=3_660)
+_MOST = 10**9
+NONE = "none"
+
+
+class Right(NamedTuple):
+    """A right of a caller: how the key file calls it, and how the command line does."""
+
+    setting: str
+    option: str
+    help: str
+    read: Callable[[str], object] | None = None
+    """Reads its value; None for a switch."""
+    metavar: str = ""
+    words: str = ""
+    """A limit in a sentence."""
+
+
+def read_tiers(text: str) -> tuple[Tier, ...]:
+    """Tiers with commas between them, or `none`. For `argparse`."""
+    names = [name.strip() for name in text.split(",")]
+    if names in ([NONE], [""]):
+        return ()
+    if not set(names) <= set(map(str, Tier)):
+        raise argparse.ArgumentTypeError(f'"{text}" must be fast, deep, "fast,deep" or none')
+    return tuple(tier for tier in Tier if tier in names)
+
+
+def _or_none(read: Callable[[str], object]) -> Callable[[str], object]:
+    return lambda text: None if text == NONE else read(text)
+
+
+def _limit(setting: str, option: str, help: str, words: str) -> Right:  # noqa: A002  as argparse calls it
+    return Right(setting, option, help, _or_none(whole_number_between(1, _MOST)), "N", words)
+
+
+def _budget(setting: str, option: str, help: str, words: str) -> Right:  # noqa: A002
+    return Right(setting, option, help, _or_none(number_between(0.0001, _MOST)), "USD", words)
+
+
+RIGHTS = (
+    Right("tiers", "--tiers", 'which tiers may serve it: fast, deep or "fast,deep" (default: both)', read_tiers, "TIERS"),
+    Right(
+        "may_force",
+        "--may-force",
+        'what it may ask for by name: fast, deep, "fast,deep" or none (default: fast)',
+        read_tiers,
+        "TIERS",
+    ),
+    Right("admin", "--admin", "may see the figures of all callers, and reload the config"),
+    _limit("requests_per_minute", "--rpm", "requests a minute", "{:,} requests a minute"),
+    _limit("tokens_per_minute", "--tpm", "tokens a minute, prompts and answers together", "{:,} tokens a minute"),
+    _limit("in_flight", "--in-flight", "requests at once", "{:,} at once"),
+    Right("may_delegate", "--delegate", "may have requests served in the background (default: yes)"),
+    _limit("jobs_in_flight", "--jobs-in-flight", "background jobs at once", "{:,} background jobs"),
+    _budget("daily_usd", "--daily-usd", "what it may spend in a day", "{} a day"),
+    _budget("monthly_usd", "--monthly-usd", "what it may spend in a month", "{} a month"),
+)
+
+
+def add_right_arguments(parser: argparse.ArgumentParser) -> None:
+    """An option for each right. What was not given is not in the namespace: `set` leaves it as it is."""
+    rights = parser.add_argument_group("add and set: what the caller may do")
+    limits = parser.add_argument_group("add and set: limits (none removes one)")
+    rights.add_argument("--tier", type=read_tiers, dest="tiers", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    for right in RIGHTS:
+        group = limits if right.words else rights
+        given: dict[str, Any] = {"dest": right.setting, "default": argparse.SUPPRESS, "help": right.help}
+        if right.read is None:
+            group.add_argument(right.option, action=argparse.BooleanOptionalAction, **given)
+        else:
+            group.add_argument(right.option, type=right.read, metavar=right.metavar, **given)
+
+
+def describe_rights(caller: CallerSettings) -> list[str]:
+    """What a caller may do, one sentence for each subject."""
+    lines = [f"served by {_name_tiers(caller.tiers)}{'' if len(caller.tiers) > 1 else ' only'}"]
+    asked = _name_tiers(caller.may_force)
+    lines.append(f"may ask for {asked} by name" if asked else "may not ask for a tier by name: Tandem chooses")
+    if asked and len(caller.may_force) < len(Tier):
+        lines[-1] += f", not for {_name_tiers(set(Tier) - set(caller.may_force))}"
+    if not caller.may_delegate:
+        lines.append("may not have requests served in the background")
+    limits = describe_limits(caller)
+    lines.append(f"limits: {limits}" if limits else "no limits")
+    if caller.admin:
+        lines.append("admin: may see the figures of all callers, and reload the config")
+    return lines
+
+
+def describe_limits(caller: CallerSettings) -> str:
+    """Every limit of a caller, with commas between them."""
+    limits = [(right, getattr(caller, right.setting)) for right in RIGHTS if right.words]
+    known = ((right, money(number) if right.metavar == "USD" else number) for right, number in limits if number is not None)
+    return ", ".join(right.words.format(number) for right, number in known)
+
+
+def _name_tiers(tiers: Iterable[Tier]) -> str:
+    return " and ".join(tier for tier in Tier if tier in set(tiers))
+
+
+def read_span(text: str) -> timedelta:
+    """A span of time such as 90d. For `argparse`."""
+    found = _SPAN.fullmatch(text.strip().lower())
+    span = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found is not None else None
+    if text.strip() == "0":
+        span = timedelta()
+    if span is None or span > _MAX_SPAN:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a time such as 30m, 24h, 90d or 8w (at most ten years)')
+    return span
+
+
+def read_lifetime(text: str) -> timedelta:
+    """A span that is longer than nothing. For `argparse`."""
+    if not (span := read_span(text)):
+        raise argparse.ArgumentTypeError("a key that expires at once is of no use: give it a time such as 90d")
+    return span
+
+
+def describe_expiry(expires: datetime | None, now: datetime) -> str:
+    if expires is None:
+        return "never expires"
+    return f"{'expired' if expires <= now else 'expires'} {write_moment(expires)}"
+
+
+def write_moment(moment: datetime) -> str:
+    """A moment in UTC, as people read it."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,309 @@
+"""One process that serves for `tandem serve`: its start, what it follows while it runs, and its end."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from router.cli import Ended, installed_version
+from router.cli.common import (
+    Reading,
+    command_name,
+    init_command,
+    readable,
+    refuse_config,
+    say,
+)
+from router.cli.hangup import Hangup, stop_with_terminal
+from router.cli.refused import REFUSALS, explain, say_unwritable
+from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
+from router.cli.welcome import warn_of_expiry, welcome
+from router.config.budgets import check_recorded
+from router.config.certificate import CertificateUnusable
+from router.config.load import ConfigError, LoadedConfig
+from router.config.targets import TargetPlan
+from router.edge.admission import Admission
+from router.edge.http.asgi import AsgiApp
+from router.edge.server import Server
+from router.edge.server import run as run_loop
+from router.edge.tls import TlsFiles
+from router.loop.large_pages import use_large_pages
+from router.loop.tasks import spawn
+from router.screen.figures import plural
+from router.stores.sqlite.files import StoreUnwritable
+from router.telemetry import events
+from router.wiring.build import build_house
+from router.wiring.built import Built
+from router.wiring.panels import build_edge
+
+if TYPE_CHECKING:
+    import socket
+
+    from router.cli.workers.seat import Seat
+    from router.screen.head import Facts
+    from router.screen.screen import Screen
+
+_COLLECT_AFTER = 2_000
+_OWN_HANDLES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the user asked for."""
+
+    reading: Reading
+    count: int
+    """How many processes serve."""
+    host: str
+    port: int
+    as_json: bool
+    with_ledger: bool
+    began: float
+
+
+class Serving:
+    """A process that serves until it is told to stop: alone, or as the worker that has a seat."""
+
+    _built: Built
+    _server: Server
+    _admission: Admission
+
+    def __init__(
+        self,
+        order: Order,
+        loaded: LoadedConfig,
+        listener: "socket.socket",
+        *,
+        screen: "Screen | None" = None,
+        seat: "Seat | None" = None,
+    ) -> None:
+        self._order, self._loaded, self._listener = order, loaded, listener
+        self._screen, self._seat = screen, seat
+        self._tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
+        self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
+        self._has_ledger, self._warnings = order.with_ledger, loaded.warnings
+        self._record: Router | None = None
+        """What other commands need to know of this router. That of several workers is their parent's."""
+
+    def run(self) -> int:
+        run_loop(self._main)
+        return 0
+
+    async def _main(self) -> None:
+        self._built = self._build()
+        if self._seat is None:
+            key = self._built.own_key if self._loaded.keys is not None else ""
+            self._record = record_of(self._loaded, self._order.reading.path, self._url, key, has_ledger=self._has_ledger)
+        if self._built.reloader is not None:
+            self._built.reloader.applies.append(self._take)
+        self._admission, app = build_edge(self._built, lambda: not self._server.should_exit)
+        self._server = self._make_server(app)
+        if self._loaded.shared_postgres is not None:
+            # Streams of jobs are resumed here that run elsewhere. Loaded with the first of them, the pages would hold up the
+            # loop for as long as the database may take to answer.
+            await app.load()
+        if not self._admission.speedups.is_plain:
+            _keep_built()
+        limits = self._loaded.config.limits
+        allow_handles(limits.max_in_flight, limits.max_sockets)
+        try:
+            await self._built.connect()
+            if self._seat is not None:
+                await self._take_seat(self._seat)
+            await self._server.serve(sockets=[self._listener])
+        except asyncio.CancelledError:
+            pass
+        finally:
+            await self._close()
+
+    def _build(self) -> Built:
+        """The house; without a ledger if the folder of that cannot be written to."""
+        loaded, watchers, load = self._loaded, (self._screen,) if self._screen else (), self._order.reading.load
+        try:
+            return build_house(
+                loaded, with_ledger=self._has_ledger, watchers=watchers, address=self._url, load=load, group=self._seat
+            )
+        except StoreUnwritable as error:
+            refuse_unrecorded(loaded, with_ledger=False)
+            self._has_ledger, self._warnings = False, (*loaded.warnings, say_unwritable(error))
+            return build_house(loaded, with_ledger=False, watchers=watchers, load=load, group=self._seat)
+
+    def _make_server(self, app: AsgiApp) -> Server:
+        is_alone = self._seat is None
+        return Server(
+            self._admission,
+            app,
+            drain_seconds=self._loaded.config.limits.drain_seconds,
+            on_ready=self._announce,
+            on_stop=self._begin_stop,
+            on_hangup=Hangup(self._built.reloader, self._stop).hear if is_alone else None,
+            stop_listening_after_seconds=self._loaded.config.server.stop_listening_after_seconds,
+            tls=self._tls,
+            **({} if is_alone else {"stops_on": ()}),
+        )
+
+    async def _take_seat(self, seat: "Seat") -> None:
+        # The same signal may have reached the parent, so it never counts as the second one: only its word hurries.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
+        await seat.open(self._built, self._stop, lambda: self._server.handle_exit(signal.SIGTERM, None))
+
+    def _stop(self) -> None:
+        if not self._server.should_exit:  # a closed terminal, or a stopped group, may be noticed twice
+            self._server.handle_exit(signal.SIGHUP, None)
+
+    def _take(self, taken: LoadedConfig) -> None:
+        """Follow a reload."""
+        allow_handles(taken.config.limits.max_in_flight, taken.config.limits.max_sockets)
+        if self._tls is not None and taken.tls_paths is not None:
+            try:
+                self._tls.reload(taken.tls_paths)
+            except CertificateUnusable as error:  # files that have changed again since they were checked
+                events.config_warned(warning=str(error))
+        if self._record is not None:
+            note_reload(self._record, taken)
+
+    def _announce(self) -> None:
+        """Report that callers are served, and begin what is done around their requests."""
+        took_ms = (time.perf_counter() - self._order.began) * 1000
+        loaded, seat, built = self._loaded, self._seat, self._built
+        if self._record is not None:
+            note_router(self._record)  # before the word that it is ready: whoever waits for that may ask at once
+            events.server_started(
+                url=self._url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
+            )
+        if seat is not None:
+            events.worker_started(pid=os.getpid(), took_ms=took_ms)
+            seat.note_ready()
+        built.warm()
+        built.resume_jobs()
+        if self._has_ledger:
+            spawn(built.keep_learning(), name="learn")
+        spawn(built.watch_keys(), name="watch keys")
+        if seat is None or seat.number == 1:  # each of them would send the same word
+            spawn(built.watch_troubles(), name="watch troubles")
+        for warning in (*self._warnings, *warn_of_expiry(loaded)) if seat is None else ():
+            events.config_warned(warning=warning)
+        if self._screen is not None:
+            _start_screen(self._screen, loaded, self._url, with_ledger=self._has_ledger)
+            self._screen.watch(built.notices, built.list_ended_jobs)
+            stop_with_terminal(self._stop)
+        elif not self._order.as_json and seat is None:
+            say(welcome(loaded, self._url))
+
+    def _begin_stop(self) -> None:
+        self._built.release_jobs()
+        _say_stopping(self._loaded, self._admission, self._screen, as_json=self._order.as_json)
+
+    async def _close(self) -> None:
+        if self._record is not None:
+            leave_router(self._record)
+        await self._built.close()
+        if self._seat is None:
+            events.server_stopped()
+        if self._screen is not None:
+            self._screen.close()
+
+
+def _keep_built() -> None:
+    """What is built by now lives as long as the process: the collector need not look at it again, nor look so often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 50)
+    use_large_pages()
+
+
+def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledger: bool) -> None:
+    loop = asyncio.get_running_loop()
+    screen.open(loop, _facts(loaded, url, with_ledger=with_ledger))
+    loop.add_signal_handler(signal.SIGWINCH, screen.wake)
+    loop.add_signal_handler(signal.SIGCONT, screen.start_over)  # after Ctrl-Z the shell has written below our lines
+
+
+def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
+    from router.screen.head import Facts  # only a terminal needs it
+
+    path = loaded.ledger_path if with_ledger else None
+    return Facts(
+        version=installed_version(),
+        url=url,
+        targets=tuple((plan.target.tier, _name_of(plan)) for plan in loaded.targets),
+        preference=loaded.config.preference,
+        ledger=_short_path(path) if path is not None else "off",
+        connect=_connect_command(loaded, url),
+        init=init_command(),
+        is_simulated=loaded.is_simulated,
+        second_opinion=loaded.second_opinion,
+    )
+
+
+def _connect_command(loaded: LoadedConfig, url: str) -> str:
+    """What points a client here; with the address where it is not the config's."""
+    server = loaded.config.server
+    if url == url_of(server.host, server.port, is_tls=server.tls is not None):
+        return f"{command_name()} connect codex | claude-code | opencode"
+    return f"{command_name()} connect codex --url {url}"
+
+
+def _name_of(plan: TargetPlan) -> str:
+    name, model = plan.target.name, readable(plan.endpoint.model)
+    return name if not model or model == name else f"{name} {model}"
+
+
+def _short_path(path: Path) -> str:
+    """From here, or from home, if that is shorter."""
+    whole = str(path.absolute())
+    here, home = os.path.relpath(whole), whole.replace(str(Path.home()), "~", 1)
+    return min((whole, home) if here.startswith("..") else (whole, home, here), key=len)
+
+
+def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | None", *, as_json: bool) -> None:
+    """What happens between the signal and the end, and how to have it sooner."""
+    listens, drain = loaded.config.server.stop_listening_after_seconds, loaded.config.limits.drain_seconds
+    running = admission.in_flight
+    if as_json:
+        events.server_stopping(running=running, sockets=admission.sockets, listens_seconds=listens, drain_seconds=drain)
+        return
+    finishing = f"finishing {plural(running, 'request')} within {drain:g} s" if running else ""
+    if listens:
+        finishing = f"serving new requests for {listens:g} s more, then finishing what runs within {drain:g} s"
+    if finishing:
+        (screen.note if screen else say)(f"{finishing}; Ctrl-C again stops at once")
+
+
+def allow_handles(max_in_flight: int, max_sockets: int) -> int:
+    """Raise this process's limit of file handles as far as needed and allowed. Returns the new limit.
+
+    Each request needs one for its caller and one for its target.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * max_in_flight + max_sockets + _OWN_HANDLES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return soft
+    wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    with contextlib.suppress(OSError, ValueError):  # some systems allow less than they say
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+@contextlib.contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Why a router cannot serve, and what to do about it, as the end of the command."""
+    try:
+        yield
+    except REFUSALS as error:
+        raise Ended(2, explain(error, url)) from error
+
+
+def refuse_unrecorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
+    """End the command where the config needs a ledger and there is none."""
+    try:
+        check_recorded(loaded.keys, loaded.source, with_ledger=with_ledger)
+    except ConfigError as error:
+        raise refuse_config(error.source, error.faults) from error

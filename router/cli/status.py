@@ -1,0 +1,128 @@
+"""`tandem status`: whether a router of this config runs, since when and where, and how it does."""
+
+import argparse
+import json
+import time
+import urllib.error
+from http.client import HTTPException
+from typing import Any
+
+from router.cli import installed_version
+from router.cli.asking import ask
+from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
+from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running_or_none, list_running, read_own_key
+from router.cli.routers import Router
+from router.contract.request import Json, JsonObject
+from router.screen.figures import duration, plural
+
+EXAMPLES = (
+    "status",
+    "status --config work.yaml",
+    "status --json",
+    "status --url https://tandem.example:4000 --key-env ADMIN_KEY",
+)
+_ASK_SECONDS = 10.0
+_RUNNING = ("queued", "running")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_argument(parser)
+    add_router_arguments(parser, RUNNING_URL)
+    add_json_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print how the router does. Exit code 1: none runs, or it does not answer."""
+    key = read_own_key(arguments.key_env)
+    router = find_running_or_none(arguments.config, arguments.url)
+    told = describe(router, key) if router is not None else _describe_none(arguments.config)
+    if arguments.json:
+        print_json(told)
+    elif router is not None:
+        _print(told)
+    else:
+        _print_none(told, arguments.config)
+    return 0 if told["running"] else 1
+
+
+def describe(router: Router, key: str = "") -> JsonObject:
+    """What is known of a router, and what it answers."""
+    problems: list[Any] = []
+
+    def fetch(path: str) -> dict[str, Any]:
+        try:
+            with ask(router.url, path, within_seconds=_ASK_SECONDS, key=key) as answer:
+                return dict(json.load(answer))
+        except urllib.error.HTTPError as error:
+            with error:
+                if path == "/readyz":  # 503 while it starts or stops
+                    return dict(json.load(error))
+                problems.append({"text": f"{path} answers with status {error.code}", "hint": _explain_status(error.code)})
+        except (OSError, HTTPException, ValueError, TypeError) as error:
+            problems.append({"text": f"no router answers at {router.url}: {getattr(error, 'reason', error)}", "hint": None})
+        return {}
+
+    ready = fetch("/readyz")
+    stats, notices = (fetch("/tandem/stats"), fetch("/tandem/notices")) if ready else ({}, {})
+    running = [len(fetch(f"/tandem/jobs?state={state}&limit=100").get("data", ())) for state in _RUNNING if stats]
+    problems += notices.get("notices", [])
+    return {
+        "running": bool(ready),
+        "state": ready.get("status"),
+        "url": router.url,
+        "pid": router.pid or None,
+        "started_at": router.started_at or None,
+        "version": router.version or None,
+        "config": str(router.config) if router.config is not None else None,
+        "fingerprint": router.fingerprint or None,
+        "workers": {"count": ready.get("workers", 1), "serving": ready.get("serving", 1)},
+        "stores": {"ledger": str(router.ledger) if router.ledger is not None else None, "shared": [*router.shared]},
+        "targets": stats.get("targets", {}),
+        "jobs": {"running": sum(running), "uncollected": len(stats.get("jobs", ()))},
+        "problems": problems,
+    }
+
+
+def _explain_status(code: int) -> str | None:
+    return "run this as the user who started it, or name an admin's key with --key-env" if code in (401, 403) else None
+
+
+def _describe_none(config: str | None) -> JsonObject:
+    path = find_path(config)
+    others: list[Json] = [
+        {"url": router.url, "config": str(router.config) if router.config else None} for router in list_running()
+    ]
+    return {"running": False, "config": str(path) if path is not None else None, "others": others}
+
+
+def _print_none(told: Any, config: str | None) -> None:
+    print(f"no router is running with {told['config'] or 'the built-in default'}")
+    for other in told["others"]:
+        say(f"  another one runs at {other['url']}, with {other['config'] or 'the built-in default'}; --url names it")
+    say(f"  hint: {command_name()} serve{f' --config {config}' if config else ''} starts one")
+
+
+def _print(told: Any) -> None:
+    """Every fact on a line of its own. What is not known of a router of another user is left out."""
+    workers, jobs, stores = told["workers"], told["jobs"], told["stores"]
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(told["started_at"])) if told["started_at"] else ""
+    of_all = "" if workers["serving"] == workers["count"] else f", {workers['serving']} of them serve"
+    installed = installed_version()
+    newer = f"; {installed} is installed: restart the router to use it" if told["version"] not in (None, installed) else ""
+    lines = {
+        "state": f"{told['state'] or 'does not answer'} at {told['url']}",
+        "since": f"{since} ({duration(time.time() - told['started_at'])}), pid {told['pid']}" if since else "",
+        "version": f"{told['version']}{newer}" if told["version"] else "",
+        "config": f"{told['config'] or 'the built-in default'} ({told['fingerprint']})" if told["fingerprint"] else "",
+        "workers": f"{workers['count']}{of_all}",
+        "ledger": stores["ledger"] or ("off" if since else ""),
+        "shared": ", ".join(stores["shared"]),
+        "targets": ", ".join(f"{target['tier']} {name}" for name, target in told["targets"].items()),
+        "jobs": f"{jobs['running']} running, {jobs['uncollected']} to collect" if told["targets"] else "",
+        "problems": plural(len(told["problems"]), "problem") if told["problems"] else "none",
+    }
+    print("\n".join(f"{name:<10}{text}" for name, text in lines.items() if text))
+    for problem in told["problems"]:
+        print(f"  {problem['text']}")
+        if problem.get("hint"):
+            print(f"    hint: {problem['hint']}")

@@ -1,0 +1,91 @@
+"""`tandem stop`: stop a running router. It finishes what it serves, or with `--now` ends at once."""
+
+import argparse
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Any
+
+from router.cli import Ended
+from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
+from router.cli.reaching import RUNNING_URL, find_path, find_running
+from router.cli.routers import Router, all_routers
+from router.cli.status import describe
+from router.screen.figures import plural
+from router.stores.sqlite.lock import find_owner
+
+EXAMPLES = ("stop", "stop --now", "stop --config work.yaml", "stop --url http://127.0.0.1:4001")
+_WAIT_SECONDS, _LOOK_SECONDS, _AGAIN_SECONDS = 900.0, 0.05, 0.5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_config_argument(parser)
+    parser.add_argument("--url", help=RUNNING_URL)
+    parser.add_argument("--now", action="store_true", help="cut off what is being served, instead of finishing it")
+    add_json_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Stop the router and wait until it has ended. Exit code 1: there is none, or it did not end."""
+    router = find_running(arguments.config, arguments.url, or_only=find_path(arguments.config) is None)
+    pid, began = _find_process(router), time.monotonic()
+    running = 0 if arguments.now else _count_running(router)
+    if running:
+        say(f"finishing {plural(running, 'request')}; {command_name()} stop --now cuts them off")
+    try:
+        _signal(pid, is_now=arguments.now, router=router)
+    except PermissionError as error:
+        raise Ended(1, f"the router at {router.url} belongs to another user (pid {pid})\n  hint: sudo kill {pid}") from error
+    took = time.monotonic() - began
+    if arguments.json:
+        print_json({"url": router.url, "pid": pid, "waited_for": running, "took_seconds": round(took, 3)})
+    else:
+        waited = f" after {plural(running, 'request')}" if running else ""
+        print(f"stopped the router at {router.url} (pid {pid}){waited}, in {took:.1f} s")
+    if router.is_service:
+        say("a service manager started it, and may start it again")
+        say(f"  hint: {command_name()} service remove, systemctl stop or docker stop ends that")
+    return 0
+
+
+def _find_process(router: Router) -> int:
+    """The router's process. Where it keeps a ledger, the lock on that says for sure which one it is. Raises `Ended`."""
+    owner = find_owner(router.ledger) if router.ledger is not None else None
+    pid = owner.pid if owner is not None else router.pid
+    if not pid or (owner is None and router.ledger is not None):
+        raise Ended(1, f"which process serves {router.url} is not known\n  hint: stop it where it was started, with Ctrl-C")
+    return pid
+
+
+def _count_running(router: Router) -> int:
+    targets: Any = describe(router)["targets"]
+    return sum(target.get("in_flight", 0) for target in targets.values())
+
+
+def _signal(pid: int, *, is_now: bool, router: Router) -> None:
+    """Ask the process to end, and wait for that. The second time it is asked, it cuts off what it serves. Raises `Ended`."""
+    deadline, again_at = time.monotonic() + _WAIT_SECONDS, 0.0
+    asked = 0
+    while not _has_ended(pid, router):
+        now = time.monotonic()
+        if now > deadline:
+            raise Ended(1, f"the router at {router.url} (pid {pid}) is still stopping\n  hint: {command_name()} stop --now")
+        if not asked or (is_now and now >= again_at):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            asked, again_at = asked + 1, now + _AGAIN_SECONDS
+        time.sleep(_LOOK_SECONDS)
+
+
+def _has_ended(pid: int, router: Router) -> bool:
+    """Whether it has let go of its address and its ledger. Its process may stay a moment longer, until its parent looks."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    if router.is_running():
+        return False
+    if router.ledger is not None:
+        return find_owner(router.ledger) is None
+    return not any(known.started_at == router.started_at for known in all_routers())

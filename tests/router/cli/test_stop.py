@@ -1,0 +1,103 @@
+"""`tandem stop`."""
+
+import json
+import os
+import socket
+import time
+
+import pytest
+
+from router.cli import main
+from router.cli.routers import Router, all_routers, note_router
+from tests.conftest import SIMULATED
+from tests.router.cli.test_serve import ask_for_stream
+from tests.router.cli.workers.group import group_of, is_alive
+from tests.tools.http import call, chat
+from tests.tools.serve import serving
+from tests.tools.valkey import find_server
+
+SLOW = SIMULATED.replace("tokens_per_second: 20000", "tokens_per_second: 1")
+
+
+@pytest.mark.parametrize("ledger", ["on", "off"])
+def test_a_router_is_stopped_and_its_process_named(here, capsys, ledger):
+    (here / "config.yaml").write_text(SIMULATED)
+    with serving(here, "--ledger", ledger) as url:
+        (router,) = all_routers()
+
+        assert main(["stop"]) == 0
+
+        assert not router.is_running()
+    assert capsys.readouterr().out.startswith(f"stopped the router at {url} (pid {router.pid}), in ")
+    assert main(["stop"]) == 1
+    assert "no router is running" in capsys.readouterr().err
+
+
+def test_what_is_served_is_finished_first_or_cut_off_with_now(here, capsys):
+    (here / "config.yaml").write_text(f"{SLOW}limits: {{drain_seconds: 2}}\n")
+    with serving(here) as url, ask_for_stream(int(url.rpartition(":")[2])):
+        assert main(["stop", "--json"]) == 0
+        printed = capsys.readouterr()
+
+    told = json.loads(printed.out)
+    assert "finishing 1 request; tandem stop --now cuts them off" in printed.err
+    assert (told["url"], told["waited_for"]) == (url, 1)
+    assert told["took_seconds"] >= 2
+
+
+def test_now_does_not_wait_for_the_drain(here, capsys):
+    (here / "config.yaml").write_text(f"{SLOW}limits: {{drain_seconds: 600}}\n")
+    with serving(here) as url, ask_for_stream(int(url.rpartition(":")[2])):
+        assert main(["stop", "--now"]) == 0
+
+    assert "stopped the router" in capsys.readouterr().out
+
+
+def test_a_router_of_another_config_is_only_stopped_by_its_address(here, capsys):
+    (here / "config.yaml").write_text(SIMULATED)
+    (here / "other.yaml").write_text(SIMULATED.replace("test.db", "other.db"))
+    with serving(here, "--config", "other.yaml") as url:
+        assert main(["stop"]) == 1
+        assert f"a router is running, but not with a config of this folder:\n  {url}" in capsys.readouterr().err
+
+        assert main(["stop", "--url", url]) == 0
+
+
+def test_a_process_is_not_signalled_that_does_not_hold_the_ledger(here, capsys):
+    """The record is of a router that was killed; another program has its address, and maybe its process id."""
+    (here / "config.yaml").write_text(SIMULATED)
+    (here / "test.db").touch()
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        url = f"http://127.0.0.1:{other.getsockname()[1]}"
+        note_router(Router(url, here / "test.db", time.time(), here / "config.yaml", pid=os.getpid()))
+
+        assert main(["stop"]) == 1
+
+    assert f"which process serves {url} is not known" in capsys.readouterr().err
+
+
+def test_one_that_a_service_manager_started_is_said_to_come_back(here, capsys, monkeypatch):
+    (here / "config.yaml").write_text(SIMULATED)
+    with serving(here):
+        (router,) = all_routers()
+        note_router(router._replace(is_service=True))
+
+        assert main(["stop"]) == 0
+
+    assert "a service manager started it, and may start it again" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(find_server() is None, reason="no Valkey or Redis server on this machine")
+async def test_workers_are_shown_and_stopped_with_their_parent(here, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    async with group_of(2, tmp_path, SIMULATED) as group:
+        await call(group.port, "/v1/chat/completions", chat())
+
+        assert main(["status"]) == 0
+        assert main(["stop"]) == 0
+        assert await group.process.wait() == 0
+
+    said = capsys.readouterr().out
+    assert "workers   2\n" in said
+    assert f"(pid {group.process.pid})" in said
+    assert not is_alive(group.process.pid)
