@@ -17,7 +17,7 @@ AUDITING := .cache/venv-audit
 SERVING := $(VENV)/$(if $(wildcard $(DEV) $(VENV)/.ready),.dev,$(if $(wildcard $(VENV)/.litellm),.litellm,.serve))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-litellm serve demo demo-svg quick test test-clients test-engine test-page stops soak overload mutants bench table train check docs \
+.PHONY: help setup setup-litellm serve demo demo-svg quick test test-near test-clients test-engine test-page stops soak overload mutants bench table train check docs \
   wheel audit lock clean
 
 help:  ## Show this list
@@ -57,7 +57,7 @@ demo: $(SERVING)  ## Play a coding afternoon against the simulated tiers, in 40 
 demo-svg: $(DEV)  ## Record the demo and draw docs/demo.svg again
 	@$(BIN)/python docs/record_demo.py
 
-# Without the rooms whose tests are about files, terminals and sockets; each more process would load the vendors' SDKs again.
+# Without the rooms whose tests are about files, terminals and sockets; each more process would load the libraries again.
 QUICK := $(addprefix tests/router/,contract decide dialects dispatch loop responses sense sessions settle stores)
 quick: $(DEV)  ## Run the core's tests that start no server and no process, in under a minute; ARGS as for make test
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.tools.quick tests/test_house.py tests/policies $(QUICK) \
@@ -65,6 +65,10 @@ quick: $(DEV)  ## Run the core's tests that start no server and no process, in u
 
 test: $(DEV)  ## Run the tests, those of real clients and engines apart; ARGS="--durations=20" or any of pytest's own
 	@$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal --ignore tests/clients -m "not engine" $(ARGS)
+
+test-near: $(DEV)  ## Run the tests of the rooms that the change since main touches; python -m tests.tools.near lists them
+	@near=$$($(BIN)/python -m tests.tools.near) \
+	  && $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "not engine" $$near $(ARGS)
 
 # Clients may take longer than other tests (300 seconds), so the watchdog that ends a worker waits longer too.
 PATIENT := -o faulthandler_timeout=360

@@ -12,7 +12,7 @@ from typing import get_args
 
 from pydantic import BaseModel
 
-from router.cli import COMMANDS, fill_parser
+from router.cli import COMMANDS, RENAMED, fill_parser
 from router.config import key_file, models
 from router.contract import errors
 from router.contract.entry import Attempt, Line
@@ -201,12 +201,44 @@ def events_page() -> str:
     return page("Log events", *rows)
 
 
+EXITS = {
+    "any command": {
+        0: "it did what was asked",
+        1: "it could not: something is not there, does not answer or was refused. Nothing was changed unless it says so",
+        2: "wrong usage, an old name of something that is gone, or a config that cannot be used",
+        130: "Ctrl-C",
+    },
+    "check": {1: "with `--live` or `--migrate`: a problem was found", 2: "the config cannot be used"},
+    "connect --run, run": {126: "the command could not be started", 127: "it was not found", "other": "the command's own"},
+    "delegate --wait, jobs": {1: "the job failed, was cancelled, is not complete or is not there"},
+    "eval": {1: "below `--min-auroc`"},
+    "keys test": {1: "a router with this file refuses the key"},
+    "service status": {1: "not installed, or no router answers"},
+    "status": {0: "a router of this config runs", 1: "none runs, or it does not answer"},
+    "stop": {1: "none runs, or it did not end within 15 minutes"},
+}
+
+
 def cli_page() -> str:
     os.environ["COLUMNS"] = "100"
     parts = [
         "`tandem` looks for its config in: `--config`, `$TANDEM_CONFIG`, `./config.yaml`, `~/.config/tandem/config.yaml`.",
         "Without any it serves the simulated tiers and keeps its ledger in `~/.local/state/tandem/`.",
         "In a checkout the command is `.venv/bin/tandem`.",
+        "",
+        "## Exit codes",
+        "",
+        "| command | code | what it means |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {code} | {what} |" for name, codes in EXITS.items() for code, what in codes.items()),
+        "",
+        "## Old names",
+        "",
+        "They work until the next release, and say what to type instead.",
+        "",
+        "| old | now |",
+        "| --- | --- |",
+        *(f"| `tandem {old}` | `{new}` |" for old, (new, _) in RENAMED.items()),
         "",
     ]
     for name in COMMANDS:
@@ -259,7 +291,7 @@ def ledger_page() -> str:
         "memory. What does not fit is lost and counted in `ledger.failed`; the others are written as soon as that works.",
         "",
         "Every start checks the file. A damaged one is refused, with the newest copy that is sound and the command that puts",
-        "it in place; `tandem serve --ledger off` serves without it. A large file is checked on while the router serves",
+        "it in place; `tandem serve --no-ledger` serves without it. A large file is checked on while the router serves",
         "(`ledger.failed` with the reason `Damaged`). `tandem check --live` checks all of it, each index too.",
         "",
         "A question (`tandem log`, `stats`, `sessions`) keeps no writer waiting and is given up after 60 s: ask for less with",

@@ -11,14 +11,20 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import settings
+from pydantic import TypeAdapter
 
+from router.contract.words import Dialect
+from router.dispatch.live import circuit
 from router.telemetry import events
 from tests.tools.loop_clock import JumpingLoop
+from tests.tools.quick import starts
 from tests.tools.running import Running, running
 from tests.tools.upstream import Upstream
+from tests.tools.waiting import some_turns, until
 
 # A deadline for each example would be a matter of luck on a loaded machine. `--hypothesis-profile thorough` looks for longer.
 settings.register_profile("brief", max_examples=60, deadline=None)
@@ -95,6 +101,24 @@ def _quiet_logs():
 
 
 @pytest.fixture(scope="session")
+@starts
+def sdk():
+    """The vendors' types, as validators of stream events and whole answers by dialect. They take seconds to load."""
+    from anthropic.types import Message, RawMessageStreamEvent
+    from openai.types import Completion, chat, responses
+
+    events = {
+        Dialect.CHAT: chat.ChatCompletionChunk,
+        Dialect.RESPONSES: responses.ResponseStreamEvent,
+        Dialect.MESSAGES: RawMessageStreamEvent,
+    }
+    whole = {Dialect.CHAT: chat.ChatCompletion, Dialect.RESPONSES: responses.Response, Dialect.MESSAGES: Message}
+    adapters = ({dialect: TypeAdapter(kind) for dialect, kind in kinds.items()} for kinds in (events, whole))
+    return SimpleNamespace(events=next(adapters), whole=next(adapters), responses=responses, Completion=Completion)
+
+
+@pytest.fixture(scope="session")
+@starts
 def postgres():
     """A PostgreSQL server for the run."""
     pytest.importorskip("asyncpg")
@@ -126,6 +150,7 @@ def _valkey_server():
 
 
 @pytest.fixture(scope="session")
+@starts
 def _valkey_of_the_run():
     with _valkey_server() as server:
         yield server
@@ -139,6 +164,7 @@ def valkey(_valkey_of_the_run):
 
 
 @pytest.fixture
+@starts
 def own_valkey():
     """A Valkey or Redis server for one test, which may pause or kill it."""
     with _valkey_server() as server:
@@ -193,11 +219,15 @@ def pytest_asyncio_loop_factories(config, item):
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Walk every test on asyncio's own loop once, by the first of its cases: what differs there is the loop, not the case."""
+    """Walk on asyncio's own loop too where it may differ: tests of the wire once each, and one of every other file."""
     first: dict[str, pytest.Item] = {}
-    others = {
-        item for item in items if "[asyncio" in item.name and first.setdefault(item.nodeid.partition("[")[0], item) is not item
-    }
+    others = set()
+    for item in items:
+        if "[asyncio" in item.name:
+            test = item.nodeid.partition("[")[0]
+            what = test if item.get_closest_marker("wire") else test.partition("::")[0]
+            if first.setdefault(what, item) is not item:
+                others.add(item)
     if others:
         config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]
@@ -212,6 +242,7 @@ def shared() -> Path:
 
 
 @pytest.fixture
+@starts
 async def upstream():
     server = Upstream()
     await server.start()
@@ -220,6 +251,7 @@ async def upstream():
 
 
 @pytest.fixture
+@starts
 async def other_upstream():
     server = Upstream()
     await server.start()
@@ -228,6 +260,7 @@ async def other_upstream():
 
 
 @pytest.fixture
+@starts
 async def start(tmp_path):
     """Start a Tandem from the text of a config. It stops with the test."""
     async with contextlib.AsyncExitStack() as stack:
@@ -236,6 +269,19 @@ async def start(tmp_path):
             return await stack.enter_async_context(running(config, folder or tmp_path))
 
         yield begin
+
+
+@pytest.fixture
+def long_rests(monkeypatch):
+    """Targets that failed rest for a minute, however slow the machine is. Returns what ends the rest of one."""
+    monkeypatch.setattr(circuit, "_FIRST_REST_SECONDS", 60.0)
+
+    async def end(tandem: Running, name: str) -> None:
+        live, targets = tandem.house.state.live, tandem.house.plan.targets
+        live.of(targets[name]).circuit.rested_until = 0.0
+        await until(lambda: not live.statuses(targets, tandem.house.clock())[name].is_resting)
+
+    return end
 
 
 @pytest.fixture
@@ -267,6 +313,7 @@ tiers:
 
 
 @pytest.fixture(scope="module")
+@starts
 def running_in_thread(tmp_path_factory):
     """A Tandem in a thread of its own, for property tests: send bytes in slices, get so many replies."""
     import threading
@@ -279,7 +326,7 @@ def running_in_thread(tmp_path_factory):
     stack = contextlib.AsyncExitStack()
 
     def run(work):
-        return asyncio.run_coroutine_threadsafe(work, loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(60)
 
     tandem = run(stack.enter_async_context(running(SIMULATED, tmp_path_factory.mktemp("thread"))))
 
@@ -287,8 +334,8 @@ def running_in_thread(tmp_path_factory):
         reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port, limit=1 << 24)
         for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
             writer.write(data[start:end])
-            await asyncio.sleep(0.001)
-        replies = [await asyncio.wait_for(read_reply(reader), 10) for _ in range(count)]
+            await some_turns(20)
+        replies = [await asyncio.wait_for(read_reply(reader), 30) for _ in range(count)]
         writer.close()
         return replies
 

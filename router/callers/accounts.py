@@ -104,7 +104,6 @@ class Reservation:
         self._purses, self.units, self.is_settled = purses, 0, False
 
     def hold(self, units: int) -> None:
-        """Hold this much more."""
         self.units += units
         for purse in self._purses:
             purse.held += units

@@ -35,7 +35,6 @@ class RequestSize(NamedTuple):
 
 
 def measure(decided: Decided) -> RequestSize:
-    """The size of a decided request."""
     view, prompt = decided.view, decided.decision.signals.prompt
     is_unseen = Feature.FILES in view.needs or (view.previous_response_id is not None and view.continued is None)
     tokens = None if is_unseen else max(prompt.high, decided.decision.prompt_tokens) + view.image_count * _MORE_FOR_AN_IMAGE

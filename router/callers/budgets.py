@@ -46,8 +46,6 @@ ReadSpending = Callable[[float], Mapping[str, int]]
 
 
 class Terms(Struct, frozen=True):
-    """What a config says of budgets."""
-
     rights: Mapping[str, Rights]
     """Of all callers, by name."""
     zone: tzinfo = UTC
@@ -57,7 +55,6 @@ class Terms(Struct, frozen=True):
 
     @property
     def owners(self) -> list[str]:
-        """The callers that have a budget."""
         return [name for name, rights in self.rights.items() if rights.has_budget]
 
 
@@ -100,7 +97,6 @@ class Budgets:
 
     @property
     def is_needed(self) -> bool:
-        """Whether any caller has a budget now."""
         return bool(self._terms.owners)
 
     def follow(self, terms: Terms) -> None:

@@ -37,7 +37,6 @@ class CallerRates:
         self._most = _FEW_METERS
 
     def make_meter(self, name: str, quota: Quota) -> Meter:
-        """A new meter for a caller."""
         return Meter(quota, MINUTE_SECONDS)
 
     def __len__(self) -> int:

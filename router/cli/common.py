@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from router.cli import Ended
 from router.config.faults import Fault, Known
@@ -35,15 +35,21 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_ledger_switch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--ledger", choices=("on", "off"), default="on", help="off: write no record to disk")
+    parser.add_argument("--no-ledger", dest="ledger", action="store_const", const="off", help="write no record to disk")
+    parser.add_argument("--ledger", choices=("on", "off"), default="on", help=argparse.SUPPRESS)  # until the next release
 
 
-def add_json_argument(parser: argparse._ActionsContainer, default: object = False) -> None:
-    parser.add_argument("--json", action="store_true", default=default, help="print JSON")
+def add_json_argument(parser: argparse._ActionsContainer, more: str = "", default: object = False) -> None:
+    parser.add_argument("--json", action="store_true", default=default, help=f"print JSON{more}")
 
 
-def add_yes_argument(parser: argparse._ActionsContainer, default: object = False) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", default=default, help="do it without asking")
+def add_yes_argument(parser: argparse._ActionsContainer, more: str = "", default: object = False) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", default=default, help=f"do not ask{more}")
+
+
+def add_old_option(parser: argparse._ActionsContainer, old: str, dest: str, **given: Any) -> None:
+    """The former name of an option. It works until the next release, and no help shows it."""
+    parser.add_argument(old, dest=dest, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **given)
 
 
 def add_timeout_argument(parser: argparse.ArgumentParser) -> None:

@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _read_options(parser: argparse.ArgumentParser) -> Iterator[Option]:
-    for action in parser._actions:  # argparse has no public list
+    shown = (action for action in parser._actions if action.help != argparse.SUPPRESS)  # argparse has no public list
+    for action in shown:
         text = " ".join((action.help or "").replace("%(default)s", str(action.default)).split())
         metavar = action.metavar if isinstance(action.metavar, str) else ""
         yield Option(

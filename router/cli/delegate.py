@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="with --agent: the config that names the agent (default: that of the router, if you started it here)",
+        help="the config file, with --agent: the one that names the agent (default: that of the router, if started here)",
     )
     parser.add_argument("--wait", action="store_true", help="show progress and print the answer. Ctrl-C leaves the job running")
     add_router_arguments(parser)

@@ -79,14 +79,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "complaints (says, asked; label bad or fine), which remarks after a turn are heard as a complaint; "
         "rescue (calls; label bad or fine), which turns that end badly are noticed while they run (default: %(default)s)",
     )
-    parser.add_argument("--url", help="ask a running router (POST /tandem/explain) instead of deciding here")
+    parser.add_argument("--url", help="where the router is, to ask it (POST /tandem/explain) instead of deciding here")
     parser.add_argument(
         "--min-auroc",
         type=number_between(0, 1),
         metavar="AUROC",
         help="for CI: exit with status 1 if the AUROC of a set of turns is below this",
     )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON: the figures")
 
 
 def run(arguments: argparse.Namespace) -> int:

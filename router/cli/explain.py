@@ -9,7 +9,15 @@ import orjson
 from msgspec.structs import replace
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, common_dialect, load_or_end, print_json, whole_number_between
+from router.cli.common import (
+    add_config_argument,
+    add_json_argument,
+    add_old_option,
+    common_dialect,
+    load_or_end,
+    print_json,
+    whole_number_between,
+)
 from router.cli.past.explanation import print_explanation
 from router.config.load import LoadedConfig
 from router.contract.errors import BadRequest, TandemError
@@ -30,7 +38,7 @@ EXAMPLES = (
     "explain fix the typo in the readme",
     'explain --as codex --after "fix the typo" "now migrate the whole project"',
     'explain --after "how would you split the parser? plan only" --calls 6 "yes, do it"',
-    "explain --file request.json --json",
+    "explain --request request.json --json",
 )
 
 
@@ -50,14 +58,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tool calls made by the turns of --after: once for all, or once for each in order "
         "(default: what such a turn usually takes)",
     )  # fmt: skip
-    parser.add_argument("--file", metavar="REQUEST.json", help="the body of a whole request instead (- for standard input)")
+    parser.add_argument("--request", metavar="FILE", help="the JSON body of a whole request instead (- for standard input)")
+    add_old_option(parser, "--file", "request")
     parser.add_argument(
         "--dialect",
         choices=[str(dialect) for dialect in Dialect],
-        help="the dialect of the request (default for --file: detected by its fields)",
+        help="the dialect of the request (default for --request: detected by its fields)",
     )
     parser.add_argument("--header", action="append", default=[], metavar="NAME:VALUE", help="a request header; may be repeated")
-    parser.add_argument("--json", action="store_true", help="print the decision as JSON")
+    add_json_argument(parser, ": the decision")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,8 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     words = _read_words(arguments)
     if not all(text.strip() for text in arguments.after):
         raise Ended(2, "--after is empty: give the text of the earlier turn")
-    if bool(words) == (arguments.file is not None) or (arguments.file and (arguments.client or arguments.after)):
-        raise Ended(2, 'give a text, as in tandem explain "fix the typo", or --file REQUEST.json (without --as and --after)')
+    if bool(words) == (arguments.request is not None) or (arguments.request and (arguments.client or arguments.after)):
+        raise Ended(2, 'give a text, as in tandem explain "fix the typo", or --request FILE (without --as and --after)')
     if arguments.dialect and (arguments.client or arguments.after):
         raise Ended(2, "--dialect cannot be combined with --as or --after: these fix the dialect")
     if len(arguments.calls) not in (0, 1, len(arguments.after)) or (arguments.calls and not arguments.after):
@@ -75,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         decision = asyncio.run(_explain(arguments, loaded, words))
     except OSError as error:
-        raise Ended(2, f"{arguments.file}: {error.strerror}") from error
+        raise Ended(2, f"{arguments.request}: {error.strerror}") from error
     except TandemError as error:
         raise Ended(1, f"refused with {error.status} {error.code}: {error.message}") from error
     if arguments.json:
@@ -103,7 +112,7 @@ def _read_words(arguments: argparse.Namespace) -> str:
 
 
 def _read_arrival(arguments: argparse.Namespace) -> Arrival:
-    raw = sys.stdin.buffer.read() if arguments.file == "-" else Path(arguments.file).read_bytes()
+    raw = sys.stdin.buffer.read() if arguments.request == "-" else Path(arguments.request).read_bytes()
     dialect = Dialect(arguments.dialect) if arguments.dialect else guess_dialect(parse_body(raw))
     return Arrival("req_dry_run", dialect, Operation.CREATE, {}, raw)
 

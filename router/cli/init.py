@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import command_name, free_backup, readable, say
+from router.cli.common import add_yes_argument, command_name, free_backup, readable, say
 from router.cli.config_file import write_private
 from router.cli.setup.around import Found, look_around, say_litellm_keys
 from router.cli.setup.findings import look_at_windows
@@ -39,8 +39,8 @@ _TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", metavar="FILE", default="config.yaml", help="where to write (default: config.yaml here)")
     parser.add_argument("--force", action="store_true", help="overwrite an existing file (a copy is kept)")
-    parser.add_argument("--print", action="store_true", help="print it instead of writing")
-    parser.add_argument("--yes", action="store_true", help="do not ask: accept the defaults")
+    parser.add_argument("--print", action="store_true", help="print what would be written, and change no file")
+    add_yes_argument(parser, ": accept the defaults")
     for tier in Tier:
         parser.add_argument(
             f"--{tier}",

@@ -18,13 +18,13 @@ def explain(error: Exception, url: str = "") -> str:
     if isinstance(error, CannotListen):
         return _say_taken(str(error), url)
     if isinstance(error, StoreInUse):
-        hint = "stop that router, or set another file in the config (ledger.path, store.path); --ledger off keeps no record"
+        hint = "stop that router, or set another file in the config (ledger.path, store.path); --no-ledger keeps no record"
         return f"{error}\n  hint: {hint}"
     if isinstance(error, StoreDamaged):
-        return f"{error}\n  hint: {error.hint}\n  {command_name()} serve --ledger off serves without it"
+        return f"{error}\n  hint: {error.hint}\n  {command_name()} serve --no-ledger serves without it"
     if isinstance(error, SharedUnusable | CertificateUnusable):
         return str(error)
-    return f"{error}\n  hint: move that file away, or start with --ledger off"
+    return f"{error}\n  hint: move that file away, or start with --no-ledger"
 
 
 def _say_taken(problem: str, url: str) -> str:
@@ -32,11 +32,11 @@ def _say_taken(problem: str, url: str) -> str:
     if url and is_tandem(url, _ASK_SECONDS):
         return (
             f"a Tandem router is already running at {url}\n"
-            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --ledger off"
+            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --no-ledger"
         )
     return problem.replace("--port", f"{command_name()} serve --port")
 
 
 def say_unwritable(error: StoreUnwritable) -> str:
     """That a router serves without a record."""
-    return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --ledger off"
+    return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --no-ledger"

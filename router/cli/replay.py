@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_history_arguments(parser)
     parser.add_argument("--against", metavar="FILE", help="another config to compare with the current one")
     parser.add_argument("--show", type=int, default=0, metavar="N", help="show the N turns that change most, with their text")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON: the report")
     add_assumption_arguments(parser)
 
 

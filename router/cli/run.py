@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     except CannotListen as error:
         raise Ended(2, str(error)) from error
     except StoreUnusable as error:
-        raise Ended(2, f"{error}\n  hint: move that file away, or start with --ledger off") from error
+        raise Ended(2, f"{error}\n  hint: move that file away, or start with --no-ledger") from error
     say(f"tandem: {screen.totals.sentence()}")
     return codes[0]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from router.screen.screen import Screen
 
 
-EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --ledger off", "serve --workers auto")
+EXAMPLES = ("serve", "serve --port 4001 --log json", "serve --config work.yaml --no-ledger", "serve --workers auto")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="one line for each request, for files (default: a screen of turns on a terminal, else json)",
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="on a terminal: a line for each call, with the estimate")
-    parser.add_argument("--words", action="store_true", help="on a terminal: show the first 40 characters of what was typed")
+    parser.add_argument("--words", action="store_true", help="show what was typed, its first 40 characters, on a terminal")
     parser.add_argument(
         "--workers",
         type=read_worker_count,

@@ -31,12 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help="the config file, for what is not given here; reading it takes longer")
     parser.add_argument("--url", help="where the router is")
     parser.add_argument(
-        "--ledger", metavar="FILE", help="where its ledger is (default: where the router at that address keeps it)"
+        "--ledger", metavar="FILE", help="read the ledger, in this file (default: where the router at that address keeps it)"
     )
     parser.add_argument(
         "--key-env",
         metavar="NAME",
-        help="the environment variable with your key: shows what is left of the day's budget, and needs no ledger",
+        help="the variable with your key: shows what is left of the day's budget, and needs no ledger",
     )
 
 

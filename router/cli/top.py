@@ -37,7 +37,7 @@ _STATS, _REGRET = "stats", "regret"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_router_arguments(parser)
     parser.add_argument("--words", action="store_true", help="show what was typed, if the router keeps it (ledger.keep_text)")
-    parser.add_argument("--json", action="store_true", help="print each finished call as a line of JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON: a line for each finished call")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, load_or_end, print_json, say, table_path
+from router.cli.common import add_config_argument, add_old_option, load_or_end, print_json, say, table_path
 from router.cli.config_file import change_config, replace_file
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.past.tuning import as_json, readable, taught_json, write_taught
@@ -37,8 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write rules and values into the config (the old file is kept), and what marks taught",
     )
     action.add_argument("--forget", action="store_true", help="delete what marks taught (personal.json); the marks stay")
-    parser.add_argument("--force", action="store_true", help="apply even if the held-out part of your history may get worse")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_old_option(parser, "--force", "anyway", action="store_true")
+    parser.add_argument("--anyway", action="store_true", help="apply even if the held-out part of your history may get worse")
+    parser.add_argument("--json", action="store_true", help="print JSON: the result")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -114,8 +115,8 @@ def _without_table(loaded: LoadedConfig) -> LoadedConfig:
 
 
 def _takes_offset(tuning: Tuning, arguments: argparse.Namespace) -> bool:
-    """Whether the fitted values are written: with `--force` alone if they may do harm."""
-    return bool(arguments.apply) and (arguments.force or not tuning.offset_may_harm) and tuning.fitted != tuning.present
+    """Whether the fitted values are written: with `--anyway` alone if they may do harm."""
+    return bool(arguments.apply) and (arguments.anyway or not tuning.offset_may_harm) and tuning.fitted != tuning.present
 
 
 def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, loaded: LoadedConfig) -> int:
@@ -124,10 +125,10 @@ def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught 
     if tuning is None:
         return 0 if taught is not None else 1
     has_offset = _takes_offset(tuning, arguments)
-    is_refused = tuning.offset_may_harm and not arguments.force and tuning.fitted != tuning.present
+    is_refused = tuning.offset_may_harm and not arguments.anyway and tuning.fitted != tuning.present
     if is_refused:
         told = "not applied" if not tuning.rules else "base_rate and personal_log_odds were not applied"
-        say(f"{told}: the held-out part may get worse\n  hint: more history, or --force")
+        say(f"{told}: the held-out part may get worse\n  hint: more history, or --anyway")
     if not tuning.rules and not has_offset:
         if not is_refused and not wrote_table:
             say("nothing was written: the config already has these values")

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "request", nargs="?", metavar="REQUEST", help="a request's id (default: the last turn that a person typed)"
     )
-    parser.add_argument("--json", action="store_true", help="print the decision as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON: the decision")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -40,7 +40,7 @@ def check_recorded(keys: KeyRing | None, source: str, *, with_ledger: bool) -> N
     owners = list(_owners(keys))
     if owners and not with_ledger:
         problem = f"{_name(owners)} need one: without a ledger, a restart would forget what was spent"
-        raise ConfigError(source, [Fault("ledger", problem, "start without --ledger off, or remove the budgets")])
+        raise ConfigError(source, [Fault("ledger", problem, "start without --no-ledger, or remove the budgets")])
 
 
 def warn_of_short_ledger(keys: KeyRing | None, ledger: LedgerSettings) -> list[str]:

@@ -104,7 +104,6 @@ class AcknowledgedSink:
             await self._released
 
     def release(self) -> None:
-        """Let everything go that is held back."""
         held, self._held = self._held, None
         if held is None:
             return

@@ -22,8 +22,6 @@ _MAX_BYTES = 32 << 20
 
 
 class _Block(Struct):
-    """A block under way."""
-
     begun: JsonObject
     texts: dict[str, list[str]]
     arguments: list[str]

@@ -134,7 +134,6 @@ class Continued(NamedTuple):
         return self._replace(stored_by="")
 
     def transcript(self) -> Transcript:
-        """All that the model was given."""
         if self.given is None:
             return self.history.then(input_items(self.body), "")
         return Transcript(self.history.items + self.given.items, self.history.origins + self.given.origins)

@@ -124,7 +124,6 @@ class HeldThread(NamedTuple):
         return self
 
     def transcript(self) -> Transcript:
-        """All that the model was given."""
         return self.history.then(as_list(self.body.get(_MESSAGES)), "")
 
     def write_whole(self, reader: str) -> tuple[JsonObject, bytes]:

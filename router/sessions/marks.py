@@ -23,7 +23,6 @@ def mark_turn(turn: Turn) -> str:
 
 
 def mark_text(asked: str) -> str:
-    """The mark of what was asked."""
     return _mark(_ends(asked))
 
 

@@ -158,7 +158,6 @@ def add_said(work: Work, texts: tuple[str, ...]) -> None:
 
 
 def add_results(work: Work, index: int, results: tuple[ToolResult, ...]) -> None:
-    """Add what came back from calls."""
     is_quiet = work.is_quiet.get
     told = [result for result in results[-_AT_ONCE:] if result.is_error or not is_quiet(hash(result.call_id))]
     if told:

@@ -60,7 +60,6 @@ class Recorder:
             self._record_all(ended)
 
     def _record_all(self, ended: list[tuple[Exchange, Settled, float]]) -> None:
-        """Each step for all of them."""
         written: list[tuple[Exchange, Entry]] = []
         for exchange, settled, at in ended:
             try:

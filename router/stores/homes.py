@@ -8,8 +8,6 @@ from router.contract.stores import StoredResponse
 
 
 class Known(NamedTuple):
-    """What a place knows of an id."""
-
     response: StoredResponse | None = None
     is_deleted: bool = False
     is_others: bool = False

@@ -36,7 +36,6 @@ def to_row(job: Job) -> tuple[object, ...]:
 
 
 def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
-    """A job from a row."""
     name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, response, headers, body = row
     is_cancelled, is_handed_out, is_collected = map(bool, flags)
     return Job(

@@ -17,7 +17,6 @@ class Watches:
         return Watch(self, stop_of(job_id) if for_owner and job_id is not None else job_id)
 
     def note_stop(self, job_id: str) -> None:
-        """A job was cancelled or deleted."""
         self.note(job_id)
         self.note(stop_of(job_id))
 

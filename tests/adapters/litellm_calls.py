@@ -21,7 +21,7 @@ def load_litellm():
     """Import it once, for all tests here. What it warns of while it loads is not ours."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        begin_loading().result(60)
+        begin_loading().result(110)
 
 
 class Basket:

@@ -16,7 +16,7 @@ from tests.tools.http import call, chat
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, answer_json, chat_frame, silent, stream
 from tests.tools.values import ask
-from tests.tools.waiting import until_steady
+from tests.tools.waiting import by_the_clock, until_steady
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 """litellm's own, which it would take for failures of a provider."""
@@ -184,7 +184,7 @@ async def test_a_paused_call_pulls_nothing_until_resumed(upstream):
     under_way.pause()
     await until_steady(lambda: len(basket.body))
     held = len(basket.frames)
-    await asyncio.sleep(0.3)  # longer than it may be silent: only the clock can tell
+    await by_the_clock(0.3)  # longer than it may be silent: only the clock can tell
     assert len(basket.frames) == held < 200
 
     under_way.resume()

@@ -3,8 +3,6 @@
 import asyncio
 import json
 
-import anthropic
-import openai
 import pytest
 
 from adapters.simulated import SimulatedAdapter
@@ -29,6 +27,8 @@ TOOLS = [
 
 
 async def test_the_openai_sdk_reads_every_kind_of_answer(simulated):
+    import openai  # takes seconds to load
+
     async with openai.AsyncOpenAI(base_url=f"{simulated.url}/v1", api_key="x", max_retries=0) as client:
         whole = await client.chat.completions.create(**chat())
         parts = [
@@ -51,6 +51,8 @@ async def test_the_openai_sdk_reads_every_kind_of_answer(simulated):
 
 
 async def test_the_anthropic_sdk_reads_every_kind_of_answer(simulated):
+    import anthropic  # takes seconds to load
+
     question = {"model": "auto", "max_tokens": 50, "messages": [{"role": "user", "content": "fix the typo"}]}
     async with anthropic.AsyncAnthropic(base_url=simulated.url, api_key="x", max_retries=0) as client:
         whole = await client.messages.create(**question)
@@ -64,6 +66,9 @@ async def test_the_anthropic_sdk_reads_every_kind_of_answer(simulated):
 
 
 async def test_errors_reach_the_sdks_as_their_own_classes(simulated):
+    import anthropic  # takes seconds to load
+    import openai  # takes seconds to load
+
     async with openai.AsyncOpenAI(base_url=f"{simulated.url}/v1", api_key="x", max_retries=0) as client:
         with pytest.raises(openai.NotFoundError, match="nope"):
             await client.chat.completions.create(model="nope", messages=[{"role": "user", "content": "x"}])

@@ -137,7 +137,7 @@ class Recorder:
             for dialect, path in PATHS.items()
             if dialect != self._dialect
         ]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while True:
             try:
                 return self.control({"faults": faults})
@@ -150,7 +150,7 @@ class Recorder:
         request = urllib.request.Request(
             f"{self.url}/_stub/control", json.dumps(settings).encode(), {"content-type": "application/json"}
         )
-        urllib.request.urlopen(request, timeout=5).read()
+        urllib.request.urlopen(request, timeout=30).read()
 
     def seen(self, label: str) -> list[dict]:
         """The create calls of one cell."""

@@ -1,6 +1,5 @@
 """What real clients do when a target fails: they go on where they can, wait as long as they are told, and never multiply calls."""
 
-import asyncio
 import json
 import os
 import time
@@ -23,6 +22,7 @@ from tests.tools.clients import (
 from tests.tools.running import one_dialect
 from tests.tools.speech import Speech, speak, write_stream
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, silent
+from tests.tools.waiting import by_the_clock
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
 
@@ -42,7 +42,7 @@ def cut(dialect, how="closes"):
         await wire.send(CHAT_STREAM_HEAD)
         for frame in write_stream(dialect, GOOD)[: BEGUN[dialect]]:
             await wire.chunk(frame)
-        await asyncio.sleep(0.05)
+        await by_the_clock(0.05)
         if how == "stalls":
             await silent(wire, seen)
         wire.writer.close()

@@ -40,7 +40,7 @@ from tests.tools.upstream import (
     stream,
 )
 from tests.tools.values import make_target, make_view
-from tests.tools.waiting import some_turns, until, until_steady
+from tests.tools.waiting import by_the_clock, some_turns, until, until_steady
 
 KEY, MODEL = "key-of-the-target", "openai/some-model"
 CALLERS_HEADERS = {
@@ -123,7 +123,7 @@ async def carrier(request, upstream, _ready):
         upstream.scripts = [answer_json(CHAT_ANSWER)]
         adapter(Endpoint(MODEL, upstream.base_url), adapter.Settings(), pool).warm()
         _, sink = built.open(is_streaming=False)
-        await sink.finished(90)
+        await sink.finished(110)
         _ready.add(adapter.name)
         upstream.seen.clear()
         upstream.arrived.clear()
@@ -342,7 +342,7 @@ async def test_a_sink_that_cancels_from_inside_hears_nothing_after_it(carrier, a
     setattr(sink, at, hang_up)
 
     carrier.open(sink)
-    await until(lambda: has_hung_up.is_set() or sink.over.is_set(), 20)
+    await until(lambda: has_hung_up.is_set() or sink.over.is_set())
     await some_turns(1_000)
 
     assert sink.words[-1] == at, sink.error
@@ -385,9 +385,7 @@ async def test_pausing_stops_the_bytes_and_resuming_lets_all_of_them_flow(carrie
     before = -1
     while before != len(sink.told):  # pieces that were on their way still come, and without a pause all of them
         before = len(sink.told)
-        await asyncio.sleep(
-            0.05
-        )  # one that answers itself writes by the clock, and a library has threads and timers of its own
+        await by_the_clock(0.05)  # one that answers itself writes by the clock, and a library has threads and timers of its own
         await until_steady(lambda: len(sink.told))
 
     assert len(sink.told) < 20
@@ -407,7 +405,7 @@ async def test_a_pause_longer_than_the_stall_timeout_is_not_the_targets_fault(ca
     await asyncio.wait_for(sink.first.wait(), 30)
 
     call.pause()
-    await asyncio.sleep(0.2)  # twice as long as it may be silent: only the clock can tell
+    await by_the_clock(0.2)  # twice as long as it may be silent: only the clock can tell
     call.resume()
 
     assert (await sink.finished()).error is None

@@ -7,6 +7,7 @@ import re
 import time
 
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Upstream, Wire
+from tests.tools.waiting import by_the_clock
 
 PACE = 400.0
 """Tokens a second."""
@@ -87,7 +88,7 @@ class EngineTwin:
         usage = {"prompt_tokens": prompt, "completion_tokens": count, "total_tokens": prompt + count}
         base = {"id": "chatcmpl-twin", "created": 1, "model": self.model}
         if not body.get("stream"):
-            await asyncio.sleep(count / PACE)
+            await by_the_clock(count / PACE)
             message = {"role": "assistant", "content": "word " * count}
             choice = {"index": 0, "message": message, "finish_reason": "length"}
             whole = {**base, "object": "chat.completion", "choices": [choice], "usage": usage}
@@ -96,7 +97,7 @@ class EngineTwin:
         base["object"] = "chat.completion.chunk"
         await wire.send(CHAT_STREAM_HEAD)
         for number in range(count):
-            await asyncio.sleep(max(0.0, began + (number + 1) / PACE - time.monotonic()))
+            await by_the_clock(max(0.0, began + (number + 1) / PACE - time.monotonic()))
             delta = {"index": 0, "delta": {"content": "word "}, "finish_reason": None}
             await _event(wire, {**base, "choices": [delta]})
         end = {"index": 0, "delta": {}, "finish_reason": "length"}

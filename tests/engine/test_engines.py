@@ -195,11 +195,12 @@ async def test_an_engine_that_dies_in_a_stream_is_told_and_back_in_use_once_it_i
     assert loading.status == 200
     if isinstance(small, EngineTwin):
         small.is_loading = False
-    reply = loading
-    async with asyncio.timeout(60):
-        while reply.headers["x-tandem-target"] != "small":
-            reply = await call(tandem.port, "/v1/chat/completions", chat("fix the typo: retrun z", model="auto"))
-            await asyncio.sleep(0.2)
+
+    async def is_used_again() -> bool:
+        reply = await call(tandem.port, "/v1/chat/completions", chat("fix the typo: retrun z", model="auto"))
+        return reply.headers["x-tandem-target"] == "small"
+
+    await until(is_used_again, 60)
 
 
 async def test_an_engine_that_loads_is_named_with_its_own_words(engine, start):
@@ -209,7 +210,7 @@ async def test_an_engine_that_loads_is_named_with_its_own_words(engine, start):
     await small.start_loading()
 
     reply = await call(tandem.port, "/v1/chat/completions", chat())
-    async with asyncio.timeout(20):  # llama.cpp does not listen for the first moment
+    async with asyncio.timeout(60):  # llama.cpp does not listen for the first moment
         while reply.status >= 500 and "Loading model" not in reply.json["error"]["message"]:
             reply = await call(tandem.port, "/v1/chat/completions", chat())
 

@@ -173,7 +173,7 @@ class Chains:
 
 async def _leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
-        await asyncio.wait_for(reader.read(1), 5)
+        await asyncio.wait_for(reader.read(1), 30)
     writer.close()
 
 

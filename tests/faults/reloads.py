@@ -23,7 +23,7 @@ from tests.tools.http import call, chat
 from tests.tools.running import Running, running
 from tests.tools.sockets import open_socket
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, Script, Upstream, answer_json
-from tests.tools.waiting import later
+from tests.tools.waiting import by_the_clock, later
 
 CALLERS, STREAMS, SOCKETS = 16, 20, 20
 EVERY_SECONDS = 0.1
@@ -63,7 +63,7 @@ async def answer_slowly(wire, seen) -> None:
     await wire.send(CHAT_STREAM_HEAD)
     for piece in GOOD_CHAT_STREAM:
         await wire.chunk(piece)
-        await asyncio.sleep(EVERY_SECONDS)
+        await by_the_clock(EVERY_SECONDS)
     await wire.end_chunks()
 
 
@@ -132,7 +132,7 @@ async def _reload(tandem: Running, seen: Seen, file: Path, texts: list[str], sec
             seen.refused += 1
         next_at = loop.time() + every_seconds
         while loop.time() < min(next_at, ends_at):
-            await asyncio.sleep(EVERY_SECONDS)
+            await by_the_clock(EVERY_SECONDS)
             if loop.time() >= measured_at:
                 seen.rss_mb.append(round(resident_mb(), 1))
                 measured_at += seconds / 6

@@ -85,16 +85,6 @@ async def test_a_call_with_deep_arguments_is_served_or_refused_and_never_a_fault
     assert reply.status in (200, 400), reply.body
 
 
-async def test_a_picture_of_thirty_megabytes_is_over_the_limit_of_a_body(simulated):
-    """B14: it is refused by its length, and nothing of it is read."""
-    head = request_bytes("/v1/chat/completions", b"{}", {"content-length": str(30 << 20)})[:-2]
-    async with Caller(simulated.port) as caller:
-        await caller.send(head)
-        reply = await caller.reply()
-
-    assert (reply.status, reply.json["error"]["code"]) == (413, "body_too_large")
-
-
 async def test_five_thousand_headers_are_a_431(simulated):
     """W5."""
     reply = await call(simulated.port, "/v1/chat/completions", chat(), {f"x-{number}": "y" for number in range(5_000)})

@@ -46,6 +46,8 @@ async def house(start, upstream, other_upstream, toxic):
     for tandem in started:
         toxic.toxics, upstream.scripts, other_upstream.scripts = Toxics(), [GOOD], [GOOD]
         assert (await call(tandem.port, PATH, chat("and now something else"))).status == 200
+        if (count := _COUNTED.pop(tandem.port, None)) is not None:  # rows are written in the order of the requests
+            assert len(await tandem.entries(count + 1)) == count + 1
         await until(lambda tandem=tandem: not is_something_left(tandem))
 
 
@@ -55,11 +57,15 @@ def is_something_left(tandem) -> bool:
     return bool(tasks or tandem.house.state.running or tandem.house.state.repeats._running)
 
 
+_COUNTED: dict[int, int] = {}
+"""How many rows a test found, by the port of its router."""
+
+
 async def entries_of(tandem, count: int) -> list[dict]:
-    """Exactly so many."""
+    """Exactly this many: that no more come is seen by the row of one more request, when the test is over."""
     rows = await tandem.entries(count)
-    await asyncio.sleep(0.05)
-    assert len(await tandem.entries(count)) == len(rows) == count
+    assert len(rows) == count
+    _COUNTED[tandem.port] = count
     return [{**row, "attempts": json.loads(row["attempts"])} for row in rows]
 
 
@@ -89,7 +95,7 @@ async def test_m1_an_answer_that_its_caller_lost_on_the_way_is_there_for_the_sec
     async with Caller(tandem.port) as caller:
         await caller.send(request_bytes(PATH, chat(), KEY))
         await until(lambda: upstream.seen)
-        await entries_of(tandem, 1)
+        await tandem.entries()
         caller.writer.transport.abort()
 
     again = await call(tandem.port, PATH, chat(), KEY)
@@ -147,18 +153,6 @@ async def test_m3_a_first_whose_caller_left_frees_the_key_for_the_one_that_waits
     assert sorted(row["outcome"] for row in await entries_of(tandem, 2)) == ["ABANDONED", "SERVED"]
 
 
-@pytest.mark.parametrize("status", [400, 429, 500])
-async def test_m3_a_failure_frees_the_key(house, upstream, other_upstream, status):
-    upstream.scripts = other_upstream.scripts = [answer_json({"error": {"message": "no"}}, status)]
-    tandem = await house()
-    failed = await call(tandem.port, PATH, chat(), KEY)
-    upstream.scripts = other_upstream.scripts = [GOOD]
-    served = await call(tandem.port, PATH, chat("another"), KEY)
-
-    assert failed.status >= 400
-    assert (served.status, "x-tandem-replayed" in served.headers) == (200, False)
-
-
 async def test_m3_a_stream_that_broke_is_not_the_answer(house, upstream):
     is_read = asyncio.Event()
 
@@ -180,16 +174,6 @@ async def test_m3_a_stream_that_broke_is_not_the_answer(house, upstream):
     assert not rest.endswith(b"0\r\n\r\n")
     assert (whole.is_whole, "x-tandem-replayed" in whole.headers) == (True, False)
     assert [row["outcome"] for row in await entries_of(tandem, 2)] == ["CUT_SHORT", "SERVED"]
-
-
-async def test_m4_the_same_key_with_another_credential_is_another_callers(house, upstream):
-    upstream.scripts = [GOOD]
-    tandem = await house()
-    for name in ("ann", "bob"):
-        reply = await call(tandem.port, PATH, chat(), {**KEY, "authorization": f"Bearer {name}"})
-        assert "x-tandem-replayed" not in reply.headers
-
-    assert len(upstream.seen) == 2
 
 
 async def test_m5_an_unusable_answer_that_was_billed_and_the_one_that_served_are_one_entry_and_two_costs(
@@ -261,8 +245,8 @@ async def test_m5_a_caller_who_left_has_paid_for_what_was_written_until_then(hou
             await caller.send(request_bytes(PATH, chat(stream=streams)))
             await until(lambda streams=streams: len(upstream.seen) == 1 + streams)
             if streams:
-                await asyncio.wait_for(caller.reader.readuntil(b'"a"'), 30)
-                await asyncio.sleep(0.05)
+                for _ in range(3):
+                    await asyncio.wait_for(caller.reader.readuntil(b'"a"'), 30)
             caller.writer.transport.abort()
         await asyncio.wait_for(upstream.seen[-1].left.wait(), 30)
 

@@ -25,7 +25,7 @@ from tests.conftest import SIMULATED
 from tests.faults.test_ledger_kills import serving
 from tests.tools.http import call
 from tests.tools.ports import keepable_port
-from tests.tools.waiting import until
+from tests.tools.waiting import by_the_clock, until
 
 JOBS, KILLS = 12, 2
 SLOW = SIMULATED.replace("tokens_per_second: 20000, prefill", "tokens_per_second: 40, prefill").replace(
@@ -79,7 +79,7 @@ async def kill_at_random(
     for _ in range(kills):
         async with serving(folder, port) as (process, port):
             await given.give(port, len(given.ids) + jobs // kills)
-            await asyncio.sleep(given.chance.uniform(0.0, within_seconds))
+            await by_the_clock(given.chance.uniform(0.0, within_seconds))
             await given.read_some(port)
             os.kill(process.pid, signal.SIGKILL)
             killed_at = time.monotonic()

@@ -18,7 +18,7 @@ import pytest
 from tests.faults.test_job_kills import SLOW, UNENDED, Given, ask, find_faults
 from tests.faults.test_ledger_kills import serving
 from tests.tools.http import call
-from tests.tools.waiting import until
+from tests.tools.waiting import by_the_clock, until
 
 JOBS = 4
 BEGUN = "SELECT count(DISTINCT job) FROM segments WHERE has_content"
@@ -54,7 +54,7 @@ async def go_through(folder: Path, outage: Outage, seconds: float) -> list[str]:
         await until(lambda: ask(folder / "jobs.db", BEGUN) == [(JOBS,)])
         async with outage(folder, process.pid):
             refused = await call(port, "/v1/responses", {"model": "deep", "input": "one more", "background": True})
-            await asyncio.sleep(seconds)
+            await by_the_clock(seconds)
         await until(lambda: ask(folder / "jobs.db", UNENDED) == [(0,)], 60 + 2 * seconds)
         await given.give(port, JOBS + 1)  # one that nothing happened to
         await until(lambda: ask(folder / "jobs.db", UNENDED) == [(0,)], 60 + 2 * seconds)

@@ -22,7 +22,7 @@ from router.stores.sqlite.damage import find_damage
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
 from tests.tools.ports import keepable_port
-from tests.tools.waiting import until
+from tests.tools.waiting import by_the_clock, until
 
 KILLS = 3
 CALLERS = 8
@@ -78,7 +78,7 @@ async def kill_under_load(folder: Path, kills: int, load_seconds: float = 0.0) -
             callers = [asyncio.ensure_future(answered.ask_on(port)) for _ in range(CALLERS)]  # noqa: TID251  held in the list
             before = len(read_ids(folder))
             await until(lambda before=before: len(read_ids(folder)) > before + 4 * CALLERS, 60)
-            await asyncio.sleep(load_seconds)
+            await by_the_clock(load_seconds)
             on_disk = set(read_ids(folder))
             killed_at = time.monotonic()
             os.kill(process.pid, signal.SIGKILL)

@@ -312,13 +312,13 @@ async def test_an_answer_that_comes_before_the_request_is_sent_is_heard(set_up, 
     assert reply.status == status
 
 
-async def test_a_probe_whose_caller_leaves_makes_room_for_the_next(set_up):
+async def test_a_probe_whose_caller_leaves_makes_room_for_the_next(set_up, long_rests):
     rig = await set_up()
     rig.fast.scripts = [answer_json({}, 500)]
     for _ in range(5):
         await rig.ask()
     rig.fast.scripts = [silent]
-    await asyncio.sleep(1.02)
+    await long_rests(rig.tandem, "spark")
     async with rig.caller() as client:
         seen = len(rig.fast.seen)
         await client.send(request_bytes(PATHS["chat"], ask_in("chat")))

@@ -35,7 +35,7 @@ from tests.tools.http import call
 from tests.tools.postgres import PostgresServer, find_binaries
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Upstream, Wire, answer_json
 from tests.tools.valkey import ValkeyServer, find_server
-from tests.tools.waiting import later, until
+from tests.tools.waiting import by_the_clock, later, until
 
 RESPONSES = "/v1/responses"
 WALKERS = {"sessions": 10, "chains": 10, "streams": 12, "keys": 4}
@@ -71,7 +71,7 @@ class Pace:
         now = asyncio.get_running_loop().time()
         self._next = max(self._next + self._step, now - 1)  # a second that was lost is caught up with, more is not
         self.begun += 1
-        await asyncio.sleep(self._next - now)
+        await by_the_clock(self._next - now)
 
 
 class Host:
@@ -98,7 +98,7 @@ class Host:
         await wire.send(CHAT_STREAM_HEAD)
         await wire.chunk(b"".join(frames[:-4]))
         for _ in range(PIECES):
-            await asyncio.sleep(self._pause)
+            await by_the_clock(self._pause)
             await wire.chunk(b": still here\n\n")
         await wire.chunk(b"".join(frames[-4:]))
         await wire.end_chunks()

@@ -28,6 +28,7 @@ pytest.importorskip("asyncpg")
 
 from tests.tools.fleet import SHARED, Fleet, Router, cancel, fleet_of, read_piece, read_rest
 from tests.tools.postgres import PostgresServer, find_binaries
+from tests.tools.waiting import by_the_clock, until
 
 HEARTBEAT = b":"
 EXPIRE = "UPDATE tandem.jobs SET leased_until = 1 WHERE state = 'running' AND split_part(owner, ':', 2) = $1"
@@ -38,10 +39,10 @@ async def kill_at_random(fleet: Fleet, jobs: int, kills: int, *, within_seconds:
     killed_at = time.monotonic()
     for number in range(kills):
         await fleet.give(fleet.chance.choice(fleet.routers), jobs * (number + 1) // kills - len(fleet.ids))
-        await asyncio.sleep(fleet.chance.uniform(0.0, within_seconds))
+        await by_the_clock(fleet.chance.uniform(0.0, within_seconds))
         victim = fleet.chance.choice(fleet.routers)
         reading = later(read_some(fleet))
-        await asyncio.sleep(0.05)
+        await by_the_clock(0.05)
         await victim.kill()
         killed_at = time.monotonic()
         await victim.start()
@@ -128,7 +129,7 @@ async def go_through(fleet: Fleet, outage: Stopped, seconds: float, jobs: int = 
     await asyncio.to_thread(outage.begin)
     refused = await call(fleet.routers[0].port, "/v1/responses", {"model": "deep", "input": "one more", "background": True})
     served = await call(fleet.routers[0].port, "/v1/responses", {"model": "fast", "input": "in front"})
-    await asyncio.sleep(seconds)
+    await by_the_clock(seconds)
     await asyncio.to_thread(outage.end)
     await fleet.await_end()
     given += await fleet.give(fleet.routers[0], 1)  # one that nothing happened to
@@ -182,23 +183,21 @@ async def test_a_job_is_read_and_cancelled_at_a_router_that_does_not_run_it_and_
 async def test_a_job_is_named_in_its_session_at_every_router_until_its_end_is_read_at_one(postgres, tmp_path):
     session = {"x-tandem-session": "mine"}
 
-    async def named(router: Router) -> str | None:
+    async def is_named(router: Router, jobs: str | None) -> bool:
         reply = await call(router.port, "/v1/responses", {"model": "fast", "input": "and then?"}, session)
-        return reply.headers.get("x-tandem-jobs")
+        return reply.headers.get("x-tandem-jobs") == jobs
 
     async with fleet_of(2, postgres, tmp_path) as fleet:
         body = {"model": "deep", "input": "a question", "background": True}
         job_id = json.loads((await call(fleet.routers[0].port, "/v1/responses", body, session)).body)["id"]
         await fleet.await_end()
         for router in fleet.routers:
-            while await named(router) != f"{job_id}=completed":  # noqa: ASYNC110  another process's
-                await asyncio.sleep(0.02)
+            await until(lambda router=router: is_named(router, f"{job_id}=completed"))
 
         await call(fleet.routers[0].port, f"/v1/responses/{job_id}", method="GET")
 
         for router in fleet.routers:
-            while await named(router) is not None:  # noqa: ASYNC110  another process's
-                await asyncio.sleep(0.02)
+            await until(lambda router=router: is_named(router, None))
 
 
 def show(name: str, seconds: list[float], bar: float) -> bool:

@@ -23,7 +23,7 @@ from tests.faults.test_ledger_kills import Answered, read_ids
 from tests.tools.fleet import Fleet, fleet_of
 from tests.tools.http import call, chat
 from tests.tools.postgres import PostgresServer, find_binaries
-from tests.tools.waiting import later, until
+from tests.tools.waiting import by_the_clock, later, until
 
 CONFIG = SIMULATED + "shared: {postgres: {url: env:TANDEM_POSTGRES_URL}}\n"
 COPIED = "SELECT id, replica FROM tandem.entries"
@@ -84,7 +84,7 @@ async def lose_the_database(trial: Trial, seconds: float, *, is_suspended: bool)
     async with away(fleet.server, is_suspended=is_suspended):
         before = len(trial.in_files())
         await until(lambda: len(trial.in_files()) > before + 60, 60)
-        await asyncio.sleep(seconds)
+        await by_the_clock(seconds)
         await victim.kill()
     await victim.start()
 

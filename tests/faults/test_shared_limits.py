@@ -33,6 +33,7 @@ pytest.importorskip("hiredis")
 
 from tests.tools.fleet import Router, routers_of
 from tests.tools.valkey import ValkeyServer, find_server
+from tests.tools.waiting import by_the_clock
 
 CHAT = "/v1/chat/completions"
 _PRICE = "price: {input: 1, output: 10},"
@@ -126,15 +127,15 @@ class Offer:
         for number in itertools.count():
             if (due := number / a_second) >= seconds:
                 break
-            await asyncio.sleep(max(0.0, began + due - time.monotonic()))
+            await by_the_clock(max(0.0, began + due - time.monotonic()))
             sent.append(later(self.send()))
         await asyncio.gather(*sent)
 
 
 async def _take_away(server: ValkeyServer, how: str, begins: float, ends: float) -> None:
-    await asyncio.sleep(begins)
+    await by_the_clock(begins)
     server.pause() if how == "stopped" else server.kill()
-    await asyncio.sleep(ends - begins)
+    await by_the_clock(ends - begins)
     server.resume() if how == "stopped" else await asyncio.to_thread(server.start)
 
 

@@ -11,7 +11,7 @@ from tests.tools.http import request_bytes
 from tests.tools.speech import Speech, ToolCall, speak, write_stream
 from tests.tools.toxic import Toxics
 from tests.tools.upstream import CHAT_STREAM_HEAD, silent
-from tests.tools.waiting import until_steady
+from tests.tools.waiting import by_the_clock, some_turns, until_steady
 
 PAIRS = pytest.mark.parametrize(("caller", "target"), STRAIGHT + BRIDGED)
 FAST = {"x-tandem-tier": "fast"}
@@ -26,7 +26,7 @@ def frames_then(target, count, *after, ends="closes", speech=GOOD):
         await wire.send(CHAT_STREAM_HEAD)
         for frame in (*write_stream(target, speech)[:count], *after):
             await wire.chunk(frame)
-        await asyncio.sleep(0.02)
+        await some_turns()  # the router has read all of it
         if ends == "well":
             await wire.end_chunks()
         elif ends == "resets":
@@ -80,7 +80,6 @@ async def test_s2_a_caller_that_leaves_mid_stream_closes_its_target_and_what_was
         while True:
             await wire.chunk(frames[end])
             sent += 1
-            await asyncio.sleep(0.005)
 
     rig.fast.scripts = [talk]
     async with rig.caller() as client:
@@ -268,7 +267,7 @@ async def test_s8_however_an_answer_is_sliced_its_text_is_the_same(set_up, calle
 
 @pytest.mark.parametrize(("caller", "target"), [("chat", "chat"), ("messages", "responses"), ("responses", "messages")])
 async def test_s9_a_stream_that_falls_silent_is_cut_at_the_stall_limit_and_comments_do_not_put_that_off(set_up, caller, target):
-    rig = await set_up(target, fast_extra="timeouts: {stall_seconds: 0.3, first_byte_seconds: 0.3},")
+    rig = await set_up(target, fast_extra="timeouts: {stall_seconds: 0.3},")
     begun = write_stream(target, GOOD)[: BEGUN[target]]
 
     async def comments(wire, seen):
@@ -277,7 +276,7 @@ async def test_s9_a_stream_that_falls_silent_is_cut_at_the_stall_limit_and_comme
             await wire.chunk(frame)
         while True:
             await wire.chunk(b": OPENROUTER PROCESSING\n\n")
-            await asyncio.sleep(0.05)
+            await by_the_clock(0.05)
 
     for script in (frames_then(target, len(begun), ends="never"), comments):
         rig.fast.scripts = [script]

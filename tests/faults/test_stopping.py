@@ -254,11 +254,14 @@ async def test_signals_that_come_while_the_router_ends_change_nothing(tmp_path):
     async with serving(tmp_path, drain_seconds=600) as (process, port):
         load = Load(port, 4)
         await load.begin()
-        while process.returncode is None:
+
+        def has_ended_under_signals() -> bool:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
                 process.send_signal(signal.SIGINT)
-            await asyncio.sleep(0.005)
+            return process.returncode is not None
+
+        await until(has_ended_under_signals, 60)
         load.seen.code = process.returncode
         await load.end()
 

@@ -19,6 +19,7 @@ from tests.tools.upstream import (
     chat_frame,
     stream,
 )
+from tests.tools.waiting import by_the_clock
 
 
 async def flood(wire, seen):
@@ -41,7 +42,7 @@ async def test_a_caller_that_stops_reading_is_cut_at_the_write_limit(start, upst
         caller.writer.write(request_of(chat(stream=True)))
         await asyncio.wait_for(upstream.arrived.wait(), 30)
 
-        await asyncio.wait_for(upstream.seen[0].left.wait(), 20)
+        await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
     (entry,) = await tandem.entries()
     assert entry["outcome"] == "ABANDONED"
@@ -50,16 +51,22 @@ async def test_a_caller_that_stops_reading_is_cut_at_the_write_limit(start, upst
 async def test_a_caller_that_reads_slowly_but_reads_is_not_cut(start, upstream):
     body = {**CHAT_ANSWER, "padding": "x" * 3_000_000}
     upstream.scripts = [answer_json(body)]
-    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {write_idle_timeout_seconds: 0.5}"))
+    tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {write_idle_timeout_seconds: 2}"))
     async with Caller(tandem.port, holds_bytes=1 << 14) as caller:
         caller.writer.write(request_bytes("/v1/chat/completions", chat(), {"connection": "close"}))
-        slow_until, received = asyncio.get_running_loop().time() + 0.7, 0
-        while piece := await asyncio.wait_for(caller.reader.read(30_000), 30):
-            received += len(piece)
-            if asyncio.get_running_loop().time() < slow_until:
-                await asyncio.sleep(0.01)
+        received = await read_slowly(caller, seconds=2.5)
 
     assert received > 3_000_000
+
+
+async def read_slowly(caller: Caller, seconds: float) -> int:
+    """Read a little at a time for some seconds, then the rest. Returns how many bytes came."""
+    slow_until, received = asyncio.get_running_loop().time() + seconds, 0
+    while piece := await asyncio.wait_for(caller.reader.read(30_000), 30):
+        received += len(piece)
+        if asyncio.get_running_loop().time() < slow_until:
+            await by_the_clock(seconds / 70)
+    return received
 
 
 async def test_places_are_taken_from_the_head_of_a_request_on_and_given_back(start):
@@ -73,7 +80,7 @@ async def test_places_are_taken_from_the_head_of_a_request_on_and_given_back(sta
 
     async def is_answered_with(status: int) -> None:
         """Ask until the answer is this: places are taken and given back a little after the bytes are sent."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await call(tandem.port, "/v1/chat/completions", chat())).status != status:
                 pass
 
@@ -97,7 +104,7 @@ async def test_a_piece_of_a_second_request_does_not_disturb_a_running_answer(sta
         await caller.send(chunked(chat(stream=True)))
         await asyncio.wait_for(upstream.arrived.wait(), 30)
         await caller.send(b"G")
-        reply = await caller.reply(10)
+        reply = await caller.reply()
 
     assert reply.is_whole
     assert b"HTTP/1.1" not in reply.body
@@ -129,17 +136,6 @@ async def test_a_connection_with_an_unsent_body_is_not_used_again(start, upstrea
     assert [reply.status for reply in replies] == [200] * 3
 
 
-async def test_an_answer_that_ends_with_its_connection_is_whole(start, upstream):
-    async def until_close(wire, seen):
-        await wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n" + json.dumps(CHAT_ANSWER).encode())
-        wire.writer.close()
-
-    upstream.scripts = [until_close]
-    tandem = await start(two_targets(upstream.base_url, upstream.base_url))
-
-    assert (await call(tandem.port, "/v1/chat/completions", chat())).json == CHAT_ANSWER
-
-
 async def test_large_requests_follow_one_another_on_a_kept_connection(start, upstream):
     """The next body may arrive before the last request is recorded: it is no flood behind a request that is served."""
     upstream.scripts = [answer_json(CHAT_ANSWER)]
@@ -147,7 +143,7 @@ async def test_large_requests_follow_one_another_on_a_kept_connection(start, ups
     body = json.dumps(chat("x " * 150_000)).encode()
 
     def call_again_and_again() -> list[int]:
-        connection = http.client.HTTPConnection("127.0.0.1", tandem.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", tandem.port, timeout=30)
         statuses = []
         for _ in range(40):
             connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})

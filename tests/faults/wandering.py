@@ -27,6 +27,7 @@ from tests.tools.running import Running, running
 from tests.tools.sockets import open_socket
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Upstream, Wire, answer_json
 from tests.tools.valkey import ValkeyServer, find_server
+from tests.tools.waiting import by_the_clock
 
 QUICK = "Fix the typo in the word {} in calc_{}.py"
 TYPOS = ("retrun", "lenght", "recieve", "wich", "teh", "occured", "seperate", "definately")
@@ -114,7 +115,7 @@ class Host:
         for piece in pieces:
             await wire.chunk(piece)
         if self._chance.random() < 0.2:
-            await asyncio.sleep(0.05)  # a host may close its stream late: the caller has gone on by then
+            await by_the_clock(0.05)  # a host may close its stream late: the caller has gone on by then
         await wire.end_chunks()
 
     def _respond(self, session: "Session") -> dict:

@@ -138,7 +138,7 @@ async def serve(app: api.TandemApp) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        await asyncio.wait_for(serving, 20)
+        await asyncio.wait_for(serving, 30)
 
 
 async def test_the_app_serves_what_the_router_serves_behind_another_server(tmp_path):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tests.tools.speech import Speech, write_stream, write_whole
 from tests.tools.upstream import CHAT_STREAM_HEAD, Seen, Wire, answer_json
+from tests.tools.waiting import by_the_clock
 
 BAD_BODIES = (
     b"",
@@ -119,7 +120,7 @@ def _cut(*, leave_out: int = 4, how: str = "ends", then: bytes = b"") -> Play:
                 await wire.chunk(then)
         else:
             await wire.send(_JSON_HEAD + b"content-length: %d\r\n\r\n" % len(asked.whole) + asked.whole[:40])
-        await asyncio.sleep(0.02)  # a reset takes back what is still in the socket
+        await by_the_clock(0.02)  # a reset takes back what is still in the socket
         if how == "ends" and asked.is_streaming:
             await wire.end_chunks()
         elif how == "stalls":
@@ -282,7 +283,7 @@ async def break_as_asked(wire: Wire, seen: Seen) -> None:
 
 def ask_for(dialect: str, model: str, fault: str, *, is_streaming: bool) -> dict:
     """A request whose answer breaks so."""
-    words = [{"role": "user", "content": f"please do it, fault:{fault}"}]
+    words = [{"role": "user", "content": f"please do it as {model}, fault:{fault}"}]
     more = {"chat": {"messages": words}, "responses": {"input": words}, "messages": {"messages": words, "max_tokens": 99}}
     return {"model": model, "stream": is_streaming, **more[dialect]}
 

@@ -156,7 +156,7 @@ class Troubles:
         async with open_socket(self._port, **self._callers.headers) as socket:
             socket.connection.transport.write(b"\xff\xff\xff\xff" * 8)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(socket.connection.wait_closed(), 10)
+                await asyncio.wait_for(socket.connection.wait_closed(), 30)
         self._account.seen["sockets broken"] += 2
 
     async def _reload(self) -> None:

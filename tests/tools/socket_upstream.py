@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from websockets.http11 import Request, Response
 
 from tests.tools.speech import Speech, ToolCall, speak, write_stream
 from tests.tools.upstream import Upstream
-from tests.tools.waiting import later
+from tests.tools.waiting import later, some_turns
 
 
 @dataclass
@@ -55,7 +56,7 @@ class SocketUpstream:
         self._server = await serve(
             self._serve, "127.0.0.1", 0, process_request=self._check, compression=None, ping_interval=None, max_size=None
         )
-        self._front = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._front = await asyncio.start_server(self._accept, sock=_listen())
 
     async def stop(self) -> None:
         self._front.close()
@@ -82,6 +83,7 @@ class SocketUpstream:
             listening = (self.http._server if first.startswith(b"POST") else self._server).sockets
             port = next(iter(listening)).getsockname()[1]
             behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", port)
+            hold_little(behind_writer.get_extra_info("socket"))
             behind_writer.write(first)
             both = [
                 later(_pump(reader, behind_writer)),
@@ -134,6 +136,19 @@ class SocketUpstream:
             leaving.cancel()
 
 
+def hold_little(connection: socket.socket) -> None:
+    """Have the kernel hold little of what its reader has not read: without this, megabytes on each side."""
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        connection.setsockopt(socket.SOL_SOCKET, option, 1 << 16)
+
+
+def _listen() -> socket.socket:
+    listener = socket.socket()
+    hold_little(listener)
+    listener.bind(("127.0.0.1", 0))
+    return listener
+
+
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(ConnectionError):
         while piece := await reader.read(65_536):
@@ -178,7 +193,7 @@ def die(after: int = 0) -> SocketScript:
     async def script(connection: ServerConnection, seen: SocketSeen) -> None:
         for event in events_of(Speech("some words of an answer"))[:after]:
             await connection.send(json.dumps(event))
-        await asyncio.sleep(0.01)
+        await some_turns()
         connection.transport.abort()
 
     return script

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tests.tools.waiting import later
+from tests.tools.waiting import by_the_clock, later, some_turns
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ class Toxic:
             for piece in _slices(data, self.toxics.slice_bytes):
                 toxics = self.toxics
                 if toxics.latency_seconds or toxics.jitter_seconds:
-                    await asyncio.sleep(toxics.latency_seconds + random.uniform(0, toxics.jitter_seconds))
+                    await by_the_clock(toxics.latency_seconds + random.uniform(0, toxics.jitter_seconds))
                 if toxics.bytes_per_second:
-                    await asyncio.sleep(len(piece) / toxics.bytes_per_second)
+                    await by_the_clock(len(piece) / toxics.bytes_per_second)
                 if toxics.limit_bytes is not None and passed + len(piece) > toxics.limit_bytes:
                     writer.write(piece[: max(0, toxics.limit_bytes - passed)])
                     await _end(writer, toxics.then)
@@ -109,8 +109,8 @@ class Toxic:
                 passed += len(piece)
                 writer.write(piece)
                 await writer.drain()
-                await asyncio.sleep(0)  # the reader shares this loop: it is to see each slice apart
-        await asyncio.sleep(self.toxics.close_seconds)
+                await by_the_clock(0)  # the reader shares this loop: it is to see each slice apart
+        await by_the_clock(self.toxics.close_seconds)
 
     async def _read(self, answer: asyncio.StreamReader) -> bytes:
         data = await answer.read(1 << 16)
@@ -129,7 +129,7 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _end(writer: asyncio.StreamWriter, how: str) -> None:
-    await asyncio.sleep(0.02)  # a reset takes back what is still in the socket
+    await some_turns()  # a reset takes back what is still in the socket
     if how == "resets":
         _reset(writer)
     elif how == "half-closes":

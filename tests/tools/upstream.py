@@ -7,7 +7,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from tests.tools.waiting import later
+from tests.tools.waiting import by_the_clock, later
 
 CHAT_STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -190,7 +190,7 @@ def stream(*pieces: bytes, ends: bool = True, pause: float = 0.0) -> Script:
         await wire.send(CHAT_STREAM_HEAD)
         for piece in pieces:
             await wire.chunk(piece)
-            await asyncio.sleep(pause)
+            await by_the_clock(pause)
         if ends:
             await wire.end_chunks()
         else:

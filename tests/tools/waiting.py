@@ -1,6 +1,7 @@
-"""Waiting for something to become so, or for everything that is ready to be done: never for time to pass."""
+"""Waiting for something to become so, or for everything that is ready to be done. `tests/test_suite.py` finds other sleeps."""
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -13,11 +14,19 @@ def later(work: Awaitable[_T]) -> "asyncio.Future[_T]":
 
 
 async def until(is_so: Callable[[], object], seconds: float = 30.0) -> None:
-    """Return as soon as something is so; fail if it never is."""
+    """Return as soon as something is so; fail if it never is. What is asked may be awaitable: a reply, a query."""
     deadline = asyncio.get_running_loop().time() + seconds
-    while not is_so():
+    while not (await so if inspect.isawaitable(so := is_so()) else so):
         assert asyncio.get_running_loop().time() < deadline, "it did not come to pass"
         await asyncio.sleep(0.01)
+
+
+async def by_the_clock(seconds: float) -> None:
+    """Let real time pass where time is the subject: the pace of a peer, or a limit that must run out.
+
+    A longer wait must change nothing. Where something is looked at afterwards, wait for it with `until`.
+    """
+    await asyncio.sleep(seconds)
 
 
 async def some_turns(count: int = 200) -> None:
@@ -26,7 +35,7 @@ async def some_turns(count: int = 200) -> None:
         await asyncio.sleep(0)
 
 
-async def until_steady(value: Callable[[], object], seconds: float = 20.0) -> None:
+async def until_steady(value: Callable[[], object], seconds: float = 30.0) -> None:
     """Return as soon as a value no longer changes while the loop turns; fail if it never stops."""
     deadline = asyncio.get_running_loop().time() + seconds
     before: object = object()

@@ -18,6 +18,8 @@ from tests.tools.speech import Speech, speak
 from tests.tools.upstream import answer_json
 from tests.tools.waiting import later, until
 
+pytestmark = pytest.mark.wire
+
 DIALECTS = pytest.mark.parametrize("dialect", ["chat", "messages", "responses"])
 MANY = 1_000
 

@@ -131,15 +131,6 @@ async def test_each_key_has_its_own_sessions_decisions_and_rows(shared):
     assert (await call(shared.port, path, b"", A, method="GET")).status == 200
 
 
-async def test_an_idempotency_key_of_one_key_replays_nothing_to_another(shared, upstream):
-    repeated = {"idempotency-key": "same"}
-    await call(shared.port, "/v1/chat/completions", chat(), {**A, **repeated})
-    other = await call(shared.port, "/v1/chat/completions", chat(), {**B, **repeated})
-
-    assert "x-tandem-replayed" not in other.headers
-    assert len(upstream.seen) == 2
-
-
 async def test_on_a_socket_the_key_of_a_request_counts_and_not_that_of_the_handshake(start, upstream):
     upstream.scripts = [speak("chat", Speech("hi"))]
     extra = "api_key: caller,"

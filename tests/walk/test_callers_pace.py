@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+import pytest
+
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.upstream import (
     CHAT_STREAM_HEAD,
@@ -14,6 +16,8 @@ from tests.tools.upstream import (
     stream,
 )
 from tests.tools.waiting import later, until_steady
+
+pytestmark = pytest.mark.wire
 
 
 async def test_a_slow_reader_pauses_the_upstream(pair, upstream):
@@ -36,7 +40,7 @@ async def test_a_slow_reader_pauses_the_upstream(pair, upstream):
 
     assert sent < 20_000_000
     received = 0
-    while piece := await asyncio.wait_for(reader.read(1 << 20), 10):
+    while piece := await asyncio.wait_for(reader.read(1 << 20), 30):
         received += len(piece)
         if piece.endswith(b"0\r\n\r\n"):
             break

@@ -11,13 +11,16 @@ from tests.tools.socket_upstream import SocketUpstream
 from tests.tools.sockets import open_socket
 from tests.tools.speech import Speech, speak
 from tests.tools.upstream import Upstream
-from tests.tools.waiting import until
+from tests.tools.waiting import some_turns, until
+
+pytestmark = pytest.mark.wire
 
 
 async def settle(has_come) -> None:
-    """Wait until something has come, and a moment more, in which a surplus would show."""
+    """Wait until something has come, and until no dial is under way, which a surplus would need."""
     await until(has_come)
-    await asyncio.sleep(0.05)
+    await until(lambda: not any("connect" in task.get_name() for task in asyncio.all_tasks()))
+    await some_turns()
 
 
 async def test_a_caller_that_opens_a_socket_finds_one_connection_to_each_tier_before_it_asks(
@@ -52,7 +55,7 @@ async def test_two_targets_at_one_address_share_what_is_there(upstream, tmp_path
     upstream.scripts = [speak("chat", Speech("ok"))]
     async with running(two_targets(upstream.base_url, upstream.base_url), tmp_path) as tandem:
         await call(tandem.port, "/v1/chat/completions", chat())
-        await asyncio.sleep(0.05)
+        await settle(lambda: upstream.connections)
 
     assert upstream.connections == 1
 

@@ -2,12 +2,16 @@
 
 import asyncio
 
+import pytest
+
 from router.edge import shedding
 from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
 from tests.tools.raw import Caller
 from tests.tools.sockets import open_socket
 from tests.tools.waiting import until
+
+pytestmark = pytest.mark.wire
 
 PATH = "/v1/chat/completions"
 FOUR = SIMULATED + "\nlimits: {max_connections_per_address: 4}\n"

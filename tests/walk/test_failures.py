@@ -10,35 +10,6 @@ from tests.tools.upstream import (
     answer_json,
 )
 
-FAILURES = {
-    "429": answer_json({"error": {"message": "slow"}}, 429, {"retry-after": "3"}),
-    "500": answer_json({"error": {}}, 500),
-    "503": answer_json({"error": {}}, 503),
-    "401": answer_json({"error": {"message": "bad key sk-xyz"}}, 401),
-    "404": answer_json({"error": {}}, 404),
-    "html": answer_json(b"<html>", 200, {"content-type": "text/html"}),
-    "empty": answer_json(b"", 200),
-    "redirect": answer_json(b"", 302, {"location": "http://127.0.0.1:1/"}),
-}
-
-
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (400, {"code": "context_length_exceeded"}),
-        (400, {"message": "Input is too long for requested model."}),
-        (413, {"message": "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 9000"}),
-        (422, {"message": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193"}),
-    ],
-)
-async def test_a_refusal_for_length_goes_once_to_a_larger_target(pair, upstream, other_upstream, status, error):
-    upstream.scripts = [answer_json({"error": error}, status)]
-
-    reply = await call(pair.port, "/v1/chat/completions", chat())
-
-    assert (reply.status, reply.headers["x-tandem-target"]) == (200, "sage")
-    assert (len(upstream.seen), len(other_upstream.seen)) == (1, 1)
-
 
 async def test_after_a_spill_header_log_and_ledger_say_the_same(pair, upstream):
     upstream.scripts = [answer_json({}, 401)]

@@ -19,6 +19,7 @@ from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import EVENTS
 from tests.tools.upstream import DONE, chat_frame
 from tests.tools.values import make_target
+from tests.tools.waiting import by_the_clock
 
 PIECE_SECONDS = 0.5
 
@@ -150,7 +151,7 @@ class Setting:
         """Two answers that had to wait for another: then it is known that one fits."""
         for walk in [self.ask(headers=FAST, max_tokens=120) for _ in range(3)]:
             await walk.task
-        await asyncio.sleep(1.0)
+        await by_the_clock(1.0)
 
     def stats(self, name: str = "tiny0") -> dict:
         return draw(self.house.state.live, self.house.plan.targets, seconds_passed())[name]

@@ -11,6 +11,8 @@ from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_STREAM_HEAD, answer_json, silent
 from tests.tools.waiting import until
 
+pytestmark = pytest.mark.wire
+
 KEY = "sk-canary-0123456789"
 EMBEDDINGS = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.1, 0.2]}]}
 ASKED = {"model": "text-embedding-3-small", "input": "hello"}
@@ -130,11 +132,11 @@ async def test_a_caller_who_leaves_closes_the_call_and_frees_its_slot(tandem, up
     upstream.scripts = [silent]
     _, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
     writer.write(request_bytes("/v1/embeddings", ASKED))
-    await asyncio.wait_for(upstream.arrived.wait(), 10)
+    await asyncio.wait_for(upstream.arrived.wait(), 30)
     full = await call(tandem.port, "/v1/embeddings", ASKED)
 
     writer.close()
-    await asyncio.wait_for(upstream.seen[0].left.wait(), 10)
+    await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
     await until(lambda: tandem.admission.in_flight == 0)
     (row,) = await tandem.entries(1)
 
@@ -182,7 +184,7 @@ async def test_a_setting_that_is_gone_when_the_body_has_come_is_told_like_one_th
 
     tandem.house.swap(dataclasses.replace(tandem.house.plan, pass_through={}))
     writer.write(b"45")
-    reply = await asyncio.wait_for(read_reply(reader), 10)
+    reply = await asyncio.wait_for(read_reply(reader), 30)
     writer.close()
 
     assert (reply.status, upstream.seen) == (404, [])

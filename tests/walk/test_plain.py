@@ -17,6 +17,8 @@ from tests.tools.sockets import TERMINAL, open_socket
 from tests.tools.speech import Speech, speak
 from tests.tools.upstream import Upstream, answer_json
 
+pytestmark = pytest.mark.wire
+
 FAST, DEEP = {"x-tandem-tier": "fast"}, {"x-tandem-tier": "deep"}
 _CHANGES = frozenset({"sequence", "at", "overhead_ms", "ttft_ms", "duration_ms", "tokens_per_second"})
 _TIMED_HEADERS = re.compile(r"-ms$|^date$|turn-state|^x-ratelimit|processing")

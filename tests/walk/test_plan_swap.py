@@ -104,7 +104,7 @@ async def test_plans_are_swapped_under_load_and_no_request_session_figure_or_con
     await until(lambda: host.held == WORKERS)
     is_over = True
     host.release()
-    await asyncio.wait_for(asyncio.gather(*workers), 20)
+    await asyncio.wait_for(asyncio.gather(*workers), 60)
 
     calls = [{"id": "c", "type": "function", "function": {"name": "ls", "arguments": "{}"}}]
     went_on = await ask_in_session(

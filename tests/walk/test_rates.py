@@ -59,7 +59,7 @@ async def test_over_its_requests_a_caller_is_refused_before_its_body_is_read(tan
 
     reader, writer = await asyncio.open_connection("127.0.0.1", tandem.port)
     writer.write(head)
-    refused = await asyncio.wait_for(read_reply(reader), 20)
+    refused = await asyncio.wait_for(read_reply(reader), 30)
     writer.close()
 
     assert (refused.status, refused.json["error"]["code"]) == (429, "rate_limited")

@@ -16,6 +16,8 @@ from tests.tools.speech import Speech, speak
 from tests.tools.upstream import CHAT_ANSWER, answer_json
 from tests.tools.waiting import later, until
 
+pytestmark = pytest.mark.wire
+
 KEY = {"idempotency-key": "2f1c"}
 PATHS = {
     "chat": "/v1/chat/completions",
@@ -176,7 +178,7 @@ async def test_a_repeat_does_not_supersede_the_one_that_it_repeats(start, upstre
     headers = {**KEY, "x-tandem-supersede": "lint", "x-tandem-session": "editor"}
     asking = [later(call(tandem.port, PATHS["chat"], chat(), headers)) for _ in range(2)]
     await upstream.arrived.wait()
-    await asyncio.sleep(0.1)
+    await until(lambda: len(tandem.house.state.running) == 2)
     go_on.set()
     replies = await asyncio.gather(*asking)
 

@@ -11,8 +11,6 @@ from tests.tools.http import LONG, call, chat, request_bytes
 from tests.tools.raw import Caller
 from tests.tools.upstream import (
     CHAT_ANSWER,
-    CHAT_USAGE,
-    DONE,
     GOOD_CHAT_STREAM,
     SEEN_CHAT_STREAM,
     answer_json,
@@ -20,6 +18,8 @@ from tests.tools.upstream import (
     stream,
 )
 from tests.tools.waiting import until
+
+pytestmark = pytest.mark.wire
 
 
 async def test_a_quick_edit_goes_fast_and_a_long_task_deep_with_the_reason_in_a_header(pair, upstream, other_upstream):
@@ -90,24 +90,6 @@ async def test_each_piece_is_passed_on_before_the_next_one_exists(pair, upstream
     writer.close()
     assert b"200 OK" in got
     assert rest
-
-
-async def test_connections_are_reused(pair, upstream):
-    for _ in range(5):
-        await call(pair.port, "/v1/chat/completions", chat())
-
-    assert upstream.connections == 1
-
-
-async def test_a_caller_of_another_dialect_is_served_over_a_bridge(pair, upstream):
-    reply = await call(pair.port, "/v1/responses", {"model": "fast", "input": "hi", "truncation": "auto"})
-
-    assert reply.status == 200
-    assert reply.json["output"][0]["content"][0]["text"] == "hi"
-    assert upstream.seen[-1].path == "/v1/chat/completions"
-    assert upstream.seen[-1].json == {"model": "fast-model", "messages": [{"role": "user", "content": "hi"}]}
-    decision = await call(pair.port, f"/tandem/decisions/{reply.headers['x-tandem-request-id']}")
-    assert decision.json["dropped"] == ["truncation"]
 
 
 async def test_a_forced_tier_that_cannot_serve_is_a_400_unless_the_other_is_allowed(pair, other_upstream):
@@ -182,19 +164,3 @@ async def test_a_request_is_freed_with_its_answer_and_not_when_the_collector_com
         await until(lambda: len(held()) == len(others))
     finally:
         gc.enable()
-
-
-async def test_live_speed_feeds_the_next_estimate(pair, upstream):
-    slow = 50  # tokens a second at most, where 1,000 are typical
-    many = CHAT_USAGE.replace(b'"completion_tokens":3', b'"completion_tokens":20')
-    upstream.scripts = [stream(*[chat_frame("x")] * 20, chat_frame(finish="stop"), many, DONE, pause=1 / slow)]
-
-    async def expected_seconds() -> float:
-        fast = (await call(pair.port, "/tandem/explain", chat())).json["estimates"]["fast"]
-        return fast["seconds"] - fast["redo_seconds"]
-
-    before = await expected_seconds()
-
-    await call(pair.port, "/v1/chat/completions", chat(stream=True))
-
-    assert await expected_seconds() > 3 * before

@@ -8,6 +8,7 @@ import pytest
 from tests.tools.http import call, chat, request_bytes
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, SEEN_CHAT_STREAM, answer_json, silent, stream
+from tests.tools.waiting import by_the_clock
 
 PATH = "/v1/chat/completions"
 UNSURE = "make the tests faster"
@@ -21,7 +22,7 @@ def saying(text: str, after_seconds: float = 0.0):
     answer = answer_json({**CHAT_ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
     async def script(wire, seen):
-        await asyncio.sleep(after_seconds)
+        await by_the_clock(after_seconds)
         await answer(wire, seen)
 
     return script

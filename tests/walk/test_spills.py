@@ -1,13 +1,12 @@
 """A tier that is out: who serves instead, at once, and how plainly the answer says so."""
 
-import asyncio
 import re
 
 import pytest
 
 from tests.tools.http import LONG, call, chat
 from tests.tools.running import two_targets
-from tests.tools.upstream import CHAT_ANSWER, GOOD_CHAT_STREAM, answer_json, stream
+from tests.tools.upstream import CHAT_ANSWER, answer_json
 
 PATH = "/v1/chat/completions"
 GOOD, BROKEN, BUSY = answer_json(CHAT_ANSWER), answer_json({"error": {"message": "broke"}}, 500), answer_json({}, 429)
@@ -146,7 +145,7 @@ async def test_a_caller_of_another_dialect_is_told_the_same(pair, upstream):
     assert reply.headers["x-tandem-because"].startswith("spark failed (429), so sage answers: ")
 
 
-async def test_a_rest_of_our_own_making_refuses_nobody_who_would_not_wait_for_it(pair, upstream, other_upstream):
+async def test_a_rest_of_our_own_making_refuses_nobody_who_would_not_wait_for_it(pair, upstream, other_upstream, long_rests):
     upstream.scripts, other_upstream.scripts = [TOLD], [BROKEN]
     for _ in range(6):
         await ask(pair, x_tandem_tier="deep")
@@ -158,34 +157,3 @@ async def test_a_rest_of_our_own_making_refuses_nobody_who_would_not_wait_for_it
     assert served(reply) == (200, "deep", "sage")
     said = r"sage rests after \d+ failures in a row, and x-tandem-max-wait is 5 s, and nothing else can serve this$"
     assert re.search(said, reply.headers["x-tandem-because"])
-
-
-def waiting(seconds):
-    async def play(wire, seen):
-        await asyncio.sleep(seconds)
-        await stream(*GOOD_CHAT_STREAM)(wire, seen)
-
-    return play
-
-
-async def test_a_queue_is_left_after_the_longest_wait_passed_over_while_it_lasts_and_used_again_when_it_ends(
-    start, upstream, other_upstream
-):
-    tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, fast_extra="quota: {max_wait_seconds: 1.5},"))
-    upstream.scripts, other_upstream.scripts = [waiting(20.0), stream(*GOOD_CHAT_STREAM)], [stream(*GOOD_CHAT_STREAM)]
-
-    async def ask_for_a_stream():
-        return await asyncio.wait_for(call(tandem.port, PATH, chat(QUICK, stream=True)), 10)
-
-    began = asyncio.get_running_loop().time()
-    moved = await ask_for_a_stream()
-    took = asyncio.get_running_loop().time() - began
-    passed_over = await ask_for_a_stream()
-    await asyncio.sleep(2.5)
-    again, after = await ask_for_a_stream(), await ask_for_a_stream()
-
-    assert [served(reply)[1] for reply in (moved, passed_over, again, after)] == ["deep", "deep", "fast", "fast"]
-    assert took > 1.4
-    assert moved.headers["x-tandem-because"].startswith("spark had not begun after 1.5 s, so sage answers: looks like a quick")
-    assert "fast is out for now (spark would keep you waiting" in passed_over.headers["x-tandem-because"]
-    assert "longer than its max_wait_seconds of 1.5" in passed_over.headers["x-tandem-because"]

@@ -9,6 +9,8 @@ from tests.tools.running import one_dialect
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json, chat_frame, silent
 from tests.tools.waiting import later, until
 
+pytestmark = pytest.mark.wire
+
 KEY = {"x-tandem-supersede": "lint", "x-tandem-session": "editor"}
 
 
@@ -65,7 +67,7 @@ async def test_typing_leaves_one_request_running(start, upstream):
     for number in range(10):
         calls.append(later(call(tandem.port, "/v1/chat/completions", chat(), KEY)))
         await until(lambda number=number: len(upstream.seen) > number)
-    replies = await asyncio.wait_for(asyncio.gather(*calls), 10)
+    replies = await asyncio.wait_for(asyncio.gather(*calls), 30)
 
     assert [reply.status for reply in replies] == [499] * 9 + [200]
     assert len(tandem.house.state.running) == 0

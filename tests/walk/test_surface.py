@@ -17,6 +17,8 @@ from tests.tools.speech import Speech, speak, write_whole
 from tests.tools.upstream import answer_json, silent
 from tests.tools.waiting import until
 
+pytestmark = pytest.mark.wire
+
 
 @pytest.mark.parametrize("path", ["/chat/completions", "/models", "/responses", "/messages"])
 async def test_clients_that_leave_the_version_out_are_served(simulated, path):
@@ -83,15 +85,6 @@ async def test_a_websocket_is_opened_where_there_is_one_and_nowhere_else(simulat
     assert broken.status == 400
     assert elsewhere.status == 404
     assert "upgrade" not in elsewhere.headers
-
-
-async def test_errors_are_in_the_callers_dialect(simulated):
-    reply = await call(simulated.port, "/v1/messages", {"model": "auto"})
-
-    assert reply.status == 400
-    assert reply.json["type"] == "error"
-    assert reply.json["error"]["type"] == "invalid_request_error"
-    assert reply.json["request_id"] == reply.headers["x-tandem-request-id"]
 
 
 async def test_a_body_over_the_limit_is_refused_before_it_is_read(start):

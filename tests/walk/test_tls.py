@@ -18,6 +18,8 @@ from tests.tools.sockets import open_socket
 from tests.tools.upstream import CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, chat_frame
 from tests.tools.waiting import until, until_steady
 
+pytestmark = pytest.mark.wire
+
 ASKS = {
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "hello"}]},
     "/v1/responses": {"input": "hello"},
@@ -195,7 +197,7 @@ async def test_a_tls_hello_to_a_plain_port_closes_the_connection_without_a_word_
 
 
 async def test_a_handshake_that_does_not_come_to_an_end_is_closed_after_the_header_timeout(start, tls):
-    tandem = await start(SIMULATED + TLS + "limits: {header_timeout_seconds: 0.2}\n")
+    tandem = await start(SIMULATED + TLS + "limits: {header_timeout_seconds: 2}\n")
     with contextlib.closing(socket.create_connection(("127.0.0.1", tandem.port))) as silent:
         silent.setblocking(False)
         loop = asyncio.get_running_loop()

@@ -42,7 +42,7 @@ _TERMINATED = 143
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print every turn and the sums as JSON, at the end")
+    parser.add_argument("--json", action="store_true", help="print JSON: every turn and the sums, at the end")
     parser.add_argument(
         "--speed",
         type=number_between(1, 10),

@@ -40,11 +40,9 @@ class NoSessions:
     is_shared = False
 
     async def load(self, key: str) -> Versioned:
-        """Nothing."""
         return _NOTHING
 
     async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
-        """Nothing for each."""
         return [_NOTHING] * len(keys)
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> bool:

@@ -43,7 +43,6 @@ class SocketResponses:
         return await self._shared.find_holder(item_ids, caller)
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
-        """Delete it here and everywhere."""
         own = self._own.get(response_id)
         was_own = own is not None and own.caller == caller and self.evict(response_id)
         return await self._shared.forget(response_id, caller) or was_own

@@ -44,8 +44,6 @@ _FORGET_OLD = """
 
 
 class PostgresResponses:
-    """A `Home` for thirty days."""
-
     def __init__(self, link: Link, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
         self._forgotten_at = 0.0
@@ -76,7 +74,6 @@ class PostgresResponses:
         return Known(StoredResponse(response_id, caller, target, at, content)) if at >= self._oldest() else UNKNOWN
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """One read by the index of items."""
         wanted = [item_id for item_id in item_ids if is_writable(item_id)]
         if not (wanted and is_writable(caller.name)):
             return None

@@ -33,7 +33,6 @@ class Schema(NamedTuple):
 
 
 def read_migrations() -> Mapping[int, str]:
-    """The scripts in `migrations/`, by their numbers."""
     folder = resources.files("router.stores.postgres") / "migrations"
     found = sorted((item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name)
     return {int(item.name.removesuffix(".sql")): item.read_text(encoding="utf-8") for item in found}

@@ -16,8 +16,6 @@ _NEVER = float("-inf")
 
 
 class Failing(NamedTuple):
-    """A failure that lasts."""
-
     kind: str
     """What fails, such as `DiskFull`."""
     for_seconds: float

@@ -33,7 +33,6 @@ class StoreDamaged(StoreUnusable):
 
     @property
     def hint(self) -> str:
-        """What to type."""
         path = self.path
         file, log, index = (shlex.quote(str(path.with_name(path.name + end))) for end in ("", "-wal", "-shm"))
         aside = f"mv {file} {shlex.quote(f'{path}.damaged')} && rm -f {log} {index}"

@@ -231,7 +231,6 @@ class SqliteJobs(SqlJobs):
     # In the writer's thread.
 
     def _write_all(self, database: sqlite3.Connection) -> None:
-        """Do all that waits, in one transaction."""
         self._is_asked = False  # before anything is taken: who comes later asks again
         taken: list[_Waiting] = []
         while self._waiting:
@@ -279,7 +278,6 @@ class SqliteJobs(SqlJobs):
 
 
 def _read_part(database: sqlite3.Connection, job_id: str, caller: str | None, after: int, most_bytes: int) -> list[Any]:
-    """Segments, until there are enough bytes."""
     rows: list[Any] = []
     cursor = database.execute(READ, (job_id, caller, after))
     for row in cursor:

@@ -56,7 +56,6 @@ class SqliteResponses:
         return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """One read by the index of items."""
         wanted = json.dumps(sorted(item_ids))
         row = await self._find_row(_FIND_HOLDER, wanted, caller.name, self._clock() - _KEPT_SECONDS)
         return StoredResponse(row[0], caller, *row[1:]) if row is not None else None

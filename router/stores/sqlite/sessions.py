@@ -50,7 +50,6 @@ class SqliteSessions:
         return Versioned(None if row is None else bytes(row[0]), version)
 
     async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
-        """One keyed read for each."""
         return [await self.load(key) for key in keys]
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> bool:

@@ -79,7 +79,6 @@ class _Job(Generic[Result]):
         return None
 
     def fail(self, error: Exception) -> None:
-        """It cannot be done now."""
         if self.future.set_running_or_notify_cancel():
             self.future.set_exception(error)
 
@@ -184,7 +183,6 @@ class SqliteWriter:
 
     @property
     def waiting_rows(self) -> int:
-        """How many rows are not written yet."""
         return len(self._queue) + len(self._in_hand)
 
     def put(self, statement: str, key: str, values: tuple[object, ...], size: int) -> None:

@@ -239,7 +239,6 @@ class ValkeyAllowance:
 
     @property
     def is_blind(self) -> bool:
-        """Whether nobody can be asked."""
         return not (self._is_present and self._link.is_up)
 
     @property
@@ -274,7 +273,6 @@ class ValkeyAllowance:
         self._link.blind["limits"] += 1
 
     def drop(self, part: ValkeyPart) -> None:
-        """A part is not needed any more."""
         if self._parts.get(part.name) is part:
             del self._parts[part.name]
             part.give()

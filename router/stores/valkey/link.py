@@ -153,7 +153,6 @@ class Link:
 
     @property
     def trips(self) -> int:
-        """How many commands were answered."""
         return self._trips + (self._wire.trips if self._wire is not None else 0)
 
     @property
@@ -304,7 +303,6 @@ class Link:
             events.clock_differs(store="valkey", seconds=round(ahead, 1))
 
     async def _listen(self, ears: Wire) -> None:
-        """Have the channels sent."""
         await self._say_hello(ears)
         try:
             await asyncio.gather(*(ears.send("SUBSCRIBE", channel) for channel in self._heard))

@@ -118,7 +118,6 @@ class ValkeyResponses:
         return response.at + KEPT_SECONDS <= self._clock()
 
     async def look(self, response_id: str, caller: Caller) -> Known:
-        """One trip."""
         key = self.key_of(response_id, caller)
         found: bytes | None = await self.link.run(_LOOK, [key, self._owner_key(response_id)], _hash(caller.name))
         if found == _DELETED:
@@ -129,7 +128,6 @@ class ValkeyResponses:
         return Known(response) if response is not None else UNKNOWN
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """One trip."""
         found: bytes | None = await self.link.run(_HOLDER, [self._item_key(item_id, caller) for item_id in item_ids])
         return _to_response(found, caller) if found is not None else None
 

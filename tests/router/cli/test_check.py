@@ -147,7 +147,7 @@ def test_a_ledger_that_cannot_be_written_to_is_to_be_fixed_though_a_router_serve
 
     assert code == 1
     assert "fix ledger /proc/nowhere/test.db cannot be written to (" in said
-    assert "), so no record is kept hint: set ledger.path, or --ledger off" in said
+    assert "), so no record is kept hint: set ledger.path, or --no-ledger" in said
 
 
 def test_an_expired_certificate_is_to_be_renewed_and_another_says_for_which_names_it_is(check, here):

@@ -1,5 +1,6 @@
 """The command line as a person meets it."""
 
+import argparse
 import contextlib
 import importlib
 import os
@@ -81,10 +82,10 @@ def test_an_old_name_says_in_one_line_what_to_type_instead(old, capsys):
     ("arguments", "code", "said"),
     [
         (["explain"], 2, "give a text"),
-        (["explain", "x", "--file", "y"], 2, "give a text"),
+        (["explain", "x", "--request", "y"], 2, "give a text"),
         (["explain", "  "], 2, "give a text"),
         (["explain", "x", "--header", "nocolon"], 1, "NAME:VALUE"),
-        (["explain", "--file", "none.json"], 2, "No such file"),
+        (["explain", "--request", "none.json"], 2, "No such file"),
         (["explain", "x", "--header", "x-tandem-tier: turbo"], 1, "fast, deep, auto"),
         (["serve", "--host", "0.0.0.0"], 2, "not a loopback address"),
         (["serve", "--config", "none.yaml"], 2, "No such file"),
@@ -120,6 +121,37 @@ def test_every_command_has_examples_that_its_parser_takes(name, capsys):
     with pytest.raises(SystemExit):
         main([name, "--help"])
     assert f"examples:\n  tandem {examples[0]}\n" in capsys.readouterr().out
+
+
+def test_an_option_means_the_same_in_every_command():
+    """Its kind, the name of its value, and the words before the first mark of punctuation of its help."""
+    meanings: dict[str, dict[tuple, list[str]]] = {}
+    for name, parser in build_parser(set(COMMANDS))[1].items():
+        for action in parser._actions:
+            meaning = (type(action), action.metavar, re.split(r"[,:;.(]", action.help or "")[0].strip())
+            for option in action.option_strings if action.help is not argparse.SUPPRESS else ():
+                meanings.setdefault(option, {}).setdefault(meaning, []).append(name)
+
+    assert {option: found for option, found in meanings.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize(
+    ("now", "before"),
+    [
+        (["serve", "--no-ledger"], ["serve", "--ledger", "off"]),
+        (["explain", "--request", "r.json"], ["explain", "--file", "r.json"]),
+        (["tune", "--anyway"], ["tune", "--force"]),
+        (["keys", "add", "ada", "--tiers", "fast"], ["keys", "add", "ada", "--tier", "fast"]),
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_old_option_still_works_and_no_help_shows_it(now, before):
+    parser, commands = build_parser({now[0]})
+
+    assert parser.parse_args(now) == parser.parse_args(before)
+    shown = commands[now[0]].format_help()
+    assert re.search(rf"{now[-1] if now[-1].startswith('--') else now[-2]}\b", shown)
+    assert not re.search(rf"{before[-1] if before[-1].startswith('--') else before[-2]}[ ,\n]", shown)
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def test_every_command_and_its_options_are_in_every_script(script, shell):
     text = script(shell)
 
     assert all(name in text for name in COMMANDS)
+    assert "SUPPRESS" not in text
     assert ("-l may-force" if shell == "fish" else "--may-force") in text
 
 

@@ -50,6 +50,21 @@ async def test_a_call_that_has_not_begun_within_the_longest_wait_is_closed_and_a
     assert spark.adapter.calls[0].is_cancelled
 
 
+async def test_a_queue_that_was_left_is_passed_over_while_it_lasts_and_used_again_when_it_ends():
+    spark, sage = targets(lambda sink: late(20.0 if len(spark.adapter.calls) == 1 else 0.1)(sink))
+    house = make_house(spark, sage, base_rate=0.01)
+    served = []
+    for name, pause in (("left", 0.0), ("passed over", 4.0), ("again", 0.0)):
+        walked = Walk(house, name=name, stream=True)
+        await walked.task
+        served.append((walked.headers["x-tandem-target"], walked.headers["x-tandem-because"]))
+        await asyncio.sleep(pause)
+
+    assert [target for target, _ in served] == ["sage", "sage", "spark"]
+    assert "fast is out for now (spark would keep you waiting" in served[1][1]
+    assert "longer than its max_wait_seconds of 2" in served[1][1]
+
+
 async def test_a_call_that_begins_in_time_stays():
     assert outcome(await walk(*targets(late(1.9)))) == ("spark", 1.9)
 

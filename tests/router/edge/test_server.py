@@ -179,7 +179,7 @@ async def test_under_nohup_a_closed_terminal_stops_nothing():
         async with Running(FakeRoad()) as running:
             with running.server.capture_signals():
                 os.kill(os.getpid(), signal.SIGHUP)
-                await asyncio.sleep(0.05)
+                await some_turns()
                 stops = running.stops
     finally:
         signal.signal(signal.SIGHUP, before)

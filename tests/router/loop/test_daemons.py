@@ -16,5 +16,6 @@ def test_whoever_waits_gets_what_work_returns_or_raises():
         start_daemon("work", divmod, 7, 0).result(30)
 
 
+@pytest.mark.starts
 def test_a_process_ends_although_its_work_never_does():
     assert subprocess.run([sys.executable, "-c", NEVER_ENDS], timeout=30, check=False).returncode == 0

@@ -9,7 +9,7 @@ import pytest
 
 from router.notices.post import post_json
 from tests.tools.upstream import answer_json
-from tests.tools.waiting import until
+from tests.tools.waiting import by_the_clock, until
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def test_a_receiver_that_sends_a_byte_now_and_then_is_hung_up_on_when_the_
         await wire.send(b"HTTP/1.1 200 OK\r\nx-slow: ")
         while True:
             await wire.send(b"x")
-            await asyncio.sleep(0.01)
+            await by_the_clock(0.01)
 
     upstream.scripts = [trickle]
 

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from msgspec.structs import replace
-from openai.types.responses import ResponseCompactionItem
 
 from router.contract.errors import BadRequest, UpstreamMalformed
 from router.contract.words import Dialect, Operation, TurnKind
@@ -83,10 +82,10 @@ def compaction_of(view) -> list[dict]:
     return json.loads(write_compaction(view, json.dumps(answer).encode(), "spark"))["output"]
 
 
-def test_the_summary_is_in_a_compaction_item_that_the_sdk_takes():
+def test_the_summary_is_in_a_compaction_item_that_the_sdk_takes(sdk):
     said, kept = compaction_of(compacting(user("write a parser")))
 
-    ResponseCompactionItem.model_validate(kept)
+    sdk.responses.ResponseCompactionItem.model_validate(kept)
     assert said["content"][0]["text"] == "write a parser"
     assert (kept["type"], kept["id"].startswith("cmp_")) == ("compaction", True)
 

@@ -9,6 +9,8 @@ from router.sense.counting_process import CountingProcess
 
 LISTS_ITS_ENVIRONMENT = """
 import os, struct, sys
+
+pytestmark = pytest.mark.starts
 sys.stdout.buffer.write(struct.pack("<q", -1))
 sys.stdout.flush()
 sys.stdin.buffer.read(4)

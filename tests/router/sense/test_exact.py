@@ -84,6 +84,8 @@ def test_a_damaged_vocabulary_is_not_handed_to_a_library_that_would_fetch_anothe
 CHILD = """
 import sys, time
 from router.sense import counting
+
+pytestmark = pytest.mark.starts
 questions, answers = sys.stdin.buffer, sys.stdout.buffer
 def encode(text):
     {act}
@@ -204,7 +206,7 @@ async def test_a_count_that_takes_too_long_is_given_up_and_the_next_one_is_had(c
     async with asyncio.timeout(50):
         with pytest.raises(TimeoutError):
             await counter.count(ask("slow"))
-    await asyncio.sleep(0.2)  # the thread gives up a moment after the request did
+    await until(lambda: counter.count(ask("quick")))  # the thread gives up a moment after the request did
     assert (await counter.count(ask("quick"))).is_exact
 
 
@@ -277,10 +279,7 @@ async def test_preparing_a_process_that_cannot_start_ends_with_one_warning(child
     warnings = []
     counter = child(warnings.append, before="raise SystemExit(1)")
 
-    async with asyncio.timeout(50):
-        while not warnings:
-            counter.prepare()
-            await asyncio.sleep(0.01)
+    await until(lambda: counter.prepare() or warnings, 60)
     counter.prepare()
 
     assert await counter.count(ask("x"), 0.02) is None

@@ -1,7 +1,5 @@
 """A request that is over is written once, a little later, and its entry handed to the ledger."""
 
-import asyncio
-
 from router.contract.caller import LOCAL
 from router.contract.facts import Ending, FirstByte, Read, Recorded, Settled
 from router.contract.words import Outcome
@@ -9,6 +7,7 @@ from router.settle import record
 from router.settle.record import Recorder
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import ask, make_target
+from tests.tools.waiting import until, until_steady
 
 SETTLED = Settled(3.0, Ending(Outcome.SERVED, 200))
 
@@ -48,7 +47,8 @@ async def test_the_entry_is_noted_once_a_little_after_the_end():
     exchange.note(Read(ask()))
     exchange.note(SETTLED)
     assert exchange.last(Recorded) is None
-    await asyncio.sleep(4 * record._LATER_SECONDS)
+    await until(lambda: exchange.last(Recorded) is not None)
+    await until_steady(lambda: len(exchange.journal))
 
     _, settled, recorded = exchange.journal
     assert isinstance(recorded, Recorded)

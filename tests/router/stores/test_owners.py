@@ -15,6 +15,7 @@ def test_this_process_is_not_gone():
     assert f":{os.getpid()}:" in name_owner()
 
 
+@pytest.mark.starts
 def test_a_process_that_ended_is_gone():
     script = "from router.stores.owners import name_owner; print(name_owner())"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -46,7 +46,7 @@ def request(name: str = "req_1", **more) -> Arrival:
 
 async def serve(house: House, arrival: Arrival) -> dict[str, str]:
     sink = RecordingSink()
-    await asyncio.wait_for(house.serve(house.begin(arrival), sink), 20)
+    await asyncio.wait_for(house.serve(house.begin(arrival), sink), 30)
     assert sink.status == 200
     return dict(sink.headers)
 

@@ -143,6 +143,13 @@ def addresses_in(folder: Path) -> list[tuple[str, int]]:
     return [("127.0.0.1", int(found[1])) for log in logs if (found := re.search(r"http://127\.0\.0\.1:(\d+)", log))]
 
 
+def await_addresses(folder: Path) -> list[tuple[str, int]]:
+    deadline = time.monotonic() + 60
+    while len(addresses := addresses_in(folder)) < len(RUNS) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return addresses
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_no_process_and_no_file_behind(tmp_path, number, code):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -152,15 +159,13 @@ def test_an_interrupt_leaves_no_process_and_no_file_behind(tmp_path, number, cod
     demo = subprocess.Popen(
         [sys.executable, "-c", listens], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
-    deadline = time.monotonic() + 60
-    while len(addresses := addresses_in(tmp_path)) < len(RUNS) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    addresses = await_addresses(tmp_path)
     for line in demo.stdout:
         if line.startswith(b">"):
             break
 
     os.killpg(demo.pid, number) if number == signal.SIGINT else demo.send_signal(number)
-    _, said = demo.communicate(timeout=20)
+    _, said = demo.communicate(timeout=60)
 
     assert demo.returncode == code
     assert said == b""

@@ -62,7 +62,7 @@ def test_a_ledger_that_cannot_be_written_is_to_be_fixed_with_its_whole_path(tmp_
 
     assert (found.state, found.is_refusal) == ("fix", False)
     assert found.text == f"{tmp_path / 'file' / 't.db'} cannot be written to (Not a directory), so no record is kept"
-    assert "--ledger off" in found.hint
+    assert "--no-ledger" in found.hint
 
 
 def test_a_damaged_ledger_is_told_with_the_command_that_puts_its_copy_in_place(tmp_path):

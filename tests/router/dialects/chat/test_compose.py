@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
+from router.contract.words import Dialect
 from router.dialects.chat.compose import ChatComposer
 from router.dialects.composer import Finish
 from tests.router.dialects.answers import ANSWER, written
@@ -15,17 +15,17 @@ def calls_of(chunk: dict) -> list[dict]:
 
 
 @pytest.mark.parametrize("finish", list(Finish))
-def test_every_event_fits_the_sdks_type(finish):
+def test_every_event_fits_the_sdks_type(sdk, finish):
     events, _ = written(ChatComposer, finish)
 
     assert len(events) >= 4
     for event in events:
         if not any(call.get("type") == "custom" for call in calls_of(event)):  # for which a stream of the SDK has no type
-            ChatCompletionChunk.model_validate(event)
+            sdk.events[Dialect.CHAT].validate_python(event)
 
 
-def test_a_whole_answer_fits_the_sdks_type():
-    whole = ChatCompletion.model_validate(written(ChatComposer)[1])
+def test_a_whole_answer_fits_the_sdks_type(sdk):
+    whole = sdk.whole[Dialect.CHAT].validate_python(written(ChatComposer)[1])
 
     message = whole.choices[0].message
     assert message.content == "ab"

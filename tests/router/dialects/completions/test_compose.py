@@ -1,16 +1,14 @@
 """Answers of the old text endpoint as they are written here."""
 
-from openai.types import Completion
-
 from router.dialects.completions.compose import CompletionsComposer
 from router.dialects.composer import Finish
 from tests.router.dialects.answers import written
 
 
-def test_a_whole_answer_fits_the_sdks_type_and_is_the_text_alone():
+def test_a_whole_answer_fits_the_sdks_type_and_is_the_text_alone(sdk):
     events, body = written(CompletionsComposer)
 
-    whole = Completion.model_validate(body)
+    whole = sdk.Completion.model_validate(body)
     assert whole.choices[0].text == "ab"
     assert whole.usage.prompt_tokens == 11
     assert "".join(choice["text"] for event in events for choice in event["choices"]) == "ab"

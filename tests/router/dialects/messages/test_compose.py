@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from anthropic.types import Message, RawMessageStreamEvent
-from pydantic import TypeAdapter
 
+from router.contract.words import Dialect
 from router.dialects.composer import Finish
 from router.dialects.messages.compose import MessagesComposer
 from tests.router.dialects.answers import ANSWER, written
@@ -24,8 +23,8 @@ def test_a_messages_caller_gets_thinking_only_if_it_asked_for_it(thinking, count
 
 
 @pytest.mark.parametrize("finish", list(Finish))
-def test_every_event_fits_the_sdks_type(finish):
-    adapter = TypeAdapter(RawMessageStreamEvent)
+def test_every_event_fits_the_sdks_type(sdk, finish):
+    adapter = sdk.events[Dialect.MESSAGES]
     events, _ = written(MessagesComposer, finish)
 
     assert len(events) >= 4
@@ -33,8 +32,8 @@ def test_every_event_fits_the_sdks_type(finish):
         adapter.validate_python(event)
 
 
-def test_a_whole_answer_fits_the_sdks_type():
-    whole = Message.model_validate(written(MessagesComposer)[1])
+def test_a_whole_answer_fits_the_sdks_type(sdk):
+    whole = sdk.whole[Dialect.MESSAGES].validate_python(written(MessagesComposer)[1])
 
     thinking, text, *calls = whole.content
     assert (thinking.thinking, thinking.signature) == ("hmm", "wrapped")

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from openai.types.responses import ResponseFailedEvent
 
 from router.contract.errors import UpstreamMalformed
 from router.contract.usage import Usage
@@ -47,13 +46,13 @@ def test_an_answer_has_an_output_or_says_that_it_is_a_response():
         read_answer({"choices": []})
 
 
-def test_a_failed_response_has_every_field_that_its_type_asks_for():
+def test_a_failed_response_has_every_field_that_its_type_asks_for(sdk):
     frame = failure_event(UpstreamMalformed("t", "x"), Dialect.RESPONSES, "req_1")
     event = json.loads(frame.split(b"data: ")[1])
     # The type lists the vendor's own codes; ours say more, and clients that do not know one try again.
     event["response"]["error"]["code"] = "server_error"
 
-    failed = ResponseFailedEvent.model_validate(event)
+    failed = sdk.responses.ResponseFailedEvent.model_validate(event)
 
     assert failed.response.id == "resp_1"
     assert failed.response.status == "failed"

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
 
+from router.contract.words import Dialect
 from router.dialects.composer import Finish
 from router.dialects.responses.compose import ResponsesComposer, is_our_id
 from router.edge.routes import new_request_id
@@ -46,8 +45,8 @@ def test_events_number_without_a_gap_and_finish_every_item():
 
 
 @pytest.mark.parametrize("finish", list(Finish))
-def test_every_event_fits_the_sdks_type(finish):
-    adapter = TypeAdapter(ResponseStreamEvent)
+def test_every_event_fits_the_sdks_type(sdk, finish):
+    adapter = sdk.events[Dialect.RESPONSES]
     events, _ = written(ResponsesComposer, finish)
 
     assert len(events) >= 4
@@ -55,8 +54,8 @@ def test_every_event_fits_the_sdks_type(finish):
         adapter.validate_python(event)
 
 
-def test_a_whole_answer_fits_the_sdks_type():
-    whole = Response.model_validate(written(ResponsesComposer)[1])
+def test_a_whole_answer_fits_the_sdks_type(sdk):
+    whole = sdk.whole[Dialect.RESPONSES].validate_python(written(ResponsesComposer)[1])
 
     assert whole.output_text == "ab"
     assert whole.output[0].encrypted_content == "wrapped"

@@ -6,8 +6,6 @@ import re
 
 import orjson
 import pytest
-from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
 
 from router.dialects.sse import split_frames
 from router.dialects.translate.bridges import BRIDGES
@@ -16,7 +14,6 @@ from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to, crossed
 from tests.tools.values import make_target, make_view
 
 PAIRS = list(BRIDGES)
-EVENT = TypeAdapter(ResponseStreamEvent)
 PATCH = "apply_patch"
 HALF = '{"input": "*** Begin Patch\\n*** Delete File: a'
 LONG = "mcp__" + "x" * 90
@@ -158,7 +155,7 @@ def test_a_call_without_arguments_in_the_history_has_an_empty_object(subtests):
             assert ('"input": {}' if target is MESSAGES else '"arguments": "{}"') in written
 
 
-def test_a_call_that_was_cut_is_never_told_as_whole(subtests):
+def test_a_call_that_was_cut_is_never_told_as_whole(sdk, subtests):
     for (caller, target), finish, pieces in itertools.product(PAIRS, ["length", "filter"], [['{"path": "a', "b"], ["{"], []]):
         with subtests.test(caller=caller, target=target, finish=finish, pieces=pieces):
             events = streamed(caller, target, upstream_stream(target, pieces, finish=finish))
@@ -185,11 +182,11 @@ def test_a_call_that_was_cut_is_never_told_as_whole(subtests):
                 (done,) = [event["item"] for event in events if event["type"] == "response.output_item.done"]
                 assert done == response["output"][0]
                 for event in events:
-                    EVENT.validate_python(event)
+                    sdk.events[RESPONSES].validate_python(event)
 
 
 @pytest.mark.parametrize("target", [CHAT, MESSAGES, RESPONSES])
-def test_a_whole_answer_says_so_too(target):
+def test_a_whole_answer_says_so_too(sdk, target):
     raw = upstream_whole(target, '{"path": "a', finish="length")
 
     if target is not CHAT:
@@ -200,7 +197,7 @@ def test_a_whole_answer_says_so_too(target):
         assert (message["stop_reason"], message["content"][0]["input"]) == ("max_tokens", {"path": "a"})
     if target is not RESPONSES:
         response = told_whole(RESPONSES, target, raw)
-        Response.model_validate(response)
+        sdk.whole[RESPONSES].validate_python(response)
         assert (response["status"], response["output"][0]["status"]) == ("incomplete", "incomplete")
 
 

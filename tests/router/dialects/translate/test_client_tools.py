@@ -6,7 +6,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from openai.types.responses import Response
 
 from router.contract.errors import Misfit
 from router.dialects.sse import split_frames
@@ -96,14 +95,14 @@ def test_it_is_offered_as_a_function_that_takes_its_arguments_and_can_be_forced(
 
 @pytest.mark.parametrize("case", RESPONSES_CASES, ids=lambda case: case[0])
 @pytest.mark.parametrize("target", TARGETS_OF_RESPONSES)
-def test_a_call_comes_back_to_a_responses_caller_as_the_item_of_its_tool(case, target):
+def test_a_call_comes_back_to_a_responses_caller_as_the_item_of_its_tool(sdk, case, target):
     name, arguments, field, _, _, _ = case
     asked, speech = {"tools": [{"type": name}]}, spoken(target, name, json.dumps(arguments))
 
     whole, events = told_whole(RESPONSES, target, speech, **asked), streamed(RESPONSES, target, speech, **asked)
 
     assert whole["output"] == events[-1]["response"]["output"] == [item_of(case)]
-    assert Response.model_validate(whole, strict=True).output[0].type == f"{name}_call"
+    assert sdk.responses.Response.model_validate(whole, strict=True).output[0].type == f"{name}_call"
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     kinds = [event["type"].removeprefix("response.") for event in events[2:-1]]
     commands = [f"shell_call_command.{step}" for _ in arguments.get("commands", []) for step in ("added", "delta", "done")]

@@ -7,12 +7,8 @@ from unittest import mock
 
 import orjson
 import pytest
-from anthropic.types import Message, RawMessageStreamEvent
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
 
 from router.contract.usage import Usage
 from router.contract.words import Dialect
@@ -28,16 +24,6 @@ from tests.tools.work import cost_ratio
 
 PAIRS = list(BRIDGES)
 USAGE = Usage(100, 20, cached_tokens=40, reasoning_tokens=0)
-EVENTS = {
-    Dialect.CHAT: TypeAdapter(ChatCompletionChunk),
-    Dialect.RESPONSES: TypeAdapter(ResponseStreamEvent),
-    Dialect.MESSAGES: TypeAdapter(RawMessageStreamEvent),
-}
-WHOLE = {
-    Dialect.CHAT: TypeAdapter(ChatCompletion),
-    Dialect.RESPONSES: TypeAdapter(Response),
-    Dialect.MESSAGES: TypeAdapter(Message),
-}
 REQUESTS = {
     Dialect.CHAT: {"messages": [{"role": "user", "content": "x"}], "stream_options": {"include_usage": True}},
     Dialect.RESPONSES: {"input": "x", "include": ["reasoning.encrypted_content"]},
@@ -111,14 +97,14 @@ CALLS = [(f"call_{number}", "ls", orjson.dumps({"path": f"dir {number}"}).decode
 
 
 @pytest.mark.parametrize(("caller", "target"), PAIRS)
-def test_a_stream_carries_text_reasoning_calls_and_usage_in_events_that_the_sdk_takes(caller, target):
+def test_a_stream_carries_text_reasoning_calls_and_usage_in_events_that_the_sdk_takes(sdk, caller, target):
     answer = translated(caller, target).answer
 
     out = answer.feed(answer_of(target)[0]) + answer.finish()
 
     events = events_of(out)
     for event in events:
-        EVENTS[caller].validate_python(event)
+        sdk.events[caller].validate_python(event)
     assert gathered(caller, events) == ("Hello wörld\n\n!", "let me see", CALLS)
     end = SPECS[caller].read_end(split_frames(out))
     assert end.is_complete
@@ -164,12 +150,12 @@ def test_a_stream_in_pieces_of_any_size_and_with_any_line_ends_is_told_the_same(
 
 
 @pytest.mark.parametrize(("caller", "target"), PAIRS)
-def test_a_whole_answer_fits_the_sdks_type_and_says_what_the_stream_says(caller, target):
+def test_a_whole_answer_fits_the_sdks_type_and_says_what_the_stream_says(sdk, caller, target):
     stream, body = answer_of(target)
 
     told = json.loads(translated(caller, target, {"stream": False, "stream_options": None}).answer.whole(body))
 
-    WHOLE[caller].validate_python(told)
+    sdk.whole[caller].validate_python(told)
     assert read_whole_answer(caller, orjson.dumps(told)).cached_tokens == 40
     streamed = translated(caller, target).answer
     events = events_of(streamed.feed(stream) + streamed.finish())

@@ -12,6 +12,7 @@ from router.edge.admission import Admission
 from router.edge.websocket.deflate import LateDeflateFactory
 from router.edge.websocket.incoming import Incoming
 from tests.tools.edge import FakeRoad, wait_for_ever
+from tests.tools.waiting import by_the_clock
 
 HANDSHAKE = (
     b"GET /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
@@ -53,7 +54,7 @@ class Reader:
 
     async def settle(self) -> None:
         """Wait until all that came is worked through."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             while self.incoming.is_busy:  # noqa: ASYNC110  it works in a thread
                 await asyncio.sleep(0)
 
@@ -119,7 +120,7 @@ async def test_a_message_that_comes_at_a_fair_pace_may_take_its_time():
     frame = text(b"x" * 100)
     for begin in range(0, len(frame), 20):
         reader.take(frame[begin : begin + 20])
-        await asyncio.sleep(0.02)
+        await by_the_clock(0.02)
 
     assert len(reader.messages) == 1
     assert reader.close_code is None

@@ -12,7 +12,7 @@ from router.edge.websocket.lanes import Lanes
 from router.stores.memory.responses import MemoryResponses
 from router.stores.memory.socket_responses import SocketResponses
 from tests.tools.edge import FakeRoad, FakeSocket, wait_for_ever
-from tests.tools.waiting import until
+from tests.tools.waiting import some_turns, until
 
 
 def make(serve=wait_for_ever, **limits):
@@ -37,7 +37,7 @@ async def test_a_socket_has_so_many_lanes_and_runs_so_many_at_once():
     assert len(lanes.running) == admission.in_flight == 16
     assert [frame["error"]["code"] for frame in socket.sent] == ["websocket_stream_limit_reached"]
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
     assert admission.in_flight == 0
 
 
@@ -48,7 +48,7 @@ async def test_only_so_many_wait():
 
     assert [frame["status"] for frame in socket.sent] == [503]
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
     assert lanes.is_idle
 
 
@@ -58,7 +58,7 @@ async def test_a_caller_that_leaves_takes_its_requests_along():
     lanes.receive(lanes.read(create("b")))
     await asyncio.sleep(0)
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
 
     assert [exchange.cancelled for exchange in road.begun] == [CancelReason.CALLER_LEFT] * 2
 
@@ -68,11 +68,11 @@ async def test_a_request_that_interrupts_cancels_the_one_before_it():
     lanes.receive(lanes.read(create()))
     await asyncio.sleep(0)
     lanes.receive(lanes.read(create(client_metadata={"x-tandem-busy": "interrupt"})))
-    await asyncio.sleep(0.01)
+    await some_turns()
 
     assert [exchange.cancelled for exchange in road.begun] == [CancelReason.INTERRUPTED, None]
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ async def test_new_words_after_the_same_response_come_after_what_was_said_meanwh
 
     assert json.loads(road.begun[1].arrival.raw).get("previous_response_id") == goes_on_from
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
 
 
 async def test_a_request_that_is_interrupted_before_it_began_still_ends_with_an_event():
@@ -105,10 +105,10 @@ async def test_a_request_that_is_interrupted_before_it_began_still_ends_with_an_
         lanes.receive(lanes.read(create(client_metadata={"x-tandem-busy": "interrupt"})))
 
     assert [frame["error"]["code"] for frame in socket.sent] == ["interrupted"] * 2
-    await asyncio.sleep(0.01)
+    await some_turns()
     assert [exchange.cancelled for exchange in road.begun] == [CancelReason.INTERRUPTED, None]
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
 
 
 async def test_requests_that_find_no_slot_are_all_refused_and_hold_up_nobody():
@@ -120,7 +120,7 @@ async def test_requests_that_find_no_slot_are_all_refused_and_hold_up_nobody():
 
     assert [(frame["status"], frame["stream_id"]) for frame in socket.sent] == [(503, "b")] * 2
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
     assert (lanes.is_idle, admission.in_flight) == (True, 0)
 
 
@@ -132,7 +132,7 @@ async def test_only_so_many_bytes_wait():
 
     assert [frame["status"] for frame in socket.sent] == [503]
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
     assert lanes.is_idle
 
 
@@ -149,14 +149,14 @@ async def test_a_steer_that_names_no_running_response_ends_none(previous):
     lanes, socket, road, _ = make()
     lanes.receive(lanes.read(create("a")))
     lanes.receive(lanes.read(steer(previous)))
-    await asyncio.sleep(0.01)
+    await some_turns()
 
     assert [(frame["type"], frame["error"]["code"]) for frame in socket.sent] == [
         ("response.steer.failed", "response_not_found")
     ]
     assert [exchange.cancelled for exchange in road.begun] == [None]
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
 
 
 async def say_something(exchange, sink) -> None:
@@ -169,13 +169,13 @@ async def say_something(exchange, sink) -> None:
 async def test_words_that_cannot_be_sent_on_end_no_response(words):
     lanes, socket, road, _ = make(say_something)
     lanes.receive(lanes.read(create("a")))
-    await asyncio.sleep(0.01)
+    await some_turns()
     lanes.receive(lanes.read(steer("resp_1", words)))
 
     assert (socket.sent[-1]["type"], socket.sent[-1]["error"]["code"]) == ("response.steer.failed", "invalid_input")
     assert [exchange.cancelled for exchange in road.begun] == [None]
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()
 
 
 async def test_a_defect_of_ours_in_one_message_leaves_the_lanes_of_others(monkeypatch):
@@ -187,4 +187,4 @@ async def test_a_defect_of_ours_in_one_message_leaves_the_lanes_of_others(monkey
     assert (socket.sent[-1]["status"], socket.sent[-1]["error"]["code"]) == (500, "internal_error")
     assert [exchange.cancelled for exchange in road.begun] == [None]
     lanes.close()
-    await asyncio.sleep(0.01)
+    await some_turns()

@@ -11,6 +11,7 @@ from router.stores.sqlite.files import StoreUnusable
 from router.stores.sqlite.lock import FileLock, Owner, StoreInUse, find_owner
 from router.stores.sqlite.migrate import LEDGER
 from router.stores.sqlite.writer import SqliteWriter
+from tests.tools.quick import starts
 
 HOLD = """
 import sys
@@ -23,6 +24,7 @@ sys.stdin.read()
 
 
 @pytest.fixture
+@starts
 def hold():
     """Processes that each hold a file."""
     started = []

@@ -310,6 +310,7 @@ async def test_after_the_stores_have_closed_the_file_alone_holds_every_row(tmp_p
     assert ask(tmp_path / "a.db", "SELECT key FROM sessions") == [("k",)]
 
 
+@pytest.mark.starts
 def test_a_process_that_is_killed_within_the_copy_leaves_no_copy_and_the_next_start_sweeps_its_part(tmp_path):
     path = write_old(tmp_path / "a.db", TWO[0], "INSERT INTO a VALUES (7);")
     code = (

@@ -434,6 +434,7 @@ def held_open_elsewhere(path: Path) -> Iterator[None]:
         process.communicate()
 
 
+@pytest.mark.starts
 async def test_its_locks_outlive_a_first_reader_and_a_reconnect_so_that_no_program_deletes_the_log(opened):
     one = opened(batch_seconds=0.01)
     reader = RowReader(one.path)
@@ -457,6 +458,7 @@ async def test_its_locks_outlive_a_first_reader_and_a_reconnect_so_that_no_progr
 
 
 @pytest.mark.parametrize("side_file", ["-wal", "-shm"])
+@pytest.mark.starts
 async def test_a_log_that_was_deleted_is_noticed_and_what_is_written_next_is_seen_by_others(one, side_file):
     reader = RowReader(one.path)
     one.writer.watch(reader)
@@ -474,6 +476,7 @@ async def test_a_log_that_was_deleted_is_noticed_and_what_is_written_next_is_see
     reader.close()
 
 
+@pytest.mark.starts
 async def test_rows_that_were_in_a_log_that_nobody_can_save_are_counted(one):
     await one.writer.run(lambda database: database.execute("PRAGMA wal_checkpoint(TRUNCATE)"))
     for number in range(3):

@@ -245,7 +245,7 @@ async def test_what_the_others_had_goes_from_one_to_another_while_a_router_is_mi
     await until(lambda: later_take(other) or other.used == known - 5)
     for _ in range(20):
         later_take(other)
-        await asyncio.sleep(0.02)
+        await other.link.ask("PING")  # answered after what was asked before it
 
     assert one.part.held + other.part.held == known <= 60 - 20
 

@@ -114,8 +114,7 @@ async def test_what_is_answered_while_the_server_is_away_is_known_when_it_is_bac
     one.finish(SLOT, b"the answer")
 
     own_valkey.resume()
-    while not all(link.is_up for link in routers.links):  # noqa: ASYNC110  a probe in the background
-        await asyncio.sleep(0.01)
+    await until(lambda: all(link.is_up for link in routers.links))
     await routers.catch_up()
 
     assert await other.claim(SLOT, ASKED) == HeldKey(ASKED, b"the answer")

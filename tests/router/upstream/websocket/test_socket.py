@@ -12,6 +12,7 @@ from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
 from router.upstream.websocket.socket import UpgradeRefused, UpstreamSocket, open_socket
 from tests.tools.socket_upstream import SocketUpstream
+from tests.tools.waiting import some_turns, until
 
 
 class Owner:
@@ -145,7 +146,7 @@ async def close_with_a_word(connection, seen):
 
 async def send_garbage(connection, seen):
     connection.transport.write(b"\xff\xff\xff\xff")
-    await asyncio.sleep(1)
+    await asyncio.Event().wait()
 
 
 async def vanish(connection, seen):
@@ -154,12 +155,12 @@ async def vanish(connection, seen):
 
 async def send_broken_text(connection, seen):
     connection.transport.write(b"\x81\x03\xffab")
-    await asyncio.sleep(1)
+    await asyncio.Event().wait()
 
 
 async def ping_without_end(connection, seen):
     connection.transport.write(b"\x89\x00" * 5_000)
-    await asyncio.sleep(1)
+    await asyncio.Event().wait()
 
 
 async def close_for_the_size(connection, seen):
@@ -249,7 +250,8 @@ async def test_an_error_on_an_idle_socket_closes_it_and_other_news_do_not(target
     owner.received = lambda text: (socket.release(), owner.told.set())
     socket.send(owner, b"{}")
     await asyncio.wait_for(owner.told.wait(), 30)
-    await asyncio.sleep(0.05)
+    await until(lambda: socket.is_usable is stays)
+    await some_turns()
 
     assert socket.is_usable is stays
     socket.close()
@@ -279,7 +281,7 @@ async def test_a_target_that_answers_pings_stays_alive(target):
     socket = await connect(target)
 
     for _ in range(3):
-        assert socket.is_alive()
-        await asyncio.sleep(0.05)
+        await until(socket.is_alive)
+        await some_turns()
 
     socket.close()
