@@ -11,10 +11,10 @@ from typing import ClassVar, NamedTuple
 from msgspec.structs import replace
 from pydantic import Field
 
+from policies.reading import Weights, load_weights, read_weights, written_at
 from router.contract.features import MARKS, Features
 from router.contract.opinions import Lean, Opinion, PolicyConfig
 from router.contract.personal import MARKED, BadTable, PersonalTable, load_personal
-from router.contract.reading import Weights, load_weights, read_weights, written_at
 from router.contract.request import RequestView
 from router.contract.signals import Signals, Turn
 from router.contract.words import SAID_WRONG, Tier, TurnKind

@@ -49,6 +49,12 @@ AUROC after N calls: the chance that a turn which ends badly scores above one th
 catch: the share of bad turns in which it raised an alarm before the last call; alarm: the same of fine turns. It says nothing
 before call {FROM_CALL}.
 """
+_FIELDS = {
+    "turns": "prompt or text, and the label quick or long",
+    "complaints": "says, asked, and the label bad or fine",
+    "rescue": "calls, and the label bad or fine",
+}
+"""The kinds of labelled lines, and what each line has."""
 Explain = Callable[[Item], JsonObject]
 """Answers with what `tandem explain --json` prints."""
 
@@ -73,11 +79,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled JSON lines, all of one kind")
     parser.add_argument(
         "--kind",
-        choices=("turns", "complaints", "rescue"),
+        choices=tuple(_FIELDS),
         default="turns",
-        help="what DATA holds and what is measured: turns (prompt or text; label quick or long), where each would go; "
-        "complaints (says, asked; label bad or fine), which remarks after a turn are heard as a complaint; "
-        "rescue (calls; label bad or fine), which turns that end badly are noticed while they run (default: %(default)s)",
+        help=f"what DATA holds and what is measured: turns ({_FIELDS['turns']}), where each would go; complaints "
+        f"({_FIELDS['complaints']}), which remarks after a turn are heard as a complaint; rescue ({_FIELDS['rescue']}), which "
+        "turns that end badly are noticed while they run (default: %(default)s)",
     )
     parser.add_argument("--url", help="where the router is, to ask it (POST /tandem/explain) instead of deciding here")
     parser.add_argument(
@@ -102,7 +108,8 @@ def run(arguments: argparse.Namespace) -> int:
             return _evaluate_rescue(arguments)
         return _evaluate_complaints(arguments) if arguments.kind == "complaints" else _evaluate_turns(arguments)
     except BadData as error:
-        raise Ended(2, str(error)) from error
+        hint = f"\n  hint: a line of --kind {arguments.kind} has {_FIELDS[arguments.kind]}" if "missing" in str(error) else ""
+        raise Ended(2, f"{error}{hint}") from error
     except (TandemError, ValueError) as error:
         raise Ended(1, f"cannot judge: {error}") from error
 

@@ -11,17 +11,26 @@ from router.contract.economics import Economics
 from router.contract.errors import UpstreamLoading
 from router.contract.opinions import Insist, Lean, Opinion, Opinions, Policy, Rank, RuleOut, Skipped
 from router.contract.request import RequestView
-from router.contract.rights import USUAL, Rights
+from router.contract.rights import USUAL, Rights, check_tier
 from router.contract.signals import Signals
 from router.contract.target import TargetStatus
 from router.contract.words import PERSONS_KINDS
-from router.decide.rights import check_forced
 
 PERSONAL, SECOND_OPINION = "personal", "second_opinion"
 """Who holds the config's own offset among the evidence, and what another target said of the turn."""
 CLOSED, MAX_WAIT, LOADING = "retry_after", "max_wait", "loading"
 """Who rules out a target that asked to be left alone, one with a longer wait than the config allows, and one that loads."""
 _MAX_LOG_ODDS = 20.0
+_OVERRIDE = "override"
+"""The policy that speaks for callers. What another insists on is the operator's own wish."""
+_BY_HEADER = "x-tandem-tier: auto"
+_BY_LINE = "begin your next message with the line `tier: auto`"
+_WAYS_OUT = {
+    Rank.HEADER: f"Send {_BY_HEADER}, or leave the header out",
+    Rank.IN_BAND_LINE: f"Remove the line, or {_BY_LINE}",
+    Rank.SESSION_SCOPE: f"To set the session back, {_BY_LINE}, or send {_BY_HEADER} with x-tandem-scope: session",
+}
+_BY_NAME = "Ask for the model auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,3 +197,14 @@ def _as_evidence(policy: str, opinion: Opinion) -> Evidence:
             return Evidence(policy, "rule_out", because, target=target, is_lasting=lasting, tokens=tokens)
         case Insist(because=because, target=target, tier=tier, rank=rank):
             return Evidence(policy, "insist", because, target=target, tier=tier, rank=rank.name.lower())
+
+
+def check_forced(policy: str, insist: Insist, statuses: Mapping[str, TargetStatus], rights: Rights) -> None:
+    """Refuse an insist that decides, if it is its caller's and the caller may not force that tier. Raises `NotPermitted`.
+
+    What it outranks is not looked at: a wish that changes nothing needs no right.
+    """
+    if policy != _OVERRIDE:
+        return
+    tier = insist.tier if insist.target is None else statuses[insist.target].target.tier
+    check_tier(tier, insist.because, rights, _WAYS_OUT.get(insist.rank, _BY_NAME))

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from router.contract.words import Dialect
 from router.dialects.chat.spec import CHAT
-from router.dialects.completions.spec import COMPLETIONS
+from router.dialects.completions import COMPLETIONS
 from router.dialects.messages.spec import MESSAGES
 from router.dialects.responses.spec import RESPONSES
 from router.dialects.spec import DialectSpec

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from policies.reading import Weights, load_weights, read_weights
 from router.cli import Ended
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import add_config_argument, load_or_end, say
@@ -14,7 +15,6 @@ from router.cli.eval import RESCUE_LEGEND, explaining_here, judge, write_rescue
 from router.cli.tables import cell, style_here, write_table
 from router.config.load import LoadedConfig
 from router.contract.economics import FLIP_SCORES
-from router.contract.reading import Weights, load_weights, read_weights
 from router.contract.rescue import SHIPPED, RescueWeights
 from router.contract.words import Preference, Tier
 from router.lab.figures import Judged, count_heard, measure, measure_rescue, split_by_set
@@ -127,9 +127,18 @@ def _train(arguments: argparse.Namespace) -> int:
         _compare(read_weights(fitted.content), judges)
     arguments.out.parent.mkdir(exist_ok=True)
     arguments.out.write_bytes(fitted.content)
-    is_same = fitted.content == SHIPPED_WEIGHTS.read_bytes()
-    say(f"wrote {arguments.out}: {'identical to' if is_same else 'differs from'} {SHIPPED_WEIGHTS.relative_to(ROOT)}")
+    say(f"wrote {arguments.out}: {_say_difference(fitted.content, SHIPPED_WEIGHTS.read_bytes())}")
     return 0
+
+
+def _say_difference(content: bytes, shipped: bytes) -> str:
+    """How new weights differ from the shipped ones. By a few steps: the same data, on another kind of processor."""
+    if content == shipped:
+        return "identical to policies/learned.weights"
+    tables = zip(content.partition(b"\n")[2], shipped.partition(b"\n")[2], strict=True)
+    steps = [abs(new - old) for new, old in tables if new != old]
+    furthest = max(steps, default=0)
+    return f"differs from policies/learned.weights in {len(steps)} of its weights, by at most {furthest} of 255 steps"
 
 
 def _read_judges(paths: list[Path], fitted: list[Row]) -> list[Row]:

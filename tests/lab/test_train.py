@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from threadpoolctl import threadpool_limits
 
-from router.contract.reading import load_weights, read_weights
+from policies.reading import load_weights, read_weights
 from router.lab.labelled import ASKS, COMMITS, MEANING, Item, Remark
 from tests.lab.__main__ import SHIPPED_WEIGHTS, shipped_data
 from tests.lab.items import VAGUE, Row, Said, load_rows, load_said, row_of

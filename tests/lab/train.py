@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from policies.reading import write_weights
 from router.contract.features import MARKS, TABLE_SIZE, Features
-from router.contract.reading import write_weights
 from router.contract.request import JsonObject
 from router.lab.labelled import ASKS, COMMITS, MEANING
 from router.sense.features import read_features

@@ -3,8 +3,6 @@
 import contextlib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 
 from router.callers.rates import CallerRates
 from router.contract.caller import LOCAL, Caller
@@ -77,17 +75,6 @@ def test_a_refused_request_is_not_counted():
     bench.clock.now += 1
 
     bench.send()
-
-
-def test_tokens_are_expected_first_and_then_counted_as_the_answer_says():
-    bench = Bench(tokens_per_minute=1_000)
-
-    with bench.request(300, Usage(200, 50)):
-        expected = bench.shown
-    known = bench.shown
-
-    assert expected == {"tokens_per_minute": 700}
-    assert known == {"tokens_per_minute": 250}
 
 
 def test_an_answer_that_was_longer_than_expected_is_paid_for_by_the_next_request():
@@ -250,17 +237,3 @@ def test_the_meters_of_callers_that_are_gone_are_forgotten():
             exchange.note(AttemptOpened(bench.clock(), SPARK, "", ()))
 
     assert len(bench.rates) <= 256
-
-
-@given(some.lists(some.tuples(some.floats(0, 40), some.integers(0, 800), some.integers(0, 800)), max_size=40))
-def test_no_minute_has_more_requests_than_allowed_and_who_waits_as_told_is_served(steps):
-    bench, served = Bench(requests_per_minute=3, tokens_per_minute=2_000), []
-    for seconds, asked, answered in steps:
-        bench.clock.now += seconds
-        try:
-            bench.send(asked, Usage(asked, answered))
-        except RateLimited as refused:
-            bench.clock.now += refused.retry_after_seconds + 1e-6
-            bench.send(asked, Usage(asked, answered))
-        served.append(bench.clock())
-        assert len([at for at in served if at > bench.clock() - 60]) <= 3

@@ -4,7 +4,7 @@ import pytest
 
 from router.cli.asking import Refused, Unreachable
 from router.cli.background import Jobs, is_end, is_over, text_of, why_it_ended
-from tests.tools.jobs_server import JOB, RUNNING, delta, end, make_job, make_response, serving_jobs
+from tests.tools.jobs_server import JOB, RUNNING, make_job, make_response, serving_jobs
 
 
 @pytest.fixture
@@ -26,43 +26,12 @@ def test_a_task_is_started_in_the_background_with_the_callers_key(server, jobs):
     assert server.asked == [("POST", "/v1/responses", "Bearer tdm_1")]
 
 
-def test_a_job_is_looked_at_read_and_cancelled(server, jobs):
-    assert jobs.find(JOB)["state"] == "completed"
-    assert text_of(jobs.read(JOB)) == "all is well"
-    assert jobs.cancel(JOB)["status"] == "cancelled"
-    assert server.paths == [f"GET /tandem/jobs/{JOB}", f"GET /v1/responses/{JOB}", f"POST /v1/responses/{JOB}/cancel"]
-
-
 def test_an_id_cannot_name_another_path(server, jobs):
     with pytest.raises(Refused) as refused:
         jobs.read("../tandem/reload?x=1")
 
     assert refused.value.status == 404
     assert server.paths == ["GET /v1/responses/..%2Ftandem%2Freload%3Fx%3D1"]
-
-
-def test_a_list_says_where_the_next_page_begins(server, jobs):
-    server.jobs = [make_job(f"resp_{number}") for number in range(3)]
-    server.most_listed = 2
-
-    page = jobs.list_jobs(limit=10)
-
-    assert [job["id"] for job in page.jobs] == ["resp_0", "resp_1"]
-    assert [job["id"] for job in jobs.list_jobs(limit=10, before=page.before).jobs] == ["resp_2"]
-    assert jobs.list_jobs("failed").jobs == []
-
-
-def test_an_answer_is_followed_from_a_number_on(server, jobs):
-    server.streams = [[delta("wel", 7), b": still here\n\n", delta("l", 8), end(9)]]
-
-    events = list(jobs.follow(JOB, after=6))
-
-    assert [(name, event["sequence_number"]) for name, event in events] == [
-        ("response.output_text.delta", 7),
-        ("response.output_text.delta", 8),
-        ("response.completed", 9),
-    ]
-    assert server.paths == [f"GET /v1/responses/{JOB}?stream=true&starting_after=6"]
 
 
 @pytest.mark.parametrize(

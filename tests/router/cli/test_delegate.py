@@ -103,16 +103,6 @@ def test_an_answer_that_comes_only_at_its_end_is_printed_too(server, delegate, c
     assert capsys.readouterr().out == "at once\n"
 
 
-def test_a_job_that_fails_is_reported_with_its_reason_and_status_1(server, delegate, capsys):
-    server.streams = [[delta("half", 1), end(2, status="failed", error={"code": "x", "message": "no target answered"})]]
-
-    assert delegate("think", "--wait") == 1
-
-    out, err = capsys.readouterr()
-    assert out == "half\n"
-    assert err.endswith("failed: no target answered\n")
-
-
 def test_json_prints_the_response_or_each_event(server, delegate, capsys):
     assert delegate("think", "--json") == 0
     assert json.loads(capsys.readouterr().out)["status"] == "queued"

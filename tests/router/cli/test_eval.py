@@ -267,11 +267,18 @@ def test_how_many_complaints_are_heard_is_printed_for_a_person_and_for_a_program
     assert told == {"catch": 1.0, "false_alarm": 0.0, "bad": 1, "fine": 2, "caught": 1, "alarms": 0}
 
 
-@pytest.mark.parametrize(("because", "caught"), [("the last turn seems to have gone wrong", 1), ("a long task", 0)])
-def test_a_running_router_is_asked_which_complaints_it_hears(tmp_path, capsys, because, caught):
+@pytest.mark.parametrize(
+    ("kind", "because", "caught"),
+    [
+        ("lean", "the last turn seems to have gone wrong", 1),
+        ("insist", "the last turn seems to have gone wrong", 0),
+        ("lean", "a long task", 0),
+    ],
+)
+def test_a_running_router_is_asked_which_complaints_it_hears(tmp_path, capsys, kind, because, caught):
     path = tmp_path / "remarks.jsonl"
     path.write_text(REMARKS.splitlines()[1])
-    told = {"score": 0.5, "tier": "deep", "evidence": [{"kind": "insist"}, {"kind": "lean", "because": because}]}
+    told = {"score": 0.5, "tier": "deep", "evidence": [{"kind": "rule_out"}, {"kind": kind, "because": because}]}
 
     with answering(200, json.dumps(told).encode()) as url:
         assert main(["eval", str(path), "--kind", "complaints", "--url", url, "--json"]) == 0
@@ -316,7 +323,11 @@ def test_turns_that_end_badly_are_measured_by_file_and_together(tmp_path, capsys
     ("kind", "content", "said"),
     [
         ("complaints", "", "these files contain no remarks"),
-        ("complaints", '{"text": "fix it", "label": "quick"}', 'line 1: "says" is missing'),
+        (
+            "complaints",
+            '{"text": "fix it", "label": "quick"}',
+            'line 1: "says" is missing\n  hint: a line of --kind complaints has says, asked, and the label bad or fine\n',
+        ),
         ("rescue", "", "these files contain no turns"),
         ("rescue", "{}", 'line 1: "calls" is missing'),
         ("turns", '{"says": "still red", "label": "bad"}', "use --kind complaints"),

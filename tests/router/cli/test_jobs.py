@@ -6,7 +6,7 @@ import time
 import pytest
 
 from router.cli import main
-from tests.tools.jobs_server import JOB, RUNNING, delta, end, make_job, make_response, serving_jobs
+from tests.tools.jobs_server import JOB, RUNNING, make_job, make_response, serving_jobs
 
 
 @pytest.fixture
@@ -115,17 +115,6 @@ def test_json_prints_what_the_router_answered(server, jobs, capsys):
     for action, key in (("show", "state"), ("result", "status"), ("cancel", "status")):
         assert jobs(action, JOB, "--json") == 0
         assert json.loads(capsys.readouterr().out)[key] in ("completed", "cancelled")
-
-
-def test_watching_goes_on_after_a_lost_connection(server, jobs, capsys):
-    server.streams = [[delta("all is ", 1)], [delta("well", 2), end(3)]]
-    server.responses = [make_response(status=RUNNING)]
-
-    assert jobs("watch", JOB) == 0
-
-    out, err = capsys.readouterr()
-    assert out == "all is well\n"
-    assert "(the connection was closed); trying again" in err
 
 
 @pytest.mark.parametrize(

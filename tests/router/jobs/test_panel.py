@@ -1,12 +1,20 @@
 """The pages of background work, as far as whole requests do not show them."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from router.contract.errors import RateLimited
+from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
-from router.jobs.panel import Polls
+from router.jobs.panel import Polls, read_figures
+from router.jobs.uncollected import Uncollected
+from router.sessions.memory import SessionMemory
+from router.stores.memory.entries import NoSessions
+from router.stores.memory.jobs import MemoryJobs
 from tests.tools.background import begin, poll
 from tests.tools.http import call
+from tests.tools.jobs import LEASE_SECONDS, MANY, make_ending, make_job
 
 
 def test_a_client_that_polls_without_a_pause_is_told_to_wait():
@@ -46,15 +54,6 @@ async def test_jobs_are_listed_newest_first_a_page_at_a_time(simulated):
     assert (await call(simulated.port, f"/tandem/jobs/{made[0]}")).json["state"] == "completed"
 
 
-async def test_a_finished_job_counts_as_collected_once_it_was_read(simulated):
-    job_id = await begin(simulated)
-    response = await poll(simulated, job_id)
-    again = (await call(simulated.port, f"/v1/responses/{job_id}/cancel", {})).json
-
-    assert (await simulated.built.jobs.store.find(job_id, None)).is_collected
-    assert again == response
-
-
 async def test_a_store_that_cannot_be_read_is_said_to_be_so(simulated, monkeypatch):
     job_id = await begin(simulated)
     await poll(simulated, job_id)
@@ -67,3 +66,29 @@ async def test_a_store_that_cannot_be_read_is_said_to_be_so(simulated, monkeypat
 
     assert kept.status == 200  # a finished response is also where all others are
     assert (reply.status, reply.json["error"]["code"]) == (503, "jobs_unavailable")
+
+
+async def test_jobs_are_counted_by_state_where_their_store_can_be_read_and_one_process_counts_what_all_share():
+    store = MemoryJobs(keep_seconds=3_600.0)
+    uncollected = Uncollected(SessionMemory(NoSessions()), keep_seconds=3_600.0)
+    for number in range(4):
+        await store.add(make_job(f"resp_{number}"), MANY)
+    job = await store.claim("owner", LEASE_SECONDS, MANY)
+    await store.finish(job, make_ending(), ["https://hooks.example/"])
+    uncollected.note_end(job, make_ending())
+    await store.claim("owner", LEASE_SECONDS, MANY)
+    (event,) = await store.take_due(2e9, 1.0)
+    await store.note_undelivered(event.id, None)
+
+    jobs = SimpleNamespace(store=store, uncollected=uncollected)
+    found = await read_figures(jobs)
+
+    assert found["tandem_jobs"] == {("queued",): 2, ("running",): 1}
+    assert found["tandem_jobs_ended_total"] == {
+        (str(state),): int(state is JobState.COMPLETED)
+        for state in (JobState.CANCELLED, JobState.COMPLETED, JobState.FAILED, JobState.INCOMPLETE)
+    }
+    assert found["tandem_webhooks_dead"] == {(): 1}
+    assert set(await read_figures(jobs, with_all=False)) == {"tandem_jobs_ended_total"}
+    await store.close()
+    assert set(await read_figures(jobs)) == {"tandem_jobs_ended_total"}

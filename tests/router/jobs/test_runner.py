@@ -4,15 +4,17 @@ import asyncio
 import json
 
 import pytest
+from msgspec.structs import replace
 
-from router.contract.job import JobState, JobTerms
+from router.contract.job import Job, JobState, JobTerms
 from router.contract.stores import StoreUnusable
+from router.contract.target import Price
 from router.contract.words import Dialect, Outcome
 from router.dialects.responses.background import request_id_of
-from router.dialects.responses.logged import LogFrames
+from router.dialects.responses.logged import LogFrames, count_frames
 from router.jobs import runner as runner_module
 from router.jobs.log_sink import read_log
-from router.jobs.runner import LEASE_SECONDS, Runner
+from router.jobs.runner import LEASE_SECONDS, Runner, write_lost_entry
 from router.stores.memory.entries import MemoryEntries
 from router.stores.memory.jobs import MemoryJobs
 from router.stores.owners import name_owner
@@ -25,7 +27,9 @@ from tests.tools.speech import write_stream
 from tests.tools.values import make_target
 from tests.tools.waiting import later, some_turns, until
 
-WHOLE = streams(*write_stream("responses", SPEECH))
+SPOKEN = write_stream("responses", SPEECH)
+WHOLE = streams(*SPOKEN)
+PRICE = Price(input=1.0, output=2.0)
 BODY = b'{"model":"auto","input":"hi","stream":true}'
 QUEUED = b'{"id":"resp_1","object":"response","status":"queued","output":[]}'
 
@@ -78,25 +82,6 @@ async def over(store, name: str = "resp_1"):
     return job
 
 
-async def test_a_job_is_claimed_served_and_ended(store, run):
-    await add(store)
-
-    run(WHOLE)
-    job = await over(store)
-
-    assert (job.state, job.attempt) == (JobState.COMPLETED, 1)
-    assert json.loads(job.response)["id"] == "resp_1"
-
-
-async def test_jobs_that_come_later_are_noticed(store, run):
-    run(WHOLE)
-    await some_turns()
-
-    await add(store)
-
-    assert (await over(store)).state is JobState.COMPLETED
-
-
 async def test_only_so_many_jobs_run_at_once_and_only_so_many_of_a_caller(store, run):
     _, adapter = run(hangs, most_running=3, most_for_a_caller=2)
 
@@ -118,19 +103,6 @@ async def test_the_next_job_begins_when_one_has_ended(store, run):
     assert [(await over(store, f"resp_{number}")).state for number in range(3)] == [JobState.COMPLETED] * 3
 
 
-async def test_a_cancelled_job_hangs_up_and_is_stored_as_cancelled(store, run):
-    runner, adapter = run(hangs)
-    await add(store)
-    await until(lambda: adapter.calls)
-
-    await runner.cancel("resp_1", 30)
-    await runner.cancel("resp_unknown", 30)
-
-    job = await store.find("resp_1", None)
-    assert (job.state, json.loads(job.response)["status"]) == (JobState.CANCELLED, "cancelled")
-    assert adapter.calls[0].is_cancelled
-
-
 @pytest.mark.jumping_clock
 async def test_a_job_that_is_cancelled_elsewhere_is_noticed_while_it_runs(store, run):
     _, adapter = run(hangs)
@@ -143,16 +115,20 @@ async def test_a_job_that_is_cancelled_elsewhere_is_noticed_while_it_runs(store,
     assert adapter.calls[0].is_cancelled
 
 
-async def test_a_deleted_job_hangs_up_and_writes_nothing_more(store, run):
-    runner, adapter = run(hangs)
+@pytest.mark.jumping_clock
+async def test_an_attempt_whose_job_is_begun_again_by_the_same_owner_hangs_up(store, run, monkeypatch):
+    _, adapter = run(hangs)
     await add(store)
     await until(lambda: adapter.calls)
+    find = store.find
 
-    await store.forget("resp_1", None)
-    runner.drop("resp_1")
+    async def find_next_attempt(*given):
+        job = await find(*given)
+        return replace(job, attempt=job.attempt + 1)
+
+    monkeypatch.setattr(store, "find", find_next_attempt)
 
     await until(lambda: adapter.calls[0].is_cancelled)
-    assert await store.find("resp_1", None) is None
 
 
 async def test_a_runner_that_stops_leaves_its_jobs_to_the_next(store, run):
@@ -203,21 +179,6 @@ async def test_the_attempt_of_an_owner_that_is_gone_is_recorded_before_its_job_i
     assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
     assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, frames.count(b"\n\n"))
     assert entries[1][:2] == (request_id_of("resp_1", 2), Outcome.SERVED)
-
-
-async def test_the_frames_of_a_lost_attempt_are_counted_whatever_their_numbers_are(store, run, monkeypatch):
-    await add(store)
-    job = await store.claim("gone", -1.0, MANY)
-    frame = (
-        b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","sequence_number":1763388000000}\n\n'
-    )
-    await store.append(job, [LogFrames("resp_1").take(frame)])
-    entries = note_entries(monkeypatch)
-
-    run(WHOLE)
-    await over(store)
-
-    assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, 1)
 
 
 async def test_a_job_whose_owner_was_lost_after_its_last_frame_is_ended_and_not_begun_again(store, run, monkeypatch):
@@ -452,3 +413,43 @@ async def test_a_defect_of_the_runner_ends_its_job(store, run, monkeypatch):
     run(WHOLE)
 
     assert (await over(store)).state is JobState.FAILED
+
+
+def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, int]:
+    job = make_job("resp_1", body=BODY, attempt=2, **more)
+    (frames := LogFrames("resp_1")).take(log)
+    return job, frames, count_frames(log)
+
+
+@pytest.fixture
+async def house():
+    return make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES}), price=PRICE)))
+
+
+async def test_an_attempt_that_was_interrupted_has_an_estimate_of_its_tokens_and_their_cost(house):
+    log = b"".join(SPOKEN[:-1])
+    entry = await write_lost_entry(house, *attempt_of(log))
+
+    line = entry.line
+    assert (line.id, line.job, line.outcome, line.key) == (request_id_of("resp_1", 2), "resp_1", "INTERRUPTED", "k_1")
+    assert (line.output_tokens, line.tokens_estimated) == (log.count(b"\n\n"), True)
+    assert line.input_tokens > 0
+    assert line.cost_usd == pytest.approx((line.input_tokens + 2 * line.output_tokens) / 1e6)
+    assert json.loads(entry.attempts)[0]["target"] == line.target
+    assert entry.places is None
+
+
+async def test_an_attempt_whose_log_has_its_end_was_served_and_has_the_tokens_that_its_target_told(house):
+    entry = await write_lost_entry(house, *attempt_of(b"".join(SPOKEN)))
+
+    assert (entry.line.outcome, entry.line.status, entry.line.tokens_estimated) == ("SERVED", 200, False)
+    assert entry.line.output_tokens == events_in(b"".join(SPOKEN))[-1]["response"]["usage"]["output_tokens"]
+
+
+async def test_of_a_request_that_cannot_be_decided_any_more_the_cost_is_not_known(house):
+    _, *log = attempt_of(b"")
+
+    entry = await write_lost_entry(house, make_job("resp_1", body=b"[", attempt=1), *log)
+
+    assert (entry.line.id, entry.line.outcome, entry.line.target) == ("req_1", "INTERRUPTED", None)
+    assert entry.line.cost_usd is None

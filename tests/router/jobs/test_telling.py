@@ -77,17 +77,6 @@ async def events_of(below):
     return [(event.job_id, event.event, event.address) for event in await below.take_due(2e9, 1.0)]
 
 
-async def test_the_end_of_a_job_puts_an_event_into_the_outbox():
-    store, below = make_store()
-    await store.add(make_job(), MANY)
-    job = await store.claim("owner", LEASE_SECONDS, MANY)
-
-    assert await store.finish(job, make_ending(JobState.INCOMPLETE))
-
-    assert await events_of(below) == [("resp_1", "response.incomplete", URL)]
-    await store.close()
-
-
 async def test_a_queued_job_that_is_cancelled_is_reported_once():
     store, below = make_store()
     await store.add(make_job(), MANY)
@@ -109,15 +98,4 @@ async def test_a_running_job_that_is_cancelled_is_reported_by_its_owner_alone():
     await store.finish(job, make_ending(JobState.CANCELLED))
 
     assert await events_of(below) == [("resp_1", "response.cancelled", URL)]
-    await store.close()
-
-
-async def test_an_attempt_that_lost_its_job_reports_nothing():
-    store, below = make_store()
-    await store.add(make_job(), MANY)
-    job = await store.claim("owner", LEASE_SECONDS, MANY)
-    await store.forget("resp_1", ANN)
-
-    assert not await store.finish(job, make_ending())
-    assert await events_of(below) == []
     await store.close()

@@ -19,7 +19,6 @@ from tests.tools.kept import ANN
 from tests.tools.values import ask
 
 KEEP_SECONDS = 3_600.0
-BOB = Caller("bob")
 
 
 class Rig:
@@ -68,26 +67,11 @@ async def test_a_job_is_named_in_its_session_until_it_is_collected(rig):
     await rig.end("resp_2", JobState.FAILED)
 
     assert rig.named() == ["resp_1=completed, resp_2=failed"] * 2
+    assert rig.named(Caller("bob")) == rig.named(session="s_2") == []
     await rig.store.collected("resp_1")
     assert rig.named() == ["resp_2=failed"] * 2
     await rig.store.forget("resp_2", ANN)
     assert rig.named() == []
-
-
-@pytest.mark.parametrize(("caller", "session"), [(BOB, "s_1"), (ANN, "s_2")])
-async def test_another_session_or_caller_is_told_nothing(rig, caller, session):
-    await rig.end("resp_1")
-
-    assert rig.named(caller, session) == []
-
-
-async def test_requests_pass_nothing_of_this_while_no_job_waits(rig):
-    assert rig.memory.tokens is rig.tokens
-    await rig.end("resp_1")
-    assert rig.memory.tokens is not rig.tokens
-    await rig.store.collected("resp_1")
-
-    assert rig.memory.tokens is rig.tokens
 
 
 async def test_a_header_names_the_newest_eight(rig):
@@ -184,11 +168,3 @@ def test_of_more_than_a_thousand_jobs_the_oldest_is_forgotten(rig):
         rig.uncollected.note_end(make_job(f"resp_{number}"), make_ending(at=rig.clock.now))
 
     assert len(rig.uncollected.list_all()) == len(rig.uncollected.list_of(ANN, "s_1")) == 1_000
-
-
-async def test_ends_are_counted_by_state(rig):
-    await rig.end("resp_1")
-    await rig.end("resp_2", JobState.INCOMPLETE)
-    await rig.end("resp_3", JobState.COMPLETED)
-
-    assert rig.uncollected.ended == {JobState.COMPLETED: 2, JobState.INCOMPLETE: 1}

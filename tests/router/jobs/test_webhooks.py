@@ -1,6 +1,5 @@
 """Events reach their receivers once, however long these are away, and nobody else."""
 
-import asyncio
 import functools
 import json
 import threading
@@ -9,20 +8,20 @@ import time
 import openai
 import pytest
 
-from router.contract.job import JobState
+from router.contract.job import JobState, WebhookEvent
 from router.contract.secret import Secret
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobEvent, JobWebhook
-from router.jobs.webhooks import GIVE_UP_SECONDS, Webhooks
+from router.jobs.webhooks import GIVE_UP_SECONDS, Webhooks, sign, write_event
 from router.loop.tasks import spawn
 from router.stores.memory.jobs import MemoryJobs
 from router.telemetry import events
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job
-from tests.tools.upstream import answer_json
 from tests.tools.waiting import until
 
 URL, OTHER = "https://hooks.example/one", "https://hooks.example/two"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+EVENT = WebhookEvent("evt_1", "resp_ab12", "https://example.com/hook", "response.completed", 1_700_000_000.7)
 
 
 class Receiver:
@@ -122,29 +121,6 @@ async def test_each_try_is_signed_with_its_own_time_so_that_the_sdk_takes_a_late
         unwrap(first, early)
     event = unwrap(body, headers)
     assert (event.type, event.data.id, event.id) == ("response.completed", "resp_1", headers["webhook-id"])
-
-
-async def test_a_job_that_is_ended_twice_is_reported_once(rig):
-    await rig.store.add(make_job(), MANY)
-    job = await rig.store.claim("owner", LEASE_SECONDS, MANY)
-
-    await rig.finish(job)
-    await rig.finish(job)
-    await rig.webhooks.send_due()
-    await rig.finish(job)
-    await rig.pass_time(600)
-
-    assert len(rig.receiver.seen) == 1
-
-
-async def test_two_senders_on_one_outbox_send_an_event_once(rig):
-    other = Webhooks(rig.store, rig.receiver, rig.clock)
-    other.follow([make_hook()])
-    await rig.end()
-
-    await asyncio.gather(rig.webhooks.send_due(), other.send_due())
-
-    assert len(rig.receiver.seen) == 1
 
 
 async def test_an_event_is_given_up_after_72_hours_and_shown_as_dead(rig, capsys):
@@ -260,12 +236,6 @@ async def test_a_try_never_holds_up_the_end_of_the_process(rig):
     assert rig.receiver.daemons == [True]
 
 
-async def test_without_an_address_nothing_is_noted_and_nothing_runs(rig):
-    rig.webhooks.follow([])
-
-    assert rig.webhooks.addresses_for(JobState.COMPLETED) == ()
-
-
 async def test_a_store_that_cannot_be_used_now_is_asked_again(rig, monkeypatch):
     await rig.end()
 
@@ -280,20 +250,28 @@ async def test_a_store_that_cannot_be_used_now_is_asked_again(rig, monkeypatch):
     assert len(rig.receiver.seen) == 1
 
 
-async def test_a_job_that_ends_is_reported_at_once_to_a_real_receiver(upstream):
-    upstream.scripts = [answer_json({})]
-    rig = Rig(make_hook(upstream.base_url, allow_private=True))
-    rig.clock.now = time.time()
-    webhooks = Webhooks(rig.store, clock=rig.clock)
-    webhooks.follow([make_hook(upstream.base_url, allow_private=True)])
-    running = spawn(webhooks.run(), name="webhooks")
-    try:
-        await rig.end()
-        webhooks.look_soon()
-        await until(lambda: upstream.seen)
-    finally:
-        running.cancel()
+def test_a_signature_is_that_of_the_example_in_the_standard():
+    headers = sign("msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', SECRET, 1_614_265_330.9)
 
-    (seen,) = upstream.seen
-    assert unwrap(seen.body, seen.headers).data.id == "resp_1"
-    await rig.store.close()
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+@pytest.mark.parametrize("secret", [SECRET, "a plain secret of sufficient length"])
+def test_the_sdk_takes_an_event_with_its_secret_and_with_no_other(secret):
+    body = write_event(EVENT)
+    headers = sign(EVENT.id, body, secret, time.time())
+    client = openai.OpenAI(api_key="-", webhook_secret=secret)
+
+    event = client.webhooks.unwrap(body, headers)
+
+    assert json.loads(body)["data"] == {"id": "resp_ab12"}
+    assert (event.id, event.object, event.type, event.data.id) == ("evt_1", "event", "response.completed", "resp_ab12")
+    assert repr(event.created_at) == "1700000000"
+    with pytest.raises(openai.InvalidWebhookSignatureError):
+        client.webhooks.unwrap(body, headers, secret="another secret, as long as that")
+    with pytest.raises(openai.InvalidWebhookSignatureError):
+        client.webhooks.unwrap(body.replace(b"ab12", b"ab13"), headers)

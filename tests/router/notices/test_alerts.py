@@ -1,17 +1,18 @@
-"""Which changes are reported, and how seldom."""
+"""What is broken now, which changes are reported, and how seldom."""
 
 import pytest
 from msgspec.structs import replace
 
 from router.contract.notices import Notice, Trouble
 from router.contract.secret import Secret
-from router.notices.alerts import Alerts
+from router.notices.alerts import Alerts, NoticeBoard
 from router.notices.webhook import Message
 from tests.tools.scripted import HandClock
 from tests.tools.waiting import later, some_turns, until
 
 OUT = Notice(Trouble.TARGET_OUT, "spark", 1_000.0, "spark: fails", "tandem check --live")
 REFUSED = replace(OUT, kind=Trouble.KEY_REFUSED, text="spark: its host refuses the API key")
+LEDGER = Notice(Trouble.LEDGER_LOSING, "", 50.0, "the ledger loses rows", "tandem doctor")
 ADDRESS = Secret("env:HOOK")
 
 
@@ -96,6 +97,14 @@ def test_another_address_is_sent_what_lasts_and_none_hears_nothing(watched):
     assert watched.sent.address == Secret("env:OTHER")
 
 
+def test_the_same_address_is_not_sent_again_what_lasts(watched):
+    watched.look(OUT, at=1_000)
+    watched.alerts.follow(ADDRESS)
+    watched.look(OUT, at=1_002)
+
+    assert watched.sent.states == [("target_out", "began")]
+
+
 async def test_nothing_is_looked_at_while_there_is_no_address():
     looks: list[int] = []
 
@@ -113,3 +122,30 @@ async def test_nothing_is_looked_at_while_there_is_no_address():
 
     assert before == 0
     watching.cancel()
+
+
+def test_all_sources_are_asked_at_each_look_and_the_oldest_trouble_is_first():
+    found: list[Notice] = []
+    board = NoticeBoard(lambda: found, lambda: [LEDGER])
+
+    before = board()
+    found.append(OUT)
+
+    assert (before, board()) == ((LEDGER,), (LEDGER, OUT))
+    found.clear()
+    assert board() == (LEDGER,)
+
+
+def test_a_time_that_two_clocks_gave_stays_as_it_was_first_seen():
+    times = iter((100.0, 100.3, 99.9))
+    board = NoticeBoard(lambda: [replace(OUT, since=next(times))])
+
+    assert len({board() for _ in range(3)}) == 1
+
+
+def test_a_trouble_that_came_back_has_its_new_time():
+    times = iter((100.0, 160.0))
+    board = NoticeBoard(lambda: [replace(OUT, since=next(times))])
+    board()
+
+    assert board()[0].since == 160.0

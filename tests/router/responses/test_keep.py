@@ -5,10 +5,9 @@ from msgspec.structs import replace
 
 from router.contract.facts import Read, ResponseCompleted
 from router.contract.words import Dialect, Operation
-from router.responses.keep import ResponseKeeper, is_kept, record_response
-from router.responses.resume import resume
+from router.responses.keep import ResponseKeeper, is_kept
 from router.responses.threads import resume_thread
-from tests.router.responses.kept import REASONING, SAGE, SAID, SPARK, ask, kept
+from tests.router.responses.kept import SAID, SPARK, ask
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_view
 
@@ -24,16 +23,6 @@ class Known:
 
     def keep(self, response, *, for_long):
         self.kept.append((response.id, response.target, response.at, for_long))
-
-
-async def test_a_chain_keeps_everything_that_was_said_and_by_whom():
-    view = await resume(ask("go on", previous_response_id="resp_1"), Known(kept(REASONING, SAID)), ())
-
-    history, response = record_response(view, SAGE, 2.0, {"id": "resp_2", "output": []}).read()
-
-    assert history.origins == ["", "spark", "spark", ""]
-    assert history.items[1:3] == [REASONING, SAID]
-    assert response["previous_response_id"] == "resp_1"
 
 
 @pytest.mark.parametrize(

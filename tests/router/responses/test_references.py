@@ -31,21 +31,6 @@ def holding(*responses) -> MemoryResponses:
     return store
 
 
-async def test_a_named_item_takes_the_place_of_its_reference_with_who_wrote_it():
-    found = await look_up(ask([QUESTION, named("msg_1"), QUESTION]), holding(kept(SAID)))
-
-    assert found.items == [QUESTION, SAID, QUESTION]
-    assert found.origins == ["", "spark", ""]
-
-
-async def test_an_item_that_was_given_to_a_response_is_found_as_its_callers_own():
-    given = {"type": "message", "id": "msg_mine", "role": "user", "content": "the secret is 4711"}
-
-    found = await look_up(ask([named("msg_mine")]), holding(kept(SAID, given=[given])))
-
-    assert (found.items, found.origins) == ([given], [""])
-
-
 async def test_items_of_several_responses_are_found_each_once():
     other = record_response(ask("more"), SPARK, 1.0, {"id": "resp_2", "output": [CALL]})
 

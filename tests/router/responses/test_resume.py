@@ -1,14 +1,11 @@
 """The history that a request left out: what each target is given of it."""
 
-import json
-
 import pytest
-from msgspec.structs import replace
 
 from router.contract.caller import LOCAL
 from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.stores import StoredResponse
-from router.contract.words import Dialect, Feature, Operation, Tier
+from router.contract.words import Dialect, Tier
 from router.responses.resume import restore_history, resume
 from tests.router.responses.kept import CALL, REASONING, SAID, ask, kept
 from tests.tools.exchanges import make_exchange
@@ -38,17 +35,6 @@ def view_for(view, target):
     return view.continued.view_for(view, target)
 
 
-async def test_a_resumed_request_is_read_with_its_whole_conversation():
-    image = {"role": "user", "content": [{"type": "input_image", "image_url": "data:x"}]}
-
-    view = await goes_on(kept(SAID, given=[image]), instructions="Be brief.")
-
-    assert [message.role for message in view.conversation] == ["user", "assistant", "user"]
-    assert Feature.IMAGES in view.needs
-    assert (view.system, "previous_response_id" in view.body) == ("Be brief.", False)
-    assert json.loads(view.raw) == view.body
-
-
 async def test_instructions_are_not_inherited():
     transcript = kept(SAID, view=ask(instructions="Be rude."))
 
@@ -69,23 +55,6 @@ async def test_what_another_target_gets_is_the_same_each_time_so_that_its_cache_
     transcript = kept(REASONING, SAID)
 
     assert (await goes_on(transcript)).raw == (await goes_on(transcript)).raw
-
-
-async def test_the_maker_gets_its_own_items_unchanged():
-    view = view_for(await goes_on(kept(REASONING, CALL, SAID)), make_target("spark", speaks=SPEAKS))
-
-    assert view.body["input"][1:4] == [REASONING, CALL, SAID]
-    assert json.loads(view.raw) == view.body
-
-
-async def test_a_maker_that_says_it_stores_gets_the_request_as_it_came_until_it_has_lost_it():
-    spark = make_target("spark", speaks=SPEAKS)
-    view = await goes_on(kept(SAID, store=True))
-
-    assert view_for(view, spark).body["previous_response_id"] == "resp_1"
-    assert view.continued.stored_by == "spark"
-    lost = replace(view, continued=view.continued.without_reference())
-    assert view_for(lost, spark).body["input"][1] == SAID
 
 
 async def test_a_response_that_was_written_here_is_stored_by_nobody_else_whatever_it_says():
@@ -112,17 +81,6 @@ async def test_an_id_of_another_dialect_is_left_alone():
     assert await resume(view, Store(), ()) is view
 
 
-async def test_an_unknown_id_may_be_known_to_a_target_of_the_dialect():
-    view, responses, chat = ask(previous_response_id="resp_9"), make_target(speaks=SPEAKS), make_target()
-
-    assert await resume(view, Store(), (chat, responses)) is view
-    for store, targets in ((Store(), (chat,)), (Store(denied=("resp_9",)), (responses,))):
-        with pytest.raises(ResponseForgotten, match="resp_9"):
-            await resume(view, store, targets)
-    with pytest.raises(ResponseForgotten):
-        await resume(replace(view, operation=Operation.COUNT_TOKENS), Store(), (responses,))
-
-
 async def test_a_previous_id_that_is_no_text_is_named():
     with pytest.raises(BadRequest, match="previous_response_id"):
         await resume(ask(previous_response_id=5), Store(), ())
@@ -130,24 +88,6 @@ async def test_a_previous_id_that_is_no_text_is_named():
 
 async def restore(view, store=None, socket_store=None):
     return await restore_history(make_exchange(dialect=view.dialect, responses=socket_store), view, store or Store(), {})
-
-
-async def test_a_history_is_restored_for_a_request_that_leaves_it_out_and_a_summary_is_asked_for_in_a_compaction():
-    compacts = replace(ask(), operation=Operation.COMPACT)
-    goes_on = ask("go on", previous_response_id="resp_1")
-
-    summarized, continued = [await restore(view, Store(kept(SAID))) for view in (compacts, goes_on)]
-
-    assert (len(summarized.conversation), summarized.operation) == (2, Operation.CREATE)
-    assert [message.texts for message in continued.conversation] == [("hello",), ("done",), ("go on",)]
-    assert await restore(summarized) is summarized
-    assert await restore(continued) is continued
-
-
-async def test_a_socket_goes_on_from_its_own_responses():
-    continued = await restore(ask("go on", previous_response_id="resp_1"), Store(), Store(kept(SAID)))
-
-    assert [message.texts for message in continued.conversation] == [("hello",), ("done",), ("go on",)]
 
 
 async def test_a_thread_of_another_dialect_means_nothing():
@@ -164,14 +104,3 @@ async def test_a_request_that_leaves_nothing_out_stays_as_it_is():
 async def test_a_previous_id_of_any_kind_is_looked_at(value):
     with pytest.raises(BadRequest if value == 5 else ResponseForgotten):
         await restore(ask(previous_response_id=value))
-
-
-async def test_a_thread_is_restored_by_the_same_road():
-    beta = {"anthropic-beta": "message-threads-2026-08-12"}
-    body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}}
-    view = make_view(body, Dialect.MESSAGES, beta)
-
-    restored = await restore(view)
-
-    assert restored is not view
-    assert await restore(restored) is restored

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.errors import BadRequest, ThreadForgotten, ThreadMismatch, ThreadUnsupported, TooDeep
+from router.contract.errors import BadRequest, ThreadForgotten, ThreadUnsupported, TooDeep
 from router.contract.exchange import Arrival
-from router.contract.words import Dialect, Feature, Operation, Tier
+from router.contract.words import Dialect, Operation, Tier
 from router.dialects.requests import read_request
 from router.responses.threads import HeldThread, record_message, resume_thread
 from router.stores.memory.responses import MemoryResponses
@@ -20,7 +20,6 @@ SPEAKS = frozenset({Dialect.MESSAGES})
 SPARK, SAGE = make_target(speaks=SPEAKS), make_target("sage", Tier.DEEP, speaks=SPEAKS)
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "signed"}
 SAID = {"type": "text", "text": "done"}
-TOOL = {"name": "ls", "input_schema": {"type": "object"}}
 
 
 def user(content: object) -> dict:
@@ -46,31 +45,6 @@ async def held(*content: dict, view=None, target=SPARK, name: str = "msg_1", sto
     resumed = await resume_thread(view or create(), store)
     store.keep(record_message(resumed, target, 1.0, {"id": name, "content": list(content)}, "s"), for_long=False)
     return store
-
-
-async def test_a_request_that_creates_a_thread_goes_on_without_the_field_byte_for_byte():
-    raw = b'{"model":"auto", "max_tokens":9,  "messages":[{"role":"user","content":"\\u0068i"}],"thread":{"type":"create"}}'
-    view = create()
-
-    resumed = await resume_thread(view, MemoryResponses())
-    plain = HeldThread(raw, json.loads(raw), resumed.continued.history, {}, "s").write_whole("")[1]
-
-    assert resumed.body == {name: value for name, value in view.body.items() if name != "thread"}
-    assert json.loads(resumed.raw) == resumed.body
-    assert b"\\u0068i" in plain
-
-
-async def test_a_request_that_continues_is_read_with_all_that_its_thread_holds():
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "x"}}
-    store = await held(SAID, view=create([image], system="Be brief.", tools=[TOOL]))
-
-    view = await resume_thread(go_on(stream=True), store)
-
-    assert [message.role for message in view.conversation] == ["user", "assistant", "user"]
-    assert {Feature.IMAGES, Feature.TOOLS} <= view.needs
-    assert (view.system, view.body["tools"], view.is_streaming) == ("Be brief.", [TOOL], True)
-    assert "thread" not in view.body
-    assert json.loads(view.raw) == view.body
 
 
 async def test_a_chain_keeps_everything_that_was_said_and_by_whom():
@@ -119,12 +93,6 @@ async def test_a_later_beta_of_the_same_name_is_taken_too():
     assert isinstance((await resume_thread(view, MemoryResponses())).continued, HeldThread)
 
 
-async def test_each_thread_is_a_session_of_its_own():
-    view = await resume_thread(create(), MemoryResponses())
-
-    assert view.continued.session == "thread:req_test"
-
-
 def marks_in(value: object) -> int:
     return json.dumps(value).count('"cache_control"')
 
@@ -156,15 +124,6 @@ async def test_a_message_that_is_nested_too_deeply_to_be_rewritten_is_refused_in
         await resume_thread(read_request(Arrival("req_test", Dialect.MESSAGES, Operation.CREATE, BETA, raw)), await held(SAID))
 
 
-async def test_what_a_thread_was_created_with_may_be_repeated_but_not_changed():
-    store = await held(SAID, view=create(system="Be brief."))
-
-    assert (await resume_thread(go_on(system="Be brief.", tools=None), store)).system == "Be brief."
-    for changed in ({"system": "Be rude."}, {"tools": [TOOL]}):
-        with pytest.raises(ThreadMismatch, match=next(iter(changed))):
-            await resume_thread(go_on(**changed), store)
-
-
 async def test_a_message_is_found_by_its_own_caller_alone_and_not_as_a_response():
     store = await held(SAID)
 
@@ -174,17 +133,6 @@ async def test_a_message_is_found_by_its_own_caller_alone_and_not_as_a_response(
     with pytest.raises(ThreadForgotten):
         await resume_thread(replace(go_on(), caller=Caller("bob")), store)
     assert await resume_thread(go_on(), store)
-
-
-async def test_a_message_that_expired_is_named_in_the_refusal():
-    now = [0.0]
-    store = await held(SAID, store=MemoryResponses(clock=lambda: now[0]))
-    now[0] = 3_700.0
-
-    with pytest.raises(ThreadForgotten, match="msg_1") as refused:
-        await resume_thread(go_on(), store)
-
-    assert (refused.value.status, refused.value.code) == (404, "thread_not_found")
 
 
 @pytest.mark.parametrize(
@@ -216,10 +164,3 @@ async def test_a_thread_needs_its_beta(headers):
 async def test_a_request_without_a_thread_stays_as_it_is():
     for view in (ask("x"), ask("x", thread=None)):
         assert await resume_thread(view, MemoryResponses()) is view
-
-
-async def test_tokens_of_a_thread_are_counted_whole():
-    body = {"messages": [user("go on")], "thread": {"type": "continue", "previous_message_id": "msg_1"}}
-    view = make_view(body, Dialect.MESSAGES, BETA, operation=Operation.COUNT_TOKENS)
-
-    assert len((await resume_thread(view, await held(SAID))).conversation) == 3

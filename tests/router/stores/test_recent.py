@@ -3,7 +3,7 @@
 from router.contract.caller import LOCAL
 from router.contract.entry import COLUMNS
 from router.stores.recent import RecentEntries, row_of
-from tests.tools.kept import ANN, ATTEMPTS, explain_shortly, make_entry
+from tests.tools.kept import ATTEMPTS, explain_shortly, make_entry
 
 
 def recall(recent: RecentEntries, name: str, caller=LOCAL):
@@ -22,22 +22,6 @@ def test_a_row_has_the_values_of_its_columns_then_the_decision_the_attempts_and_
 
     assert dict(zip(COLUMNS, row, strict=False)) == {name: getattr(entry.line, name) for name in COLUMNS}
     assert row[len(COLUMNS) :] == ("{}", ATTEMPTS, "asked", "said")
-
-
-def test_what_the_person_typed_is_remembered_and_not_in_the_row():
-    recent, entry = RecentEntries(), make_entry()
-    add(recent, entry)
-
-    assert recall(recent, "req_1")["person_text"] == "typed for req_1"
-    assert "typed" not in str(row_of(entry))
-
-
-def test_a_decision_is_its_callers_alone():
-    recent = RecentEntries()
-    add(recent, make_entry("req_1", ANN))
-
-    assert recall(recent, "req_1") is None
-    assert recall(recent, "req_1", ANN) is not None
 
 
 def test_the_oldest_is_forgotten_after_512_others_or_an_hour():

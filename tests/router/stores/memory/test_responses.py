@@ -44,24 +44,6 @@ class Disk:
     async def close(self) -> None: ...
 
 
-async def test_a_transcript_is_found_by_its_own_caller_only():
-    store = MemoryResponses(clock=Clock())
-    store.keep(make(), for_long=False)
-
-    assert await store.find("resp_1", ANN) == make()
-    assert await store.find("resp_1", BOB) is None
-    assert not await store.forget("resp_1", BOB)
-    assert (await store.is_denied("resp_1", BOB), await store.is_denied("resp_1", ANN)) == (True, False)
-
-
-async def test_two_callers_may_have_a_response_of_the_same_id():
-    store = MemoryResponses(clock=Clock())
-    store.keep(make(text="hers"), for_long=False)
-    store.keep(make(caller=BOB, text="his"), for_long=False)
-
-    assert [(await store.find("resp_1", caller)).read()[0].items for caller in (ANN, BOB)] == [["hers"], ["his"]]
-
-
 async def test_a_transcript_is_forgotten_after_an_hour_and_its_owner_is_not():
     clock = Clock()
     store = MemoryResponses(clock=clock)

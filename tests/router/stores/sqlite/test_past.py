@@ -67,14 +67,6 @@ def test_every_schema_can_be_read_and_none_is_changed(tmp_path, version):
         assert database.execute("PRAGMA user_version").fetchone() == (version,)
 
 
-def test_marks_of_wrong_turns_are_counted(tmp_path):
-    path = write_ledger(tmp_path / "l.db", call("1"))
-    with contextlib.closing(connect(path)) as database:
-        database.execute("INSERT INTO misjudged VALUES ('1', ?, 'deep')", (NOW,))
-
-    assert SqliteEntryReader(path).read_sums(0).marked_wrong == 1
-
-
 def test_text_that_is_no_utf_8_is_read_all_the_same(tmp_path):
     path = write_ledger(tmp_path / "l.db", call("1"))
     with contextlib.closing(connect(path)) as database:

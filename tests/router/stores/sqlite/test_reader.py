@@ -29,13 +29,6 @@ async def reader(tmp_path):
     await one.close()
 
 
-async def test_a_row_is_found_or_not(reader, tmp_path):
-    write(tmp_path / "a.db", 1)
-
-    assert await reader.find_row(QUESTION, 1) == (1,)
-    assert await reader.find_row(QUESTION, 2) is None
-
-
 async def test_reading_does_not_wait_for_whoever_writes(reader, tmp_path):
     write(tmp_path / "a.db", 1)
     with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:

@@ -1,16 +1,10 @@
 """Sessions on SQLite: in the ledger's own file, with the ledger's own writer."""
 
 import sqlite3
-import threading
 import time
 from contextlib import closing
 
-from router.stores.sqlite.entries import SqliteEntries
-from router.stores.sqlite.migrate import LEDGER
-from router.stores.sqlite.sessions import SqliteSessions
-from router.stores.sqlite.writer import SqliteWriter
-from tests.tools.kept import explain_shortly, make_entry, open_sessions
-from tests.tools.running import read_entries
+from tests.tools.kept import open_sessions
 from tests.tools.sessions import save
 from tests.tools.waiting import until
 
@@ -20,22 +14,6 @@ DAY = 86_400.0
 def read_keys(path) -> list[str]:
     with closing(sqlite3.connect(path)) as database:
         return [key for (key,) in database.execute("SELECT key FROM sessions ORDER BY key")]
-
-
-async def test_entries_and_sessions_share_one_thread_and_close_in_either_order(tmp_path):
-    path, failures = tmp_path / "a.db", []
-    writer = SqliteWriter(path, LEDGER, on_failure=lambda *seen: failures.append(seen))
-    entries, sessions = SqliteEntries(writer, keep_days=30, explain=explain_shortly), SqliteSessions(writer)
-    entries.append(make_entry())
-    await save(sessions, "a", time.time(), b"1")
-
-    assert [thread.name for thread in threading.enumerate()].count("write a.db") == 1
-    await entries.close()
-    await save(sessions, "b", time.time(), b"2")
-    await sessions.close()
-
-    assert (len(read_entries(path)), read_keys(path), failures) == (1, ["a", "b"], [])
-    assert [thread.name for thread in threading.enumerate()].count("write a.db") == 0
 
 
 async def test_a_record_that_waits_is_answered_while_the_file_cannot_be_written(tmp_path):

@@ -43,21 +43,6 @@ def ledger(tmp_path) -> Path:
     )
 
 
-def test_the_last_turn_is_the_last_that_a_person_began(ledger):
-    turn = SqliteEntryReader(ledger).find_turn(None)
-
-    assert (turn.id, turn.at, turn.tier, turn.target, turn.because) == ("req_2", 6.0, Tier.DEEP, "sage", "second")
-    assert explain_row(turn.row) == {"because": "in full"}
-
-
-def test_a_turn_that_nobody_served_has_no_tier(ledger):
-    change(ledger, "UPDATE entries SET tier = NULL, target = NULL WHERE id = 'req_2'")
-
-    turn = SqliteEntryReader(ledger).find_turn(None)
-
-    assert (turn.tier, turn.target) == (None, None)
-
-
 @pytest.mark.parametrize("decision", ["'{'", "'[]'", "x'ff'", "7"])
 def test_a_turn_is_found_though_its_decision_cannot_be_read(ledger, decision):
     change(ledger, f"UPDATE entries SET decision = {decision} WHERE id = 'req_2'")

@@ -1,7 +1,7 @@
 import pytest
 
+from policies.reading import FORMAT, TABLES, BadWeights, load_weights, read_weights, write_weights
 from router.contract.features import MARKS, TABLE_SIZE, Features
-from router.contract.reading import FORMAT, TABLES, BadWeights, load_weights, read_weights, write_weights
 
 
 def make_file(table: dict[int, float] | None = None, later: dict[int, float] | None = None, **more) -> bytes:

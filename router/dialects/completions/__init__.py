@@ -1,1 +1,0 @@
-"""The old text endpoint, for fill-in-the-middle. Its streams end, and its usage reads, as in chat."""
