@@ -25,13 +25,6 @@ def write_ledger(*statements: str):
     return write
 
 
-def damage_ledger(here: Path) -> None:
-    write_ledger("CREATE TABLE entries (id)", *["INSERT INTO entries VALUES (zeroblob(4000))"] * 3)(here)
-    with (here / "test.db").open("r+b") as file:
-        file.seek(4_096)
-        file.write(b"\xff" * 4_096)
-
-
 def lock_ledger(here: Path) -> None:
     FileLock(here / "test.db", "http://127.0.0.1:9")
 
@@ -59,7 +52,6 @@ BROKEN = {
     "a ledger that is no database": (SIMULATED, lambda here: (here / "test.db").write_text("no database at all " * 100)),
     "a ledger of another program": (SIMULATED, write_ledger("CREATE TABLE bicycles (wheels)")),
     "a ledger of a newer Tandem": (SIMULATED, write_ledger("PRAGMA user_version = 999")),
-    "a ledger that is damaged": (SIMULATED, damage_ledger),
     "a ledger in use": (SIMULATED, lock_ledger),
     "a store of another program": (
         SIMULATED + "store: {path: test.db}\nledger: {path: null}\n",

@@ -12,7 +12,7 @@ from tests.tools.waiting import later, some_turns, until
 
 OUT = Notice(Trouble.TARGET_OUT, "spark", 1_000.0, "spark: fails", "tandem check --live")
 REFUSED = replace(OUT, kind=Trouble.KEY_REFUSED, text="spark: its host refuses the API key")
-LEDGER = Notice(Trouble.LEDGER_LOSING, "", 50.0, "the ledger loses rows", "tandem doctor")
+LEDGER = Notice(Trouble.LEDGER_LOSING, "", 50.0, "the ledger loses rows", "tandem check")
 ADDRESS = Secret("env:HOOK")
 
 
