@@ -30,7 +30,7 @@ _LEAD_SECONDS = 0.8
 _TICK_SECONDS = 0.45
 """The running clock is drawn this often; ten times a second would only make the file larger."""
 _CLASSES = {"1": "b", "2": "d", "32": "f", "34": "p"}
-_CODES = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
+_CODES = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 _STYLE = """
 text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Liberation Mono",monospace;fill:#e6edf3}
 .b{font-weight:bold}.d{fill:#9198a1}.f{fill:#3fb950}.p{fill:#58a6ff}.t{visibility:hidden}
@@ -56,11 +56,11 @@ class Shown:
 
 
 class Terminal:
-    """As much of a terminal as the demo uses: colours, new lines, and clearing the line that it is on."""
+    """As much of a terminal as the screen uses: colours, new lines, going up, and erasing what is right and below."""
 
     def __init__(self) -> None:
         self.lines: list[list[Shown]] = [[]]
-        self._style = ""
+        self._style, self._row, self._is_fresh = "", 0, True
 
     def feed(self, text: str, at: float) -> None:
         """Take what was printed at one moment."""
@@ -68,20 +68,39 @@ class Terminal:
         for code in _CODES.finditer(text):
             self._write(text[place : code.start()], at)
             place = code.end()
-            if code[2] == "m":
-                self._style = _CLASSES.get(code[1], "")
-            elif code[2] == "K":
-                self.lines[-1].append(Shown(at))
+            match code[2]:
+                case "m":
+                    self._style = _CLASSES.get(code[1], "")
+                case "A":
+                    self._row, self._is_fresh = self._row - int(code[1] or 1), True
+                case "K":
+                    self._begin_line(at)
+                case "J":
+                    for line in self.lines[self._row :]:
+                        line.append(Shown(at))
         self._write(text[place:], at)
 
+    def _begin_line(self, at: float) -> None:
+        if self._is_fresh:
+            self.lines[self._row].append(Shown(at))
+            self._is_fresh = False
+
     def _write(self, text: str, at: float) -> None:
-        for number, words in enumerate(text.replace("\r", "").split("\n")):
-            if number:
-                self.lines.append([])
-            if words:
-                if not self.lines[-1]:
-                    self.lines[-1].append(Shown(at))
-                self.lines[-1][-1].runs.append((self._style, words))
+        for words in re.split(r"(\r|\n)", text):
+            if words == "\n":
+                self._row += 1
+                if self._row == len(self.lines):
+                    self.lines.append([])
+            if words in ("\r", "\n"):
+                self._is_fresh = True
+            elif words:
+                self._begin_line(at)
+                self.lines[self._row][-1].runs.append((self._style, words))
+
+
+def _without_repeats(line: list[Shown]) -> list[Shown]:
+    """The states of a line that differ from those before them."""
+    return [shown for before, shown in pairwise([Shown(0.0), *line]) if shown.text != before.text]
 
 
 def record(command: list[str]) -> Iterator[tuple[float, str]]:
@@ -114,6 +133,7 @@ def _read(ours: int) -> bytes:
 
 def draw(lines: list[list[Shown]]) -> str:
     """The picture of what was on the screen."""
+    lines = [_without_repeats(line) for line in lines]
     while lines and not any(shown.text for shown in lines[-1]):
         lines = lines[:-1]
     width = round(COLUMNS * _CHAR_WIDTH + 2 * _MARGIN)

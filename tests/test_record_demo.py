@@ -57,6 +57,16 @@ def test_what_was_drawn_over_is_shown_for_as_long_as_it_was_there():
     ]
 
 
+def test_lines_that_are_drawn_again_in_place_come_once_and_change_where_they_differ():
+    frames = ("> go\x1b[K\r\n1 s\x1b[K\r\n", "\x1b[?25l\r\x1b[2A> go\x1b[K\r\ndone\x1b[K\r\n\x1b[J")
+
+    assert drawn((0.0, frames[0]), (2.0, frames[1])) == [
+        ("> go", "l", "animation-delay:0.00s"),
+        ("1 s", "t", "animation-delay:0.00s;animation-duration:2.00s"),
+        ("done", "l", "animation-delay:2.00s"),
+    ]
+
+
 def test_colours_become_classes_and_signs_are_escaped():
     terminal = record_demo.Terminal()
     terminal.feed("\x1b[32mfast\x1b[0m a < b\r\n", 0.0)

@@ -104,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(given: list[str]) -> int:
     chosen = next((argument for argument in given if not argument.startswith("-")), None)
     if chosen in _OLD_NAMES:
-        given = _replace_old(given, chosen)
+        given = replace_old(given, chosen)
         chosen = given[0]
     elif chosen is not None and chosen not in COMMANDS:
         return _say_unknown(chosen)
@@ -122,7 +122,7 @@ def _run(given: list[str]) -> int:
     return code
 
 
-def _replace_old(given: list[str], chosen: str) -> list[str]:
+def replace_old(given: list[str], chosen: str) -> list[str]:
     """The arguments without an old name, in the words of today. Raises `Ended` for what is gone."""
     at = given.index(chosen)
     before, after = given[:at], given[at + 1 :]

@@ -15,11 +15,14 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
+from router.cli import Ended
+from router.cli.common import command_name
 from router.cli.routers import Router, find_at
 from router.contract.request import JsonObject
 
 _HERE = ("127.0.0.1", "localhost", "::1")
 _OWN_ID = "x-tandem-request-id"
+_NO_ROUTE = "no route "
 MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
 """The statuses after which the same request may succeed."""
 
@@ -93,6 +96,19 @@ def errors_of(url: str) -> Iterator[None]:
             raise _read_refusal(error, url) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise Unreachable(str(getattr(error, "reason", None) or error) or type(error).__name__) from error
+
+
+def explain_refusal(url: str, error: Refused | Unreachable) -> Ended:
+    """Why a router does not answer, and what helps."""
+    if isinstance(error, Unreachable):
+        hint = f"{command_name()} serve starts one; --url names one elsewhere"
+        return Ended(1, f"no router answers at {url}: {error}\n  hint: {hint}")
+    if error.status == 401:
+        return Ended(1, f"the router at {url} needs a key, or does not accept this one (401)\n  hint: name it with --key-env")
+    if error.status == 404 and str(error).startswith(_NO_ROUTE):
+        hint = "run this version there, or read the ledger on its machine, without --url"
+        return Ended(1, f"the router at {url} is an older version, which cannot be asked for past turns\n  hint: {hint}")
+    return Ended(1, f"the router at {url} answers: {error}")
 
 
 def _read_refusal(error: urllib.error.HTTPError, url: str) -> Exception:

@@ -16,6 +16,7 @@ from router.cli.setup.findings import (
 )
 from router.cli.setup.remote import look_at_stores, look_at_targets, say_numbers
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
+from router.config.schema import write_schema
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
@@ -48,10 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-v", "--verbose", action="store_true", help="also show how Python was built and how tokens are counted"
     )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml, for editors")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found. Exit codes: 0 nothing to fix, 1 something, 2 `tandem serve` would refuse to start."""
+    if arguments.schema:
+        print(write_schema(known_names()), end="")
+        return 0
     if arguments.migrate:
         return _migrate(load_or_end(arguments.config).shared_postgres, as_json=arguments.json)
     try:

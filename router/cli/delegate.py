@@ -102,10 +102,9 @@ def _report(started: JsonObject, job_id: str, *, as_json: bool, is_agent: bool) 
         print_json(started)
         return 0
     print(job_id)
-    name, shown, then = command_name(), "the answer", f"jobs result {job_id} prints it"
-    if is_agent:
-        shown, then = "the agent's log", f"{name} jobs result {job_id} | git apply takes its change over"
-    say(f"  hint: {name} jobs watch {job_id} shows {shown} as it comes; {then}")
+    shown, then = ("the agent's log", "| git apply takes its change over") if is_agent else ("the answer", "prints it")
+    name = command_name()
+    say(f"  hint: {name} jobs watch {job_id} shows {shown} as it comes; {name} jobs result {job_id} {then}")
     return 0
 
 

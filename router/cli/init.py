@@ -16,10 +16,10 @@ from router.cli.setup.around import Found, look_around, say_litellm_keys
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
 from router.cli.setup.local_offers import LocalOffers, add_quotas, offer_locals, say_windows, with_local_model
-from router.config.env_file import EnvFileUnreadable, read_env_file
+from router.cli.setup.presets import Offer, Presets, read_presets
 from router.config.faults import close_to, how_to_install
 from router.config.load import ConfigError, check_config, default_text
-from router.config.presets import Offer, Presets, read_presets
+from router.config.reading import EnvFileUnreadable, read_env_file
 from router.connect import KEY
 from router.connect.recipe import installed_clients, load_recipe
 from router.contract.words import Tier
@@ -33,6 +33,7 @@ EXAMPLES = (
 )
 _LOCAL_AT_PORT = re.compile(r"[a-z]+-\d+")
 """A local server that is not at its usual port, such as llamacpp-8000."""
+_EXAMPLE = re.compile(r"^# A target with a key.*?(?=^tiers:)", re.MULTILINE | re.DOTALL)
 _TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(?=      ))+", re.MULTILINE) for tier in Tier}
 
 
@@ -245,7 +246,7 @@ def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[s
             name = offer.provider.name
             blocks.append(offer.write(f"{name}-{tier}" if names[name] > 1 else name, found[name].variable))
         text = _TARGETS[tier].sub(lambda _, blocks=blocks: "\n".join(blocks), text, count=1)  # type: ignore[misc]  # the default
-    return text.replace(
+    return _EXAMPLE.sub("", text).replace(
         "# Tandem's settings. Two simulated tiers answer, so no key is needed.",
         "# Tandem's settings, written by `tandem init` for the keys and local servers that it found.",
     )

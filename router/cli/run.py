@@ -8,17 +8,18 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_ledger_switch, load_or_end, say
+from router.cli.inside import serving
 from router.cli.pointed import KEY_VARIABLE, point_command
 from router.cli.routers import url_of
 from router.cli.setup.reach import ClientKey
 from router.config.load import LoadedConfig
 from router.contract.stores import StoreUnusable
-from router.edge.server import CannotListen, Server, bind
+from router.edge.server import CannotListen, bind
 from router.edge.server import run as run_loop
 from router.loop.tasks import spawn
 from router.screen.screen import Screen
@@ -28,7 +29,6 @@ from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.wiring.build import build_house
 from router.wiring.built import Built
-from router.wiring.panels import build_edge
 
 TAKES_REST = True
 EXAMPLES = (
@@ -86,32 +86,16 @@ class _NoTerminal:
     def close(self, text: str) -> None: ...
 
 
-class _QuietServer(Server):
-    """Stops when asked to. Signals are the command's."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen, with_ledger: bool) -> int:
     with bind(loaded.config.server.host, 0) as listener:
         url = url_of(*listener.getsockname()[:2])
         built = _build(loaded, screen, url, with_ledger=with_ledger)
-        server: Server
-        ready = asyncio.Event()
-        admission, app = build_edge(built, lambda: not server.should_exit)
-        server = _QuietServer(admission, app, drain_seconds=loaded.config.limits.drain_seconds, on_ready=ready.set)
-        serving = spawn(server.serve(sockets=[listener]), name="serve")
         try:
-            await ready.wait()
-            built.warm()
-            screen.start(asyncio.get_running_loop())
-            spawn(built.watch_troubles(), name="watch troubles")
-            return await _run_pointed(loaded, url, command, built.own_key)
+            async with serving(built, listener, loaded.config.limits.drain_seconds):
+                screen.start(asyncio.get_running_loop())
+                spawn(built.watch_troubles(), name="watch troubles")
+                return await _run_pointed(loaded, url, command, built.own_key)
         finally:
-            server.should_exit = True
-            await asyncio.gather(serving, return_exceptions=True)
             for notice in built.notices():
                 say(f"tandem: {notice.text}\n  hint: {notice.hint}")
             await built.close()

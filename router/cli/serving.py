@@ -25,7 +25,7 @@ from router.cli.hangup import Hangup, stop_with_terminal
 from router.cli.refused import REFUSALS, explain, say_unwritable
 from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
 from router.cli.welcome import warn_of_expiry, welcome
-from router.config.budgets import check_recorded
+from router.config.across import check_recorded
 from router.config.certificate import CertificateUnusable
 from router.config.load import ConfigError, LoadedConfig
 from router.config.targets import TargetPlan
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import socket
 
     from router.cli.workers.seat import Seat
-    from router.screen.head import Facts
+    from router.screen.around import Facts
     from router.screen.screen import Screen
 
 _COLLECT_AFTER = 2_000
@@ -227,7 +227,7 @@ def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledg
 
 
 def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
-    from router.screen.head import Facts  # only a terminal needs it
+    from router.screen.around import Facts  # only a terminal needs it
 
     path = loaded.ledger_path if with_ledger else None
     return Facts(

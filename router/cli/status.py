@@ -4,6 +4,7 @@ import argparse
 import json
 import time
 import urllib.error
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 
@@ -22,6 +23,7 @@ EXAMPLES = (
     "status --url https://tandem.example:4000 --key-env ADMIN_KEY",
 )
 _ASK_SECONDS = 10.0
+_NOT_READY = 503
 _RUNNING = ("queued", "running")
 
 
@@ -54,10 +56,10 @@ def describe(router: Router, key: str = "") -> JsonObject:
             with ask(router.url, path, within_seconds=_ASK_SECONDS, key=key) as answer:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as error:
-            with error:
-                if path == "/readyz":  # 503 while it starts or stops
+            with error, suppress(ValueError):
+                if path == "/readyz" and error.code == _NOT_READY:
                     return dict(json.load(error))
-                problems.append({"text": f"{path} answers with status {error.code}", "hint": _explain_status(error.code)})
+            problems.append({"text": f"{path} answers with status {error.code}", "hint": _explain_status(error.code)})
         except (OSError, HTTPException, ValueError, TypeError) as error:
             problems.append({"text": f"no router answers at {router.url}: {getattr(error, 'reason', error)}", "hint": None})
         return {}

@@ -10,13 +10,13 @@ from typing import Any
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
 from router.cli.reaching import RUNNING_URL, find_path, find_running
-from router.cli.routers import Router, all_routers
+from router.cli.routers import Router, all_routers, is_tandem
 from router.cli.status import describe
 from router.screen.figures import plural
 from router.stores.sqlite.lock import find_owner
 
 EXAMPLES = ("stop", "stop --now", "stop --config work.yaml", "stop --url http://127.0.0.1:4001")
-_WAIT_SECONDS, _LOOK_SECONDS, _AGAIN_SECONDS = 900.0, 0.05, 0.5
+_WAIT_SECONDS, _LOOK_SECONDS, _AGAIN_SECONDS, _ASK_SECONDS = 900.0, 0.05, 0.5, 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,10 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find_process(router: Router) -> int:
-    """The router's process. Where it keeps a ledger, the lock on that says for sure which one it is. Raises `Ended`."""
-    owner = find_owner(router.ledger) if router.ledger is not None else None
-    pid = owner.pid if owner is not None else router.pid
-    if not pid or (owner is None and router.ledger is not None):
+    """The router's process, by the lock on its ledger; without one, by its record, if a router answers. Raises `Ended`."""
+    if router.ledger is not None:
+        owner = find_owner(router.ledger)
+        pid = owner.pid if owner is not None else 0
+    else:
+        pid = router.pid if is_tandem(router.url, _ASK_SECONDS) else 0
+    if not pid:
         raise Ended(1, f"which process serves {router.url} is not known\n  hint: stop it where it was started, with Ctrl-C")
     return pid
 

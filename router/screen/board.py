@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from router.screen.lines import Layout
-from router.screen.text import Style, fit, width_of
+from router.screen.text import Style, drop_colours, fit, width_of
 from router.screen.turns import Turn
 from router.telemetry.colour import DIM
 
@@ -23,8 +23,10 @@ _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 class Board:
     """The lines on one terminal."""
 
-    def __init__(self, style: Style, *, is_still: bool = False, quiet_seconds: float | None = None) -> None:
-        self._style, self._is_still = style, is_still
+    def __init__(
+        self, style: Style, *, is_still: bool = False, is_story: bool = False, quiet_seconds: float | None = None
+    ) -> None:
+        self._style, self._is_still, self._is_story = style, is_still, is_story
         """On a terminal that cannot redraw (`TERM=dumb`) a line is written once, when it is final."""
         self._quiet_seconds = (_AT_ONCE if is_still else _QUIET_SECONDS) if quiet_seconds is None else quiet_seconds
         """A turn without a call for this long is final: its tools are slow, or it is over."""
@@ -49,6 +51,8 @@ class Board:
         self._has_callers |= bool(turn.caller and self._caller) and turn.caller != self._caller
         self._caller = self._caller or turn.caller
         if not turn.is_shown:
+            for before in self._block if self._is_story else ():
+                before.is_closed = True  # a story tells one turn after another
             turn.is_shown = True
             self._block.append(turn)
 
@@ -88,24 +92,24 @@ class Board:
             turn.is_shown = False
         if len(standing) > _MAX_AT_ONCE:
             lines.append(f"{self._style.cut} {len(standing) - _MAX_AT_ONCE} earlier turns")
-        lines += [layout.line(turn, now) for turn in standing[-_MAX_AT_ONCE:]]
+        lines += [line for turn in standing[-_MAX_AT_ONCE:] for line in layout.lines(turn, now)]
         if self._is_still:
             return "".join(f"{line}\r\n" for line in lines)
         shown, hidden = self._block[-most:], len(self._block) - most
-        changing = [layout.line(turn, now) for turn in shown]
+        changing = [line for turn in shown for line in layout.lines(turn, now)]
         if hidden > 0:
             more = fit(f"{self._style.cut} and {hidden} more running", columns, self._style)
             changing.insert(0, self._style.paint(more, DIM))
         if not is_last:
             changing += self._pinned
-        self._drawn = [_columns_of(line) for line in changing]
+        self._drawn = [width_of(drop_colours(line)) for line in changing]
         body = "".join(_end_line(line, columns) for line in [*lines, *changing])
         return f"{_HIDE}\r{above}{body}\x1b[J{_SHOW}"
 
     def _lay_out(self, columns: int) -> Layout:
         found = self._layout
         if found is None or found.columns != columns or found.names_callers != self._has_callers:
-            self._layout = found = Layout(columns, self._style, names_callers=self._has_callers)
+            self._layout = found = Layout(columns, self._style, names_callers=self._has_callers, is_story=self._is_story)
         return found
 
     def _climb(self, columns: int) -> str:
@@ -133,13 +137,5 @@ class Board:
 
 def _end_line(line: str, columns: int) -> str:
     """Erase what was there before, unless the line ends in the last column: there some terminals would erase its end."""
-    width = _columns_of(line)
+    width = width_of(drop_colours(line))
     return f"{line}\r\n" if width and width % columns == 0 else f"{line}\x1b[K\r\n"
-
-
-def _columns_of(line: str) -> int:
-    """The width of a line that may have colours."""
-    if "\x1b" not in line:
-        return width_of(line)
-    parts = line.split("\x1b[")
-    return sum(width_of(part.partition("m")[2] if index else part) for index, part in enumerate(parts))

@@ -1,86 +1,97 @@
-"""The feed of a router → turns on a board: what `tandem top` draws. No connection and no clock: events and times are given."""
+"""The feed of a router → turns on a screen: what `tandem top` shows. No connection: events are given."""
 
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from router.contract.entry import Line
 from router.contract.notices import Notice
 from router.contract.request import Json, JsonObject
-from router.screen.board import Board
+from router.screen.around import read_jobs, write_regret, write_targets
 from router.screen.figures import plural
-from router.screen.notices import write_notices
-from router.screen.text import Style, clean, fit
-from router.screen.turns import Begun, Turn, Turns
+from router.screen.screen import Output, Screen
+from router.screen.text import Style
+from router.screen.turns import Begun, Turn
 from router.telemetry.colour import DIM
 
+STATS, REGRET = "stats", "regret"
+REGRET_SPAN = "24h"
 _REMEMBERED = 2_000
 """Requests that are known to be over: after a lost connection, a router may send them again."""
-_FORGET_SECONDS = 3_600.0
+_QUIET_SECONDS = 10.0
+"""Where lines cannot be redrawn, a turn is printed after this long without a call."""
 
 
 class FeedView:
-    """Takes events in the order in which they come."""
+    """Takes events in the order in which they come, and what `/tandem/stats` and `/tandem/regret` answer."""
 
-    def __init__(self, style: Style, *, is_still: bool = False, quiet_seconds: float | None = None) -> None:
-        self.board = Board(style, is_still=is_still, quiet_seconds=quiet_seconds)
-        self._style, self._turns = style, Turns()
+    def __init__(self, output: Output, style: Style, *, is_still: bool = False, clock: Callable[[], float] = time.time) -> None:
+        self._style, self._clock, self._is_still = style, clock, is_still
+        quiet = _QUIET_SECONDS if is_still else None
+        self._screen = Screen(output, style, is_still=is_still, quiet_seconds=quiet, wall=self.time_there)
+        self._output = output
         self._begun: set[str] = set()
         self._over: deque[str] = deque(maxlen=_REMEMBERED)
         self._ahead_seconds = 0.0
         """How far the router's clock is ahead of ours."""
         self._notices: tuple[Notice, ...] = ()
-        self._gauges: tuple[str, ...] = ()
-        self._loss = ""
+        self._gauges: dict[str, list[str]] = {}
+        self._problem = ""
+        self._size = (0, 0)
+        self._has_news = True
 
-    def time_there(self, now: float) -> float:
+    def time_there(self) -> float:
         """The router's time of day."""
-        return now + self._ahead_seconds
+        return self._clock() + self._ahead_seconds
 
-    def take(self, event: str, data: JsonObject, now: float) -> list[JsonObject]:
-        """Take an event of the feed. Returns the rows that are new."""
-        self._loss = ""
+    def note(self, text: str) -> None:
+        """Say something above the lines that may change."""
+        self._screen.note(text)
+
+    def take(self, event: str, data: JsonObject) -> None:
+        """Take an event. It is drawn with the next `draw`."""
+        self._has_news = True
+        if event == STATS:
+            self._gauges |= {"targets": write_targets(data), "jobs": read_jobs(data)}
+        elif event == REGRET:
+            self._gauges["regret"] = write_regret(data, REGRET_SPAN)
+        elif event in ("hello", "batch"):
+            self._problem = ""
+            self._take_batch(event, data)
+
+    def lose(self, problem: str) -> None:
+        """The connection is lost: what runs there is not known until there is another."""
+        self._problem, self._has_news = problem, True
+
+    def draw(self, *, is_last: bool = False) -> None:
+        """Bring the output up to date. On a terminal, nothing is written while nothing changes."""
+        before, self._size = self._size, self._output.size
+        is_due = self._has_news or self._screen.is_running or self._size != before
+        if not self._is_still and not is_due and not is_last:
+            return
+        self._has_news = False
+        lines = [line for name in ("targets", "regret", "jobs") for line in self._gauges.get(name, ())]
+        self._screen.pin(lines, self._notices, self._problem)
+        self._screen.draw(is_last=is_last)
+
+    def _take_batch(self, event: str, data: JsonObject) -> None:
         if event == "hello":
-            self._greet(data, now)
-        elif event != "batch":
-            return []
+            there = data.get("now")
+            self._ahead_seconds = there - self._clock() if isinstance(there, (int, float)) else 0.0
+            self._screen.keep_running({str(call.get("id")) for call in _objects(data.get("running"))})
         for call in _objects(data.get("begun" if event == "batch" else "running")):
             self._begin(call)
-        rows = [row for row in _objects(data.get("rows")) if row.get("id") not in self._over]
         for field, words in (("missed", "missed here"), ("more", "not shown")):
             if isinstance(count := data.get(field), int) and count:
-                self.board.note(self._style.paint(f"{self._style.cut} {plural(count, 'call')} {words}", DIM))
-        for row in rows:
-            self._end(row)
+                self._screen.note(f"{self._style.cut} {plural(count, 'call')} {words}", colour=DIM)
+        for row in _objects(data.get("rows")):
+            if row.get("id") not in self._over:
+                self._end(row)
         if (notices := data.get("notices")) is not None:
             self._notices = tuple(_read_notices(notices))
-        self._turns.forget_before(self.time_there(now) - _FORGET_SECONDS)
-        return rows
-
-    def lose(self, reason: str) -> None:
-        """The connection is lost: what runs there is not known until there is another."""
-        self._loss = reason
-
-    def show_gauges(self, lines: Sequence[str]) -> None:
-        """Show these lines between the turns and what is broken."""
-        self._gauges = tuple(lines)
-
-    def draw(self, now: float, columns: int, rows: int, *, is_last: bool = False) -> str:
-        """The text that brings the terminal up to date."""
-        style = self._style
-        pinned = [style.paint(fit(clean(line, style), columns, style), DIM) for line in self._gauges]
-        pinned += write_notices(self._notices, columns, style)
-        if self._loss:
-            pinned.append(fit(clean(f"! {self._loss}", style), columns, style))
-        self.board.pin(pinned)
-        return self.board.draw(self.time_there(now), columns, rows, is_last=is_last)
-
-    def _greet(self, data: JsonObject, now: float) -> None:
-        there = data.get("now")
-        self._ahead_seconds = there - now if isinstance(there, (int, float)) else 0.0
-        running = {str(call.get("id")) for call in _objects(data.get("running"))}
-        self._turns.stop_all_but(running)
+        self._screen.forget()
 
     def _begin(self, call: JsonObject) -> None:
         name, at = call.get("id"), call.get("at")
@@ -90,23 +101,23 @@ class FeedView:
             str(call.get(field) or "") for field in ("turn_kind", "tier", "because", "caller", "session", "client")
         )
         self._begun.add(name)
-        self.board.show(self._turns.begin(Begun(name, float(at), kind, tier, because, caller, session, client)))
+        self._screen.begin(Begun(name, float(at), kind, tier, because, caller, session, client))
 
     def _end(self, row: JsonObject) -> None:
         line = read_line(row)
         if line is None:
             return
-        self._over.append(line.id)
-        is_begun = line.id in self._begun
-        self._begun.discard(line.id)
-        turn = self._turns.end(line) if is_begun else self._turns.replay(line)
-        if turn is not None:
-            self._add_words(turn, row.get("words"))
-            self.board.show(turn)
 
-    def _add_words(self, turn: Turn, words: Json) -> None:
-        if isinstance(words, str) and turn.calls <= 1:
-            turn.words = words
+        def add_words(turn: Turn) -> None:
+            if isinstance(words := row.get("words"), str) and turn.calls <= 1:
+                turn.words = words
+
+        self._over.append(line.id)
+        if line.id in self._begun:
+            self._begun.discard(line.id)
+            self._screen.end(line, complete=add_words)
+        else:
+            self._screen.replay(line, add_words)
 
 
 def _objects(value: Json) -> list[JsonObject]:

@@ -1,13 +1,15 @@
 """A turn → one line of a terminal, cut to its width: the reason is last, so that it is what is cut."""
 
 import re
+from dataclasses import replace
+from textwrap import wrap
 from typing import NamedTuple
 
 from router.contract.words import Outcome, TurnKind
 from router.screen.figures import clock, count, day_and_clock, duration, money
-from router.screen.text import Style, clean, fit, pad, width_of
+from router.screen.text import Style, clean, drop_colours, fit, pad, width_of
 from router.screen.turns import Turn
-from router.telemetry.colour import DIM, RED, TIER_COLOURS
+from router.telemetry.colour import BOLD, DIM, RED, TIER_COLOURS
 
 _WIDE = 120
 """From here on every column has room."""
@@ -23,6 +25,7 @@ _BRIEF = (
 _DROPPED = ("first", "calls", "tokens", "cost", "turn", "took", "time", "caller")
 """The columns that a narrow terminal drops, in this order, until the reason has some room."""
 _OF_REFUSALS = ("time", "caller", "client", "turn", "tier")
+_OF_STORIES = ("tier", "calls", "first", "took")
 _SHOWN_WORDS = 40
 
 
@@ -55,13 +58,19 @@ _CALLER = Column("caller", "caller", 12, 8)
 class Layout:
     """Which columns a terminal of some width has room for."""
 
-    def __init__(self, columns: int, style: Style, *, is_dated: bool = False, names_callers: bool = False) -> None:
+    def __init__(
+        self, columns: int, style: Style, *, is_dated: bool = False, names_callers: bool = False, is_story: bool = False
+    ) -> None:
         self.columns, self.style, self.names_callers = columns, style, names_callers
+        self._is_story = is_story
+        """Whether each turn is told at length: what was typed on a line of its own, and the whole reason."""
         self._is_dated = is_dated
         """Whether the time has its day, where lines are of several."""
         self._is_wide = columns >= _WIDE
         self._gap = "  " if self._is_wide else " "
         shown = [_DATED, *_COLUMNS[1:]] if is_dated else list(_COLUMNS)
+        if is_story:
+            shown = [column for column in shown if column.name in _OF_STORIES]
         if names_callers:
             shown.insert(1, _CALLER)
         for name in _DROPPED:
@@ -88,6 +97,19 @@ class Layout:
             titles = {name: title.replace(f" {self.style.arrow} ", self.style.arrow) for name, title in titles.items()}
         cells = [pad(titles[c.name], self._width(c), is_right=c.is_right) for c in self._shown]
         return self.style.paint(self._gap.join([*cells, "why"]).rstrip(), DIM)
+
+    def lines(self, turn: Turn, now: float) -> list[str]:
+        """One turn as it is now: a line, or in a story as many as its words and its reason need."""
+        if not self._is_story:
+            return [self.line(turn, now)]
+        typed = [f"{'  ' if index else '> '}{clean(words, self.style)}" for index, words in enumerate(turn.words.split("\n"))]
+        told = replace(turn, words="")
+        first, *more = wrap(self._why_text(told), max(20, self._why), break_on_hyphens=False) or [""]
+        figures = self.line(replace(told, why="", trouble="", estimate=""), now)
+        indent = " " * (self.columns - self._why)
+        painted = [self.style.paint(fit(line, self.columns, self.style), BOLD) for line in typed if line.strip("> ")]
+        gap = " " * max(1, len(indent) - width_of(drop_colours(figures)))
+        return [*painted, f"{figures}{gap}{first}".rstrip(), *(f"{indent}{line}" for line in more)]
 
     def line(self, turn: Turn, now: float) -> str:
         """One turn as it is now."""
@@ -142,7 +164,7 @@ class Layout:
 
     def _why_text(self, turn: Turn) -> str:
         style = self.style
-        reason = turn.why if self._is_wide else _shorten(turn.why)
+        reason = turn.why if self._is_wide or self._is_story else _shorten(turn.why)
         parts = [part for part in (turn.trouble, turn.estimate, reason) if part]
         why = clean("; ".join(parts), style)
         if not turn.words:

@@ -1,27 +1,29 @@
-"""`serve`'s screen, as an observer of requests. A request appends what happened; drawing is done in ticks."""
+"""The screen of `serve`, `top`, `run` and `demo`: turns on a terminal, fed with calls as they begin and end.
+
+In a router it observes requests: a request appends what happened, and drawing is done in ticks. `FeedView` feeds it from afar.
+"""
 
 import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from router.contract.decision import Decision
+from router.contract.entry import Line
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.job import ListEnded
-from router.contract.notices import Notices
+from router.contract.notices import Notice, Notices
 from router.contract.words import Operation, Outcome
 from router.decide.estimate import estimates_of, weighing_of
+from router.screen.around import Facts, write_head, write_jobs, write_notices
 from router.screen.board import Board
 from router.screen.figures import duration
-from router.screen.head import Facts, write_head
-from router.screen.jobs import write_jobs
-from router.screen.notices import write_notices
 from router.screen.text import Style, clean, fit
 from router.screen.totals import Totals
 from router.screen.turns import Begun, Turns
@@ -60,24 +62,33 @@ class Screen:
         *,
         is_each_call: bool = False,
         is_still: bool = False,
+        is_story: bool = False,
         shows_words: bool = False,
+        quiet_seconds: float | None = None,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._output, self._style, self._board = output, style, Board(style, is_still=is_still)
+        self._output, self._style, self._is_still = output, style, is_still
+        self._board = Board(style, is_still=is_still, is_story=is_story, quiet_seconds=quiet_seconds)
         self._turns = Turns()
         self._calls = Turns(is_each_call=True) if is_each_call else None
         self.totals = Totals()
         self._shows_words, self._wall, self._clock = shows_words, wall, clock
         self._facts: deque[tuple[Exchange, Any]] = deque()
-        self._notes: deque[str] = deque()
+        self._notes: deque[tuple[str, str]] = deque()
         self._refusals: deque[ShownTurn] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tick: asyncio.TimerHandle | None = None
         self._forget_at = 0.0
         self._notices: Notices = tuple
         self._list_ended: ListEnded = tuple
+        self._waits_for: list[str] = []
         self._lock = threading.Lock()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call is under way: then the clocks tick."""
+        return self._board.is_running
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return dict.fromkeys((Decided, Queued, Dequeued, FirstToken, Recorded), self._take)
@@ -104,14 +115,26 @@ class Screen:
                 self.wake()
             self._loop.call_later(_LOOK_SECONDS, self._look)
 
-    def _pin(self) -> bool:
-        columns, style = self._output.size[0], self._style
-        ended = [style.paint(fit(clean(line, style), columns, style), DIM) for line in write_jobs(self._list_ended())]
-        return self._board.pin([*ended, *write_notices(self._notices(), columns, style)])
+    def wait_for(self, what: str) -> None:
+        """Say below the turns what is waited for, where it can be taken back."""
+        self._waits_for = [f"{self._style.cut} {what}"] if what and not self._is_still else []
+        self.wake()
 
-    def note(self, text: str) -> None:
+    def _pin(self) -> bool:
+        return self.pin([*self._waits_for, *write_jobs(self._list_ended())], self._notices())
+
+    def pin(self, lines: Sequence[str], notices: Sequence[Notice], problem: str = "") -> bool:
+        """Keep these lines below all turns, and what is broken below them. Returns whether they are news."""
+        columns, style = self._output.size[0], self._style
+        pinned = [style.paint(fit(clean(line, style), columns, style), DIM) for line in lines]
+        pinned += write_notices(notices, columns, style)
+        if problem:
+            pinned.append(fit(clean(f"! {problem}", style), columns, style))
+        return self._board.pin(pinned)
+
+    def note(self, text: str, colour: str = "") -> None:
         """Say something above the lines that may change."""
-        self._notes.append(clean(text, self._style))
+        self._notes.append((clean(text, self._style), colour))
         self._wake_from_any_thread()
 
     def refuse(self, status: int, message: str) -> None:
@@ -136,16 +159,28 @@ class Screen:
         self._board.start_over()
         self.wake()
 
-    def close(self) -> None:
-        """Draw for the last time, and print the totals."""
+    def close(self, *lines: str) -> None:
+        """Draw for the last time, and print the totals, or these lines instead."""
         with self._lock:
             self._loop = None
         if self._tick is not None:
             self._tick.cancel()
         self._gather()
-        columns, rows = self._output.size
-        frame = self._board.draw(self._wall(), columns, rows, is_last=True)
-        self._output.close("\r\n".join([frame, *wrap(self.totals.sentence(), columns), ""]))
+        told = lines or ("", *wrap(self.totals.sentence(), self._output.size[0]))
+        self._output.close(self._frame(is_last=True) + "".join(f"{line}\r\n" for line in told))
+
+    def draw(self, *, is_last: bool = False) -> None:
+        """Bring the output up to date, for those who feed the screen themselves."""
+        if text := self._frame(is_last=is_last):
+            self._output.give(text)
+
+    def _frame(self, *, is_last: bool = False) -> str:
+        columns = self._output.size[0]
+        while self._notes:
+            text, colour = self._notes.popleft()
+            for line in wrap(text, columns, subsequent_indent="  ", break_long_words=False) or [""]:
+                self._board.note(self._style.paint(line, colour) if colour else line)
+        return self._board.draw(self._wall(), *self._output.size, is_last=is_last)
 
     def _take(self, exchange: Exchange, fact: Any) -> None:
         self._facts.append((exchange, fact))
@@ -167,22 +202,18 @@ class Screen:
         if self._output.is_busy:
             self._schedule(_TICK_SECONDS)
             return
-        self._output.give(self._board.draw(self._wall(), *self._output.size))
-        if self._board.is_running:
+        self.draw()
+        if self.is_running:
             self._schedule(_TICK_SECONDS)
 
     def _gather(self) -> None:
-        columns = self._output.size[0]
         self._pin()
-        while self._notes:
-            for line in wrap(self._notes.popleft(), columns, subsequent_indent="  ", break_long_words=False) or [""]:
-                self._board.note(line)
         while self._refusals:
             self._board.show(self._refusals.popleft())
         while self._facts:
             exchange, fact = self._facts.popleft()
             if isinstance(fact, Decided):
-                self._begin(exchange, fact)
+                self._begin_exchange(exchange, fact)
             elif isinstance(fact, (Queued, Dequeued)):
                 for turns in self._both():
                     turns.wait(exchange.id, is_waiting=isinstance(fact, Queued))
@@ -190,7 +221,11 @@ class Screen:
                 for turns in self._both():
                     turns.first_token(exchange.id, fact.at - exchange.began)
             elif exchange.arrival.operation is not Operation.COUNT_TOKENS:
-                self._end(exchange, fact)
+                self._end_exchange(exchange, fact)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget sessions that have been silent for an hour."""
         now = self._wall()
         if now >= self._forget_at:
             self._forget_at = now + _FORGET_EVERY_SECONDS
@@ -200,7 +235,33 @@ class Screen:
     def _both(self) -> tuple[Turns, ...]:
         return (self._turns,) if self._calls is None else (self._turns, self._calls)
 
-    def _begin(self, exchange: Exchange, decided: Decided) -> None:
+    def begin(self, call: Begun) -> ShownTurn:
+        """A call goes to a tier. Returns its turn."""
+        turn = self._turns.begin(call)
+        self._board.show(turn if self._calls is None else self._calls.begin(call))
+        return turn
+
+    def end(self, line: Line, message: str = "", complete: Callable[[ShownTurn], None] = lambda _: None) -> ShownTurn | None:
+        """A call is over. `complete` adds to its line before it is shown. Returns its turn."""
+        shown = counted = self._turns.end(line, message)
+        if self._calls is not None:
+            shown = self._calls.end(line, message)
+        if shown is not None:
+            complete(shown)
+            self._board.show(shown)
+        return counted
+
+    def replay(self, line: Line, complete: Callable[[ShownTurn], None]) -> None:
+        """A call whose beginning was not seen is over."""
+        if (shown := self._turns.replay(line)) is not None:
+            complete(shown)
+            self._board.show(shown)
+
+    def keep_running(self, calls: Collection[str]) -> None:
+        """Only these calls are under way."""
+        self._turns.stop_all_but(calls)
+
+    def _begin_exchange(self, exchange: Exchange, decided: Decided) -> None:
         decision, turn = decided.decision, decided.decision.turn
         call = Begun(
             id=exchange.id,
@@ -212,29 +273,21 @@ class Screen:
             session=turn.session,
             client=turn.client,
             number=turn.history.turns + 1,
-            words=(turn.person_text or "")[:_WORDS] if self._shows_words and not turn.goes_on else "",
+            words=_find_typed(exchange, decided)[:_WORDS] if self._shows_words and not turn.goes_on else "",
             estimate=_say_estimate(decision) if self._calls is not None else "",
         )
         had_moved_up = self._turns.has_moved_up(call)
-        counted = self._turns.begin(call)
-        self.totals.count_begin(counted, had_moved_up=had_moved_up)
-        self._board.show(counted if self._calls is None else self._calls.begin(call))
+        self.totals.count_begin(self.begin(call), had_moved_up=had_moved_up)
 
-    def _end(self, exchange: Exchange, recorded: Recorded) -> None:
+    def _end_exchange(self, exchange: Exchange, recorded: Recorded) -> None:
         line, settled = recorded.entry.line, exchange.last(Settled)
         if line.id != exchange.id:  # a job that is refused for now is recorded apart from its attempt
             line = replace(line, id=exchange.id)
         error = settled.ending.error if settled is not None else None
-        message = error.message if error is not None else ""
         had_failed = self._turns.has_failed(line.id)
-        shown = counted = self._turns.end(line, message)
-        if counted is not None:
-            self.totals.count_end(counted, recorded.entry, had_failed=had_failed)
-        if self._calls is not None:
-            shown = self._calls.end(line, message)
-        if shown is not None:
-            self._name_client(shown, exchange)
-            self._board.show(shown)
+        turn = self.end(line, error.message if error is not None else "", lambda shown: self._name_client(shown, exchange))
+        if turn is not None:
+            self.totals.count_end(turn, recorded.entry, had_failed=had_failed)
 
     def _name_client(self, turn: ShownTurn, exchange: Exchange) -> None:
         """Whose request was refused before admission: rare, so it is looked up here."""
@@ -242,6 +295,13 @@ class Screen:
         if not turn.client and read is not None:
             asked = read_turn(read.view)
             turn.client, turn.session = asked.client, asked.session
+
+
+def _find_typed(exchange: Exchange, decided: Decided) -> str:
+    """What the person typed, with a line that asks for a tier."""
+    read = exchange.last(Read)
+    turn = read_turn(read.view) if read is not None else decided.decision.turn
+    return turn.person_text or ""
 
 
 def _say_estimate(decision: Decision) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from router.screen.text import Style
-from router.telemetry.colour import has_colour
+from router.telemetry.colour import can_redraw, has_colour
 
 _COLUMNS, _ROWS = 80, 24
 _CLOSE_SECONDS = 1.0
@@ -24,6 +24,25 @@ def size_of(stream: TextIO) -> tuple[int, int]:
     except (OSError, ValueError):
         return _COLUMNS, _ROWS
     return columns or _COLUMNS, rows or _ROWS
+
+
+class Plain:
+    """Writes text at once. Where lines cannot be redrawn, they end as lines of a file do."""
+
+    is_busy = False
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return size_of(self._stream)
+
+    def give(self, text: str) -> None:
+        self._stream.write(text if can_redraw(self._stream) else text.replace("\r\n", "\n"))
+        self._stream.flush()
+
+    close = give
 
 
 class Terminal:

@@ -1,11 +1,13 @@
 """Text for a terminal: clients cannot inject escapes, wide characters count as two, and a line is never too long."""
 
+import re
 import unicodedata
 from dataclasses import dataclass
 
 from router.telemetry.colour import wrap
 
 _ZERO_WIDTH = ("Mn", "Me")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ def pad(text: str, columns: int, *, is_right: bool = False) -> str:
     """The text with blanks after it, or before it."""
     blanks = " " * (columns - width_of(text))
     return blanks + text if is_right else text + blanks
+
+
+def drop_colours(line: str) -> str:
+    """A line as wide as it is on a terminal, where `paint` has put colours into it."""
+    return _COLOUR.sub("", line) if "\x1b" in line else line
 
 
 def drop_escapes(text: str) -> str:

@@ -190,7 +190,8 @@ class Turns:
         turn.seconds += line.duration_ms / 1000
         if turn.first_seconds is None and turn.calls == 1 and line.ttft_ms is not None:
             turn.first_seconds = line.ttft_ms / 1000
-        turn.tier = line.tier or turn.tier
+        if not turn.running:  # a quick client may have begun the next call before this one is recorded
+            turn.tier = line.tier or turn.tier
         turn.job = line.job or ""
         turn.input_tokens = _add(turn.input_tokens, line.input_tokens)
         turn.output_tokens = _add(turn.output_tokens, line.output_tokens)

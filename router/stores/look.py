@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable
 from statistics import median
 from typing import Any, NamedTuple, TypeVar
 
-from msgspec.structs import replace
-
 from router.contract.shared import PostgresTerms, ValkeyTerms
 
 Result = TypeVar("Result")
@@ -61,7 +59,7 @@ def look_at_valkey(terms: ValkeyTerms) -> ValkeyLook:
     from router.stores.valkey.link import Link
 
     async def look() -> ValkeyLook:
-        link = Link(replace(terms, timeout_seconds=max(terms.timeout_seconds, _VALKEY_SECONDS)))
+        link = Link(terms.waiting(_VALKEY_SECONDS))
         try:
             await link.connect()
             latency_ms = await time_trips(lambda: link.ask("PING"))
@@ -103,7 +101,7 @@ def migrate(terms: PostgresTerms) -> tuple[tuple[int, ...], tuple[int, ...]]:
 async def _with_link(terms: PostgresTerms, seconds: float, work: Callable[[Any], Awaitable[Result]]) -> Result:
     from router.stores.postgres.link import Link
 
-    link = Link(replace(terms, timeout_seconds=max(terms.timeout_seconds, seconds)), lambda reason: None, prepares=False)
+    link = Link(terms.waiting(seconds), lambda reason: None, prepares=False)
     try:
         async with link.borrow() as connection:
             return await work(connection)

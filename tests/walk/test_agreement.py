@@ -8,9 +8,9 @@ import urllib.request
 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from router.cli.demo import _Run
+from router.cli.demo import play_afternoon
 from router.cli.demo.afternoon import write_config
-from router.cli.demo.routers import run_routers
+from tests.tools.running import running
 
 SPEED = 10.0
 
@@ -31,10 +31,10 @@ def get_all(url: str, name: str) -> list[dict]:
 
 
 async def test_the_page_the_stats_and_the_metrics_agree_after_the_demos_afternoon(tmp_path):
-    async with run_routers(tmp_path, write_config(SPEED), ("one",)) as routers:
-        router = routers["one"]
-        await _Run(router, (), SPEED, None).play()
-        config = str(router.ledger.parent / "config.yaml")
+    config = tmp_path / "config.yaml"
+    config.write_text(write_config("l.db", SPEED))
+    async with running(config.read_text(), tmp_path) as router:
+        await play_afternoon(router.url, (), SPEED, None)
 
         rows = await asyncio.to_thread(get_all, f"{router.url}/tandem/turns", "rows")
         sessions = await asyncio.to_thread(get_all, f"{router.url}/tandem/sessions", "sessions")
@@ -43,7 +43,7 @@ async def test_the_page_the_stats_and_the_metrics_agree_after_the_demos_afternoo
             text = answer.read().decode()
         told = await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-m", "router.cli", "stats", "--json", "--config", config],
+            [sys.executable, "-m", "router.cli", "stats", "--json", "--config", str(config)],
             capture_output=True,
             check=True,
         )

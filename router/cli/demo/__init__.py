@@ -8,37 +8,89 @@ leaves with failing tests has to be done again, and counts with what deep took f
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.common import number_between, print_json
-from router.cli.demo.account import RowsMissing, Sums, TurnAccount, account_of, add_up, find_rows
+from router.cli.common import known_names, number_between, print_json
 from router.cli.demo.afternoon import AFTERNOON, say_speeds, write_config
-from router.cli.demo.agent import Agent, PlayedTurn, Refused
-from router.cli.demo.routers import CannotStart, RunningRouter, run_routers
-from router.cli.demo.screen import TANDEM, Screen
+from router.cli.demo.agent import Agent, Refused
+from router.cli.inside import serving
+from router.cli.past.looking import read_turns
+from router.cli.past.sources import LedgerPast
+from router.cli.routers import url_of
+from router.config.load import check_config
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
-from router.loop.tasks import spawn
+from router.contract.words import Tier
+from router.edge.server import bind
+from router.edge.server import run as run_loop
+from router.screen.screen import Screen
+from router.screen.terminal import Plain, Terminal, style_of
+from router.screen.text import Style
+from router.screen.turns import Turn
+from router.telemetry import events
+from router.telemetry.colour import BOLD, DIM, can_redraw
 from router.upstream.pool import Pool
+from router.wiring.build import build_house
 
 EXAMPLES = ("demo", "demo --json")
-ALWAYS_DEEP = "always deep"
+TANDEM, ALWAYS_DEEP = "Tandem", "always deep"
 RUNS: dict[str, Headers] = {
     TANDEM: (),
     ALWAYS_DEEP: (("x-tandem-tier", "deep"),),
     "always fast": (("x-tandem-tier", "fast"),),
 }
-Accounts = dict[str, list[TurnAccount]]
+LEDGER = "ledger.db"
 _THINK_SECONDS = 0.6
 """Between what is shown and what is typed next. It counts nowhere."""
-_TICK_SECONDS = 0.1
+_ALL = 1_000
+"""More turns than the demo has."""
 _TERMINATED = 143
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A run of the whole afternoon: its turns as the ledger has them, and which of them ended with failing tests."""
+
+    turns: Sequence[Turn]
+    failures: Sequence[bool]
+    """The ledger cannot know that: the agent does."""
+
+    @property
+    def took_seconds(self) -> float:
+        return sum(map(took_seconds, self.turns))
+
+    @property
+    def requests(self) -> int:
+        return sum(turn.calls for turn in self.turns)
+
+    def redo_seconds(self, on_deep: "Played") -> float:
+        """What it takes deep to do the failed turns again: what it took for them in the run on deep alone."""
+        return sum(took_seconds(deep) for deep, failed in zip(on_deep.turns, self.failures, strict=True) if failed)
+
+    def as_json(self, on_deep: "Played") -> JsonObject:
+        words = [turn.words for conversation in AFTERNOON for turn in conversation]
+        redo = self.redo_seconds(on_deep)
+        return {
+            "turns": [_turn_json(*told) for told in zip(words, self.turns, self.failures, strict=True)],
+            "requests": self.requests,
+            "took_seconds": round(self.took_seconds, 3),
+            "failed_turns": sum(self.failures),
+            "redo_seconds": round(redo, 3),
+            "done_seconds": round(self.took_seconds + redo, 3),
+        }
+
+
+def took_seconds(turn: Turn) -> float:
+    """From the first request of a turn to its last byte, with what was waited for after a refusal."""
+    return turn.last_at - turn.at
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,100 +106,132 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Play the afternoon, and say what the ledgers say of it."""
-    screen = None if arguments.json else Screen(sys.stdout)
-    try:
+    screen = None if arguments.json else open_screen(Terminal(sys.stdout) if can_redraw(sys.stdout) else Plain(sys.stdout))
+    events.set_up_logging(as_json=False, note=lambda _: None)
+    runs: dict[str, Played] = {}
+
+    async def main() -> None:
         with tempfile.TemporaryDirectory(prefix="tandem-demo-") as folder:
-            accounts = asyncio.run(play(Path(folder), arguments.speed, screen))
-    except (CannotStart, Refused, RowsMissing) as error:
+            runs.update(await play(Path(folder), arguments.speed, screen))
+
+    try:
+        run_loop(main)
+    except Refused as error:
         raise Ended(1, str(error)) from error
     except asyncio.CancelledError:
         return _TERMINATED
     if arguments.json:
-        print_json(as_json(accounts))
+        print_json({name.replace(" ", "_").lower(): run.as_json(runs[ALWAYS_DEEP]) for name, run in runs.items()})
     return 0
 
 
-async def play(folder: Path, speed: float, screen: Screen | None) -> Accounts:
-    """The afternoon, three times at once. The ledgers stay in the folder. Raises `CannotStart`, `Refused` or `RowsMissing`."""
+def open_screen(output: Terminal | Plain, style: Style | None = None) -> Screen:
+    """The screen of `serve`, with each turn told at length."""
+    is_still = isinstance(output, Plain)
+    style = style or style_of(sys.stdout, os.environ)
+    return Screen(output, style, is_still=is_still, is_story=True, shows_words=True, quiet_seconds=inf)
+
+
+async def play(folder: Path, speed: float, screen: Screen | None) -> dict[str, Played]:
+    """The afternoon, three times at once. The ledgers stay in the folder. Raises `Refused`."""
     loop, playing = asyncio.get_running_loop(), asyncio.current_task()
     assert playing is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, playing.cancel)
     if screen is not None:
-        screen.show_heading(say_speeds(speed))
+        screen.start(loop)
+        screen.note(f"A coding afternoon. Simulated tiers: {say_speeds(speed)}")
+        screen.note("")
         screen.wait_for("starting the routers")
-    async with run_routers(folder, write_config(speed), tuple(RUNS)) as routers, _ticking(screen):
-        runs = [_Run(routers[name], headers, speed, screen if name == TANDEM else None) for name, headers in RUNS.items()]
-        played = await asyncio.gather(*(run.play() for run in runs))
-    accounts = dict(zip(RUNS, played, strict=True))
-    if screen is not None:
-        screen.show_sums(sum_up(accounts))
-    return accounts
-
-
-@contextlib.asynccontextmanager
-async def _ticking(screen: Screen | None) -> AsyncIterator[None]:
-    """Have the screen drawn now and then."""
-
-    async def tick() -> None:
-        while screen is not None:
-            screen.tick()
-            await asyncio.sleep(_TICK_SECONDS)
-
-    task = spawn(tick(), name="tick")
+    end: list[str] = [""]
     try:
-        yield
+        # All servers end before the first house is closed: that ends what runs in the background of this process.
+        async with contextlib.AsyncExitStack() as houses, contextlib.AsyncExitStack() as servers:
+            shown = {TANDEM: screen}
+            urls = [await _start_router(folder / name, speed, shown.get(name), houses, servers) for name in RUNS]
+            agents = zip(urls, RUNS.items(), strict=True)
+            failures = await asyncio.gather(
+                *(play_afternoon(url, headers, speed, shown.get(name)) for url, (name, headers) in agents)
+            )
+        pasts = [LedgerPast(folder / name / LEDGER) for name in RUNS]
+        turns = [await asyncio.to_thread(read_turns, past, 0.0, _ALL) for past in pasts]
+        runs = {name: Played(*told) for name, told in zip(RUNS, zip(turns, failures, strict=True), strict=True)}
+        end = write_sums(runs, style_of(sys.stdout, os.environ))
+        return runs
     finally:
-        task.cancel()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
         if screen is not None:
-            screen.clear()
+            screen.close(*end)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """The afternoon against one router. Only one of them is shown."""
-
-    router: RunningRouter
-    headers: Headers
-    speed: float
-    screen: Screen | None
-
-    async def play(self) -> list[TurnAccount]:
-        accounts, pool = [], Pool()
-        try:
-            for number, conversation in enumerate(AFTERNOON, 1):
-                agent = Agent(pool, self.router.url, f"demo-{number}", self.headers, self.speed, self._follow)
-                for turn in conversation:
-                    if self.screen is not None:
-                        await asyncio.sleep(_THINK_SECONDS / self.speed)
-                        self.screen.show_words(turn.words)
-                    accounts.append(await self._account(await agent.take(turn)))
-        finally:
-            await pool.close()
-        if self.screen is not None:
-            self.screen.wait_for("the run on deep alone is not done yet")
-        return accounts
-
-    def _follow(self, played: PlayedTurn) -> None:
-        if self.screen is not None:
-            self.screen.follow(played)
-
-    async def _account(self, played: PlayedTurn) -> TurnAccount:
-        rows = await find_rows(self.router.ledger, [call.id for call in played.calls])
-        account = account_of(played.turn.words, rows, has_failed=played.has_failed)
-        if self.screen is not None:
-            self.screen.show_turn(account)
-        return account
+async def _start_router(
+    folder: Path, speed: float, screen: Screen | None, houses: contextlib.AsyncExitStack, servers: contextlib.AsyncExitStack
+) -> str:
+    """A router with a ledger in this folder, on a free port: its address. What ends it is put on the two stacks."""
+    os.mkdir(folder)
+    loaded = check_config(write_config(LEDGER, speed), "the demo's config", folder, known_names())
+    listener = houses.enter_context(bind("127.0.0.1", 0))
+    built = build_house(loaded, watchers=(screen,) if screen is not None else ())
+    houses.push_async_callback(built.close)
+    await servers.enter_async_context(serving(built, listener, loaded.config.limits.drain_seconds))
+    return url_of(*listener.getsockname()[:2])
 
 
-def sum_up(accounts: Accounts) -> dict[str, Sums]:
+async def play_afternoon(url: str, headers: Headers, speed: float, screen: Screen | None) -> list[bool]:
+    """The afternoon against one router: for each turn, whether its tests were red at the end."""
+    failures, pool = [], Pool()
+    try:
+        for number, conversation in enumerate(AFTERNOON, 1):
+            agent = Agent(pool, url, f"demo-{number}", headers, speed)
+            for turn in conversation:
+                if screen is not None:
+                    screen.wait_for("")
+                    await asyncio.sleep(_THINK_SECONDS / speed)
+                failures.append(await agent.take(turn))
+    finally:
+        await pool.close()
+    if screen is not None:
+        screen.wait_for("the run on deep alone is not done yet")
+    return failures
+
+
+def write_sums(runs: dict[str, Played], style: Style) -> list[str]:
     """Time to done, each way."""
-    return {name: add_up(turns, accounts[ALWAYS_DEEP]) for name, turns in accounts.items()}
+    lines = ["", style.paint(_sum_line("", "took", "redo by deep", "time to done"), DIM)]
+    for name, played in runs.items():
+        failed, redo = sum(played.failures), played.redo_seconds(runs[ALWAYS_DEEP])
+        on_fast = sum(turn.tier == Tier.FAST for turn in played.turns)
+        told = f"{name}: {on_fast} turns on fast, {len(played.turns) - on_fast} on deep" if name == TANDEM else name
+        told += f": {failed} turns end with failing tests" if failed else ""
+        done = _tenths(played.took_seconds + redo)
+        line = _sum_line(told, _tenths(played.took_seconds), _tenths(redo) if failed else "-", done)
+        lines.append(style.paint(line, BOLD) if name == TANDEM else line)
+    requests = " + ".join(str(played.requests) for played in runs.values())
+    notes = (
+        f"From the ledgers of three routers that ran at once: {requests} requests.",
+        "No model was asked: by the script, only deep can make failing tests pass.",
+    )
+    return [*lines, "", *(style.paint(note, DIM) for note in notes)]
 
 
-def as_json(accounts: Accounts) -> JsonObject:
-    """Everything that is shown, for a program."""
+def _turn_json(words: str, turn: Turn, has_failed: bool) -> JsonObject:
     return {
-        name.replace(" ", "_").lower(): {"turns": [turn.as_json() for turn in accounts[name]], **run.as_json()}
-        for name, run in sum_up(accounts).items()
+        "words": words,
+        "tiers": [Tier.FAST, Tier.DEEP] if turn.has_moved_up else [turn.tier],
+        "because": turn.why,
+        "calls": turn.calls,
+        "first_token_seconds": round(turn.first_seconds or 0.0, 3),
+        "took_seconds": round(took_seconds(turn), 3),
+        "tests_failed": has_failed,
+        "outcome": turn.outcome,
     }
+
+
+def _sum_line(name: str, took: str, redo: str, done: str) -> str:
+    return f"{name:<44} {took:>7}  {redo:>12}  {done:>12}"
+
+
+def _tenths(seconds: float) -> str:
+    """A figure of the sums: with its tenths, so that a reader can add them up."""
+    return f"{seconds:.1f}s"

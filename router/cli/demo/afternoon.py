@@ -10,7 +10,6 @@ import yaml
 
 from router.contract.request import JsonObject
 
-LEDGER = "ledger.db"
 _TTFT_SECONDS = {"fast": 0.2, "deep": 0.9}
 _TOKENS_PER_SECOND = {"fast": 1000, "deep": 65}
 _ANSWER_TOKENS = 80
@@ -52,10 +51,10 @@ AFTERNOON: tuple[Conversation, ...] = (
 )
 
 
-def write_config(speed: float = 1.0) -> str:
+def write_config(ledger: str, speed: float = 1.0) -> str:
     """The config of one router: two simulated tiers, a ledger, and defaults otherwise. `speed` divides every time."""
     config: JsonObject = {
-        "ledger": {"path": LEDGER},
+        "ledger": {"path": ledger},
         "limits": {"drain_seconds": 1},
         "decision": {"hop_seconds": 1.0 / speed},
         "tiers": {tier: {"targets": [_target(tier, speed)]} for tier in _TOKENS_PER_SECOND},

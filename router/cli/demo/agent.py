@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import orjson
@@ -14,7 +14,6 @@ from router.contract.sinks import Collected
 from router.contract.target import Timeouts
 from router.contract.words import Tier
 from router.dialects.fields import as_list, as_object, as_text
-from router.dialects.headers import REQUEST_ID
 from router.upstream.pool import Pool
 
 _TIMEOUTS = Timeouts(connect_seconds=5.0, first_byte_seconds=30.0, stall_seconds=30.0)
@@ -56,26 +55,8 @@ class Call(Collected):
         self.has_begun.set()
 
     @property
-    def id(self) -> str:
-        return self.fields.get(REQUEST_ID, "")
-
-    @property
     def tier(self) -> str:
         return self.fields.get("x-tandem-tier", "")
-
-    @property
-    def because(self) -> str:
-        return self.fields.get("x-tandem-because", "")
-
-
-@dataclass(slots=True)
-class PlayedTurn:
-    """A turn and its calls in order, refused ones too."""
-
-    turn: Turn
-    calls: list[Call] = field(default_factory=list)
-    has_failed: bool = False
-    """Whether its tests were red when the agent gave up."""
 
 
 @dataclass(slots=True)
@@ -90,41 +71,36 @@ class Agent:
     session: str
     headers: Headers = ()
     speed: float = 1.0
-    on_progress: Callable[[PlayedTurn], None] = lambda _: None
-    """Called when a call has begun, and when its answer has."""
     _messages: list[Json] = field(default_factory=list)
 
-    async def take(self, turn: Turn) -> PlayedTurn:
-        """One turn, from what is typed to the last word. Raises `Refused`."""
-        played = PlayedTurn(turn)
+    async def take(self, turn: Turn) -> bool:
+        """One turn, from what is typed to the last word: whether its tests are still red at the end. Raises `Refused`."""
         self._messages.append({"role": "user", "content": turn.words})
         work = [_LOOK] * turn.looks + [_EDIT] * turn.edits + [_TEST] * turn.is_tested
         red_runs, has_deep_edit = 0, False
         while work:
             tool = work.pop(0)
-            call = await self._ask(played, {"type": "function", "function": {"name": tool}})
+            call = await self._ask({"type": "function", "function": {"name": tool}})
             has_deep_edit |= tool == _EDIT and call.tier == Tier.DEEP
             is_red = turn.is_hard and not has_deep_edit
             self._run_tools(_DONE if tool != _TEST else _RED if is_red else _GREEN)
             if tool == _TEST and is_red:
                 red_runs += 1
-                played.has_failed = red_runs == _MAX_RED_RUNS
-                work += [] if played.has_failed else [_EDIT, _TEST]
-        await self._ask(played, "none", turn.hangs_up_after_seconds)
-        return played
+                work += [_EDIT, _TEST] if red_runs < _MAX_RED_RUNS else []
+        await self._ask("none", turn.hangs_up_after_seconds)
+        return red_runs == _MAX_RED_RUNS
 
     def _run_tools(self, result: str) -> None:
         calls = as_list(as_object(self._messages[-1]).get("tool_calls"))
         for call in calls:
             self._messages.append({"role": "tool", "tool_call_id": as_object(call)["id"], "content": result})
 
-    async def _ask(self, played: PlayedTurn, tool_choice: Json, hang_up_after: float | None = None) -> Call:
+    async def _ask(self, tool_choice: Json, hang_up_after: float | None = None) -> Call:
         """Send the conversation and read the answer. Simulated models call the tool that the request names."""
         body = {"model": "auto", "stream": True, "messages": self._messages, "tools": _TOOLS, "tool_choice": tool_choice}
         for _ in range(_MAX_TRIES):
             call = Call()
-            played.calls.append(call)
-            await self._send(played, call, orjson.dumps(body), hang_up_after)
+            await self._send(call, orjson.dumps(body), hang_up_after)
             if call.status == 200:
                 self._messages.append(read_answer(bytes(call.body)))
                 return call
@@ -133,15 +109,13 @@ class Agent:
             await asyncio.sleep(float(call.fields.get("retry-after", 1)))
         raise Refused(f"{call.status} {call.body.decode(errors='replace')}")
 
-    async def _send(self, played: PlayedTurn, call: Call, body: bytes, hang_up_after: float | None) -> None:
+    async def _send(self, call: Call, body: bytes, hang_up_after: float | None) -> None:
         """One request. The answer is taken in as it comes, and its rest left where the caller hangs up."""
         headers = (("content-type", "application/json"), ("x-tandem-session", self.session), *self.headers)
         url = f"{self.url}/v1/chat/completions"
         sent = self.pool.open(UpstreamRequest("router", "POST", url, headers, body, _TIMEOUTS), call)
-        self.on_progress(played)
         try:
             await call.has_begun.wait()
-            self.on_progress(played)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if hang_up_after is None else hang_up_after / self.speed):
                     await call.over.wait()

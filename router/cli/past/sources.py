@@ -13,8 +13,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from router.cli import Ended
-from router.cli.asking import Refused, Unreachable, ask_object
-from router.cli.common import command_name, known_names, say
+from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
+from router.cli.common import known_names, say
 from router.cli.routers import known_routers
 from router.config.load import find_config, load_prices
 from router.contract.past import CallSums, ExpectedSums, RecordedCall, SessionSums, Sums
@@ -31,7 +31,6 @@ from router.stores.sqlite.turns import has_places, judge_turn
 
 _ASK_SECONDS = 60.0
 """The sums of a large ledger take their time."""
-_NO_ROUTE = "no route "
 _Row = TypeVar("_Row", SessionSums, CallSums, ExpectedSums)
 Found = TypeVar("Found")
 Newest = tuple[list[RecordedCall], dict[tuple[str, str], int]]
@@ -193,19 +192,6 @@ def no_turn(place: str, request_id: str | None, undecided: str | None, *, begins
     if begins:
         return Ended(1, f"{request_id} does not belong to a turn that a person typed: nothing was marked")
     return Ended(1, f"no request {request_id} in {place}")
-
-
-def explain_refusal(url: str, error: Refused | Unreachable) -> Ended:
-    """Why a router does not answer, and what helps."""
-    if isinstance(error, Unreachable):
-        hint = f"{command_name()} serve starts one; --url names one elsewhere"
-        return Ended(1, f"no router answers at {url}: {error}\n  hint: {hint}")
-    if error.status == 401:
-        return Ended(1, f"the router at {url} needs a key, or does not accept this one (401)\n  hint: name it with --key-env")
-    if error.status == 404 and str(error).startswith(_NO_ROUTE):
-        hint = "run this version there, or read the ledger on its machine, without --url"
-        return Ended(1, f"the router at {url} is an older version, which cannot be asked for past turns\n  hint: {hint}")
-    return Ended(1, f"the router at {url} answers: {error}")
 
 
 def _ago(since: float) -> float | None:

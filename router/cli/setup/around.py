@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from router.cli.common import command_name, readable, say
 from router.cli.setup.engines import describe
 from router.cli.setup.live import Reached, gather, look_at
+from router.cli.setup.presets import LibraryKey, Offer, Presets, Provider
 from router.config.faults import how_to_install
-from router.config.presets import LibraryKey, Offer, Presets, Provider
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.contract.words import Tier

@@ -20,13 +20,12 @@ from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.tables import columns_here
 from router.cli.workers import count_workers
 from router.cli.workers.group import find_server
-from router.config.budgets import check_recorded
+from router.config.across import check_recorded
 from router.config.certificate import read_certificate
 from router.config.faults import Fault, how_to_install
 from router.config.load import ConfigError, LoadedConfig
 from router.config.models import SHIPPED_MODELS
 from router.config.targets import TargetPlan
-from router.config.unshared import list_unshared
 from router.connect.pointing import Pointing, where_it_points
 from router.connect.recipe import installed_clients
 from router.contract.request import JsonObject
@@ -289,7 +288,7 @@ def look_at_shared(loaded: LoadedConfig) -> list[Finding]:
     named += [f"secret {terms.secret}"] if terms.secret is not None else []
     return [
         Finding("shared", GOOD, f"{', '.join(named)}; this router is {terms.replica}"),
-        *(Finding("shared", NOTE, f"not shared: {line}") for line in list_unshared(loaded)),
+        *(Finding("shared", NOTE, f"not shared: {line}") for line in loaded.unshared),
     ]
 
 

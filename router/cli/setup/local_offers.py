@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from router.cli.common import readable, say
 from router.cli.setup.around import Found
 from router.cli.setup.engines import size_of
-from router.config.presets import Offer, Presets
+from router.cli.setup.presets import Offer, Presets
 from router.contract.words import Tier
 
 _MAX_WAIT_SECONDS = 5

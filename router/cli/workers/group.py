@@ -22,9 +22,9 @@ from router.cli.welcome import warn_of_expiry, welcome
 from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
 from router.cli.workers.parent import Parent
 from router.cli.workers.seat import Seat
-from router.config.budgets import check_recorded
+from router.config.across import check_recorded
 from router.config.load import LoadedConfig
-from router.config.shared import name_replica
+from router.config.outside import name_replica
 from router.contract.keys import OWN_ID, make_key
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms

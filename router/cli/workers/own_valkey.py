@@ -64,18 +64,8 @@ class OwnValkey:
 
     def start(self) -> None:
         """Start it, and return when it answers. Raises `CannotStart`."""
-        settings = [
-            "--port",
-            "0",
-            "--unixsocket",
-            str(self.socket),
-            "--unixsocketperm",
-            "600",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]
+        settings = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "600"]
+        settings += ["--save", "", "--appendonly", "no"]
         # The server drops first what would end first: answers of the last hour, long before limits, which are kept for days.
         settings += ["--maxmemory", MAX_MEMORY, "--maxmemory-policy", "volatile-ttl", "--maxmemory-samples", "64"]
         settings += ["--dir", str(self.folder)]

@@ -9,6 +9,7 @@ from router.callers.guard import GuardedDispatcher
 from router.contract.caller import Caller
 from router.contract.errors import BudgetSpent, RateLimited, UpstreamCut
 from router.contract.rights import Rights
+from router.contract.words import Outcome
 from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.exchanges import RecordingSink, make_decided, make_exchange
 from tests.tools.scripted import HandClock, answers, fails, reach
@@ -39,6 +40,16 @@ def send(spark, *limits, caller="ada", sink=None):
     )
     decided = make_decided(replace(ask(), caller=Caller(caller)))
     return guarded.send(make_exchange(), decided, sink or RecordingSink(), LiveStatistics())
+
+
+async def test_every_limit_is_held_while_a_target_is_called_and_then_given_back():
+    one, other, sink = Counting(), Counting(told=(("x-tandem-budget", "0.82"),)), RecordingSink()
+
+    ending = await send(reach(make_target()), one, other, sink=sink)
+
+    assert ending.outcome is Outcome.SERVED
+    assert (one.most, one.held, other.most, other.held) == (1, 0, 1, 0)
+    assert ("x-tandem-budget", "0.82") in sink.headers
 
 
 async def test_where_a_limit_refuses_nobody_is_called_and_the_others_are_given_back():

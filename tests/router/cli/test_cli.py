@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from router.cli import COMMANDS, GROUPS, RENAMED, build_parser, cut_off_rest, main
+from router.cli import COMMANDS, GROUPS, RENAMED, build_parser, cut_off_rest, main, replace_old
 from tests.conftest import SIMULATED
 
 
@@ -121,6 +121,13 @@ def test_every_command_has_examples_that_its_parser_takes(name, capsys):
     with pytest.raises(SystemExit):
         main([name, "--help"])
     assert f"examples:\n  tandem {examples[0]}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("old", [old for old, (_, arguments) in RENAMED.items() if arguments])
+def test_what_follows_an_old_name_stays(old, capsys):
+    given = ["-x", *old.split(), "--json", "y"]
+
+    assert replace_old(given, old.split()[0]) == ["-x", *RENAMED[old][1], "--json", "y"]
 
 
 def test_an_option_means_the_same_in_every_command():

@@ -14,7 +14,7 @@ import yaml
 
 from router.cli import init, main
 from router.cli.setup import around
-from router.config.presets import read_presets
+from router.cli.setup.presets import read_presets
 from tests.router.cli.model_server import ModelServer
 
 

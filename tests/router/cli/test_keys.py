@@ -212,6 +212,17 @@ def test_set_gives_the_keys_that_work_another_end(config, add, run):
     assert key.expires - key.created > timedelta(days=89)
 
 
+def test_set_does_not_bring_back_a_key_that_has_expired(config, add, run):
+    key = add("ada", "--expires", "1h")
+    path = config / "keys.yaml"
+    (before,) = read(config).callers["ada"].keys
+    path.write_text(path.read_text().replace(f"{before.expires:%Y-%m-%dT%H:%M:%SZ}", "2026-01-01T00:00:00Z"))
+
+    assert run("set", "ada", "--expires", "90d")[0] == 0
+
+    assert run("test", key)[0] == 1
+
+
 @pytest.mark.parametrize("words", [["set", "bob", "--rpm", "3"], ["set", "ada", "--tiers", "none"]])
 def test_set_refuses_a_caller_that_is_not_there_and_one_without_a_tier(config, add, run, words):
     add("ada")

@@ -2,6 +2,8 @@
 
 import json
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 
@@ -80,6 +82,17 @@ def test_a_router_that_does_not_answer_is_a_problem_and_exits_1(here, capsys):
     said = capsys.readouterr().out
     assert "does not answer at http://127.0.0.1:1" in said
     assert "no router answers at http://127.0.0.1:1: [Errno" in said
+
+
+def test_what_is_not_a_router_is_a_problem_too(here, capsys):
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        try:
+            assert main(["status", "--url", f"http://127.0.0.1:{other.server_port}"]) == 1
+        finally:
+            other.shutdown()
+
+    assert "/readyz answers with status 501" in capsys.readouterr().out
 
 
 def test_a_router_of_another_user_with_keys_says_what_is_missing(here, capsys, monkeypatch):

@@ -63,13 +63,16 @@ def test_a_router_of_another_config_is_only_stopped_by_its_address(here, capsys)
         assert main(["stop", "--url", url]) == 0
 
 
-def test_a_process_is_not_signalled_that_does_not_hold_the_ledger(here, capsys):
+@pytest.mark.parametrize("ledger", ["test.db", None])
+def test_a_process_is_not_signalled_that_is_not_the_router(here, capsys, monkeypatch, ledger):
     """The record is of a router that was killed; another program has its address, and maybe its process id."""
     (here / "config.yaml").write_text(SIMULATED)
     (here / "test.db").touch()
     with socket.create_server(("127.0.0.1", 0)) as other:
         url = f"http://127.0.0.1:{other.getsockname()[1]}"
-        note_router(Router(url, here / "test.db", time.time(), here / "config.yaml", pid=os.getpid()))
+        kept = here / ledger if ledger else None
+        note_router(Router(url, kept, time.time(), here / "config.yaml", pid=os.getpid()))
+        monkeypatch.setattr("router.cli.stop._ASK_SECONDS", 0.2)
 
         assert main(["stop"]) == 1
 

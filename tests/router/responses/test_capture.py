@@ -98,6 +98,16 @@ def captured(*, is_streaming: bool = True, is_message: bool = False):
     return watch(log, capture(exchange, is_streaming=is_streaming, is_message=is_message)), log.seen
 
 
+def test_a_stream_is_noted_before_the_piece_that_ends_it_leaves():
+    sink, seen = captured()
+
+    for piece in (DELTA % b"a", LAST[:30], LAST[30:]):
+        sink.write(piece)
+    sink.end()
+
+    assert seen == [DELTA % b"a", LAST[:30], RESPONSE, LAST[30:], "end"]
+
+
 def test_an_event_whose_name_is_cut_in_two_is_noted_at_the_end():
     sink, seen = captured()
 
@@ -139,6 +149,13 @@ def test_a_whole_answer_is_noted_once_it_is_whole():
 
 def frames(*events: dict):
     return split_frames(b"".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events))
+
+
+@pytest.mark.parametrize("kind", ["response.completed", "response.incomplete"])
+def test_a_stream_tells_its_response_in_its_last_event(kind):
+    last = {"type": kind, "response": {"id": "resp_1", "output": [SAID]}}
+
+    assert read_response(frames(last)) == last["response"]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """The history that a request left out: what each target is given of it."""
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.caller import LOCAL
 from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.stores import StoredResponse
-from router.contract.words import Dialect, Tier
+from router.contract.words import Dialect, Operation, Tier
 from router.responses.resume import restore_history, resume
 from tests.router.responses.kept import CALL, REASONING, SAID, ask, kept
 from tests.tools.exchanges import make_exchange
@@ -104,3 +105,14 @@ async def test_a_request_that_leaves_nothing_out_stays_as_it_is():
 async def test_a_previous_id_of_any_kind_is_looked_at(value):
     with pytest.raises(BadRequest if value == 5 else ResponseForgotten):
         await restore(ask(previous_response_id=value))
+
+
+async def test_an_unknown_id_may_be_known_to_a_target_of_the_dialect():
+    view, responses, chat = ask(previous_response_id="resp_9"), make_target(speaks=SPEAKS), make_target()
+
+    assert await resume(view, Store(), (chat, responses)) is view
+    for store, targets in ((Store(), (chat,)), (Store(denied=("resp_9",)), (responses,))):
+        with pytest.raises(ResponseForgotten, match="resp_9"):
+            await resume(view, store, targets)
+    with pytest.raises(ResponseForgotten):
+        await resume(replace(view, operation=Operation.COUNT_TOKENS), Store(), (responses,))

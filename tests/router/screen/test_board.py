@@ -1,5 +1,7 @@
 """Which lines may change and which stand, seen through a terminal."""
 
+import math
+
 from router.contract.words import Outcome, Tier
 from router.screen.board import Board
 from router.screen.text import Style
@@ -251,3 +253,16 @@ def test_a_terminal_that_cannot_redraw_shows_a_pinned_line_once():
         shown.draw()
 
     assert shown.draw() == ["a", "b"]
+
+
+def test_in_a_story_a_turn_is_final_when_the_next_one_begins():
+    board = Board(Style(), is_still=True, is_story=True, quiet_seconds=math.inf)
+    first, second = (Turn(0.0, "codex", name, 1, tier="fast", calls=1, why=name) for name in ("one", "two"))
+    board.show(first)
+    assert board.draw(1.0, 80, 24) == ""
+
+    board.show(second)
+    told = board.draw(1.0, 80, 24)
+
+    assert ("one" in told, "two" in told) == (True, False)
+    assert "two" in board.draw(1.0, 80, 24, is_last=True)

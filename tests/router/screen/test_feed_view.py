@@ -2,8 +2,8 @@
 
 from router.screen.feed_view import FeedView
 from router.screen.text import Style
+from tests.router.screen.test_screen import Paper
 from tests.tools.feed_server import make_begun, make_hello, make_row
-from tests.tools.terminal import Emulator
 
 NOW = 1_000.0
 NOTICE = {"kind": "target_out", "subject": "spark", "since": 900.0, "text": "spark: fails", "hint": "tandem check --live"}
@@ -13,15 +13,16 @@ class Shown:
     """A view and a terminal that it is drawn on."""
 
     def __init__(self) -> None:
-        self.view, self.terminal = FeedView(Style()), Emulator(140)
+        self.paper = Paper()
+        self.view = FeedView(self.paper, Style(), clock=lambda: NOW)
 
     def take(self, event: str, **data) -> list[str]:
-        self.view.take(event, data, NOW)
+        self.view.take(event, data)
         return self.draw()
 
     def draw(self) -> list[str]:
-        self.terminal.feed(self.view.draw(NOW, 140, 24))
-        return [line for line in self.terminal.text() if line]
+        self.view.draw()
+        return self.paper.lines()
 
 
 def test_a_call_is_running_until_its_row_comes():
@@ -85,7 +86,29 @@ def test_what_another_version_sends_is_left_out():
 
 
 def test_clocks_run_by_the_routers_time():
-    view = FeedView(Style())
-    view.take("hello", make_hello(now=5_000.0), NOW)
+    now = [NOW]
+    view = FeedView(Paper(), Style(), clock=lambda: now[0])
+    view.take("hello", make_hello(now=5_000.0))
+    now[0] += 1.0
 
-    assert view.time_there(NOW + 1.0) == 5_001.0
+    assert view.time_there() == 5_001.0
+
+
+def test_targets_regret_and_jobs_stay_below_the_turns_in_this_order():
+    shown = Shown()
+    shown.take("regret", turns=3, figures={"lost_seconds": {"value": 41.0, "unit": "seconds", "sure": "measured"}})
+    shown.take("batch", rows=[make_row("req_1")])
+    lines = shown.take("stats", targets={"a": {"tier": "fast"}}, jobs=[{"id": "resp_1", "state": "failed", "ended_at": 1.0}])
+
+    assert [line.split()[0] for line in lines[-3:]] == ["fast", "last", "resp_1"]
+
+
+def test_nothing_is_drawn_while_nothing_changes():
+    shown = Shown()
+    shown.take("batch", rows=[make_row("req_1")])
+    before = shown.paper.given
+
+    shown.draw()
+    assert shown.paper.given == before
+    shown.take("batch", rows=[make_row("req_2")])
+    assert shown.paper.given == before + 1

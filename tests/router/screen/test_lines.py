@@ -140,3 +140,24 @@ def test_a_line_of_another_day_has_its_date():
 )
 def test_a_session_goes_by_its_client_and_the_end_of_its_name(client, session, name):
     assert short_name(Turn(AT, client, session), Style()) == name
+
+
+def test_in_a_story_a_turn_has_its_words_above_it_and_its_whole_reason():
+    layout = Layout(60, Style(), is_story=True)
+    told = replace(LONG, words="tier: deep\nmigrate it", trouble="interrupted", why="long task: migrate, whole codebase, tests")
+
+    assert layout.head() == "tier  calls first  took why"
+    assert layout.lines(told, AT) == [
+        "> tier: deep",
+        "  migrate it",
+        "DEEP     17  1.1s  2m04 interrupted; long task: migrate,",
+        "                        whole codebase, tests",
+    ]
+    assert layout.lines(RUNNING, AT + 191)[0] == "DEEP↑    14     …   41s moved up at call 12: 2 test runs"
+
+
+def test_a_story_has_the_tier_in_its_colour_and_the_words_bold():
+    words, figures = Layout(80, Style(has_colour=True), is_story=True).lines(replace(QUICK, words="rename it"), AT)
+
+    assert words == "\x1b[1m> rename it\x1b[0m"
+    assert figures == "\x1b[32mFAST \x1b[0m     2  0.2s  0.9s quick edit: rename"

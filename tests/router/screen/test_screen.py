@@ -11,7 +11,7 @@ from router.contract.errors import UnknownModel
 from router.contract.facts import AttemptEnded, Dequeued, Ending, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.notices import Notice, Trouble
 from router.contract.words import Operation, Outcome, Tier
-from router.screen.head import Facts
+from router.screen.around import Facts
 from router.screen.screen import Screen
 from router.screen.text import Style
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
@@ -282,3 +282,32 @@ async def test_while_nothing_changes_looking_for_troubles_draws_nothing(paper):
 
     assert (len(looks), paper.given) == (1, 0)
     screen.close()
+
+
+async def test_what_is_waited_for_is_below_the_turns_until_it_is_over(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+
+    screen.wait_for("the others")
+    await until(lambda: paper.lines()[-1:] == ["… the others"])
+    screen.wait_for("")
+    await until(lambda: "… the others" not in paper.lines())
+
+
+async def test_a_line_that_asks_for_a_tier_is_among_the_words_that_were_typed(paper):
+    screen = make_screen(paper, shows_words=True)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    exchange = make_exchange(screen, name="req_1")
+
+    exchange.note(Read(ask("tier: fast\nsketch it")))
+    exchange.note(make_decided())
+    await until(lambda: any('"tier: fast sketch it"' in line for line in paper.lines()))
+
+
+async def test_its_last_words_can_be_others_than_the_totals(paper):
+    screen = make_screen(paper)
+    screen.start(asyncio.get_running_loop())
+
+    screen.close("all is done")
+
+    assert paper.lines() == ["all is done"]

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from router.screen.terminal import Terminal, size_of, style_of
+from router.screen.terminal import Plain, Terminal, size_of, style_of
 from router.telemetry.colour import can_redraw
 
 
@@ -85,3 +85,13 @@ def test_a_terminal_that_is_gone_raises_nothing():
     stream.buffer.close()
 
     Terminal(stream).close("x")
+
+
+def test_what_is_not_a_terminal_gets_lines_as_a_file_has_them():
+    stream = io.StringIO()
+    plain = Plain(stream)
+    plain.give("one\r\ntwo\r\n")
+    plain.close("three\r\n")
+
+    assert stream.getvalue() == "one\ntwo\nthree\n"
+    assert (plain.size, plain.is_busy) == ((80, 24), False)

@@ -263,3 +263,13 @@ def test_a_turn_waits_while_all_of_its_calls_wait_for_a_quota():
 
     assert not turn.is_waiting
     assert turn.waiting == {"2"}
+
+
+def test_a_call_that_is_recorded_after_the_next_has_begun_takes_no_tier_back():
+    turns = Turns()
+    turns.begin(begun("1"))
+    turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="2 test runs failed"))
+    turns.end(ended("1", tier=Tier.FAST))
+    turn = turns.begin(begun("3", TurnKind.TOOL_LOOP, Tier.DEEP, because="stays there"))
+
+    assert (turn.tier, turn.has_moved_up, turn.why) == (Tier.DEEP, True, "moved up at call 2: 2 test runs failed")

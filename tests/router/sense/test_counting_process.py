@@ -7,10 +7,10 @@ import pytest
 
 from router.sense.counting_process import CountingProcess
 
+pytestmark = pytest.mark.starts
+
 LISTS_ITS_ENVIRONMENT = """
 import os, struct, sys
-
-pytestmark = pytest.mark.starts
 sys.stdout.buffer.write(struct.pack("<q", -1))
 sys.stdout.flush()
 sys.stdin.buffer.read(4)

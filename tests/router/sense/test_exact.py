@@ -17,6 +17,8 @@ from router.sense import counting_process, exact
 from tests.tools.values import ask, make_view
 from tests.tools.waiting import later, some_turns, until
 
+pytestmark = pytest.mark.starts
+
 PATIENT_SECONDS = 60.0
 """For tests of what is counted: on a busy machine the real vocabulary alone may take the seconds that a request waits."""
 
@@ -84,8 +86,6 @@ def test_a_damaged_vocabulary_is_not_handed_to_a_library_that_would_fetch_anothe
 CHILD = """
 import sys, time
 from router.sense import counting
-
-pytestmark = pytest.mark.starts
 questions, answers = sys.stdin.buffer, sys.stdout.buffer
 def encode(text):
     {act}

@@ -14,6 +14,9 @@ from router.sessions.known import KnownSessions
 from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.stores.memory.entries import NoSessions
+from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.sessions import SqliteSessions
+from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.sessions import (
     TARGETS,
     Clock,
@@ -24,6 +27,7 @@ from tests.tools.sessions import (
     finish,
     look,
     step,
+    tool_loop,
     under_way,
 )
 from tests.tools.values import make_view
@@ -96,6 +100,20 @@ async def test_two_callers_with_the_same_conversation_never_see_each_others_memo
 
     assert (await look(memory, chat("hello", prompt_cache_key="same", caller="ann"))).position.tier is Tier.DEEP
     assert (await look(memory, chat("hello", prompt_cache_key="same", caller="bob"))).position.tier is None
+
+
+async def test_memory_survives_a_restart_without_any_text(tmp_path):
+    path = tmp_path / "t.db"
+    memory = SessionMemory(SqliteSessions(SqliteWriter(path, LEDGER, on_failure=print)))
+    await step(memory, tool_loop(), Tier.DEEP)
+    await memory.close()
+
+    again = SessionMemory(SqliteSessions(SqliteWriter(path, LEDGER, on_failure=print)))
+    place = (await look(again, tool_loop("a"))).position
+    await again.close()
+
+    assert (place.tier, place.is_running) == (Tier.DEEP, True)
+    assert b"typo" not in path.read_bytes()
 
 
 async def test_threads_that_began_alike_are_known_the_newest_first_also_after_a_restart():

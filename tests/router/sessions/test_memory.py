@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from router.contract.facts import FirstByte, StateRefused
 from router.contract.request import InBand, Overrides
 from router.contract.signals import Alias
-from router.contract.words import Dialect, Outcome, Tier
+from router.contract.words import Dialect, Outcome, Tier, TurnKind
 from router.dialects.opaque import is_foreign
 from router.sense.models import ModelNames
 from router.sessions.in_band import apply_tier_lines
@@ -57,6 +57,18 @@ async def test_an_answer_that_was_not_served_in_full_leaves_nothing_warm(memory,
     assert (found.state.target, found.position.warm) == ("sage", {})
 
 
+@pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.PREWARM, TurnKind.COMPACTION])
+async def test_what_is_no_turn_of_the_persons_leaves_the_session_where_it_is(memory, kind):
+    view = chat("hello", prompt_cache_key="s")
+    await step(memory, view, Tier.DEEP)
+    aside = replace(read_turn(view), kind=kind)
+    snapshot = await memory.recall(view, aside)
+
+    finish(answer(memory, snapshot, view, aside, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 10)
+
+    assert (await look(memory, view)).position.tier is Tier.DEEP
+
+
 def thinking(signature: str) -> dict:
     blocks = [{"type": "thinking", "thinking": "hm", "signature": signature}, {"type": "text", "text": "yes"}]
     return {"role": "assistant", "content": blocks}
@@ -65,6 +77,20 @@ def thinking(signature: str) -> dict:
 def claude(*messages: dict):
     said = [{"role": "user", "content": "begin"}, *messages, {"role": "user", "content": "go further"}]
     return make_view({"max_tokens": 9, "messages": said}, Dialect.MESSAGES, {"x-claude-code-session-id": "s"})
+
+
+async def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs(memory):
+    begin = make_view(
+        {"max_tokens": 9, "messages": [{"role": "user", "content": "begin"}]},
+        Dialect.MESSAGES,
+        {"x-claude-code-session-id": "s"},
+    )
+    await step(memory, begin, Tier.DEEP)
+    await step(memory, claude(thinking("one")), Tier.FAST)
+
+    origins = (await look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("two")))).origins
+
+    assert list(origins.values()) == ["sage", "spark"]
 
 
 async def test_state_that_was_there_before_anyone_remembered_has_no_maker(memory):
@@ -101,6 +127,20 @@ async def test_a_conversation_that_became_shorter_has_nothing_warm(memory):
     await step(memory, chat("a", "b", "c", prompt_cache_key="s"), tokens=90_000)
 
     assert (await look(memory, chat("summary", prompt_cache_key="s"))).position.warm == {}
+
+
+async def test_a_subagent_has_a_memory_of_its_own(memory):
+    headers = {"user-agent": "claude-cli/2", "x-claude-code-session-id": "s", "x-claude-code-agent-id": "a1"}
+    use = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}
+    begin = {"role": "user", "content": "look around"}
+    await step(memory, make_view({"max_tokens": 9, "messages": [begin]}, Dialect.MESSAGES, headers), Tier.DEEP)
+
+    place = (
+        await look(memory, make_view({"max_tokens": 9, "messages": [begin, use, result]}, Dialect.MESSAGES, headers))
+    ).position
+
+    assert (place.tier, place.is_running) == (Tier.DEEP, True)
 
 
 async def test_a_wish_for_the_session_outlives_an_older_line_and_yields_to_a_newer_one(memory):
@@ -184,6 +224,64 @@ async def test_a_line_alone_is_remembered_for_a_named_session_and_survives_a_res
 
     assert said == "This session is set to deep."
     assert (await look(SessionMemory(store), chat("hello", "hi", "do it", prompt_cache_key="s"))).override is Tier.DEEP
+
+
+def side_view():
+    """A title request of the same session, as opencode sends it beside the first ask."""
+    return make_view(
+        {"messages": [{"role": "user", "content": "Generate a title for this conversation: build it"}], "prompt_cache_key": "s"}
+    )
+
+
+@pytest.mark.parametrize("order", ["title first", "ask first", "title looks, ask answers, title answers"])
+async def test_a_title_request_beside_the_first_ask_leaves_what_either_order_would_leave(memory, order):
+    title, first = side_view(), chat("build the whole thing", prompt_cache_key="s")
+    title_turn, ask_turn = read_turn(title), read_turn(first)
+    assert title_turn.kind is TurnKind.SIDE
+    titled, asked = await memory.recall(title, title_turn), await memory.recall(first, ask_turn)
+
+    def answer_title():
+        finish(answer(memory, titled, title, title_turn, Tier.FAST, TARGETS["spark"]), TARGETS["spark"], 100)
+
+    def answer_ask():
+        finish(answer(memory, asked, first, ask_turn, Tier.DEEP, TARGETS["sage"]), TARGETS["sage"], 900)
+
+    for answers in (answer_title, answer_ask) if order == "title first" else (answer_ask, answer_title):
+        answers()
+
+    found = await memory.recall(first, replace(ask_turn, kind=TurnKind.TOOL_LOOP, goes_on=True))
+    assert (found.position.tier, found.position.is_running) == (Tier.DEEP, True)
+    assert found.position.warm == {"sage": 900}
+
+
+async def test_two_asks_in_flight_both_keep_what_they_made_warm(memory):
+    view = chat("one", prompt_cache_key="s")
+    turn = read_turn(view)
+    one, other = await memory.recall(view, turn), await memory.recall(view, turn)
+
+    begun = [
+        answer(memory, snapshot, view, turn, TARGETS[name].tier, TARGETS[name])
+        for snapshot, name in ((one, "spark"), (other, "sage"))
+    ]
+    finish(begun[1], TARGETS["sage"], 500)
+    finish(begun[0], TARGETS["spark"], 400)
+
+    assert (await memory.recall(view, turn)).position.warm == {"spark": 400, "sage": 500}
+
+
+async def test_a_refused_piece_stays_refused_beside_a_request_that_looked_before(memory):
+    user = {"role": "user", "content": "begin"}
+    headers = {"x-claude-code-session-id": "s"}
+    await step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers))
+    view = claude(thinking("one"))
+    turn = read_turn(view)
+    first, beside = await memory.recall(view, turn), await memory.recall(view, turn)
+    ((key, _),) = first.origins.items()
+
+    under_way(memory, first, view, turn, Tier.FAST).note(StateRefused(TARGETS["spark"], (key,)))
+    answer(memory, beside, view, turn, Tier.FAST, TARGETS["spark"])
+
+    assert is_foreign((await look(memory, view)).origins[key], "spark")
 
 
 class Confirming:

@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.demo import Accounts, play
-from router.cli.demo.screen import Screen
+from router.cli.demo import Played, open_screen, play
+from router.screen.terminal import Plain
+from router.screen.text import Style
 
 
 @dataclass
 class PlayedDemo:
     folder: Path
-    accounts: Accounts
+    runs: dict[str, Played]
     printed: str
 
 
 @pytest.fixture(scope="session")
 def played_demo(tmp_path_factory) -> PlayedDemo:
     folder, out = tmp_path_factory.mktemp("demo"), io.StringIO()
-    accounts = asyncio.run(play(folder, 3.0, Screen(out)))
-    return PlayedDemo(folder, accounts, out.getvalue())
+    runs = asyncio.run(play(folder, 3.0, open_screen(Plain(out), Style())))
+    return PlayedDemo(folder, runs, out.getvalue())

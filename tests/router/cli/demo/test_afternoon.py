@@ -9,7 +9,7 @@ TURNS = [turn for conversation in AFTERNOON for turn in conversation]
 
 @pytest.mark.parametrize("speed", [1.0, 5.0])
 def test_every_time_is_shorter_by_the_speed(speed, tmp_path):
-    loaded = load_text(write_config(speed), tmp_path)
+    loaded = load_text(write_config("l.db", speed), tmp_path)
 
     speeds = {plan.target.tier: plan.settings.typical_speed() for plan in loaded.targets}
     assert speeds[Tier.FAST].ttft_seconds == pytest.approx(0.2 / speed)

@@ -15,7 +15,7 @@ DEEP = (("x-tandem-tier", "deep"),)
 
 @pytest.fixture
 async def router(tmp_path):
-    async with running(write_config(10.0), tmp_path) as tandem:
+    async with running(write_config("l.db", 10.0), tmp_path) as tandem:
         yield tandem
 
 
@@ -30,57 +30,44 @@ async def agent_of(router, headers=()):
 
 async def test_a_turn_makes_the_calls_that_its_plan_has_and_then_answers(router):
     async with agent_of(router) as agent:
-        played = await agent.take(Turn("rename a to b", looks=1, edits=2))
+        assert not await agent.take(Turn("rename a to b", looks=1, edits=2))
 
-    assert [call.status for call in played.calls] == [200] * 4
-    assert b'"finish_reason":"tool_calls"' in played.calls[0].body
-    assert b'"finish_reason":"stop"' in played.calls[-1].body
-
-
-async def test_what_an_answer_says_of_itself_is_what_its_row_says(router):
-    async with agent_of(router) as agent:
-        played = await agent.take(Turn("fix the typo", edits=1))
-
-    rows = await router.entries(2)
-    assert [(call.id, call.tier, call.because) for call in played.calls] == [
-        (row["id"], row["tier"], row["because"]) for row in rows
-    ]
+    rows = await router.entries(4)
+    assert [row["turn_kind"] for row in rows] == ["ask", "tool_loop", "tool_loop", "tool_loop"]
+    assert {row["outcome"] for row in rows} == {"SERVED"}
 
 
 async def test_tests_of_a_hard_turn_stay_red_on_fast_until_the_agent_gives_up(router):
     async with agent_of(router, FAST) as agent:
-        played = await agent.take(Turn("fix it", edits=1, is_tested=True, is_hard=True))
+        assert await agent.take(Turn("fix it", edits=1, is_tested=True, is_hard=True))
 
-    assert played.has_failed
-    assert len(played.calls) == 9
+    assert len(await router.entries(9)) == 9
 
 
 async def test_an_edit_by_deep_turns_them_green(router):
     async with agent_of(router, DEEP) as agent:
-        played = await agent.take(Turn("fix it", edits=1, is_tested=True, is_hard=True))
+        assert not await agent.take(Turn("fix it", edits=1, is_tested=True, is_hard=True))
 
-    assert not played.has_failed
-    assert len(played.calls) == 3
+    assert len(await router.entries(3)) == 3
 
 
 async def test_the_caller_hangs_up_in_the_middle_of_an_answer(tmp_path):
-    slow = write_config().replace("tokens_per_second: 65", "tokens_per_second: 1")  # 80 seconds for an answer
+    slow = write_config("l.db").replace("tokens_per_second: 65", "tokens_per_second: 1")  # 80 seconds for an answer
     async with running(slow, tmp_path) as router, agent_of(router, DEEP) as agent:
-        played = await agent.take(Turn("go", hangs_up_after_seconds=0.0))
+        await agent.take(Turn("go", hangs_up_after_seconds=0.0))
         (row,) = await router.entries(1)
 
     assert row["outcome"] == "ABANDONED"
-    assert row["id"] == played.calls[0].id
-    assert b"[DONE]" not in played.calls[0].body
 
 
 async def test_after_a_429_it_comes_again_when_it_was_told_to(router):
     async with agent_of(router, FAST) as agent:
         await agent.take(Turn("the copyright year"))
-        played = await agent.take(Turn("again"))
+        await agent.take(Turn("again"))
 
-    assert [call.status for call in played.calls] == [429, 200]
-    assert played.calls[0].fields["retry-after"]
+    first, refused, again = await router.entries(3)
+    assert [row["status"] for row in (first, refused, again)] == [200, 429, 200]
+    assert again["at"] - refused["at"] >= 0.2  # two seconds, ten times as fast
 
 
 async def test_another_refusal_ends_the_demo_with_its_words(router):
@@ -93,7 +80,7 @@ async def test_a_router_that_is_gone_is_said(router):
     async with agent_of(router) as agent:
         agent.url = "http://127.0.0.1:1"
         with pytest.raises(Refused, match="could not be reached"):
-            await asyncio.wait_for(agent.take(Turn("go")), 10)
+            await asyncio.wait_for(agent.take(Turn("go")), 30)
 
 
 def test_an_answer_is_put_together_from_its_pieces():

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from router.cli.setup.around import look_around, say_litellm_keys
-from router.config.presets import Presets, read_presets
+from router.cli.setup.presets import Presets, read_presets
 from tests.router.cli.model_server import ModelServer
 
 

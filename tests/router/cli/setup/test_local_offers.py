@@ -8,7 +8,7 @@ from router.cli.setup.around import Found
 from router.cli.setup.engines import Engine, ListedModel
 from router.cli.setup.live import Reached
 from router.cli.setup.local_offers import add_quotas, offer_locals, say_windows, with_local_model
-from router.config.presets import read_presets
+from router.cli.setup.presets import read_presets
 from router.contract.words import Tier
 
 PRESETS = read_presets()

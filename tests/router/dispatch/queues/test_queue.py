@@ -73,6 +73,19 @@ async def test_a_position_is_that_of_a_fair_order(queue):
     assert queue.expect(C, 100, 0.0).position == 2
 
 
+async def test_sessions_take_turns_and_the_first_come_goes_first_within_one(queue):
+    permit = enter(queue).permit
+    waiters = [enter(queue, who) for who in (A, A, B, B)]
+    order = []
+    for _ in waiters:
+        permit.end(seconds_passed(), ended())
+        (now_served,) = [waiter for waiter in waiters if waiter.permit and waiter not in order]
+        order.append(now_served)
+        permit = now_served.permit
+
+    assert [waiters.index(waiter) for waiter in order] == [2, 0, 3, 1]
+
+
 async def test_who_leaves_leaves_nothing_behind():
     queue = queue_of(requests_per_minute=1)
     enter(queue)
@@ -131,6 +144,17 @@ async def test_a_slot_is_given_back_once_however_often_its_call_ends():
     assert queue.meter.in_flight == 0
 
 
+async def test_what_a_call_really_took_counts_once_it_is_known():
+    queue = queue_of(tokens_per_minute=1_000)
+    permit = enter(queue, tokens=500).permit
+    waiter = enter(queue, B, tokens=500)
+    assert waiter.permit is None
+
+    permit.end(seconds_passed(), ended(usage=Usage(20, 30)))
+
+    assert waiter.permit is not None
+
+
 async def test_a_guess_of_what_it_took_changes_nothing():
     queue = queue_of(tokens_per_minute=1_000)
     permit = enter(queue, tokens=500).permit
@@ -150,6 +174,18 @@ async def test_a_provider_that_refuses_for_its_limit_is_left_alone_for_as_long_a
     await waiter.let_in
 
     assert seconds_passed() == pytest.approx(7.0, abs=0.01)
+
+
+async def test_a_new_quota_counts_at_once_for_who_waits_and_what_was_sent_still_counts():
+    queue = queue_of(requests_per_minute=1)
+    enter(queue)
+    waiters = [enter(queue) for _ in range(3)]
+
+    queue.follow(Quota(requests_per_minute=3))
+
+    assert len(served(waiters)) == 2
+    queue.follow(Quota())
+    assert len(served(waiters)) == 3
 
 
 async def test_who_waits_longer_than_it_was_told_is_not_overtaken_any_more(queue):
@@ -232,6 +268,20 @@ async def test_a_queue_is_logged_when_it_forms_and_not_for_each_request(monkeypa
     enter(queue)
 
     assert told == [{"target": "spark", "seconds": WINDOW_SECONDS}]
+
+
+async def test_its_picture_has_every_meter_and_who_waits():
+    queue = queue_of(requests_per_minute=1)
+    enter(queue)
+    enter(queue)
+
+    assert queue.picture(seconds_passed()) == {
+        "requests_per_minute": {"used": 1, "limit": 1},
+        "tokens_per_minute": {"used": 500, "limit": None},
+        "in_flight": {"used": 1, "limit": None},
+        "waiting": 1,
+        "missed": 1,
+    }
 
 
 STEP = some.one_of(

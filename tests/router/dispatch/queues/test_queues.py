@@ -40,6 +40,27 @@ def test_nothing_is_asked_where_no_target_has_a_quota(queues):
     assert queues.picture({"sage": SAGE}, 0.0) == {}
 
 
+async def test_a_target_with_room_is_as_it_was_and_one_without_has_a_wait_in_words(queues):
+    queues.follow(TARGETS)
+    assert queues.apply(signals_of(), VIEW, 0.0) == signals_of()
+
+    take(queues)
+    spark = queues.apply(signals_of(), VIEW, 50.0).statuses["spark"]
+
+    assert queues.is_on
+    assert spark.wait_seconds == WINDOW_SECONDS - 50
+    assert spark.wait_because == "spark is at its quota of 1 request a minute for another 11 s"
+    assert (spark.closed_seconds, spark.is_over_max_wait) == (0.0, False)
+
+
+async def test_one_with_a_longer_wait_than_a_request_may_have_is_closed_for_now(queues):
+    take(queues)
+
+    spark = queues.apply(signals_of(), VIEW, 0.0).statuses["spark"]
+
+    assert (spark.closed_seconds, spark.is_over_max_wait) == (WINDOW_SECONDS - 30.0, True)
+
+
 async def test_a_longer_wait_of_the_target_itself_counts_and_so_does_one_that_asked_to_be_left_alone(queues):
     take(queues)
     resting, alone = signals_of(wait=90.0), make_signals(replace(stand(SPARK), closed_seconds=5.0), stand(SAGE))
@@ -84,6 +105,16 @@ async def test_queues_of_keys_that_were_used_long_ago_are_forgotten(monkeypatch)
     assert len(queues.picture({"spark": theirs}, seconds_passed())) <= 2
 
 
+async def test_another_plan_changes_the_quota_and_not_what_was_sent(queues):
+    take(queues)
+    waiter = take(queues)
+
+    queues.follow({"spark": make_target(quota=Quota(requests_per_minute=2)), "sage": SAGE})
+
+    assert waiter.permit is not None
+    assert queues.picture({"spark": SPARK}, 0.0)["spark"]["requests_per_minute"] == {"used": 2, "limit": 2}
+
+
 async def test_a_plan_without_the_quota_lets_everybody_in(queues):
     take(queues)
     waiter = take(queues)
@@ -98,6 +129,15 @@ def test_a_quota_that_nobody_has_used_is_shown_as_well():
 
     assert picture == {"spark": TargetQueue("spark", SPARK.quota).picture(0.0)}
     assert picture["spark"]["requests_per_minute"] == {"used": 0, "limit": 1}
+
+
+@pytest.mark.parametrize("seconds", [10.0, WINDOW_SECONDS + 1])
+async def test_a_target_is_used_again_as_soon_as_there_is_room(queues, seconds):
+    take(queues)
+
+    spark = queues.apply(signals_of(), VIEW, seconds).statuses["spark"]
+
+    assert (spark.wait_seconds == 0) is (seconds > WINDOW_SECONDS)
 
 
 async def test_who_looks_on_sees_the_wait_in_a_queue_of_ours():

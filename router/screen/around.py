@@ -1,0 +1,158 @@
+"""The lines above and below the turns of a screen: the head, and what is broken, jobs to collect, targets and regret."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from router.contract.job import EndedJob
+from router.contract.notices import Notice
+from router.contract.request import Json, JsonObject
+from router.contract.words import Tier
+from router.screen.figures import clock, duration, money, plural
+from router.screen.text import Style, clean, fit, width_of
+from router.telemetry.colour import BOLD, DIM, RED
+
+_GAP = "   "
+_MOST_NOTICES = 4
+_MOST_JOBS = 3
+_MOST_TARGETS = 6
+_FIGURES = (("saved_seconds", "saved"), ("lost_seconds", "lost"), ("saved_usd", "saved"), ("hops_usd", "hops cost"))
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the head shows."""
+
+    version: str
+    url: str
+    targets: tuple[tuple[Tier, str], ...]
+    """Each target's tier, and its name with its model."""
+    preference: str
+    ledger: str
+    connect: str
+    """The command that points a client here."""
+    init: str
+    """The command that writes a config."""
+    is_simulated: bool
+    second_opinion: str = ""
+    """Who receives people's words in addition to the targets that serve them; empty if nobody does."""
+
+
+def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
+    """The lines, none wider than the terminal."""
+    address = [f"Tandem {facts.version}".rstrip(), f"{facts.url}/v1", f"Claude Code: {facts.url}"]
+    tiers = [f"{tier}  {', '.join(name for of, name in facts.targets if of is tier) or 'none'}" for tier in Tier]
+    lines = _flow(address, columns, style)
+    lines[0] = lines[0].replace(address[0], style.paint(address[0], BOLD), 1)
+    lines += _flow([*tiers, facts.preference, f"ledger {facts.ledger}"], columns, style)
+    if facts.is_simulated:
+        lines += _flow(["No model is configured: simulated tiers answer.", f"Your own: {facts.init}"], columns, style)
+    if facts.second_opinion:
+        lines += _flow([f"second opinion  {facts.second_opinion}"], columns, style)
+    connect = f"Connect a client: {facts.connect}"
+    last = _flow([connect, "Ctrl-C stops"], columns, style)
+    return [*lines, *(style.paint(line, DIM) for line in last), ""]
+
+
+def _flow(parts: list[str], columns: int, style: Style) -> list[str]:
+    """Parts next to each other, on as many lines as they need."""
+    lines: list[str] = []
+    for part in (_clean_parts(part, style) for part in parts):
+        if lines and width_of(lines[-1]) + len(_GAP) + width_of(part) <= columns:
+            lines[-1] += _GAP + part
+        else:
+            lines.append(part)
+    return [fit(line, columns, style) for line in lines]
+
+
+def _clean_parts(text: str, style: Style) -> str:
+    """The text without control characters; two blanks stay two."""
+    return "  ".join(clean(part, style) for part in text.split("  "))
+
+
+def write_notices(notices: Sequence[Notice], columns: int, style: Style) -> list[str]:
+    """A line for each of the newest, none wider than the terminal."""
+    lines = [_write_notice(notice, columns, style) for notice in notices[-_MOST_NOTICES:]]
+    if len(notices) > _MOST_NOTICES:
+        lines.insert(0, fit(f"! and {len(notices) - _MOST_NOTICES} more problems", columns, style))
+    return [style.paint(line, RED) for line in lines]
+
+
+def _write_notice(notice: Notice, columns: int, style: Style) -> str:
+    text = f"! {notice.text}, since {clock(notice.since)}; hint: {notice.hint}"
+    return fit(clean(text, style), columns, style)
+
+
+def write_jobs(jobs: Sequence[EndedJob]) -> list[str]:
+    """A line for each of the newest."""
+    return _write_ended([(job.id, str(job.state), job.ended_at) for job in jobs])
+
+
+def read_jobs(stats: JsonObject) -> list[str]:
+    """The same from `/tandem/stats`."""
+    return _write_ended([found for job in _list_of(stats.get("jobs")) if (found := _read_job(job)) is not None])
+
+
+def _list_of(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _read_job(job: Json) -> tuple[str, str, float] | None:
+    if not isinstance(job, dict):
+        return None
+    name, state, at = job.get("id"), job.get("state"), job.get("ended_at")
+    return (
+        (name, state, float(at)) if isinstance(name, str) and isinstance(state, str) and isinstance(at, (int, float)) else None
+    )
+
+
+def _write_ended(jobs: Sequence[tuple[str, str, float]]) -> list[str]:
+    lines = [
+        f"{name} {state} at {clock(at)}, not collected; tandem jobs result {name}" for name, state, at in jobs[-_MOST_JOBS:]
+    ]
+    more = len(jobs) - _MOST_JOBS
+    return [f"and {plural(more, 'more background job')} to collect; tandem jobs list", *lines] if more > 0 else lines
+
+
+def write_targets(stats: JsonObject) -> list[str]:
+    """A line for each target, from `/tandem/stats`."""
+    targets = stats.get("targets")
+    known = [(name, it) for name, it in targets.items() if isinstance(it, dict)] if isinstance(targets, dict) else []
+    known.sort(key=lambda pair: (pair[1].get("tier") != "fast", pair[0]))
+    width = max((len(name) for name, _ in known), default=0)
+    lines = [f"{it.get('tier')!s:<4}  {name:<{width}}  {_describe(it)}" for name, it in known[:_MOST_TARGETS]]
+    return [*lines, f"and {len(known) - _MOST_TARGETS} more targets"] if len(known) > _MOST_TARGETS else lines
+
+
+def _describe(target: JsonObject) -> str:
+    ttft, speed, running = (_number(target.get(name)) for name in ("ttft_seconds", "tokens_per_second", "in_flight"))
+    parts = [f"first token {duration(ttft)}", f"{speed:.0f} tokens/s" if speed is not None else ""]
+    parts.append(f"{running:.0f} running" if running else "")
+    if target.get("loading"):
+        parts.append("loading its model")
+    elif wait := _number(target.get("wait_seconds")):
+        because = target.get("wait_because")
+        parts.append(f"wait {duration(wait)}{f' ({because})' if because else ''}")
+    elif rest := _number(target.get("left_alone_seconds")):
+        parts.append(f"left alone for {duration(rest)}")
+    return ", ".join(part for part in parts if part)
+
+
+def write_regret(regret: JsonObject, span: str) -> list[str]:
+    """One line of what the choices of a time saved and cost, from `/tandem/regret`; none without turns."""
+    figures = regret.get("figures")
+    if not isinstance(figures, dict) or not regret.get("turns"):
+        return []
+    parts = [_say_figure(figures.get(name), verb) for name, verb in _FIGURES]
+    said = ", ".join(part for part in parts if part)
+    return [f"last {span}: {said}"] if said else []
+
+
+def _say_figure(figure: Json, verb: str) -> str:
+    if not isinstance(figure, dict) or not (value := _number(figure.get("value"))):
+        return ""
+    shown = money(value) if figure.get("unit") == "usd" else duration(value)
+    return f"{verb} {'' if figure.get('sure') == 'measured' else 'about '}{shown}"
+
+
+def _number(value: Json) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,147 @@
+"""The lines above and below the turns."""
+
+from dataclasses import replace
+
+import msgspec.structs
+import pytest
+
+from router.contract.caller import LOCAL
+from router.contract.job import EndedJob, JobState
+from router.contract.notices import Notice, Trouble
+from router.contract.words import Tier
+from router.screen.around import Facts, read_jobs, write_head, write_jobs, write_notices, write_regret, write_targets
+from router.screen.figures import clock
+from router.screen.text import Style, width_of
+
+REAL = Facts(
+    version="0.3.0",
+    url="http://127.0.0.1:4000",
+    targets=((Tier.FAST, "cerebras gpt-oss-120b"), (Tier.DEEP, "anthropic claude-opus-5-5")),
+    preference="balanced",
+    ledger="tandem.db",
+    connect="tandem connect codex | claude-code | opencode",
+    init="tandem init --force",
+    is_simulated=False,
+)
+
+
+def test_at_140_columns_the_head_is_three_lines():
+    assert write_head(REAL, 140, Style()) == [
+        "Tandem 0.3.0   http://127.0.0.1:4000/v1   Claude Code: http://127.0.0.1:4000",
+        "fast  cerebras gpt-oss-120b   deep  anthropic claude-opus-5-5   balanced   ledger tandem.db",
+        "Connect a client: tandem connect codex | claude-code | opencode   Ctrl-C stops",
+        "",
+    ]
+
+
+def test_at_80_columns_it_takes_a_line_more():
+    assert write_head(REAL, 80, Style())[1:3] == [
+        "fast  cerebras gpt-oss-120b   deep  anthropic claude-opus-5-5   balanced",
+        "ledger tandem.db",
+    ]
+
+
+def test_without_a_model_it_says_so_and_how_to_get_one():
+    lines = write_head(replace(REAL, is_simulated=True), 80, Style())
+
+    assert "No model is configured: simulated tiers answer.   Your own: tandem init --force" in lines
+
+
+def test_who_receives_peoples_words_for_a_second_opinion_is_said_at_the_start():
+    asked = replace(REAL, second_opinion="cerebras (api.cerebras.ai) receives the words of turns in doubt")
+
+    assert "second opinion  cerebras (api.cerebras.ai) receives the words of turns in doubt" in write_head(asked, 80, Style())
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 140])
+def test_no_line_is_wider_than_the_terminal(columns):
+    targets = tuple((tier, f"target-{number} a-model-with-a-long-name") for tier in Tier for number in range(8))
+
+    assert all(width_of(line) <= columns for line in write_head(replace(REAL, targets=targets), columns, Style()))
+
+
+def test_a_target_cannot_steer_the_terminal():
+    assert "\x1b" not in "".join(write_head(replace(REAL, targets=((Tier.FAST, "a\x1b[2J"),)), 80, Style()))
+
+
+NOTICE = Notice(Trouble.KEY_REFUSED, "spark", 1_000.0, "spark: its host refuses the API key", "tandem doctor")
+
+
+def test_a_trouble_is_one_line_with_its_time_and_a_hint():
+    assert write_notices([NOTICE], 120, Style()) == [
+        f"! spark: its host refuses the API key, since {clock(1_000.0)}; hint: tandem doctor"
+    ]
+
+
+def test_a_trouble_is_never_wider_than_the_terminal_and_has_no_escapes_of_its_own():
+    (line,) = write_notices([msgspec.structs.replace(NOTICE, text="spark\x1b[2J" + "x" * 99)], 40, Style())
+
+    assert width_of(line) == 40
+    assert "\x1b" not in line
+
+
+def test_of_many_troubles_the_newest_are_shown_and_the_others_counted():
+    lines = write_notices([msgspec.structs.replace(NOTICE, text=f"{number}") for number in range(9)], 80, Style())
+
+    assert lines[0] == "! and 5 more problems"
+    assert [line[2] for line in lines[1:]] == ["5", "6", "7", "8"]
+
+
+def test_a_trouble_is_red_on_a_terminal_with_colours():
+    assert write_notices([NOTICE], 80, Style(has_colour=True))[0].startswith("\x1b[31m! spark")
+
+
+def make(name: str, state: JobState = JobState.COMPLETED) -> EndedJob:
+    return EndedJob(name, LOCAL, "s", state, "a title that nobody sees here", 1_000.0)
+
+
+def test_a_job_is_one_line_with_its_end_and_the_command_that_collects_it():
+    assert write_jobs([make("resp_1", JobState.FAILED)]) == [
+        f"resp_1 failed at {clock(1_000.0)}, not collected; tandem jobs result resp_1"
+    ]
+
+
+def test_of_many_jobs_the_newest_are_shown_and_the_others_counted():
+    lines = write_jobs([make(f"resp_{number}") for number in range(5)])
+
+    assert lines[0] == "and 2 more background jobs to collect; tandem jobs list"
+    assert [line.split()[0] for line in lines[1:]] == ["resp_2", "resp_3", "resp_4"]
+
+
+def test_a_router_elsewhere_reports_the_same_in_its_stats():
+    jobs = [{"id": "resp_1", "state": "completed", "ended_at": 1_000.0}, {"id": 7}, "x", {"id": "resp_2", "state": "x"}]
+
+    assert read_jobs({"jobs": jobs}) == write_jobs([make("resp_1")])
+    assert read_jobs({}) == read_jobs({"jobs": None}) == []
+
+
+SPARK = {"tier": "fast", "in_flight": 2, "ttft_seconds": 0.21, "tokens_per_second": 812.3, "wait_seconds": 0.0}
+
+
+def test_each_target_is_a_line_with_fast_ones_first():
+    sage = {"tier": "deep", "ttft_seconds": 1.4, "tokens_per_second": 70, "wait_seconds": 4.0, "wait_because": "a queue"}
+
+    assert write_targets({"targets": {"sage": sage, "spark": SPARK}}) == [
+        "fast  spark  first token 0.2s, 812 tokens/s, 2 running",
+        "deep  sage   first token 1.4s, 70 tokens/s, wait 4.0s (a queue)",
+    ]
+
+
+def test_of_many_targets_some_are_counted():
+    assert write_targets({"targets": {f"t{number}": SPARK for number in range(9)}})[-1] == "and 3 more targets"
+
+
+def test_what_is_not_there_is_left_out():
+    assert write_targets({}) == []
+    assert write_targets({"targets": {"a": {"tier": "fast"}}}) == ["fast  a  first token -"]
+
+
+def test_regret_is_one_line_that_says_what_is_estimated():
+    figures = {
+        "saved_seconds": {"value": 754.0, "unit": "seconds", "sure": "estimated"},
+        "lost_seconds": {"value": 41.0, "unit": "seconds", "sure": "measured"},
+        "saved_usd": {"value": 1.2, "unit": "usd", "sure": "estimated"},
+    }
+
+    assert write_regret({"turns": 3, "figures": figures}, "24h") == ["last 24h: saved about 12m34, lost 41s, saved about $1.20"]
+    assert write_regret({"turns": 0, "figures": figures}, "24h") == []
