@@ -1,4 +1,4 @@
-"""Whether a file is damaged: a small one is checked at every start, any file in full by `tandem doctor`.
+"""Whether a file is damaged: a small one is checked at every start, any file in full by `tandem check --live`.
 
 Damage in a large file is reported when the writer meets it, as any failure of the file is.
 """
