@@ -7,6 +7,7 @@ from router.contract.job import EndedJob
 from router.contract.notices import Notice
 from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
+from router.dialects.fields import as_object, as_text, objects_in
 from router.screen.figures import clock, duration, money, plural
 from router.screen.text import Style, clean, fit, width_of
 from router.telemetry.colour import BOLD, DIM, RED
@@ -89,20 +90,11 @@ def write_jobs(jobs: Sequence[EndedJob]) -> list[str]:
 
 def read_jobs(stats: JsonObject) -> list[str]:
     """The same from `/tandem/stats`."""
-    return _write_ended([found for job in _list_of(stats.get("jobs")) if (found := _read_job(job)) is not None])
-
-
-def _list_of(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def _read_job(job: Json) -> tuple[str, str, float] | None:
-    if not isinstance(job, dict):
-        return None
-    name, state, at = job.get("id"), job.get("state"), job.get("ended_at")
-    return (
-        (name, state, float(at)) if isinstance(name, str) and isinstance(state, str) and isinstance(at, (int, float)) else None
-    )
+    jobs = [
+        (as_text(job.get("id")), as_text(job.get("state")), _number(job.get("ended_at")))
+        for job in objects_in(stats.get("jobs"))
+    ]
+    return _write_ended([(name, state, at) for name, state, at in jobs if name and state and at is not None])
 
 
 def _write_ended(jobs: Sequence[tuple[str, str, float]]) -> list[str]:
@@ -115,8 +107,7 @@ def _write_ended(jobs: Sequence[tuple[str, str, float]]) -> list[str]:
 
 def write_targets(stats: JsonObject) -> list[str]:
     """A line for each target, from `/tandem/stats`."""
-    targets = stats.get("targets")
-    known = [(name, it) for name, it in targets.items() if isinstance(it, dict)] if isinstance(targets, dict) else []
+    known = [(name, it) for name, it in as_object(stats.get("targets")).items() if isinstance(it, dict)]
     known.sort(key=lambda pair: (pair[1].get("tier") != "fast", pair[0]))
     width = max((len(name) for name, _ in known), default=0)
     lines = [f"{it.get('tier')!s:<4}  {name:<{width}}  {_describe(it)}" for name, it in known[:_MOST_TARGETS]]
@@ -139,16 +130,14 @@ def _describe(target: JsonObject) -> str:
 
 def write_regret(regret: JsonObject, span: str) -> list[str]:
     """One line of what the choices of a time saved and cost, from `/tandem/regret`; none without turns."""
-    figures = regret.get("figures")
-    if not isinstance(figures, dict) or not regret.get("turns"):
-        return []
-    parts = [_say_figure(figures.get(name), verb) for name, verb in _FIGURES]
+    figures = as_object(regret.get("figures")) if regret.get("turns") else {}
+    parts = [_say_figure(as_object(figures.get(name)), verb) for name, verb in _FIGURES]
     said = ", ".join(part for part in parts if part)
     return [f"last {span}: {said}"] if said else []
 
 
-def _say_figure(figure: Json, verb: str) -> str:
-    if not isinstance(figure, dict) or not (value := _number(figure.get("value"))):
+def _say_figure(figure: JsonObject, verb: str) -> str:
+    if not (value := _number(figure.get("value"))):
         return ""
     shown = money(value) if figure.get("unit") == "usd" else duration(value)
     return f"{verb} {'' if figure.get('sure') == 'measured' else 'about '}{shown}"
