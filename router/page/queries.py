@@ -119,7 +119,7 @@ async def ask_ledger(
         except AskedTooMuch as error:
             raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
         except (StoreUnusable, OSError) as error:
-            raise Unavailable("the ledger cannot be read now; tandem doctor checks it") from error
+            raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
 
 
 def whose(asked: Asked) -> str | None:
