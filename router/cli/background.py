@@ -13,8 +13,7 @@ from urllib.parse import quote, urlencode
 from router.cli.asking import Refused, Unreachable, ask, ask_object, errors_of
 from router.cli.feed_reader import read_events
 from router.contract.job import FINAL
-from router.contract.request import JsonObject
-from router.dialects.fields import objects_in
+from router.contract.request import JsonObject, objects_in
 from router.dialects.overrides import JOB_SESSION
 
 _ASK_SECONDS = 20.0

@@ -151,11 +151,6 @@ def as_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def objects_in(value: Json) -> list[JsonObject]:
-    """The objects of a list; none if it is not a list."""
-    return [item for item in as_list(value) if isinstance(item, dict)]
-
-
 def as_count(value: Json) -> int:
     """The value if it is a whole number that counts something, else 0: a counter gone wild counts nothing."""
     return value if type(value) is int and 0 < value < _UNCOUNTABLE else 0  # a bool is an int too, and counts nothing

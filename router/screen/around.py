@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from router.contract.job import EndedJob
 from router.contract.notices import Notice
-from router.contract.request import Json, JsonObject
+from router.contract.request import Json, JsonObject, objects_in
 from router.contract.words import Tier
-from router.dialects.fields import as_object, as_text, objects_in
 from router.screen.figures import clock, duration, money, plural
 from router.screen.text import Style, clean, fit, width_of
 from router.telemetry.colour import BOLD, DIM, RED
@@ -90,11 +89,12 @@ def write_jobs(jobs: Sequence[EndedJob]) -> list[str]:
 
 def read_jobs(stats: JsonObject) -> list[str]:
     """The same from `/tandem/stats`."""
-    jobs = [
-        (as_text(job.get("id")), as_text(job.get("state")), _number(job.get("ended_at")))
-        for job in objects_in(stats.get("jobs"))
-    ]
-    return _write_ended([(name, state, at) for name, state, at in jobs if name and state and at is not None])
+    jobs = (
+        (str(job.get("id") or ""), str(job.get("state") or ""), job.get("ended_at")) for job in objects_in(stats.get("jobs"))
+    )
+    return _write_ended(
+        [(name, state, float(at)) for name, state, at in jobs if name and state and isinstance(at, (int, float))]
+    )
 
 
 def _write_ended(jobs: Sequence[tuple[str, str, float]]) -> list[str]:
@@ -107,7 +107,8 @@ def _write_ended(jobs: Sequence[tuple[str, str, float]]) -> list[str]:
 
 def write_targets(stats: JsonObject) -> list[str]:
     """A line for each target, from `/tandem/stats`."""
-    known = [(name, it) for name, it in as_object(stats.get("targets")).items() if isinstance(it, dict)]
+    targets = stats.get("targets")
+    known = [(name, it) for name, it in targets.items() if isinstance(it, dict)] if isinstance(targets, dict) else []
     known.sort(key=lambda pair: (pair[1].get("tier") != "fast", pair[0]))
     width = max((len(name) for name, _ in known), default=0)
     lines = [f"{it.get('tier')!s:<4}  {name:<{width}}  {_describe(it)}" for name, it in known[:_MOST_TARGETS]]
@@ -130,14 +131,16 @@ def _describe(target: JsonObject) -> str:
 
 def write_regret(regret: JsonObject, span: str) -> list[str]:
     """One line of what the choices of a time saved and cost, from `/tandem/regret`; none without turns."""
-    figures = as_object(regret.get("figures")) if regret.get("turns") else {}
-    parts = [_say_figure(as_object(figures.get(name)), verb) for name, verb in _FIGURES]
+    figures = regret.get("figures")
+    if not isinstance(figures, dict) or not regret.get("turns"):
+        return []
+    parts = [_say_figure(figures.get(name), verb) for name, verb in _FIGURES]
     said = ", ".join(part for part in parts if part)
     return [f"last {span}: {said}"] if said else []
 
 
-def _say_figure(figure: JsonObject, verb: str) -> str:
-    if not (value := _number(figure.get("value"))):
+def _say_figure(figure: Json, verb: str) -> str:
+    if not isinstance(figure, dict) or not (value := _number(figure.get("value"))):
         return ""
     shown = money(value) if figure.get("unit") == "usd" else duration(value)
     return f"{verb} {'' if figure.get('sure') == 'measured' else 'about '}{shown}"

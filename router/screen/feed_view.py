@@ -8,8 +8,7 @@ import msgspec
 
 from router.contract.entry import Line
 from router.contract.notices import Notice
-from router.contract.request import Json, JsonObject
-from router.dialects.fields import objects_in
+from router.contract.request import Json, JsonObject, objects_in
 from router.screen.around import read_jobs, write_regret, write_targets
 from router.screen.figures import plural
 from router.screen.screen import Output, Screen
