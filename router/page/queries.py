@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from statistics import median
 from typing import TypeVar
 
@@ -102,16 +103,22 @@ class LookingBack:
 
     async def _ask(self, question: Callable[[EntryReader], _Found]) -> _Found:
         check_on(self._switch)
-        ledger = self._ledger
-        if ledger is None:
-            raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
-        async with self._turn:
-            try:
-                return await asyncio.to_thread(question, ledger)
-            except AskedTooMuch as error:
-                raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
-            except (StoreUnusable, OSError) as error:
-                raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
+        return await ask_ledger(self._ledger, question, self._turn)
+
+
+async def ask_ledger(
+    ledger: EntryReader | None, question: Callable[[EntryReader], _Found], turn: AbstractAsyncContextManager[object]
+) -> _Found:
+    """What a ledger answers, in a thread, when it is this question's turn. Raises `NotFound` and `Unavailable`."""
+    if ledger is None:
+        raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
+    async with turn:
+        try:
+            return await asyncio.to_thread(question, ledger)
+        except AskedTooMuch as error:
+            raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
+        except (StoreUnusable, OSError) as error:
+            raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
 
 
 def whose(asked: Asked) -> str | None:
