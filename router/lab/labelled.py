@@ -67,7 +67,6 @@ class Item:
 
     @property
     def set_name(self) -> str:
-        """The name under which its figures are shown."""
         if self.kind == ASKS:
             if self.prior_turns:
                 return "asks: later turns"
@@ -147,7 +146,6 @@ def _read_lines(path: Path) -> list[bytes]:
 
 
 def read_item(path: Path, found: JsonObject, number: int) -> Item:
-    """The turn of a line."""
     _refuse_other_kinds(found)
     if found["label"] not in _LABELS:
         raise ValueError('label must be "quick", "long" or "unclear"')
@@ -258,7 +256,6 @@ def _read_commit(found: JsonObject) -> Item:
 
 
 def read_remark(found: JsonObject, _: int) -> Remark:
-    """The remark of a line."""
     says, label = found["says"], found["label"]
     if not isinstance(says, str) or label not in ("bad", "fine"):
         raise ValueError('says must be text, and label must be "bad" or "fine"')
@@ -326,7 +323,6 @@ def arrival_of(item: Item) -> Arrival:
 
 
 def chat_body(item: Item) -> JsonObject:
-    """The body of that request."""
     messages: list[Json] = []
     for back in range(min(item.prior_turns, _MAX_EARLIER), 0, -1):
         words = item.previous if back == 1 and item.previous else _UNKNOWN_WORDS
