@@ -39,7 +39,7 @@ class Conditions(BaseModel):
     more_than_tokens: int | None = Field(default=None, ge=0)
     """The prompt is longer than this."""
 
-    @field_validator("words", mode="before")
+    @field_validator("words", mode="before", json_schema_input_type=str | tuple[str, ...])
     @classmethod
     def _is_a_list(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value

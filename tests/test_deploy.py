@@ -16,10 +16,10 @@ import pytest
 import yaml
 
 from router.cli import serve
+from router.cli.setup.presets import read_presets
 from router.config.load import LoadedConfig, check_config
-from router.config.models import LimitsSettings, ServerSettings
-from router.config.presets import read_presets
-from router.config.unshared import list_unshared
+from router.config.models import ServerSettings
+from router.contract.limits import Limits
 from router.edge.server import CannotListen, check_host
 from router.wiring.build import known_names
 
@@ -121,7 +121,7 @@ def test_the_manifest_for_kubernetes_has_a_config_that_passes_and_time_to_stop(t
     assert loaded.keys is not None
     pod = found["Deployment"]["spec"]["template"]["spec"]
     stops = loaded.config.server.stop_listening_after_seconds + loaded.config.limits.drain_seconds
-    assert stops > LimitsSettings().drain_seconds
+    assert stops > Limits().drain_seconds
     assert pod["terminationGracePeriodSeconds"] > stops
     assert found["Deployment"]["spec"]["replicas"] == 1
     assert pod["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/readyz"
@@ -165,7 +165,7 @@ def load_several(path: Path, folder: Path, monkeypatch) -> LoadedConfig:
 def test_several_routers_have_a_config_that_shares_everything_and_needs_keys(folder, tmp_path, monkeypatch):
     loaded = load_several(folder / "config.yaml", tmp_path, monkeypatch)
 
-    assert list_unshared(loaded) == []
+    assert loaded.unshared == []
     assert loaded.keys is not None
     check_host(loaded.config.server.host, needs_keys=True)
 
@@ -203,7 +203,7 @@ def test_several_routers_of_compose_have_a_volume_each_and_a_balancer_that_knows
     assert "ip_hash" not in balancer
     assert "proxy_buffering off" in balancer
     for service in routers.values():
-        assert int(service["stop_grace_period"].removesuffix("s")) == LimitsSettings().drain_seconds + 15
+        assert int(service["stop_grace_period"].removesuffix("s")) == Limits().drain_seconds + 15
         assert service["environment"].keys() == ADDRESSES.keys()
         assert "ports" not in service
         assert service["depends_on"].keys() == {"valkey", "postgres"} <= found["services"].keys()
@@ -262,7 +262,7 @@ def test_whatever_stops_the_router_waits_longer_than_it_drains():
     waits = [compose()["services"]["tandem"]["stop_grace_period"].removesuffix("s")]
     waits += [unit_settings(path)["TimeoutStopSec"] for path in UNITS.values()]
 
-    assert all(int(wait) > LimitsSettings().drain_seconds for wait in waits)
+    assert all(int(wait) > Limits().drain_seconds for wait in waits)
 
 
 def test_hadolint_finds_nothing_in_the_dockerfile():

@@ -285,7 +285,7 @@ def test_runs_a_program():
 async def test_asks_for_a_router(start):
     pass
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 @starts
 def server():
     pass
@@ -297,7 +297,8 @@ def place(server):
 def test_closes_over_a_server(place):
     pass
 
-def test_asks_for_a_server_late(request):
+@pytest.mark.parametrize("case", [1, 2])
+def test_asks_for_a_server_late(request, case):
     request.getfixturevalue("place")
 
 @pytest.mark.starts
@@ -314,7 +315,7 @@ def test_a_quick_run_leaves_out_what_starts_servers_and_fails_what_does_so_unmar
 
     assert "test_opens_a_server - Failed: a quick test starts no server" in done.stdout, done.stdout + done.stderr
     assert "test_runs_a_program - Failed: a quick test starts no server" in done.stdout
-    assert "2 failed, 1 passed, 1 skipped" in done.stdout
+    assert "2 failed, 1 passed, 2 skipped" in done.stdout
 
 
 def test_every_module_that_is_mutated_is_there_with_its_tests():

@@ -35,8 +35,10 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_ledger_switch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--no-ledger", dest="ledger", action="store_const", const="off", help="write no record to disk")
-    parser.add_argument("--ledger", choices=("on", "off"), default="on", help=argparse.SUPPRESS)  # until the next release
+    parser.add_argument(
+        "--no-ledger", dest="ledger", action="store_const", const="off", default="on", help="write no record to disk"
+    )
+    add_old_option(parser, "--ledger", "ledger", choices=("on", "off"))
 
 
 def add_json_argument(parser: argparse._ActionsContainer, more: str = "", default: object = False) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
-from router.config.edit import CannotEdit
+from router.cli.edit import CannotEdit
 from router.config.load import ConfigError, check_config, find_config
 
 

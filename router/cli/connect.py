@@ -5,7 +5,7 @@ import difflib
 import sys
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_yes_argument, command_name, load_or_end, say
+from router.cli.common import add_config_argument, command_name, load_or_end, say
 from router.cli.mcp_tools import PACKAGE_HINT, has_package
 from router.cli.routers import is_listening
 from router.cli.service import is_offered
@@ -59,29 +59,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key-env",
         metavar="NAME",
-        help="the variable with your key. Clients refer to it by name; the few that cannot get the key itself",
+        help="the environment variable with your key. Clients refer to it by name; the few that cannot get the key itself",
     )
     parser.add_argument(
         "--mcp",
         action="store_true",
         help="also give the client tools to delegate tasks to the router and to collect the results (tandem mcp)",
     )
-    add_yes_argument(parser, ": change the files")
+    parser.add_argument("--yes", action="store_true", help="change the files without asking")
     parser.add_argument("--undo", action="store_true", help="undo the connection; your own settings stay")
-    parser.add_argument("--print", action="store_true", help="print what would be written, and change no file")
+    parser.add_argument("--print", action="store_true", help="print the settings without changing any file")
     parser.add_argument("--run", action="store_true", help="start the client connected, without changing any file")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Connect a client, or list the clients."""
+    _refuse_misuse(arguments)
     try:
-        return _choose(arguments)
+        if arguments.client is None:
+            return _list(read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env)))
+        recipe = _find_recipe(arguments.client)
+        return _undo(recipe, arguments) if arguments.undo else _point(recipe, arguments)
     except NoHome as error:
         hint = f"set HOME, and {error} for Tandem's record"
         raise Ended(2, f"no home folder, so the client's settings cannot be found\n  hint: {hint}") from error
 
 
-def _choose(arguments: argparse.Namespace) -> int:
+def _refuse_misuse(arguments: argparse.Namespace) -> None:
+    """Options that contradict each other. Raises `Ended`."""
     if arguments.arguments and not arguments.run:
         raise Ended(2, f"{arguments.arguments[0]}: only --run takes arguments for the client")
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
@@ -89,38 +94,32 @@ def _choose(arguments: argparse.Namespace) -> int:
     if arguments.mcp and (arguments.undo or arguments.run):
         why = "--undo removes the tools together with the connection" if arguments.undo else "--run changes no file"
         raise Ended(2, f"--mcp cannot be used with --{'undo' if arguments.undo else 'run'}: {why}")
-    store, shell, key = open_store(), shell_here(), read_key(arguments.key_env)
-    recipe = None
-    if arguments.client is not None:
-        try:
-            recipe = load_recipe(NICKNAMES.get(arguments.client, arguments.client))
-        except KeyError:
-            hint = f"{close_to(arguments.client, (*known_clients(), *NICKNAMES))}known: {', '.join(known_clients())}"
-            raise Ended(2, f'unknown client "{arguments.client}"\n  hint: {hint}') from None
-        if arguments.undo:
-            return _undo(recipe, store, shell, arguments)
-    elif arguments.undo or arguments.print or arguments.run or arguments.mcp:
+    if arguments.client is None and (arguments.undo or arguments.print or arguments.run or arguments.mcp):
         raise Ended(2, "name a client, as in tandem connect codex")
-    loaded = load_or_end(arguments.config)
-    codex = ask_codex() if recipe is not None and recipe.client == _CODEX else ()
-    if recipe is not None:
-        _check_key(recipe, loaded, key, arguments)
-    facts = read_facts(loaded, arguments.url, codex, key)
-    if recipe is not None and _wants_mcp(recipe, store, arguments):
-        facts = {**facts, **mcp_facts(facts)}
-    if recipe is None:
-        return _list(facts, store, shell)
+
+
+def _find_recipe(client: str) -> Recipe:
+    try:
+        return load_recipe(NICKNAMES.get(client, client))
+    except KeyError:
+        hint = f"{close_to(client, (*known_clients(), *NICKNAMES))}known: {', '.join(known_clients())}"
+        raise Ended(2, f'unknown client "{client}"\n  hint: {hint}') from None
+
+
+def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
+    """Start the client, print its settings, or connect it."""
+    loaded, key, store = load_or_end(arguments.config), read_key(arguments.key_env), open_store()
+    _check_key(recipe, loaded, key, arguments)
+    facts = read_facts(loaded, arguments.url, ask_codex() if recipe.client == _CODEX else (), key)
     if arguments.run:
         return _run(recipe, facts, arguments.arguments)
-    if arguments.print:
-        return _print(recipe, facts, shell)
-    return _connect(recipe, facts, store, shell, arguments)
+    if _wants_mcp(recipe, store, arguments):
+        facts = {**facts, **mcp_facts(facts)}
+    return _print(recipe, facts) if arguments.print else _connect(recipe, facts, store, arguments)
 
 
 def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> bool:
     """Whether the tools are asked for, or were before: connecting again keeps them. Raises `Ended`."""
-    if arguments.run:
-        return False
     if arguments.mcp and not recipe.takes_mcp:
         able = ", ".join(client for client in known_clients() if load_recipe(client).takes_mcp)
         hint = f"it can to {able}. Other clients that speak MCP need its command: {command_name()} mcp"
@@ -144,8 +143,9 @@ def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, argu
         raise Ended(2, f"{recipe.name} can refer to no variable, so its file needs the key itself\n  hint: {hint}")
 
 
-def _list(facts: Facts, store: Store, shell: str) -> int:
+def _list(facts: Facts) -> int:
     """Every client: whether it is installed here, and where it points."""
+    store, shell = open_store(), shell_here()
     for client in known_clients():
         recipe = load_recipe(client)
         is_here = "" if not recipe.command else "installed" if recipe.is_installed else "not installed"
@@ -157,20 +157,20 @@ def _list(facts: Facts, store: Store, shell: str) -> int:
     return 0
 
 
-def _print(recipe: Recipe, facts: Facts, shell: str) -> int:
+def _print(recipe: Recipe, facts: Facts) -> int:
     # The key itself is never printed: where a client needs it, the variable's name is.
     facts = {**facts, "key_value": facts["shell_key"]}
-    for file, piece in pieces(recipe, facts, shell):
+    for file, piece in pieces(recipe, facts, shell_here()):
         print(f"# {file.find()}")
         for text in piece.values():
             print(text.strip("\n"))
     return 0
 
 
-def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: argparse.Namespace) -> int:
+def _connect(recipe: Recipe, facts: Facts, store: Store, arguments: argparse.Namespace) -> int:
     try:
         with store.locked():
-            changes = plan_connection(recipe, facts, store, shell)
+            changes = plan_connection(recipe, facts, store, shell_here())
             if not any(change.is_needed for change in changes):
                 say(f"{recipe.name} is already connected ({facts['url']})")
                 return 0
@@ -221,7 +221,8 @@ def _say_where_the_key_is(recipe: Recipe, variable: str) -> None:
     say("  Run this again when the key changes.")
 
 
-def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespace) -> int:
+def _undo(recipe: Recipe, arguments: argparse.Namespace) -> int:
+    store, shell = open_store(), shell_here()
     try:
         with store.locked():
             changes = plan_undo(recipe, store, shell)

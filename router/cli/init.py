@@ -16,10 +16,10 @@ from router.cli.setup.around import Found, look_around, say_litellm_keys
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
 from router.cli.setup.local_offers import LocalOffers, add_quotas, offer_locals, say_windows, with_local_model
-from router.config.env_file import EnvFileUnreadable, read_env_file
+from router.cli.setup.presets import Offer, Presets, read_presets
 from router.config.faults import close_to, how_to_install
 from router.config.load import ConfigError, check_config, default_text
-from router.config.presets import Offer, Presets, read_presets
+from router.config.reading import EnvFileUnreadable, read_env_file
 from router.connect import KEY
 from router.connect.recipe import installed_clients, load_recipe
 from router.contract.words import Tier
@@ -33,6 +33,7 @@ EXAMPLES = (
 )
 _LOCAL_AT_PORT = re.compile(r"[a-z]+-\d+")
 """A local server that is not at its usual port, such as llamacpp-8000."""
+_EXAMPLE = re.compile(r"^# A target with a key.*?(?=^tiers:)", re.MULTILINE | re.DOTALL)
 _TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(?=      ))+", re.MULTILINE) for tier in Tier}
 
 
@@ -121,7 +122,7 @@ def _choose(
     is_named = any(getattr(arguments, tier) for tier in Tier)
     is_alone = not is_named and all(one.provider.is_local for one in found.values())
     chosen, local = dict[Tier, list[Offer]](), offer_locals(presets, found, is_alone=is_alone)
-    usable = presets.usable({*found, *(one.engine.kind for one in found.values())})
+    usable = presets.usable({*found, *(one.reached.engine.kind for one in found.values())})
     for tier in Tier:
         named = [given.partition(":") for given in getattr(arguments, tier) or ()]
         if named:
@@ -182,11 +183,11 @@ def _pick(offer: Offer, found: Mapping[str, Found]) -> str:
     """The model to propose: one that its provider has, where that is known."""
     if offer.provider.is_local:
         return offer.model
-    return offer.choose(found[offer.provider.name].reached.models or ()) or offer.model
+    return offer.choose(found[offer.provider.name].reached.models) or offer.model
 
 
 def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -> Offer:
-    listed = found[offer.provider.name].reached.models or ()
+    listed = found[offer.provider.name].reached.models
     usual = _pick(offer, found)
     if offer.provider.is_local and len(listed) == 1:
         return offer
@@ -197,7 +198,7 @@ def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -
 
 
 def _name_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
-    listed = found[offer.provider.name].reached.models or ()
+    listed = found[offer.provider.name].reached.models
     if model and listed and model not in listed:
         say(f"{offer.provider.title} does not list {model}; {close_to(model, listed)}using it as given")
     return _with_model(offer, model or _pick(offer, found), found)
@@ -245,7 +246,7 @@ def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[s
             name = offer.provider.name
             blocks.append(offer.write(f"{name}-{tier}" if names[name] > 1 else name, found[name].variable))
         text = _TARGETS[tier].sub(lambda _, blocks=blocks: "\n".join(blocks), text, count=1)  # type: ignore[misc]  # the default
-    return text.replace(
+    return _EXAMPLE.sub("", text).replace(
         "# Tandem's settings. Two simulated tiers answer, so no key is needed.",
         "# Tandem's settings, written by `tandem init` for the keys and local servers that it found.",
     )
@@ -268,7 +269,7 @@ def _write(output: Path, text: str, *, is_simulated: bool) -> int:
     clients = installed_clients() or (load_recipe("codex"),)
     steps = [("serve", "runs the router"), *((f"connect {recipe.client}", f"points {recipe.name} at it") for recipe in clients)]
     if not is_simulated:
-        steps.insert(0, ("doctor", "checks that every target answers"))
+        steps.insert(0, ("check --live", "checks that every target answers"))
     say(f"wrote {output}. Next:")
     width = max(len(step) for step, _ in steps)
     for step, what in steps:

@@ -10,7 +10,7 @@ from router.cli.common import print_json, say
 from router.cli.key_rights import NONE, describe_limits
 from router.cli.tables import write_lines
 from router.config.key_file import CallerSettings, KeyFile, KeySettings
-from router.config.key_place import KeyPlace
+from router.config.load import KeyPlace
 from router.contract.past import CallerSums
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier

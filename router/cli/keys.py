@@ -17,7 +17,9 @@ from router.cli.common import (
     refuse_config,
     say,
 )
+from router.cli.edit import CannotEdit
 from router.cli.forget import forget_caller
+from router.cli.key_edit import change_key_file
 from router.cli.key_list import is_expired, now_in_utc, print_keys
 from router.cli.key_rights import (
     RIGHTS,
@@ -28,12 +30,9 @@ from router.cli.key_rights import (
     read_span,
     write_moment,
 )
-from router.config.edit import CannotEdit
 from router.config.faults import ConfigError
-from router.config.key_edit import change_key_file
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
-from router.config.key_place import KeyPlace, find_keys
-from router.config.load import find_config
+from router.config.load import KeyPlace, find_config, find_keys
 from router.contract.errors import Unauthorized
 from router.contract.keys import NewKey, make_key, split_key
 from router.screen.figures import plural

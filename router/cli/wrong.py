@@ -9,10 +9,10 @@ import yaml
 from router.cli import Ended
 from router.cli.common import say
 from router.cli.config_file import change_config
+from router.cli.edit import NewRule, add_rules
 from router.cli.past.looking import add_past_arguments, open_past
 from router.cli.past.sources import Past, PastTurn
 from router.cli.tables import style_here
-from router.config.edit import NewRule, add_rules
 from router.config.load import find_config
 from router.contract.words import Tier
 from router.screen.text import clean

@@ -4,15 +4,17 @@ What only a restart does is here, too, as the config that a router has in use af
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
+from msgspec import structs
 from pydantic import BaseModel
 
 from router.config.load import LoadedConfig
 from router.config.models import Config
+from router.config.settings import fields_of
+from router.contract.block import Block
 from router.contract.keys import KeyRing
-from router.contract.limits import Limits
 from router.contract.rights import Rights
 from router.contract.secret import Secret
 
@@ -22,6 +24,7 @@ _FIXED = (
     "server.tls",
     "server.workers",
     "server.stop_listening_after_seconds",
+    "limits.drain_seconds",
     "jobs.keep_hours",
     "shared.valkey",
     "shared.valkey.url",
@@ -41,17 +44,6 @@ _FIXED = (
     "keys",
 )
 """What a router reads once, when it starts. A block stands for whether it is there at all."""
-_READ_WITH_A_PLAN = frozenset(
-    {
-        "deadline_seconds",
-        "max_response_bytes",
-        "connect_timeout_seconds",
-        "first_byte_timeout_seconds",
-        "stall_timeout_seconds",
-        *(field.name for field in fields(Limits)),
-    }
-)
-"""The limits that belong to a plan. The others are read when the router starts."""
 _MAX_SHOWN_CHARS = 40
 _SHOWN = (bool, int, float, str, type(None))
 Flat = Mapping[str, object]
@@ -118,20 +110,25 @@ def _flatten(loaded: LoadedConfig) -> Flat:
     return found
 
 
-def _walk(settings: BaseModel, prefix: str) -> Iterator[tuple[str, object]]:
-    for name, value in settings:
-        if isinstance(value, BaseModel):
+def _walk(block: object, prefix: str) -> Iterator[tuple[str, object]]:
+    for name, value in _settings_of(block):
+        if isinstance(value, BaseModel | Block):
             yield from _walk(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
 
+def _settings_of(block: object) -> list[tuple[str, object]]:
+    return list(block) if isinstance(block, BaseModel) else [(name, getattr(block, name)) for name in fields_of(type(block))]
+
+
 def _keep(path: str, old: object, new: object) -> object:
     """A setting after a reload. Of a block that both configs have, each setting by itself."""
-    if not isinstance(new, BaseModel) or type(old) is not type(new):
+    if not isinstance(new, BaseModel | Block) or type(old) is not type(new):
         return old if _is_fixed(path) else new
-    kept = {name: _keep(f"{path}.{name}".lstrip("."), getattr(old, name), value) for name, value in new}
-    return new.model_copy(update={name: value for name, value in kept.items() if value is not getattr(new, name)})
+    kept = {name: _keep(f"{path}.{name}".lstrip("."), getattr(old, name), value) for name, value in _settings_of(new)}
+    changed = {name: value for name, value in kept.items() if value is not getattr(new, name)}
+    return new.model_copy(update=changed) if isinstance(new, BaseModel) else structs.replace(new, **changed)
 
 
 def _differing(old: Flat, new: Flat) -> list[str]:
@@ -140,8 +137,7 @@ def _differing(old: Flat, new: Flat) -> list[str]:
 
 
 def _is_fixed(path: str) -> bool:
-    block, _, name = path.rpartition(".")
-    return path in _FIXED or (block == "limits" and name not in _READ_WITH_A_PLAN)
+    return path in _FIXED
 
 
 def _say_setting(path: str, old: Flat, new: Flat) -> str:

@@ -1,22 +1,24 @@
 """Faults of a config, the names it may use, and checking one block of it."""
 
+import copy
 import difflib
 import functools
 import importlib.util
-import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
 from router.config.models import Config
+from router.config.settings import fields_of, inner_block
 from router.contract.opinions import PolicyConfig
 from router.contract.relay import Adapter
+from router.contract.words import Tier
 
-_MAY_BE_SECRET = ("key", "url", "headers", "query")
+_MAY_BE_SECRET = ("key", "url", "headers", "query", "secret")
 _MAX_SHOWN_CHARS = 60
 _WORDS = {
     **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
@@ -52,6 +54,8 @@ _UNITS = {
     "gb": 1 << 30,
     "gib": 1 << 30,
 }
+STAND_IN = "stand-in"
+"""The name of a target without a usable one, while the rest of a faulty file is checked."""
 _RULE = re.compile(r"(?:^|\.)rules\[(\d+)\]")
 
 
@@ -183,33 +187,23 @@ def _show(seen: object, path: str) -> str:
     return f", not {shown}" if shown != "''" and len(shown) <= _MAX_SHOWN_CHARS else ""
 
 
-def _names_at(model: type[BaseModel], steps: Iterable[str | int]) -> tuple[str, ...]:
+def _names_at(kind: type, steps: Iterable[str | int]) -> tuple[str, ...]:
     """The settings of the block that a path leads to; empty if the path contains the user's own names."""
     for step in steps:
         if isinstance(step, str):
-            field = model.model_fields.get(step)
-            inner = _inner_model(field.annotation) if field else None
+            field = fields_of(kind).get(step)
+            inner = inner_block(field) if field else None
             if inner is None:
                 return ()
-            model = inner
-    return tuple(model.model_fields)
-
-
-def _inner_model(annotation: Any) -> type[BaseModel] | None:
-    """The class of settings in an annotation such as `tuple[TargetSettings, ...] | None`."""
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in get_args(annotation) if (found := _inner_model(part))), None)
+            kind = inner
+    return tuple(fields_of(kind))
 
 
 @functools.cache
-def _setting_names(model: type[BaseModel]) -> set[str]:
+def _setting_names(kind: type) -> set[str]:
     """Every name that a setting has, at any depth: enough to guess what a typo meant."""
-    names = set(model.model_fields)
-    for field in model.model_fields.values():
-        if inner := _inner_model(field.annotation):
-            names |= _setting_names(inner)
-    return names
+    inner = filter(None, map(inner_block, fields_of(kind).values()))
+    return set(fields_of(kind)).union(*map(_setting_names, inner))
 
 
 def close_to(name: str, known: Iterable[str]) -> str:
@@ -227,3 +221,47 @@ def check_block(model: type[BaseModel], content: object, path: str, faults: list
         found = [as_fault(entry, path, model) for entry in error.errors()]
         faults.extend(fault for fault in found if fault.path not in faulty)
         return None
+
+
+def leave_out_consequences(entries: list[Any]) -> list[Any]:
+    """Leave out what only follows from another fault: a list that is empty because its one entry is wrong."""
+    places = [entry["loc"] for entry in entries]
+    return [
+        entry
+        for entry in entries
+        if entry["type"] != "too_short"
+        or not any(len(place) > len(entry["loc"]) and place[: len(entry["loc"])] == entry["loc"] for place in places)
+    ]
+
+
+def repair(content: Mapping[str, object], entries: list[Any]) -> Any:
+    """A faulty file without its faulty settings. A tier without a usable list of targets, and a target, get stand-ins."""
+    whole: Any = copy.deepcopy(dict(content))
+    for entry in entries:
+        steps = [step for step in entry["loc"] if step != "[key]"]
+        if steps[:1] == ["tiers"] and len(steps) > 3 and steps[2] == "targets":
+            parent, steps = whole["tiers"][steps[1]]["targets"], steps[3:]
+            if not isinstance(parent[steps[0]], dict) or steps[1:] == ["name"]:
+                parent[steps[0]] = {**(parent[steps[0]] if steps[1:] else {"adapter": "simulated"}), "name": STAND_IN}
+                continue
+            parent, steps = parent[steps[0]], steps[1:]
+        else:
+            parent = whole
+        if entry["type"] == "missing":
+            steps = steps[:-1]
+        _remove(parent, steps[:1] if any(isinstance(step, int) for step in steps) else steps)
+    tiers = whole["tiers"] if isinstance(whole.get("tiers"), dict) else {}
+    stand_in = {"targets": [{"name": STAND_IN, "adapter": "simulated"}]}
+    whole["tiers"] = {tier: tiers.get(tier) if _has_targets(tiers.get(tier)) else stand_in for tier in map(str, Tier)}
+    return whole
+
+
+def _remove(block: Any, steps: Sequence[str | int]) -> None:
+    for step in steps[:-1]:
+        block = block.get(step) if isinstance(block, dict) else None
+    if isinstance(block, dict) and steps:
+        block.pop(steps[-1], None)
+
+
+def _has_targets(tier: Any) -> bool:
+    return isinstance(tier, dict) and isinstance(tier.get("targets"), list) and bool(tier["targets"])

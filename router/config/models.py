@@ -1,15 +1,18 @@
 """The settings, as they are in `config.yaml`. Every field says what it does; unknown keys are refused."""
 
+import shlex
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator, field_validator
+from pydantic import Field, field_validator
 
-from router.config.job_settings import DelegationSettings, WebhookSettings
-from router.config.settings import Seconds, Settings
-from router.config.shared_settings import SharedSettings
+from router.config.settings import Settings, find_address_fault
 from router.config.target_settings import TiersSettings
-from router.config.values import find_address_fault
+from router.contract.economics import Economics
+from router.contract.job import JobTerms
+from router.contract.limits import Limits
+from router.contract.shared import SharedTerms
 from router.contract.spending import find_zone
+from router.contract.webhooks import JobWebhook
 from router.contract.words import PassedRoute, Preference, Subagents, Tier
 
 SHIPPED_MODELS = {
@@ -30,16 +33,6 @@ SHIPPED_MODELS = {
     "claude-*": "auto",
 }
 """The model names that every config has, and to which `models` adds. Claude Code lists only names that begin with claude."""
-
-
-def _is_a_policy(value: object, check: ValidatorFunctionWrapHandler) -> object:
-    try:
-        return check(value)
-    except ValidationError:
-        raise ValueError("must be a name, or one name with its settings") from None
-
-
-PolicyEntry = Annotated[str | dict[str, dict[str, object] | None], WrapValidator(_is_a_policy)]
 
 
 class ServerTlsSettings(Settings):
@@ -91,35 +84,6 @@ class BudgetsSettings(Settings):
         return value
 
 
-class TurnSizeSettings(Settings):
-    """What a turn of one kind takes."""
-
-    calls: float = Field(ge=1, le=1_000)
-    """Calls to the model."""
-    output_tokens: float = Field(ge=1, le=1_000_000)
-    """Tokens that the model writes."""
-
-
-class DecisionSettings(Settings):
-    """The economics of the choice."""
-
-    value_of_time_usd_per_hour: float = Field(default=60.0, ge=0, le=10_000)
-    """What an hour of waiting costs."""
-    hop_seconds: float = Field(default=1.0, ge=0, le=600)
-    """What leaving the session's tier costs, in addition to cold caches."""
-    quick: TurnSizeSettings = TurnSizeSettings(calls=2, output_tokens=400)
-    """The expected size of a quick edit."""
-    long: TurnSizeSettings = TurnSizeSettings(calls=26, output_tokens=9_000)
-    """The expected size of a long task."""
-    base_rate: float = Field(default=0.5, gt=0.001, lt=0.999)
-    """The share of long tasks among all turns, before anything is known about a turn. `tandem tune` fits it."""
-    personal_log_odds: float = Field(default=0.0, ge=-3.0, le=3.0)
-    """Your own offset, added to each of your turns: positive leans to deep, negative to fast. `tandem tune` fits it."""
-    fitted_to: str = ""
-    """The weights that base_rate and personal_log_odds were fitted to. With other weights, neither is applied, and `tandem
-    check` warns. `tandem tune` writes it."""
-
-
 class SecondOpinionSettings(Settings):
     """In doubt, ask a target whether a turn is quick or long. It then receives up to 900 characters of what people typed."""
 
@@ -127,64 +91,6 @@ class SecondOpinionSettings(Settings):
     """The target that is asked: the name of one under `tiers`, with a key of its own. A small, quick model is enough."""
     max_wait_seconds: float = Field(default=0.4, gt=0, le=10)
     """How long a turn may wait for the answer. A later answer is ignored."""
-
-
-class LimitsSettings(Settings):
-    """Limits on callers, requests and answers."""
-
-    header_timeout_seconds: Seconds = 10.0
-    """For a request's headers to arrive."""
-    body_timeout_seconds: Seconds = 30.0
-    """For a request's body to arrive, plus the time that its size allows."""
-    min_body_bytes_per_second: int = Field(default=8_192, ge=1)
-    """A body that arrives more slowly than this is refused."""
-    connect_timeout_seconds: Seconds = 5.0
-    """To open a connection to a target."""
-    first_byte_timeout_seconds: Seconds = 600.0
-    """For the first byte of a streamed answer."""
-    stall_timeout_seconds: Seconds = 300.0
-    """Between two pieces of a streamed answer."""
-    write_idle_timeout_seconds: Seconds = 60.0
-    """How long to wait for a caller that has stopped reading."""
-    deadline_seconds: Seconds = 3_600.0
-    """For a whole request."""
-    drain_seconds: Seconds = 30.0
-    """For running requests to finish when the router is shut down."""
-    max_body_bytes: int = Field(default=20_971_520, ge=1_024)
-    """A larger request is refused."""
-    max_headers: int = Field(default=100, ge=10)
-    """More headers are refused."""
-    max_header_bytes: int = Field(default=32_768, ge=1_024)
-    """Larger headers are refused."""
-    max_in_flight: int = Field(default=1_024, ge=1)
-    """Concurrent requests; more are refused with 503 and `retry-after`. A waiting request takes about 23 KB and two file
-    handles; `tandem serve` raises its limit of handles as far as the system allows."""
-    max_sockets: int = Field(default=1_000, ge=0)
-    """Concurrent WebSockets; more are refused with 426, and clients fall back to HTTP. 0 allows none."""
-    max_connections_per_address: int = Field(default=256, ge=1)
-    """Concurrent connections from one IPv4 address or IPv6 /64 network, WebSockets included; more are closed at once, before
-    anything is read. Raise it behind a proxy, from whose one address all callers come."""
-    max_memory_mb: int | None = Field(default=None, ge=100)
-    """While the router uses more memory than this, after giving back what is free, new requests are refused with 503 and
-    `retry-after`, until it is below 90 % of it. Running requests go on. Off by default; the router alone takes 60 to 100 MB."""
-    max_response_bytes: int = Field(default=67_108_864, ge=1_024)
-    """The largest answer that is not streamed; a larger one fails."""
-
-
-class JobsSettings(Settings):
-    """Background work: requests with `background: true`."""
-
-    most_running: int = Field(default=8, ge=1, le=1_000)
-    """Jobs that run at once in this router."""
-    most_for_a_caller: int = Field(default=2, ge=1, le=1_000)
-    """Jobs of one caller that run at once. The others wait."""
-    most_queued: int = Field(default=200, ge=1, le=100_000)
-    """Jobs that may wait; more are refused with 429 `too_many_jobs`."""
-    deadline_seconds: Seconds = 14_400.0
-    """For a whole job, instead of `limits.deadline_seconds`."""
-    keep_hours: float = Field(default=24.0, gt=0, le=720)
-    """How long a job is kept after its end, with the text of its answer. Until then it can be read; `DELETE` removes it
-    earlier."""
 
 
 class LedgerSettings(Settings):
@@ -246,6 +152,27 @@ class AlertsSettings(Settings):
     when a trouble begins and one when it is over. Absent: nothing is sent."""
 
 
+class DelegationSettings(Settings):
+    """The coding agent of `tandem delegate --agent`."""
+
+    runner: str | None = None
+    """The command of a coding agent, such as codex exec --sandbox workspace-write. `tandem delegate --agent` runs it in a
+    new git worktree, with the task as its last argument and without a shell. Absent: nobody can do so."""
+
+    @field_validator("runner")
+    @classmethod
+    def _is_a_command(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        try:
+            words = shlex.split(value)
+        except ValueError as error:
+            raise ValueError(f"cannot be read as a command: {str(error).lower()}") from error
+        if not words or "\0" in value:
+            raise ValueError("must be the command of a program")
+        return value
+
+
 class StoreSettings(Settings):
     """The responses that later requests continue from (`previous_response_id`)."""
 
@@ -286,14 +213,14 @@ class Config(Settings):
     pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
     """The target for each route that Tandem does not decide, such as {embeddings: openai-fast}. Requests are relayed unchanged,
     with the target's key, and recorded. A route that is not listed here answers 404. Empty by default."""
-    decision: DecisionSettings = DecisionSettings()
+    decision: Economics = Economics()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None
     """Which target is asked about turns that are in doubt. Off by default."""
-    rules: tuple[dict[str, object], ...] = Field(default=(), max_length=1_000)
+    rules: tuple[object, ...] = Field(default=(), max_length=1_000)
     """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
     lean: 2.0."""
-    policies: tuple[PolicyEntry, ...] = Field(
+    policies: tuple[object, ...] = Field(
         default=(
             "override",
             "rules",
@@ -308,9 +235,9 @@ class Config(Settings):
         max_length=100,
     )
     """The policies in use. Their order does not matter."""
-    limits: LimitsSettings = LimitsSettings()
+    limits: Limits = Limits()
     """Limits on callers, requests and answers."""
-    jobs: JobsSettings = JobsSettings()
+    jobs: JobTerms = JobTerms()
     """Background work: requests with `background: true`."""
     ledger: LedgerSettings = LedgerSettings()
     """The record of requests."""
@@ -326,9 +253,9 @@ class Config(Settings):
     """Where to send word when something breaks. Off by default."""
     delegation: DelegationSettings = DelegationSettings()
     """The coding agent of `tandem delegate --agent`."""
-    webhooks: tuple[WebhookSettings, ...] = Field(default=(), max_length=20)
+    webhooks: tuple[JobWebhook, ...] = Field(default=(), max_length=20)
     """Who is sent an event when a background job ends. Nobody by default."""
-    shared: SharedSettings = SharedSettings()
+    shared: SharedTerms = SharedTerms()
     """What several routers share. Nothing by default."""
 
     @field_validator("keys", mode="before")

@@ -6,8 +6,8 @@ from typing import cast
 
 import yaml
 
+from router.config.cures import find_other_router
 from router.config.faults import ConfigError, Fault
-from router.config.foreign import find_other_router
 from router.config.reading import MAX_BYTES
 
 _MAX_BRACKETS = 5_000

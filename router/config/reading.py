@@ -1,20 +1,30 @@
-"""Finding `config.yaml` and reading it. A file that cannot be read is a fault, never a reason to use the simulated tiers."""
+"""Finding `config.yaml` and reading it, and `.env` next to it: keys for the `env:NAME` that the environment does not have.
+
+A file that cannot be read is a fault, never a reason to use the simulated tiers.
+"""
 
 import os
 import pwd
 import re
 import stat
-from importlib import resources
+from collections.abc import Mapping
 from pathlib import Path
 
 from router.config.faults import ConfigError, Fault
 from router.config.folders import NoHome, state_folder, user_folder
 
 _NAME, _MISSPELT = "config.yaml", "config.yml"
+_SCHEMA = "router/config/config.schema.json"
+"""As the default file names it: relative to the checkout."""
 MAX_BYTES = 1 << 20
 _OURS = re.compile(rb"^[\"']?tiers[\"']?\s*:", re.MULTILINE)
 _ELSEWHERE = "name another with --config"
 _OWN_HOME = "set HOME to a folder of yours, or name a config with --config"
+ENV_FILE = ".env"
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = re.compile(r"""(?P<quote>['"])(?P<value>.*?)(?P=quote)\s*(?:#.*)?""")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_OTHERS = 0o077
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -75,11 +85,18 @@ def expand(path: str) -> Path:
 
 
 def default_text() -> str:
-    """The default `config.yaml`: inside the package when installed, next to it in a checkout."""
-    packaged = resources.files("router.config") / "default.yaml"
-    if packaged.is_file():
-        return packaged.read_text(encoding="utf-8")
-    return (Path(__file__).resolve().parents[2] / _NAME).read_text(encoding="utf-8")
+    """The default `config.yaml`: inside the package when installed, next to it in a checkout.
+
+    Its first line leads editors to the schema of this installation, wherever the text is written to.
+    """
+    packaged = Path(__file__).with_name("default.yaml")
+    path = packaged if packaged.is_file() else Path(__file__).resolve().parents[2] / _NAME
+    return path.read_text(encoding="utf-8").replace(f"$schema={_SCHEMA}", f"$schema={schema_path().as_uri()}", 1)
+
+
+def schema_path() -> Path:
+    """The JSON schema of the config that comes with Tandem."""
+    return Path(__file__).resolve().with_name(Path(_SCHEMA).name)
 
 
 def read_config(path: Path | None) -> tuple[str, str, Path]:
@@ -146,3 +163,49 @@ def _decode(path: Path, raw: bytes) -> str:
         line = raw[: error.start].count(b"\n") + 1
         problem = "is UTF-16" if raw.startswith(_UTF_16) else f"is not UTF-8 (line {line})"
         raise ConfigError(str(path), [Fault("file", problem, "save it as UTF-8")]) from error
+
+
+class EnvFileUnreadable(Exception):
+    """The file exists but cannot be read. The message says why."""
+
+
+def read_env_file(folder: Path) -> Mapping[str, str]:
+    """The names and values of the `.env` in a folder; empty if there is no such file. Raises `EnvFileUnreadable`.
+
+    A line is `NAME=value`, with or without `export` before it and quotes around the value. `#` begins a comment outside quotes,
+    the last line for a name wins, and `$` has no special meaning.
+    """
+    path = folder / ENV_FILE
+    try:
+        if not path.is_file():
+            return {}
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise EnvFileUnreadable(f"is over {MAX_BYTES} bytes")
+        return _parse_env(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise EnvFileUnreadable("is not UTF-8") from error
+    except OSError as error:
+        raise EnvFileUnreadable(error.strerror or "cannot be read") from error
+
+
+def is_open_to_others(folder: Path) -> bool:
+    """Whether anyone but the owner may read or write the `.env` in a folder."""
+    try:
+        return os.name == "posix" and bool((folder / ENV_FILE).stat().st_mode & _OTHERS)
+    except OSError:
+        return False
+
+
+def _parse_env(text: str) -> dict[str, str]:
+    found = {}
+    for line in text.split("\n"):
+        if entry := _LINE.fullmatch(line.rstrip()):
+            found[entry.group(1)] = _env_value(entry.group(2))
+    return found
+
+
+def _env_value(written: str) -> str:
+    quoted = _QUOTED.fullmatch(written)
+    return quoted.group("value") if quoted else _COMMENT.sub("", written, count=1).strip()

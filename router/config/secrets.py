@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from router.config.cures import find_variable
 from router.config.faults import Fault, KnownAdapter
-from router.config.foreign import find_variable
-from router.config.values import fits_header
+from router.config.settings import fits_header
 from router.contract.relay import ExtraField
 from router.contract.secret import Secret
 

@@ -5,95 +5,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from router.config.settings import Seconds, Settings
-from router.config.values import ExtraValue, find_address_fault, fits_header
-from router.contract.target import LEAST_STEP_TOKENS
+from router.config.settings import ExtraValue, Settings, find_address_fault, fits_header
+from router.contract.block import Stated
+from router.contract.relay import Tls
+from router.contract.target import Price, Quota, Speed, Timeouts
 from router.contract.words import Feature
 
 OPTIONS = "options"
 OPTIONS_ALIAS = "simulated"
 """An older name for `options`, in the blocks of the adapter of that name."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-class TypicalSettings(Settings):
-    """What is expected of a target before it has been measured, and again after a long time without use."""
-
-    ttft_seconds: Annotated[float, Field(ge=0, le=600)] | None = None
-    """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""
-    tokens_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    """How fast it writes. By default 600 on fast, 70 on deep."""
-    prefill_tokens_per_second: Annotated[float, Field(gt=0)] | None = None
-    """How fast it reads a prompt that is not cached. By default 20000 on fast, 10000 on deep."""
-
-
-class PriceStepSettings(Settings):
-    """USD per million tokens for requests with a long prompt, applied to all of a request's tokens."""
-
-    above_tokens: int = Field(ge=LEAST_STEP_TOKENS)
-    """It applies to prompts longer than this."""
-    input: float = Field(ge=0)
-    """For prompt tokens."""
-    output: float = Field(ge=0)
-    """For tokens of the answer."""
-    cached_input: float | None = Field(default=None, ge=0)
-    """For prompt tokens read from the target's cache. When absent, it rises in proportion to `input`."""
-    cache_write: float | None = Field(default=None, ge=0)
-    """For prompt tokens written to the cache. When absent, it rises in proportion to `input`."""
-
-
-class PriceSettings(Settings):
-    """USD per million tokens. Without a price, cost is unknown, not 0."""
-
-    input: float = Field(ge=0)
-    """For prompt tokens."""
-    output: float = Field(ge=0)
-    """For tokens of the answer."""
-    cached_input: float | None = Field(default=None, ge=0)
-    """For prompt tokens read from the target's cache; `input` when absent."""
-    cache_write: float | None = Field(default=None, ge=0)
-    """For prompt tokens written to the cache; `input` when absent."""
-    cache_minutes: float = Field(default=5.0, ge=0, le=10_080)
-    """How long a cached prompt stays warm."""
-    steps: tuple[PriceStepSettings, ...] = ()
-    """Higher prices for longer prompts: [{above_tokens: 200000, input: 4.0, output: 18.0}]."""
-
-
-class QuotaSettings(Settings):
-    """Limits of the provider. Requests beyond them wait in a fair queue, or go to another target."""
-
-    requests_per_minute: int | None = Field(default=None, gt=0)
-    """Requests that the provider allows in any minute."""
-    tokens_per_minute: int | None = Field(default=None, gt=0)
-    """Tokens that the provider allows in any minute, of prompts and answers together. An answer counts by its usual length
-    until it is known."""
-    in_flight: int | None = Field(default=None, gt=0)
-    """Requests that the provider allows at once."""
-    max_wait_seconds: float | None = Field(default=None, ge=0)
-    """How long a request may wait for its turn. One that would wait longer goes to another target or, if it asked for this
-    one, gets a 429 at once. By default until its deadline. On fast, a target whose own queue is longer is passed over too, and
-    a stream that has not begun by then moves on to another target."""
-
-
-class TimeoutSettings(Settings):
-    """How long a call to this target may wait. What is absent comes from `limits`."""
-
-    connect_seconds: Seconds | None = None
-    """To open a connection."""
-    first_byte_seconds: Seconds | None = None
-    """From the request to the first byte of an answer. Unlike the one in `limits`, it also applies to answers that are not
-    streamed."""
-    stall_seconds: Seconds | None = None
-    """Between two events of a streamed answer. Comments do not count."""
-
-
-class TlsSettings(Settings):
-    """How this target's TLS differs from the machine's default."""
-
-    ca_file: str | None = None
-    """A PEM file of certificate authorities to trust. Relative to the config file."""
-    client_cert: str | None = None
-    """A client certificate and its key in one PEM file, for a target that requires one."""
 
 
 class TargetSettings(Settings):
@@ -133,17 +54,17 @@ class TargetSettings(Settings):
     """What it accepts: text, tools, images, files, json_schema, custom_tools, reasoning, completions. Looked up like
     window_tokens when absent. `cache_control` is for a gateway that speaks chat in front of Claude and understands cache marks,
     such as a LiteLLM proxy: prompts are then cached. Targets at OpenRouter and with adapter: litellm do not need it."""
-    typical: TypicalSettings = TypicalSettings()
-    """Its usual speed."""
-    price: PriceSettings | None = None
+    typical: Annotated[dict[str, float], Stated(Speed)] = Field(default_factory=dict)
+    """Its usual speed: what is expected of it before it has been measured, and again after a long time without use."""
+    price: Price | None = None
     """What it costs. Looked up like window_tokens when absent."""
-    quota: QuotaSettings | None = None
+    quota: Quota | None = None
     """What its provider allows."""
     effort: dict[str, str] = Field(default_factory=dict)
     """Its values for reasoning effort, by the caller's value: {xhigh: high}. Other values are passed on unchanged."""
-    timeouts: TimeoutSettings = TimeoutSettings()
-    """How long to wait for it."""
-    tls: TlsSettings | None = None
+    timeouts: Annotated[dict[str, float], Stated(Timeouts)] = Field(default_factory=dict)
+    """How long to wait for it. What is absent comes from `limits`."""
+    tls: Tls | None = None
     """Its certificate authority, and a client certificate."""
     options: dict[str, object] | None = None
     """The settings of its adapter, listed below for each adapter."""

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from router.config.faults import Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
+from msgspec.structs import asdict
+
+from router.config.faults import STAND_IN, Fault, Known, KnownAdapter, check_block, close_to, how_to_install, missing_extra
 from router.config.model_facts import ModelFacts, provider_of, read_facts
-from router.config.models import Config, LimitsSettings
+from router.config.models import Config
 from router.config.secrets import SecretChecker
-from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, PriceSettings, TargetSettings
+from router.config.target_settings import OPTIONS, OPTIONS_ALIAS, TargetSettings
+from router.contract.limits import Limits
 from router.contract.relay import AdapterSettings, Endpoint, ExtraField, Tls
 from router.contract.secret import Secret
-from router.contract.target import Price, PriceStep, Quota, Speed, Target, Timeouts
+from router.contract.target import Price, Speed, Target, Timeouts
 from router.contract.words import DEFAULT_DIALECT, Dialect, Feature, Tier
 from router.dialects.fitting import Fit
 from router.dialects.hosts import caches_when_asked, quirks_of
@@ -77,7 +80,7 @@ class TargetBlock:
 
 def check_targets(
     blocks: Sequence[TargetBlock],
-    limits: LimitsSettings,
+    limits: Limits,
     folder: Path,
     known: Known,
     faults: list[Fault],
@@ -107,7 +110,7 @@ def read_prices(blocks: Sequence[TargetBlock], known: Known) -> dict[str, Price]
         name, stated = block.settings.name, block.settings.price
         adapter, of_table = adapters[name], facts.get(block.table_name)
         if stated is not None:
-            prices[name] = _read_price(stated)
+            prices[name] = stated
         elif "price" in _unstated(block, adapter) and of_table is not None and of_table.price is not None:
             prices[name] = of_table.price
     return prices
@@ -118,6 +121,8 @@ def check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
     seen: set[str] = set()
     for block in blocks:
         name = block.settings.name
+        if name == STAND_IN:
+            continue
         if name in ("auto", *Tier):
             faults.append(Fault(f"{block.path}.name", f'"{name}" is the name of a tier', "give the target another name"))
         elif name in seen:
@@ -135,7 +140,7 @@ class TargetChecker:
     faults: list[Fault]
     keys: Mapping[str, str] = field(default_factory=dict)
     """What the file next to the config has for variables that are not set."""
-    limits: LimitsSettings = field(default_factory=LimitsSettings)
+    limits: Limits = field(default_factory=Limits)
     facts: Mapping[tuple[str, str], ModelFacts] = field(default_factory=dict)
 
     def check(self, block: TargetBlock) -> TargetPlan | None:
@@ -216,13 +221,11 @@ class TargetChecker:
             return None
         if adapter.library:
             self._add(block, "tls", f"not supported by adapter: {adapter.name}", "set SSL_CERT_FILE instead")
-        found: dict[str, str | None] = {}
-        for name, value in block.settings.tls.model_dump().items():
-            file = self.folder / os.path.expanduser(value) if value else None
-            if file is not None and not _is_file(file):
+        files = {name: self.folder / os.path.expanduser(value) for name, value in asdict(block.settings.tls).items() if value}
+        for name, file in files.items():
+            if not _is_file(file):
                 self._add(block, f"tls.{name}", "no such file")
-            found[name] = str(file) if file else None
-        return Tls(**found)
+        return Tls(**{name: str(file) for name, file in files.items()})
 
     def _check_transport(self, block: TargetBlock, adapter: KnownAdapter, dialect: Dialect | None) -> bool:
         """Whether requests go over WebSockets."""
@@ -263,15 +266,11 @@ def _make_target(
     adapter: KnownAdapter,
     dialect: Dialect | None,
     options: AdapterSettings,
-    limits: LimitsSettings,
+    limits: Limits,
     looked_up: Mapping[str, object],
 ) -> Target:
-    settings = block.settings
-    stated = {
-        "window_tokens": settings.window_tokens,
-        "price": _read_price(settings.price) if settings.price else None,
-        "accepts": frozenset(settings.accepts),
-    }
+    settings, timeouts = block.settings, block.settings.timeouts
+    stated = {"window_tokens": settings.window_tokens, "price": settings.price, "accepts": frozenset(settings.accepts)}
     values: dict[str, Any] = {**stated, **looked_up}
     return Target(
         name=settings.name,
@@ -281,14 +280,14 @@ def _make_target(
         window_tokens=values["window_tokens"],
         typical=_typical(block, options),
         timeouts=Timeouts(
-            settings.timeouts.connect_seconds or limits.connect_timeout_seconds,
-            settings.timeouts.first_byte_seconds or limits.first_byte_timeout_seconds,
-            settings.timeouts.stall_seconds or limits.stall_timeout_seconds,
-            bounds_whole_answers=settings.timeouts.first_byte_seconds is not None,
+            timeouts.get("connect_seconds", limits.connect_timeout_seconds),
+            timeouts.get("first_byte_seconds", limits.first_byte_timeout_seconds),
+            timeouts.get("stall_seconds", limits.stall_timeout_seconds),
+            bounds_whole_answers="first_byte_seconds" in timeouts,
         ),
         price=values["price"],
         takes_callers_key=settings.api_key is not None and Secret(settings.api_key).is_callers,
-        quota=Quota(**settings.quota.model_dump()) if settings.quota is not None else None,
+        quota=settings.quota,
         model=block.model,
     )
 
@@ -298,11 +297,6 @@ def _make_fit(block: TargetBlock, adapter: KnownAdapter, target: Target) -> Fit:
     asks = Feature.CACHE_CONTROL in target.accepts or adapter.caches_when_asked(model)
     asks = asks or any(caches_when_asked(url, model, dialect) for dialect in target.speaks)
     return Fit(quirks_of(url), block.settings.effort, block.instructions, asks)
-
-
-def _read_price(settings: PriceSettings) -> Price:
-    steps = sorted((PriceStep(**step.model_dump()) for step in settings.steps), key=lambda step: step.above_tokens)
-    return Price(**{**settings.model_dump(), "steps": tuple(steps)})
 
 
 def _spoken(adapter: KnownAdapter, dialect: Dialect | None) -> frozenset[Dialect]:
@@ -328,5 +322,4 @@ def _look_up(block: TargetBlock, adapter: KnownAdapter, facts: Mapping[tuple[str
 
 def _typical(block: TargetBlock, options: AdapterSettings) -> Speed:
     """The usual speed: as stated, else as its options set it, else what its tier is for."""
-    stated: dict[str, float] = block.settings.typical.model_dump(exclude_none=True)
-    return (options.typical_speed() or TYPICAL_SPEED[block.tier])._replace(**stated)
+    return (options.typical_speed() or TYPICAL_SPEED[block.tier])._replace(**block.settings.typical)

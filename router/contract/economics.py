@@ -1,11 +1,12 @@
 """The settings of the decision: what time is worth, what a turn takes, and what a wrong first answer costs."""
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import force_setattr
+from pydantic import Field
 
+from router.contract.block import ELSEWHERE, Block
 from router.contract.words import Preference
 
 FLIP_SCORES = {Preference.SPEED: 0.45, Preference.BALANCED: 0.22, Preference.QUALITY: 0.12}
@@ -33,26 +34,37 @@ class FailureRates(NamedTuple):
 ASSUMED_RATES = FailureRates()
 
 
-class TurnSize(Struct, frozen=True):
-    """What a turn of one kind takes: calls of the model, and tokens that it writes."""
+class TurnSize(Block, frozen=True):
+    """What a turn of one kind takes."""
 
-    calls: float
-    output_tokens: float
+    calls: Annotated[float, Field(ge=1, le=1_000)]
+    """Calls to the model."""
+    output_tokens: Annotated[float, Field(ge=1, le=1_000_000)]
+    """Tokens that the model writes."""
 
 
-class Economics(Struct, frozen=True, cache_hash=True):
-    """The settings of the decision."""
+class Economics(Block, frozen=True, cache_hash=True):
+    """The economics of the choice (`decision:`)."""
 
-    value_of_time_usd_per_hour: float
-    preference: Preference
-    hop_seconds: float
-    quick: TurnSize
-    long: TurnSize
-    base_rate: float
-    personal_log_odds: float = 0.0
-    usd_per_second: float = 0.0
+    value_of_time_usd_per_hour: Annotated[float, Field(ge=0, le=10_000)] = 60.0
+    """What an hour of waiting costs."""
+    preference: Annotated[Preference, ELSEWHERE] = Preference.BALANCED
+    hop_seconds: Annotated[float, Field(ge=0, le=600)] = 1.0
+    """What leaving the session's tier costs, in addition to cold caches."""
+    quick: TurnSize = TurnSize(2, 400)
+    """The expected size of a quick edit."""
+    long: TurnSize = TurnSize(26, 9_000)
+    """The expected size of a long task."""
+    base_rate: Annotated[float, Field(gt=0.001, lt=0.999)] = 0.5
+    """The share of long tasks among all turns, before anything is known about a turn. `tandem tune` fits it."""
+    personal_log_odds: Annotated[float, Field(ge=-3.0, le=3.0)] = 0.0
+    """Your own offset, added to each of your turns: positive leans to deep, negative to fast. `tandem tune` fits it."""
+    fitted_to: str = ""
+    """The weights that base_rate and personal_log_odds were fitted to. `tandem tune` writes it: with other weights, neither is
+    applied, and `tandem check` warns. Leave it out where you choose the two values yourself."""
+    usd_per_second: Annotated[float, ELSEWHERE] = 0.0
     """Follows from the value of an hour."""
-    prior: float = 0.0
+    prior: Annotated[float, ELSEWHERE] = 0.0
     """The log-odds of a long task before anything is known. Follows from the base rate."""
 
     def __post_init__(self) -> None:

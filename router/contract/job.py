@@ -5,10 +5,12 @@ as long as the owner renews its lease; an owner that is gone loses it to another
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Annotated, Protocol
 
 from msgspec import Struct
+from pydantic import Field
 
+from router.contract.block import ELSEWHERE, Block, Seconds
 from router.contract.caller import Caller
 from router.contract.words import Word
 
@@ -30,16 +32,22 @@ MAX_TITLE = 80
 FINAL = frozenset({JobState.COMPLETED, JobState.INCOMPLETE, JobState.FAILED, JobState.CANCELLED})
 
 
-class JobTerms(Struct, frozen=True):
-    """How much background work a config allows."""
+class JobTerms(Block, frozen=True):
+    """Background work: requests with `background: true` (`jobs:`)."""
 
-    most_running: int = 8
-    most_for_a_caller: int = 2
-    most_queued: int = 200
-    deadline_seconds: float = 14_400.0
-    keep_hours: float = 24.0
-    takes_agents: bool = False
-    """Whether an admin's command may keep the work of an agent that it runs as a job."""
+    most_running: Annotated[int, Field(ge=1, le=1_000)] = 8
+    """Jobs that run at once in this router."""
+    most_for_a_caller: Annotated[int, Field(ge=1, le=1_000)] = 2
+    """Jobs of one caller that run at once. The others wait."""
+    most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200
+    """Jobs that may wait; more are refused with 429 `too_many_jobs`."""
+    deadline_seconds: Seconds = 14_400.0
+    """For a whole job, instead of `limits.deadline_seconds`."""
+    keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
+    """How long a job is kept after its end, with the text of its answer. Until then it can be read; `DELETE` removes it
+    earlier."""
+    takes_agents: Annotated[bool, ELSEWHERE] = False
+    """Whether an admin's command may keep the work of an agent that it runs as a job (`delegation.runner`)."""
 
 
 USUAL_TERMS = JobTerms()

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
+from router.contract.block import Block
 from router.contract.caller import SessionKey
 from router.contract.errors import CallerKey, TandemError
 from router.contract.request import RequestView
@@ -57,12 +58,13 @@ class UpstreamCall(Flow, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """How a target's TLS differs from the machine's default: its own authority, our own certificate."""
+class Tls(Block, frozen=True, cache_hash=True):
+    """How a target's TLS differs from the machine's default."""
 
     ca_file: str | None = None
+    """A PEM file of certificate authorities to trust. Relative to the config file."""
     client_cert: str | None = None
+    """A client certificate and its key in one PEM file, for a target that requires one."""
 
 
 class UpstreamRequest(Struct, frozen=True):

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from pydantic_core import core_schema
+
 from router.contract.words import Dialect
 
 ENVIRONMENT = "env:"
@@ -30,6 +32,11 @@ class Secret:
     source: str
     kept: str = field(default="", compare=False)
     """The value that a file next to the config has for its variable. The environment's own counts before it."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
+        """A setting that is text in the file."""
+        return core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
 
     @property
     def is_reference(self) -> bool:

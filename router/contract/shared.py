@@ -1,11 +1,17 @@
 """What several routers share, as the config names it."""
 
+import re
 from enum import StrEnum
+from typing import Annotated, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import AfterValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
+from router.contract.block import ELSEWHERE, Block
 from router.contract.secret import Secret
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class WhenBlind(StrEnum):
@@ -19,20 +25,54 @@ class WhenBlind(StrEnum):
     """Each router counts by itself, as if it were the only one."""
 
 
-class ValkeyTerms(Struct, frozen=True):
-    """Where the Valkey or Redis server is, how long a command may take, and how the names of our keys begin."""
+def _check_name(value: str) -> str:
+    """A name that can be part of a key or of a row."""
+    if _NAME.fullmatch(value) is None:
+        raise ValueError("must have 1 to 64 letters, digits, or the characters . _ -")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_check_name)]
+
+
+def _own_name(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    return "" if value is None else check(value)
+
+
+class _StoreTerms(Block, frozen=True):
+    url: Secret
+    timeout_ms: int
+
+    @property
+    def timeout_seconds(self) -> float:
+        return self.timeout_ms / 1_000
+
+    def waiting(self, seconds: float) -> Self:
+        """For a command that may take this long at least."""
+        return replace(self, timeout_ms=max(self.timeout_ms, round(seconds * 1_000)))
+
+
+class ValkeyTerms(_StoreTerms, frozen=True):
+    """A Valkey or Redis server for what routers share from one moment to the next. Needs the extra `shared`."""
 
     url: Secret
-    timeout_seconds: float = 0.25
-    prefix: str = "tandem"
+    """Its address, always as env:NAME: redis://user:password@host:6379/0, rediss:// for TLS, unix:///path for a Unix socket."""
+    timeout_ms: Annotated[int, Field(ge=20, le=10_000)] = 250
+    """How long a command may take. Then the server counts as away, until a probe in the background is answered."""
+    prefix: Name = "tandem"
+    """How the names of all keys and channels begin."""
 
 
-class PostgresTerms(Struct, frozen=True):
-    """Where the database is, how long a statement may take, and how many connections a router opens at most."""
+class PostgresTerms(_StoreTerms, frozen=True):
+    """A PostgreSQL database for what routers share for good. Needs the extra `shared`."""
 
     url: Secret
-    timeout_seconds: float = 0.5
-    connections: int = 4
+    """Its address with user, password and database, always as env:NAME: postgresql://user:password@host:5432/database."""
+    timeout_ms: Annotated[int, Field(ge=50, le=60_000)] = 500
+    """How long a statement may take, and opening a connection. Then the database counts as away."""
+    connections: Annotated[int, Field(ge=2, le=100)] = 4
+    """How many connections a router opens at most, next to one that copies the ledger. One of them listens for what other
+    routers do."""
 
     # One connection listens for jobs, and one copies the ledger. Jobs and responses have half of the others each.
 
@@ -54,17 +94,21 @@ class Origin(Struct, frozen=True):
     worker: int | None = None
 
 
-class SharedTerms(Struct, frozen=True):
-    """Everything that routers share. A router that shares nothing has none of it."""
+class SharedTerms(Block, frozen=True):
+    """What several routers share (`shared:`)."""
 
-    replica: str
-    """The name of this router among the others."""
+    replica: Annotated[Name, WrapValidator(_own_name)] = ""
+    """The name of this router in the ledger and on pages. By default the name of its machine and a random end."""
     valkey: ValkeyTerms | None = None
+    """The server for sessions, limits, repeated requests and live figures. Off by default."""
     postgres: PostgresTerms | None = None
+    """The database for stored responses, a copy of the ledger, and background jobs. Off by default."""
     secret: Secret | None = None
-    """Signs what clients carry from one router to another."""
+    """32 bytes or more, the same on every router, always as env:NAME. Signs what clients carry from one router to another."""
     when_blind: WhenBlind = WhenBlind.SHARE
-    worker: int = 0
+    """What limits do while the server that counts them cannot be asked: `share` (each router goes on with its part), `stop`
+    (nobody uses what is limited), `open` (each router counts by itself)."""
+    worker: Annotated[int, ELSEWHERE] = 0
     """Which of the workers of one machine this is, from 1; 0 where a router is one process. `replica` ends with it then."""
 
     @property

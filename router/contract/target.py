@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import AfterValidator, Field
 
+from router.contract.block import ELSEWHERE, Block, Seconds
 from router.contract.economics import FailureRates
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Feature, Tier
@@ -15,36 +17,55 @@ from router.contract.words import Dialect, Feature, Tier
 _MILLION = 1_000_000.0
 LEAST_STEP_TOKENS = 10_000
 """No prompt that is shorter has another price than the first."""
+Dollars = Annotated[float, Field(ge=0)]
 NOTHING_LEARNED: Mapping[str, FailureRates] = MappingProxyType({})
 
 
 class Speed(NamedTuple):
     """How fast a target is: as configured (`typical`), or as lately seen."""
 
-    ttft_seconds: float
-    tokens_per_second: float
-    prefill_tokens_per_second: float
+    ttft_seconds: Annotated[float, Field(ge=0, le=600)]
+    """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""
+    tokens_per_second: Annotated[float, Field(gt=0, le=100_000)]
+    """How fast it writes. By default 600 on fast, 70 on deep."""
+    prefill_tokens_per_second: Annotated[float, Field(gt=0)]
+    """How fast it reads a prompt that is not cached. By default 20000 on fast, 10000 on deep."""
 
 
-class PriceStep(Struct, frozen=True):
-    """What a request costs whose prompt is longer than `above_tokens`: all of its tokens, and not only those above."""
+class PriceStep(Block, frozen=True):
+    """USD per million tokens for requests with a long prompt, applied to all of a request's tokens."""
 
-    above_tokens: int
-    input: float
-    output: float
-    cached_input: float | None = None
-    cache_write: float | None = None
+    above_tokens: Annotated[int, Field(ge=LEAST_STEP_TOKENS)]
+    """It applies to prompts longer than this."""
+    input: Dollars
+    """For prompt tokens."""
+    output: Dollars
+    """For tokens of the answer."""
+    cached_input: Dollars | None = None
+    """For prompt tokens read from the target's cache. When absent, it rises in proportion to `input`."""
+    cache_write: Dollars | None = None
+    """For prompt tokens written to the cache. When absent, it rises in proportion to `input`."""
 
 
-class Price(Struct, frozen=True, cache_hash=True):
-    """USD per million tokens. With `steps`, from short prompts to long ones, long prompts cost more."""
+def _from_short_to_long(steps: tuple[PriceStep, ...]) -> tuple[PriceStep, ...]:
+    return tuple(sorted(steps, key=lambda step: step.above_tokens))
 
-    input: float
-    output: float
-    cached_input: float | None = None
-    cache_write: float | None = None
-    cache_minutes: float = 5.0
-    steps: tuple[PriceStep, ...] = ()
+
+class Price(Block, frozen=True, cache_hash=True):
+    """USD per million tokens. Without a price, cost is unknown, not 0."""
+
+    input: Dollars
+    """For prompt tokens."""
+    output: Dollars
+    """For tokens of the answer."""
+    cached_input: Dollars | None = None
+    """For prompt tokens read from the target's cache; `input` when absent."""
+    cache_write: Dollars | None = None
+    """For prompt tokens written to the cache; `input` when absent."""
+    cache_minutes: Annotated[float, Field(ge=0, le=10_080)] = 5.0
+    """How long a cached prompt stays warm."""
+    steps: Annotated[tuple[PriceStep, ...], AfterValidator(_from_short_to_long)] = ()
+    """Higher prices for longer prompts: [{above_tokens: 200000, input: 4.0, output: 18.0}]."""
 
     def at(self, prompt_tokens: int) -> "Price":
         """What a request with a prompt of this length costs. A cache price that a step leaves out rises as `input` does."""
@@ -85,23 +106,33 @@ class Price(Struct, frozen=True, cache_hash=True):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long one call may wait for each step, in seconds."""
+    """How long a call to a target may wait."""
 
-    connect_seconds: float
-    first_byte_seconds: float
-    stall_seconds: float
-    bounds_whole_answers: bool = False
+    connect_seconds: Seconds
+    """To open a connection."""
+    first_byte_seconds: Seconds
+    """From the request to the first byte of an answer. Unlike the one in `limits`, it also applies to answers that are not
+    streamed."""
+    stall_seconds: Seconds
+    """Between two events of a streamed answer. Comments do not count."""
+    bounds_whole_answers: Annotated[bool, ELSEWHERE] = False
     """Whether `first_byte_seconds` counts for an answer in one piece too: only where the config sets it for this target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """What a target's provider allows, and how long a request may wait for its turn. None: no such limit."""
+class Quota(Block, frozen=True):
+    """Limits of the provider. Requests beyond them wait in a fair queue, or go to another target. None: no such limit."""
 
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    in_flight: int | None = None
-    max_wait_seconds: float | None = None
+    requests_per_minute: Annotated[int, Field(gt=0)] | None = None
+    """Requests that the provider allows in any minute."""
+    tokens_per_minute: Annotated[int, Field(gt=0)] | None = None
+    """Tokens that the provider allows in any minute, of prompts and answers together. An answer counts by its usual length
+    until it is known."""
+    in_flight: Annotated[int, Field(gt=0)] | None = None
+    """Requests that the provider allows at once."""
+    max_wait_seconds: Annotated[float, Field(ge=0)] | None = None
+    """How long a request may wait for its turn. One that would wait longer goes to another target or, if it asked for this
+    one, gets a 429 at once. By default until its deadline. On fast, a target whose own queue is longer is passed over too, and
+    a stream that has not begun by then moves on to another target."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
 """Addresses that are sent an event when a background job ends. They come from the config alone, never from a request."""
 
-from msgspec import Struct
+from typing import Annotated
 
+from pydantic import Field
+
+from router.contract.block import Block
 from router.contract.secret import Secret
 from router.contract.words import Word
 
@@ -15,12 +18,14 @@ class JobEvent(Word):
     CANCELLED = "response.cancelled"
 
 
-class JobWebhook(Struct, frozen=True):
-    """One address, and what it is sent."""
+class JobWebhook(Block, frozen=True):
+    """One address that is sent an event when a background job ends."""
 
     url: str
+    """Where events are sent, by POST. No redirect is followed."""
     secret: Secret
-    """Signs what is sent, so that the receiver knows who sent it."""
-    events: frozenset[JobEvent] = frozenset(JobEvent)
+    """What events are signed with, always as env:NAME. A value that begins with whsec_ is base64, as in OpenAI's SDKs."""
+    events: Annotated[tuple[JobEvent, ...], Field(min_length=1)] = tuple(JobEvent)
+    """Which ends are sent: response.completed, response.failed, response.incomplete, response.cancelled. By default, all."""
     allow_private: bool = False
-    """Whether it may be in a private network, or on this machine."""
+    """Whether the address may be in a private network or on this machine."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from router.config.models import DecisionSettings
+from router.contract.economics import Economics
 from router.contract.personal import PersonalTable
 from router.contract.words import Tier
 from router.decide.yardstick import regret_of
@@ -36,7 +36,7 @@ _RULES = "rules"
 _MAX_TAUGHT_BY = 2_000
 """Turns that are looked at next to the marked ones: the newest."""
 _BAND = (0.025, 0.975)
-_SHIPPED_BASE_RATE: float = DecisionSettings.model_fields["base_rate"].default
+_SHIPPED_BASE_RATE: float = Economics().base_rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class LookingBack:
             except AskedTooMuch as error:
                 raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
             except (StoreUnusable, OSError) as error:
-                raise Unavailable("the ledger cannot be read now; tandem doctor checks it") from error
+                raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
 
 
 def whose(asked: Asked) -> str | None:

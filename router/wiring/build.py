@@ -6,25 +6,23 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
 from router.callers.rates import CallerRates
-from router.config.budgets import check_budgets, check_recorded
+from router.config.across import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
-from router.config.trace_terms import find_trace_terms
 from router.contract.caller import LOCAL, Caller
-from router.contract.economics import Economics, TurnSize
 from router.contract.exchange import Exchange, Observer, Observers
-from router.contract.job import JobTerms
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
-from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.rights import BOTH_TIERS, Rights
 from router.contract.spending import find_zone
@@ -244,7 +242,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     adapters: dict[str, Any] = dict(ADAPTERS)
     policies: dict[str, Any] = dict(POLICIES)
     targets = {plan.target.name: plan.target for plan in loaded.targets}
-    trace = state.tracing.follow(find_trace_terms(loaded), state.observers)
+    trace = state.tracing.follow(loaded.trace_terms, state.observers)
     reachable = {
         plan.target.name: Reachable(
             plan.target,
@@ -268,7 +266,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         _follow_budgets(loaded, state.budgets, rights)
     rules = Rules(
         policies=tuple(chosen),
-        economics=_economics(loaded),
+        economics=structs.replace(config.decision, preference=config.preference),
         spill_over=config.spill_over,
         config_fingerprint=loaded.fingerprint,
         weights_fingerprint=loaded.weights_fingerprint,
@@ -279,7 +277,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
         targets=targets,
         dispatcher=_build_dispatcher(loaded, reachable, rights, state, clock),
-        limits=limits_of(loaded),
+        limits=config.limits,
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
         applies_tier_lines=config.in_band_line,
@@ -293,7 +291,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
         background=(BackgroundPolicy(),),
-        jobs=JobTerms(**config.jobs.model_dump(), takes_agents=config.delegation.runner is not None),
+        jobs=structs.replace(config.jobs, takes_agents=config.delegation.runner is not None),
     )
 
 
@@ -340,22 +338,3 @@ def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rul
     plain = replace(target, fit=target.fit._replace(instructions=""))
     hold = state.budgets.hold_question if state.budgets is not None else hold_nothing
     return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, hold)
-
-
-def limits_of(loaded: LoadedConfig) -> Limits:
-    """The limits that a config sets, as a plan holds them: settings and fields of the same names."""
-    names = {field.name for field in fields(Limits)}
-    return Limits(**loaded.config.limits.model_dump(include=names))
-
-
-def _economics(loaded: LoadedConfig) -> Economics:
-    decision = loaded.config.decision
-    return Economics(
-        value_of_time_usd_per_hour=decision.value_of_time_usd_per_hour,
-        preference=loaded.config.preference,
-        hop_seconds=decision.hop_seconds,
-        quick=TurnSize(decision.quick.calls, decision.quick.output_tokens),
-        long=TurnSize(decision.long.calls, decision.long.output_tokens),
-        base_rate=decision.base_rate,
-        personal_log_odds=decision.personal_log_odds,
-    )

@@ -2,14 +2,14 @@
 
 | you need | use |
 |---|---|
-| a whole router in the test's loop | `running` (fixture `start`); several as processes: `fleet`; its callers with keys: `keyed` |
+| a whole router in the test's loop | `running` (fixture `start`); as a process: `serve`, several: `fleet`; its callers with keys: `keyed` |
 | the road without a server | `houses`, `scripted` (targets), `exchanges` (facts, `RecordingSink`), `values` (views, targets, signals) |
 | the edge without a house | `edge` |
 | a target | `upstream` (HTTP, by script), `socket_upstream` (WebSocket), `speech` (what each dialect answers), `toxic` (a bad network) |
 | a caller | `http`, `raw` (bytes), `sockets` (WebSocket), `clients` (real ones), `bridging` (another dialect) |
 | stores and what they keep | `kept`, `ledgers`, `jobs`, `sessions` (`SlowSessions` too), `histories` (clients' own logs) |
 | shared stores | `postgres`, `valkey` (real servers), `allowances` (limits and `Channel` without a server), `install_stores` |
-| background work | `background` (as a caller), `jobs_server` (a scripted API), `hands` (scripted agents) |
+| background work | `background` (as a caller), `jobs_server` (a scripted API), `coding_agents` (scripted agents) |
 | configs, ports, certificates | `configs`, `ports`, `certificates` |
 | screens, feeds, metrics, traces | `terminal`, `feed_server`, `lines`, `trace_receiver` |
 | time | `waiting` (until something is so, tasks), `loop_clock` (a clock that jumps), `closing_loop`, `work` (CPU, not seconds) |

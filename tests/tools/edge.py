@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as some
+from msgspec import structs
 
 from router.callers.rates import CallerRates
 from router.contract.caller import Caller
@@ -162,7 +163,7 @@ class FakeRoad:
 
     def __init__(self, script: Callable[[Exchange, Any], Awaitable[None]] = answer_ok, **limits: Any) -> None:
         self.script, self.clock = script, lambda: 0.0
-        self.plan, self.state = FakePlan(replace(LIMITS, **limits)), FakeState()
+        self.plan, self.state = FakePlan(structs.replace(LIMITS, **limits)), FakeState()
         self.clock = lambda: 0.0
         self.begun: list[Exchange] = []
         self.explained: list[Arrival] = []
@@ -181,7 +182,7 @@ class FakeRoad:
 
     def use(self, **limits: Any) -> None:
         """Swap the plan for one with other limits, as a reload would."""
-        self.plan = FakePlan(replace(self.plan.limits, **limits))
+        self.plan = FakePlan(structs.replace(self.plan.limits, **limits))
 
 
 class FakeTransport(asyncio.Transport):

@@ -141,7 +141,7 @@ def _parent_of(process: Path) -> int:
 
 def make_terms(url: str, timeout_seconds: float = 10.0, connections: int = 4) -> PostgresTerms:
     """The terms of a store whose database may be slow: a machine that runs tests is."""
-    return PostgresTerms(Secret(url), timeout_seconds, connections)
+    return PostgresTerms(Secret(url), round(timeout_seconds * 1_000), connections)
 
 
 def open_postgres_jobs(url: str, failures: list, clock) -> PostgresJobs:

@@ -65,7 +65,7 @@ class ValkeyServer:
 
     def terms(self, timeout_seconds: float = 10.0, url: str = "") -> ValkeyTerms:
         """The terms of a link with keys of its own. The server may be slow: a machine that runs tests is."""
-        return ValkeyTerms(Secret(url or self.url()), timeout_seconds, f"test{next(self._numbers)}")
+        return ValkeyTerms(Secret(url or self.url()), round(timeout_seconds * 1_000), f"test{next(self._numbers)}")
 
     def send(self, *words: str | bytes) -> bytes:
         """What the server answers to a command, as it was written."""

@@ -156,7 +156,10 @@ def without_dawdling(config: str) -> str:
     content = yaml.safe_load(config)
     for tier in content["tiers"].values():
         for target in tier["targets"]:
-            target["options"] |= {"ttft_seconds": 0.0, "tokens_per_second": 1e5, "prefill_tokens_per_second": 1e9}
+            options = target.get("options", {})
+            target["typical"] = {name: options[name] for name in ("ttft_seconds", "tokens_per_second") if name in options}
+            target["typical"] |= {} if options else {"ttft_seconds": 0.2, "tokens_per_second": 1000}
+            target["options"] = options | {"ttft_seconds": 0.0, "tokens_per_second": 1e5, "prefill_tokens_per_second": 1e9}
     return yaml.safe_dump(content)
 
 

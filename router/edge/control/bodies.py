@@ -1,6 +1,6 @@
 """The small JSON bodies that pages are sent: within their own limit, and an object."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from router.contract.limits import Limits
 from router.contract.request import JsonObject

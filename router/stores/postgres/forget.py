@@ -3,8 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from router.contract.caller import Caller
 from router.contract.shared import PostgresTerms
 from router.stores.postgres.link import Link
@@ -40,7 +38,7 @@ def forget_caller(terms: PostgresTerms, caller: Caller) -> Mapping[str, int]:
 
 
 async def _ask(terms: PostgresTerms, statements: Mapping[str, str], caller: Caller, *, locks: bool = False) -> dict[str, int]:
-    link = Link(replace(terms, timeout_seconds=max(terms.timeout_seconds, _SECONDS)), lambda reason: None)
+    link = Link(terms.waiting(_SECONDS), lambda reason: None)
     try:
         async with link.borrow() as connection, connection.transaction():
             if locks:

@@ -53,7 +53,7 @@ class Forwarder:
     """Copies one ledger. Of several processes that write to the same file, one does it at a time."""
 
     def __init__(self, terms: PostgresTerms, ledger: SqliteWriter, *, keep_days: int) -> None:
-        self._terms = replace(terms, timeout_seconds=max(terms.timeout_seconds, _LEAST_SECONDS), connections=2)
+        self._terms = replace(terms.waiting(_LEAST_SECONDS), connections=2)
         self._ledger, self._keep_seconds = ledger, keep_days * _DAY
         self._rows = RowReader(ledger.path)
         ledger.watch(self._rows)

@@ -7,8 +7,6 @@ value, so each tells whether it is this caller's. Answers to requests with an `I
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-from msgspec.structs import replace
-
 from router.contract.caller import Caller, record_prefix
 from router.contract.shared import ValkeyTerms
 from router.stores.valkey.link import Link, Script
@@ -43,7 +41,7 @@ def forget_caller(terms: ValkeyTerms, caller: Caller) -> Mapping[str, int]:
 
 
 async def _work_through(terms: ValkeyTerms, caller: Caller, *, deletes: bool) -> dict[str, int]:
-    link = Link(replace(terms, timeout_seconds=max(terms.timeout_seconds, _SECONDS)))
+    link = Link(terms.waiting(_SECONDS))
     responses, _ = ValkeyResponses(link), link.register(_IDS)
     rows = {"sessions": 0, "responses": 0}
     try:

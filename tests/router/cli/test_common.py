@@ -10,6 +10,7 @@ from router.cli import Ended
 from router.cli.common import (
     Reading,
     add_config_argument,
+    add_ledger_switch,
     command_name,
     common_dialect,
     free_backup,
@@ -142,3 +143,13 @@ def test_a_reload_reads_the_file_of_the_start_and_adds_what_is_not_in_it(tmp_pat
 
     assert reading.load().ledger_path == tmp_path / "test.db"
     assert added.load().fingerprint == "added"
+
+
+@pytest.mark.parametrize(
+    ("given", "ledger"), [([], "on"), (["--no-ledger"], "off"), (["--ledger", "off"], "off"), (["--ledger", "on"], "on")]
+)
+def test_a_record_is_kept_unless_it_is_switched_off(given, ledger):
+    parser = argparse.ArgumentParser()
+    add_ledger_switch(parser)
+
+    assert parser.parse_args(given).ledger == ledger

@@ -8,7 +8,7 @@ import pytest
 
 from router.cli import Ended
 from router.cli.config_file import change_config
-from router.config.edit import CannotEdit
+from router.cli.edit import CannotEdit
 from tests.conftest import SIMULATED
 
 HERE = argparse.Namespace(config=None)

@@ -14,7 +14,7 @@ import yaml
 
 from router.cli import init, main
 from router.cli.setup import around
-from router.config.presets import read_presets
+from router.cli.setup.presets import read_presets
 from tests.router.cli.model_server import ModelServer
 
 
@@ -313,7 +313,7 @@ def test_a_key_in_the_file_next_to_the_config_counts(here, capsys):
     assert main(["check"]) == 0
 
     told = capsys.readouterr()
-    assert "key env:GROQ_API_KEY from .env" in told.out
+    assert "env:GROQ_API_KEY, from .env" in told.out
     assert "gsk-canary" not in told.out + told.err
 
 

@@ -210,7 +210,7 @@ def test_a_file_that_is_no_ledger_stops_the_start_with_a_way_out(here):
     _, said = server.communicate(timeout=20)
 
     assert server.returncode == 2
-    assert "--ledger off" in said
+    assert "--no-ledger" in said
 
 
 def test_a_ledger_whose_folder_cannot_be_written_to_is_told_with_its_whole_path_and_requests_are_served(here):
@@ -224,7 +224,7 @@ def test_a_ledger_whose_folder_cannot_be_written_to_is_told_with_its_whole_path_
     assert server.wait(20) == 0
     server.stderr.close()
     assert warned["warning"].startswith("/proc/nowhere/test.db cannot be written to (")
-    assert "--ledger off" in warned["warning"]
+    assert "--no-ledger" in warned["warning"]
 
 
 def test_a_second_router_on_the_same_ledger_is_refused_with_who_has_it_and_others_may_look(here):

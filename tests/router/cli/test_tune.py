@@ -14,7 +14,7 @@ import yaml
 from router.cli import main
 from router.cli.past.history import PastFiles
 from router.config.load import default_text, load_config
-from router.config.models import DecisionSettings
+from router.contract.economics import Economics
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
@@ -85,8 +85,11 @@ def test_a_later_backup_leaves_the_untuned_file_where_it_is(config, capsys):
     assert config.with_name("config.yaml.bak.1").read_bytes() == tuned
 
 
+UNTUNED = "decision:\n  base_rate: 0.5\n  personal_log_odds: 0.0  # mine\n"
+
+
 def test_in_a_file_with_crlf_two_lines_change_and_one_is_added(config):
-    old = default_text().replace("\n", "\r\n").encode()
+    old = (default_text() + UNTUNED).replace("\n", "\r\n").encode()
     config.write_bytes(old)
 
     assert apply() == 0
@@ -100,7 +103,7 @@ def test_in_a_file_with_crlf_two_lines_change_and_one_is_added(config):
     assert config.with_name("config.yaml.bak").read_bytes() == old
 
 
-def read_decision(config: Path) -> DecisionSettings:
+def read_decision(config: Path) -> Economics:
     """The values that a router would decide by."""
     return load_config(config, known_names()).config.decision
 

@@ -5,9 +5,10 @@ import pytest
 import yaml
 
 import policies
-from router.config.load import ConfigError, default_text, load_config, load_ledger_path
-from router.config.models import SHIPPED_MODELS, DecisionSettings
+from router.config.load import ConfigError, default_text, find_keys, load_config, load_ledger_path
+from router.contract.economics import Economics
 from router.contract.target import Quota
+from router.contract.words import Dialect, Operation
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.tools.configs import faults_in, load_text
@@ -293,16 +294,23 @@ def test_values_that_were_fitted_to_the_weights_in_use_count():
     assert loaded.warnings == ()
 
 
-@pytest.mark.parametrize("fitted_to", ["", "000000000000"])
-def test_values_that_were_fitted_to_other_weights_give_way_to_the_defaults_with_a_warning(fitted_to):
-    loaded = load(FITTED.format(fitted_to))
+def test_values_that_a_person_wrote_count_whatever_the_weights():
+    decision = load("decision: {base_rate: 0.3, personal_log_odds: 1.5}\n").config.decision
 
-    decision, defaults = loaded.config.decision, DecisionSettings()
+    assert (decision.base_rate, decision.personal_log_odds) == (0.3, 1.5)
+    assert load("decision: {personal_log_odds: 1.5}\n").warnings == ()
+
+
+def test_values_that_were_fitted_to_other_weights_give_way_to_the_defaults_with_a_warning():
+    loaded = load(FITTED.format("000000000000"))
+
+    decision, defaults = loaded.config.decision, Economics()
     assert (decision.base_rate, decision.personal_log_odds) == (defaults.base_rate, defaults.personal_log_odds) == (0.5, 0.0)
     assert decision.hop_seconds == 3, "the other settings stay"
     assert len(loaded.warnings) == 1
     assert "decision.base_rate" in loaded.warnings[0]
     assert "tandem tune --apply" in loaded.warnings[0]
+    assert "without decision.fitted_to" in loaded.warnings[0]
 
 
 def test_values_that_were_fitted_to_the_shipped_weights_do_not_fit_ones_own(own_weights, tmp_path):
@@ -317,15 +325,6 @@ def test_values_that_were_fitted_to_the_shipped_weights_do_not_fit_ones_own(own_
 @pytest.mark.parametrize("decision", ["", "decision: {hop_seconds: 3}\n", "decision: {base_rate: 0.5, fitted_to: old}\n"])
 def test_where_nothing_was_fitted_there_is_nothing_to_warn_of(decision):
     assert load(decision).warnings == ()
-
-
-def test_values_tuned_without_any_weights_are_applied(tmp_path):
-    text = "decision: {base_rate: 0.3, personal_log_odds: 0.5}\npolicies: [override]\n" + TIERS_ONLY
-
-    loaded = load_text(text, tmp_path)
-
-    assert loaded.config.decision.personal_log_odds == 0.5
-    assert loaded.warnings == ()
 
 
 def test_rules_in_two_places_are_a_fault(tmp_path):
@@ -349,14 +348,6 @@ def test_a_rule_for_a_client_that_nobody_knows_is_a_fault(tmp_path):
 
     assert (fault.path, fault.problem) == ("rules[0].when.client", 'unknown client "codx"')
     assert "did you mean codex?" in fault.hint
-
-
-def test_the_default_file_shows_the_shipped_model_names_in_their_order():
-    lines = default_text().partition("models: {}\n")[2].partition("\n\n")[0].splitlines()
-
-    shown = yaml.safe_load("\n".join(line.removeprefix("#") for line in lines))
-
-    assert list(shown.items()) == list(SHIPPED_MODELS.items())
 
 
 @pytest.mark.parametrize("name", ["claude-fast", "gpt-*", "*", "fast"])
@@ -527,3 +518,107 @@ def test_metrics_that_are_off_need_no_key():
     loaded = load_text(two_targets("http://a/v1", "http://b/v1", extra="metrics: {on: false, key: env:NOT_SET_ANYWHERE}"))
 
     assert loaded.metrics_key is None
+
+
+def test_a_wrong_dialect_an_unknown_adapter_a_double_name_and_a_missing_key_are_told_in_one_round(monkeypatch):
+    monkeypatch.delenv("NOWHERE_KEY", raising=False)
+    text = """
+models: {x: nobody}
+ledger: {path: same.db}
+store: {path: same.db}
+tiers:
+  fast:
+    targets:
+      - {name: a, base_url: http://h/v1, dialect: klingon, api_key: env:NOWHERE_KEY}
+      - {name: a, adapter: telepathy}
+  deep: {targets: []}
+"""
+    told = {fault.path: fault.problem for fault in faults_in(text)}
+
+    assert set(told) == {
+        "tiers.fast.targets[0].dialect",
+        "tiers.fast.targets[0].api_key",
+        "tiers.fast.targets[1].name",
+        "tiers.fast.targets[1].adapter",
+        "tiers.deep.targets",
+        "models.x",
+        "store.path",
+    }
+    assert told["tiers.deep.targets"] == "needs a target"
+
+
+@pytest.mark.parametrize("name", ["", "name: a b, ", "name: 7, "])
+def test_a_target_without_a_usable_name_hides_no_other_fault(name):
+    fast = f"{{{name}adapter: telepathy}}, 7"
+    text = (
+        f"models: {{x: nobody}}\ntiers: {{fast: {{targets: [{fast}]}}, deep: {{targets: [{{name: b, adapter: simulated}}]}}}}\n"
+    )
+
+    assert {fault.path for fault in faults_in(text)} == {
+        "tiers.fast.targets[0].name",
+        "tiers.fast.targets[0].adapter",
+        "tiers.fast.targets[1]",
+        "models.x",
+    }
+
+
+def test_a_setting_that_is_wrong_is_told_once():
+    text = "tiers: {fast: {targets: [{name: a, base_url: 7, window_tokens: big}]}, deep: {targets: [{name: b, adapter: simulated}]}}"
+
+    assert [fault.path for fault in faults_in(text)] == [
+        "tiers.fast.targets[0].base_url",
+        "tiers.fast.targets[0].window_tokens",
+    ]
+
+
+@pytest.fixture
+def find(tmp_path):
+    def find(extra):
+        path = tmp_path / "config.yaml"
+        path.write_text(SIMULATED + extra)
+        return find_keys(path, known_names)
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("extra", "name", "is_asked_for"),
+    [("", "keys.yaml", False), ("keys:\n", "keys.yaml", True), ("keys: {file: team/k.yaml}\n", "team/k.yaml", True)],
+)
+def test_keys_are_next_to_the_config_or_where_it_says(find, tmp_path, extra, name, is_asked_for):
+    place = find(extra)
+
+    assert (place.path, place.is_asked_for) == (tmp_path / name, is_asked_for)
+    assert place.ledger_path == tmp_path / "test.db"
+
+
+def test_a_config_that_is_not_valid_is_refused_with_all_its_faults(find):
+    with pytest.raises(ConfigError) as refused:
+        find("what: 1\nspill_over: 7\n")
+
+    assert {fault.path for fault in refused.value.faults} == {"what", "spill_over"}
+
+
+def test_what_a_config_says_of_traces_names_every_route_and_the_provider_of_every_target():
+    terms = load("traces: {endpoint: 'http://127.0.0.1:4318', sample: 0.5}\n").trace_terms
+
+    assert (terms.endpoint, terms.sample) == ("http://127.0.0.1:4318", 0.5)
+    assert terms.routes[Dialect.CHAT, Operation.CREATE].path == "/v1/chat/completions"
+    assert set(terms.providers) == {"simulated-fast", "simulated-deep"}
+    assert load("").trace_terms is None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "problem"),
+    [
+        ("127.0.0.1:4318", "must begin with http:// or https://"),
+        ("http://127.0.0.1:4318/v1/traces", "must not end in /v1/traces"),
+        ("http://me:secret@127.0.0.1:4318", "must not contain a query, a fragment or credentials"),
+        ("http://127.0.0.1:99999", "must have a port between 1 and 65535"),
+    ],
+)
+def test_an_endpoint_for_traces_that_cannot_be_used_is_a_fault(endpoint, problem):
+    faults = faults_of(f"{SIMULATED}traces: {{endpoint: '{endpoint}'}}\n")
+
+    assert set(faults) == {"traces.endpoint"}
+    assert problem in faults["traces.endpoint"]

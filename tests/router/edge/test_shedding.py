@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from router.contract.errors import Unavailable
 from router.edge.admission import Admission
@@ -18,7 +19,7 @@ class Memory:
 
     def __init__(self, limit):
         road = FakeRoad()
-        road.plan = replace(road.plan, limits=replace(road.plan.limits, max_memory_mb=limit))
+        road.plan = replace(road.plan, limits=structs.replace(road.plan.limits, max_memory_mb=limit))
         self.road, self.admission, self.now = road, Admission(road), 0.0
         self.used, self.free, self.given_back, self.measured = 0, 0, 0, 0
         self.watch = MemoryWatch(self.admission, measure=self._measure, give_back=self._give_back, clock=lambda: self.now)
@@ -114,7 +115,7 @@ async def test_without_a_limit_nothing_is_measured(listen):
 async def test_a_reload_that_removes_the_limit_ends_the_refusals(memory):
     await memory.look(300)
     assert not memory.is_open()
-    memory.road.plan = replace(memory.road.plan, limits=replace(memory.road.plan.limits, max_memory_mb=None))
+    memory.road.plan = replace(memory.road.plan, limits=structs.replace(memory.road.plan.limits, max_memory_mb=None))
 
     await memory.look(300)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from router.config.models import DecisionSettings
+from router.contract.economics import Economics
 from router.contract.words import Tier, TurnKind
 from router.lab import tune as lab_tune
 from router.lab.cases import Case, Sample
@@ -157,7 +157,7 @@ def test_a_sample_counts_as_much_as_its_case():
 
 
 def test_with_no_history_the_prior_is_the_shipped_one():
-    assert fit([]) == Fit(DecisionSettings().base_rate, 0.0)
+    assert fit([]) == Fit(Economics().base_rate, 0.0)
 
 
 def with_words(words: str, size: Size, number: int) -> Sample:

@@ -253,7 +253,7 @@ async def test_a_long_warning_is_broken_between_words():
 
 
 async def test_a_trouble_is_shown_below_the_turns_as_long_as_it_lasts(paper):
-    notices = [Notice(Trouble.TARGET_OUT, "spark", 0.0, "spark: fails", "tandem doctor")]
+    notices = [Notice(Trouble.TARGET_OUT, "spark", 0.0, "spark: fails", "tandem check --live")]
     screen = make_screen(paper)
     screen.start(asyncio.get_running_loop())
 

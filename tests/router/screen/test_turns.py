@@ -270,7 +270,6 @@ def test_a_call_that_is_recorded_after_the_next_has_begun_takes_no_tier_back():
     turns.begin(begun("1"))
     turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="2 test runs failed"))
     turns.end(ended("1", tier=Tier.FAST))
-    turns.end(ended("2", tier=Tier.DEEP))
     turn = turns.begin(begun("3", TurnKind.TOOL_LOOP, Tier.DEEP, because="stays there"))
 
     assert (turn.tier, turn.has_moved_up, turn.why) == (Tier.DEEP, True, "moved up at call 2: 2 test runs failed")

@@ -23,7 +23,7 @@ from router.stores.memory.responses import MemoryResponses
 from router.telemetry.log import RequestLog
 from router.upstream.pool import Pool
 from router.wiring import build
-from router.wiring.build import build_house, build_plan, known_names, limits_of
+from router.wiring.build import build_house, build_plan, known_names
 from tests.conftest import SIMULATED
 from tests.tools.exchanges import RecordingSink
 from tests.tools.running import read_entries
@@ -101,7 +101,7 @@ async def test_a_plan_holds_what_its_config_says(built, tmp_path):
     assert (plan.keeps_text, plan.applies_tier_lines, plan.rules.spill_over) == (True, False, False)
     assert plan.rules.config_fingerprint == loaded.fingerprint
     assert [policy.name for policy in plan.rules.policies] == [name for name, _ in loaded.policies]
-    assert plan.limits == limits_of(loaded)
+    assert plan.limits == loaded.config.limits
     assert plan.models.resolve("quick").target == "swift"
 
 

@@ -8,7 +8,7 @@ from router.cli.setup.around import Found
 from router.cli.setup.engines import Engine, ListedModel
 from router.cli.setup.live import Reached
 from router.cli.setup.local_offers import add_quotas, offer_locals, say_windows, with_local_model
-from router.config.presets import read_presets
+from router.cli.setup.presets import read_presets
 from router.contract.words import Tier
 
 PRESETS = read_presets()
@@ -19,7 +19,7 @@ def server(
 ) -> Found:
     provider = replace(PRESETS.providers[kind], name=name, base_url=f"http://{name}/v1")
     listed = tuple(ListedModel(model) for model in models)
-    return Found(provider, "", Reached(models=models, listed=listed), Engine(kind, slots, windows or {}))
+    return Found(provider, "", Reached(listed=listed, engine=Engine(kind, slots, windows or {})))
 
 
 def proposed(*servers: Found, is_alone: bool = True) -> tuple[list[str], list[str]]:

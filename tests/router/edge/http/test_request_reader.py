@@ -2,12 +2,12 @@
 
 import itertools
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 from msgspec import structs
+from msgspec.structs import replace
 
 from router.contract.errors import BadRequest, HeadersTooLarge
 from router.contract.limits import Limits

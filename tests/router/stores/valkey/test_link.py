@@ -166,7 +166,7 @@ async def test_a_connection_that_listens_and_is_no_longer_answered_is_noticed(tm
     greeting, time, confirmed = b"%0\r\n", b"*2\r\n$1\r\n9\r\n$1\r\n0\r\n", b">3\r\n+subscribe\r\n+news\r\n:1\r\n"
 
     async with answering(tmp_path / "socket", lambda number: (greeting, time) if number == 1 else (greeting, confirmed)):
-        link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/socket"), 0.05))
+        link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/socket"), 50))
         link.subscribe("news", print)
         await link.open()
         assert link.is_up
@@ -265,7 +265,7 @@ async def test_a_full_server_is_still_asked_and_its_refusals_are_reported_once(o
 
 async def test_a_server_that_is_away_at_the_start_is_no_fault(tmp_path, listen):
     read = listen()
-    link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/nobody"), 0.05))
+    link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/nobody"), 50))
 
     await link.open()
 
@@ -304,7 +304,7 @@ async def test_another_kind_of_server_is_never_taken_for_a_store(tmp_path):
         writer.close()
 
     async with await asyncio.start_unix_server(answer, tmp_path / "socket"):
-        link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/socket"), 1.0))
+        link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/socket"), 1_000))
         with pytest.raises(LinkRefused, match="no Valkey or Redis server"):
             await link.open()
         await link.close()
@@ -321,7 +321,7 @@ async def test_another_kind_of_server_is_never_taken_for_a_store(tmp_path):
 )
 async def test_a_server_that_greets_in_another_way_is_not_used(tmp_path, replies):
     async with answering(tmp_path / "socket", lambda number: replies):
-        link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/socket"), 5.0))
+        link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/socket"), 5_000))
         with pytest.raises(LinkRefused, match="no Valkey or Redis server"):
             await link.open()
         await link.close()
@@ -352,7 +352,7 @@ async def test_a_connection_that_breaks_in_the_midst_of_an_answer_fails_all_who_
         writer.close()
 
     async with await asyncio.start_unix_server(answer, tmp_path / "socket"):
-        link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/socket"), 5.0))
+        link = Link(ValkeyTerms(Secret(f"unix://{tmp_path}/socket"), 5_000))
         await link.open()
         with pytest.raises(Away, match="closed"):
             await link.ask("GET", "a")

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 pytest.importorskip("hiredis")
@@ -102,7 +101,7 @@ async def test_a_claim_that_is_cut_off_leaves_the_slot_free(routers):
 
 
 async def test_what_is_answered_while_the_server_is_away_is_known_when_it_is_back(own_valkey):
-    routers = Routers(replace(own_valkey.terms(), timeout_seconds=0.1))
+    routers = Routers(own_valkey.terms(timeout_seconds=0.1))
     one, other = await routers.open(), await routers.open()
     await one.claim(SLOT, ASKED)
     own_valkey.pause()

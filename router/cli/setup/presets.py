@@ -1,0 +1,234 @@
+"""The providers that `tandem init` knows, read from `presets.yaml`, and how they are written into a config."""
+
+import fnmatch
+import functools
+import re
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from router.config.model_facts import ModelFacts, provider_of, read_facts
+from router.contract.target import Price
+from router.contract.words import Feature, Tier
+
+_PLACEHOLDER = re.compile(r"\{([A-Z_]+)\}")
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
+_FACTS = ("window_tokens", "accepts", "price")
+"""What differs from one model of a provider to the next."""
+_WORDS = re.compile(r"[a-z]+")
+_OTHER_WORK = frozenset(
+    """
+    audio bge clip colbert dall embed embedding embeddings gte guard image images imagine live lyria minilm moderation ocr
+    realtime rerank reranker safeguard sora speech stt transcribe transcription translate tts veo video voice whisper
+    """.split()
+)
+"""Words in the names of models that do not answer: they judge, embed, listen, draw or speak."""
+_DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$|-\d{8}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """Where one provider, or one kind of local server, is."""
+
+    name: str
+    title: str
+    adapter: str
+    dialect: str
+    base_url: str
+    keys: tuple[str, ...] = ()
+    """The variables that may hold its key. A server on this machine has none."""
+
+    @property
+    def is_local(self) -> bool:
+        return not self.keys
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The variables that its address is made of."""
+        return tuple(_PLACEHOLDER.findall(self.base_url))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a provider can do for a tier: a model, and the facts of it."""
+
+    provider: Provider
+    tier: Tier
+    model: str
+    like: tuple[str, ...] = ()
+    """Patterns of models that may replace it, best first."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    is_spare: bool = False
+    """Whether it is used only if no other provider serves its tier, or if its provider serves both."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The variables that must be set in addition to the key."""
+        return (*self.provider.needs, *_PLACEHOLDER.findall(self.model))
+
+    def filled(self, values: Mapping[str, str]) -> "Offer":
+        """The offer with variables in place of their names."""
+        provider = self.provider
+        address = _fill(provider.base_url, values)
+        return replace(self, provider=replace(provider, base_url=address), model=_fill(self.model, values))
+
+    def with_model(self, model: str) -> "Offer":
+        """The same with another model, and without the facts of the first. A local server's are its owner's choice."""
+        keeps_all = model == self.model or self.provider.is_local
+        facts = {name: value for name, value in self.facts.items() if keeps_all or name not in _FACTS}
+        return replace(self, model=model, facts=facts)
+
+    def choose(self, listed: Iterable[str]) -> str:
+        """The best of the models that a provider lists: the one named here, else the newest of its kind, else none.
+
+        A local server has what its owner put there, so its first model is the right one.
+        """
+        models = list(listed)
+        if self.model in models:
+            return self.model
+        models = [model for model in models if _OTHER_WORK.isdisjoint(_WORDS.findall(model.lower()))]
+        for pattern in self.like:
+            if matching := fnmatch.filter(models, pattern):
+                return max(matching, key=_newness)
+        return models[0] if models and self.provider.is_local else ""
+
+    def write(self, name: str, variable: str) -> str:
+        """Its block of the config, as an entry of `targets`."""
+        settings: dict[str, Any] = {"name": name, "adapter": self.provider.adapter, "dialect": self.provider.dialect}
+        settings |= {"base_url": self.provider.base_url, "model": self.model}
+        settings |= {"api_key": f"env:{variable}"} if variable else {}
+        lines = [f"{key}: {_scalar(value)}" for key, value in {**settings, **self.facts}.items()]
+        return "".join(f"      {'- ' if index == 0 else '  '}{line}\n" for index, line in enumerate(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryKey:
+    """A provider that is reached through litellm alone: the variables that say somebody uses it, and what to write for it."""
+
+    title: str
+    keys: tuple[str, ...]
+    model: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """How litellm is given credentials that are not an API key; empty for an API key."""
+
+    def write(self, variable: str) -> str:
+        """A target, as an entry of `targets` on one line."""
+        target = {"name": self.model.partition("/")[0], "adapter": "litellm", "model": self.model}
+        more = {"options": dict(self.options)} if self.options else {"api_key": f"env:{variable}"}
+        return f"- {_scalar({**target, **more})}"
+
+
+@dataclass(frozen=True, slots=True)
+class Presets:
+    """All that `tandem init` can write."""
+
+    providers: Mapping[str, Provider]
+    offers: Mapping[Tier, tuple[Offer, ...]]
+
+    spares: Mapping[Tier, tuple[Offer, ...]] = field(default_factory=lambda: dict.fromkeys(Tier, ()))
+    by_litellm: tuple[LibraryKey, ...] = ()
+
+    def find(self, tier: Tier, provider: str, *, serves_both: bool = False) -> Offer | None:
+        """What a provider offers for a tier; what it offers for the other where it has nothing of its own.
+
+        One that serves both tiers has two models for them, where it has a second one at all.
+        """
+        first, second = (self.spares, self.offers) if serves_both else (self.offers, self.spares)
+        ranked = (*first[tier], *second[tier], *self.offers[tier.other])
+        return next((offer for offer in ranked if offer.provider.name == provider), None)
+
+    def usable(self, found: Container[str]) -> dict[Tier, list[Offer]]:
+        """What the providers that were found offer for each tier.
+
+        Where they have nothing for a tier, their spare models serve it; who lends one takes its other model for the other.
+        """
+        usual = {tier: [offer for offer in self.offers[tier] if offer.provider.name in found] for tier in Tier}
+        offers = {tier: usual[tier] or [offer for offer in self.spares[tier] if offer.provider.name in found] for tier in Tier}
+        for tier in Tier:
+            lent = {offer.provider.name for offer in offers[tier.other] if offer.is_spare}
+            own = {offer.provider.name: offer for offer in self.spares[tier] if offer.provider.name in lent}
+            offers[tier] = [own.get(offer.provider.name, offer) for offer in offers[tier]]
+        return offers
+
+    def with_own_facts(self, offer: Offer) -> Offer:
+        """The same with the facts of its own model: out of a preset, else of the table of models, else as they are.
+
+        No more abilities are taken from the table than the provider's presets have: over its dialect there may be fewer.
+        """
+        if offer.provider.is_local:
+            return offer
+        every = (
+            *self.offers[offer.tier],
+            *self.spares[offer.tier],
+            *self.offers[offer.tier.other],
+            *self.spares[offer.tier.other],
+        )
+        rows = [row for row in every if row.provider.name == offer.provider.name]
+        if own := next((row for row in rows if row.model == offer.model), None):
+            return replace(offer, facts=own.facts)
+        name = (provider_of(offer.provider.base_url), offer.model)
+        known = read_facts([name]).get(name)
+        if known is None:
+            return offer
+        able = {feature for row in rows for feature in row.facts.get("accepts", ())}
+        return replace(offer, facts={**offer.facts, **_write_facts(known, able)})
+
+
+def _write_facts(known: ModelFacts, able: Container[str]) -> dict[str, Any]:
+    """Facts of the table as a target's block has them."""
+    accepted = {Feature.TEXT, *known.accepts}
+    facts: dict[str, Any] = {"accepts": [str(feature) for feature in Feature if feature in accepted and feature in able]}
+    if known.window_tokens is not None:
+        facts["window_tokens"] = known.window_tokens
+    if known.price is not None:
+        facts["price"] = _write_price(known.price)
+    return facts
+
+
+def _write_price(price: Price) -> dict[str, Any]:
+    names = ("input", "cached_input", "cache_write", "output")
+    written: dict[str, Any] = {name: value for name in names if (value := getattr(price, name)) is not None}
+    steps = [
+        {name: value for name in ("above_tokens", *names) if (value := getattr(step, name)) is not None} for step in price.steps
+    ]
+    return {**written, "steps": steps} if steps else written
+
+
+@functools.cache
+def read_presets() -> Presets:
+    content = yaml.safe_load((resources.files("router.cli.setup") / "presets.yaml").read_text(encoding="utf-8"))
+    providers = {
+        name: Provider(name, **{**settings, "keys": tuple(settings.get("keys", ()))})
+        for name, settings in content["providers"].items()
+    }
+    rows = {tier: [_read_offer(entry, tier, providers) for entry in content[str(tier)]] for tier in Tier}
+    offers = {tier: tuple(offer for offer in rows[tier] if not offer.is_spare) for tier in Tier}
+    spares = {tier: tuple(offer for offer in rows[tier] if offer.is_spare) for tier in Tier}
+    by_litellm = tuple(LibraryKey(**{**row, "keys": tuple(row["keys"])}) for row in content["by_litellm"])
+    return Presets(providers, offers, spares, by_litellm)
+
+
+def _read_offer(entry: Mapping[str, Any], tier: Tier, providers: Mapping[str, Provider]) -> Offer:
+    facts = {name: value for name, value in entry.items() if name not in ("provider", "model", "like", "spare")}
+    like = tuple(entry.get("like", ()))
+    return Offer(providers[entry["provider"]], tier, entry["model"], like, facts, entry.get("spare", False))
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda found: values[found.group(1)].strip().rstrip("/"), text)
+
+
+def _newness(model: str) -> tuple[tuple[int, ...], bool, str]:
+    """Higher for newer: by the numbers in its name. A name without a date is the one to use."""
+    plain = _DATED.sub("", model)
+    numbers = tuple(int(part) for found in _NUMBER.findall(plain) for part in found.split("."))
+    return numbers, plain == model, model
+
+
+def _scalar(value: Any) -> str:
+    """A value in YAML, on one line."""
+    written: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+    return written.removesuffix("...\n").strip()

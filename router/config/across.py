@@ -1,0 +1,260 @@
+"""What more than one block of a config must agree on, and what is valid but rarely meant."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from router.config.faults import ConfigError, Fault, Known, check_block, close_to
+from router.config.models import SHIPPED_MODELS, LedgerSettings, SecondOpinionSettings
+from router.config.reading import expand
+from router.config.target_settings import TargetSettings
+from router.config.targets import TargetBlock, TargetPlan
+from router.contract.keys import KeyRing
+from router.contract.opinions import PolicyConfig
+from router.contract.rights import Rights
+from router.contract.secret import Secret, looks_like_key
+
+_RULES = "rules"
+"""The policy that follows `rules:`."""
+_ASKED, _PASSED = "second_opinion", "pass_through"
+_DAYS_OF_A_MONTH = 31
+_SHOWN = 3
+_HTTP = ("", "http", "https")
+_LEAST_PRICE = 0.001
+
+
+def check_policies(entries: Sequence[Any], folder: Path, known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
+    found: list[tuple[str, PolicyConfig]] = []
+    for index, entry in enumerate(entries):
+        path, named = f"policies[{index}]", {entry: None} if isinstance(entry, str) else entry
+        name, content = next(iter(named.items())) if isinstance(named, dict) and len(named) == 1 else (None, None)
+        if not isinstance(name, str) or not isinstance(content, dict | None):
+            faults.append(Fault(path, "must be a name, or one name with its settings"))
+        elif name not in known.policies:
+            hint = f"{close_to(name, known.policies)}known: {', '.join(known.policies)}"
+            faults.append(Fault(path, f'unknown policy "{name}"', hint))
+        elif name in (seen for seen, _ in found):
+            faults.append(Fault(path, f'duplicate policy "{name}"'))
+        else:
+            settings = check_block(known.policies[name], content, f"{path}.{name}", faults)
+            if isinstance(settings, PolicyConfig):
+                found.append((name, settings.rooted(folder)))
+                _check_weights(found[-1][1], f"{path}.{name}", faults)
+    return found
+
+
+def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> None:
+    try:
+        _ = settings.fingerprint
+    except ValueError as error:
+        faults.append(Fault(f"{path}.weights", str(error), "make train in a checkout of Tandem writes them"))
+
+
+def check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]) -> None:
+    """Hand the rules to the policy that applies them. It is used whenever there are rules, listed or not."""
+    if not rules:
+        return
+    if any(name == _RULES and settings != known.policies[_RULES]() for name, settings in policies):
+        faults.append(Fault("rules", "set both at the top level and under policies", "keep only the top-level rules"))
+    for index, rule in enumerate(rules):
+        when = rule.get("when") if isinstance(rule, dict) else None
+        client = when.get("client") if isinstance(when, dict) else None
+        if isinstance(client, str) and client not in known.clients:
+            hint = f"{close_to(client, known.clients)}known: {', '.join(known.clients)}"
+            faults.append(Fault(f"rules[{index}].when.client", f'unknown client "{client}"', hint))
+    settings = check_block(known.policies[_RULES], {"rules": list(rules)}, "", faults)
+    if isinstance(settings, PolicyConfig):
+        policies[:] = [*(entry for entry in policies if entry[0] != _RULES), (_RULES, settings)]
+
+
+def fingerprint_of(policies: Sequence[tuple[str, PolicyConfig]]) -> str:
+    """Which weights read the words; empty if none do."""
+    return next((settings.fingerprint for _, settings in policies if settings.fingerprint), "")
+
+
+def check_models(models: Mapping[str, str | None], names: set[str], faults: list[Fault]) -> None:
+    for name, meaning in models.items():
+        if meaning is None:
+            _check_taken(name, faults)
+        elif meaning not in ("auto", "fast", "deep") and meaning not in names:
+            known = ", ".join(("auto", "fast", "deep", *sorted(names - {""})))
+            faults.append(Fault(f"models.{name}", f'"{meaning}" is neither a tier nor a target', f"known: {known}"))
+
+
+def _check_taken(name: str, faults: list[Fault]) -> None:
+    """`NAME: null`. Clients ask for `auto` by default, so it stays."""
+    if name == "auto":
+        faults.append(Fault("models.auto", "cannot be removed", "give it a meaning: auto, fast, deep or a target's name"))
+    elif name != "*" and name not in SHIPPED_MODELS:
+        hint = f"{close_to(name, SHIPPED_MODELS)}tandem check lists them"
+        faults.append(Fault(f"models.{name}", "null removes a built-in name, and this is not one", hint))
+
+
+def check_store(store: str | None, ledger: str | None, folder: Path, faults: list[Fault]) -> None:
+    if store and ledger and (folder / expand(store)).resolve() == (folder / expand(ledger)).resolve():
+        faults.append(Fault("store.path", "is the same file as the ledger", "give it another name, such as responses.db"))
+
+
+def check_asked(name: str | None, targets: Mapping[str, TargetSettings], faults: list[Fault]) -> None:
+    """Check who is asked. Only a target with a key of its own can be: a caller's key is for the caller's own requests."""
+    if name is None:
+        return
+    path, known = f"{_ASKED}.target", sorted(filter(None, targets))
+    if name not in targets:
+        faults.append(_unknown(path, name, known))
+    elif (key := targets[name].api_key) is not None and Secret(key).is_callers:
+        problem = f'"{name}" takes the caller\'s own key, which is never used for a second opinion'
+        faults.append(Fault(path, problem, "name a target with a key of its own, or without one"))
+
+
+def warn_of_slowness(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> list[str]:
+    """A target that is slower than the longest wait would answer too late, and delay turns for nothing."""
+    found = _find(asked, targets)
+    if asked is None or found is None or found.target.typical.ttft_seconds < asked.max_wait_seconds:
+        return []
+    usual = f"{asked.target} usually takes {found.target.typical.ttft_seconds:g} s to its first token"
+    return [f"{_ASKED}: {usual}, so its answer comes too late; name a quicker target, or raise max_wait_seconds"]
+
+
+def say_who_is_asked(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> str:
+    """Which target, at which provider, receives the words of turns that are in doubt; empty if none does."""
+    found = _find(asked, targets)
+    if found is None:
+        return ""
+    named = found.endpoint.model if found.is_model else found.adapter  # a library's model begins with its provider
+    where = urlsplit(found.endpoint.base_url).hostname or named
+    return f"{found.target.name} ({where}) receives the words of turns in doubt"
+
+
+def _find(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> TargetPlan | None:
+    return next((plan for plan in targets if asked is not None and plan.target.name == asked.target), None)
+
+
+def check_passed(
+    named: Iterable[tuple[str, str]], targets: Mapping[str, TargetSettings], known: Known, faults: list[Fault]
+) -> None:
+    """Check who is named. It must be a target with an address of its own: a library or a simulation has only create calls."""
+    names = sorted(filter(None, targets))
+    able = [name for name in names if _has_routes(targets[name], known)]
+    for route, name in named:
+        path = f"{_PASSED}.{route}"
+        if name not in targets:
+            faults.append(_unknown(path, name, names))
+        elif name not in able:
+            problem = f'"{name}" cannot serve {route}: adapter {targets[name].adapter} handles conversations only'
+            hint = f"name one of {', '.join(able)}" if able else "name a target with adapter: openai_http or anthropic_http"
+            faults.append(Fault(path, problem, hint))
+
+
+def _unknown(path: str, name: str, known: Sequence[str]) -> Fault:
+    return Fault(path, f'"{name}" is not a target', f"{close_to(name, known)}known: {', '.join(known)}")
+
+
+def _has_routes(settings: TargetSettings, known: Known) -> bool:
+    return hasattr(known.adapters.get(settings.adapter), "open_route")
+
+
+def check_budgets(
+    keys: KeyRing | None,
+    targets: Sequence[TargetPlan],
+    paths: Mapping[str, str],
+    ledger: LedgerSettings,
+    faults: list[Fault],
+) -> None:
+    """Check that what callers with a budget spend can be known, and remembered. `paths` is where each target is, by name."""
+    owners = _owners(keys)
+    if not owners:
+        return
+    for plan in targets:
+        target = plan.target
+        served = [name for name, own in owners.items() if target.tier in own.tiers]
+        if target.price is None and served:
+            problem = f'target "{target.name}" has no price, which {_name(served)} need'
+            hint = f"set its price, in USD per million tokens, or leave {target.tier} out of their tiers in keys.yaml"
+            faults.append(Fault(f"{paths[target.name]}.price", problem, hint))
+    if not ledger.path:
+        problem = f"{_name(list(owners))} need a ledger: without one, a restart would forget what was spent"
+        faults.append(Fault("ledger.path", problem, "set a path, such as tandem.db"))
+
+
+def check_recorded(keys: KeyRing | None, source: str, *, with_ledger: bool) -> None:
+    """The same for a router that is to serve without the ledger of its config. Raises `ConfigError`."""
+    owners = list(_owners(keys))
+    if owners and not with_ledger:
+        problem = f"{_name(owners)} need one: without a ledger, a restart would forget what was spent"
+        raise ConfigError(source, [Fault("ledger", problem, "start without --no-ledger, or remove the budgets")])
+
+
+def warn_of_short_ledger(keys: KeyRing | None, ledger: LedgerSettings) -> list[str]:
+    """A ledger that forgets a month before it is over forgets what was spent in it."""
+    owners = [name for name, own in _owners(keys).items() if own.monthly_usd is not None]
+    if not owners or ledger.keep_days >= _DAYS_OF_A_MONTH:
+        return []
+    return [
+        f"ledger.keep_days: {ledger.keep_days} days are less than a month, so a restart late in a month forgets a part of what"
+        f" was spent in it; {_name(owners)} need {_DAYS_OF_A_MONTH}"
+    ]
+
+
+def _owners(keys: KeyRing | None) -> dict[str, Rights]:
+    """The callers that have a budget."""
+    rights = keys.rights if keys is not None else {}
+    return {name: own for name, own in rights.items() if own.has_budget}
+
+
+def _name(callers: list[str]) -> str:
+    more = f" and {len(callers) - _SHOWN} more" if len(callers) > _SHOWN else ""
+    return f"the budgets of {', '.join(callers[:_SHOWN])}{more}"
+
+
+def block_warnings(blocks: Iterable[TargetBlock]) -> list[str]:
+    """What to say of the targets' blocks."""
+    found = []
+    for block in blocks:
+        settings, path = block.settings, block.path
+        key = Secret(settings.api_key) if settings.api_key else None
+        if key is not None and not key.is_reference and not key.is_callers:
+            found.append(f"{path}.api_key: the key is written in the config file; use env:NAME to keep it out")
+        if key is not None and key.is_padded:
+            found.append(f"{path}.api_key: {key} has spaces or a line break around it, which are ignored")
+        for name, value in {**settings.headers, **settings.query}.items():
+            if looks_like_key(value) and "env:" not in value:
+                found.append(f"{path}: the value of {name} looks like a key; use env:NAME to keep it out of the config file")
+        if settings.price is not None and 0 < settings.price.output < _LEAST_PRICE:
+            price = f"{settings.price.output:g} looks like a price per token"
+            found.append(f"{path}.price: is in USD per million tokens; {price}")
+    return found
+
+
+def proxy_warnings(addresses: Iterable[str]) -> list[str]:
+    """What to say of the proxies in the environment, for targets at these addresses that Tandem dials itself.
+
+    Without it, the first request would fail, or go around the proxy.
+    """
+    if not any(_may_need_a_proxy(address) for address in addresses):
+        return []
+    used = next((name for name in ("HTTPS_PROXY", "https_proxy") if os.environ.get(name)), "")
+    if used:
+        scheme = _scheme(os.environ[used])
+        if scheme in _HTTP:
+            return []
+        return [f"{used} names a {scheme}:// proxy, which is not supported: use an http:// proxy, or list hosts in NO_PROXY"]
+    unused = next((name for name in ("ALL_PROXY", "all_proxy") if os.environ.get(name)), "")
+    if not unused or os.environ.get("NO_PROXY") == "*" or os.environ.get("no_proxy") == "*":
+        return []
+    if _scheme(os.environ[unused]) in _HTTP:
+        return [f"{unused} is not read, so targets are reached without a proxy: set HTTPS_PROXY to the same value"]
+    return [f"{unused} is not read, and SOCKS proxies are not supported, so targets are reached without a proxy"]
+
+
+def _scheme(url: str) -> str:
+    scheme, separator, _ = url.strip().partition("://")  # not taken apart: a password may make it no address
+    return scheme.lower() if separator else ""
+
+
+def _may_need_a_proxy(address: str) -> bool:
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    return parts.scheme == "https" and host not in ("localhost", "::1") and not host.startswith("127.")

@@ -1,0 +1,114 @@
+"""What people write that Tandem does not read as they mean it: a row for each, with what to write instead."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from router.config.faults import Fault
+from router.contract.shared import SharedTerms
+
+_GONE = {
+    "decision.redo_factor": (
+        "has been replaced: `preference` alone now sets what a wrong first answer costs",
+        "remove it, and choose the nearest `preference`: speed was 1.5, balanced 3, quality 6",
+    ),
+}
+"""Settings that are gone or renamed: the problem, and the cure."""
+_REMOVED = {
+    ("delegation", "note"): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs list` shows them",
+}
+"""Settings that are read and do nothing, with what there is instead."""
+_PAGE = "docs/how-to/come-from-another-router.md"
+_ROUTERS: Mapping[str, tuple[frozenset[str], ...]] = {
+    "LiteLLM": (frozenset({"model_list"}), frozenset({"litellm_settings"}), frozenset({"router_settings", "general_settings"})),
+    "claude-code-router": (frozenset({"Providers"}), frozenset({"Router", "PROXY_URL"})),
+    "Bifrost": (frozenset({"providers", "governance"}), frozenset({"providers", "client"})),
+    "Portkey": (frozenset({"strategy", "targets"}),),
+    "RouteLLM": (frozenset({"routers", "strong_model"}),),
+}
+_UNSHARED = {
+    "valkey": (
+        "sessions: a router knows only those that it served itself",
+        "rates, budgets and quotas: each router counts by itself, so several together allow a multiple",
+        "Idempotency-Key: a request is repeated safely only at the router that had it first",
+        "previous_response_id: only the router that answered knows the response, unless it was stored",
+        "what targets report (429, failures, speed), revoked keys and the live page: each router has its own",
+    ),
+    "postgres": (
+        "responses with store: true: only the router that answered has them",
+        "the ledger: each router has its own, and there is none of all of them",
+        "background jobs: only the router that accepted a job runs it and knows it",
+    ),
+    "secret": ("turn tokens: a router accepts only those that it signed itself",),
+}
+"""What routers do not share without a setting of `shared`."""
+_NAME = r"([A-Za-z_][A-Za-z0-9_]*)"
+_NOTATIONS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"\${_NAME}",
+        rf"\$\{{(?:env[:.])?{_NAME}(?::?-[^}}]*)?\}}",
+        rf"os\.environ[/.]{_NAME}",
+        rf"os\.environ\[['\"]?{_NAME}['\"]?\]",
+        rf"\{{\{{\s*(?:env[.:])?{_NAME}\s*\}}\}}",
+        rf"%{_NAME}%",
+        rf"(?i:env)[:./]\s*{_NAME}",
+        rf"process\.env\.{_NAME}",
+    )
+)
+_BARE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
+
+
+def find_gone(entry: Any) -> Fault | None:
+    """The fault for a setting that is gone, from one of pydantic's error records. None for any other."""
+    path = ".".join(map(str, entry["loc"]))
+    return Fault(path, *_GONE[path]) if entry["type"] == "extra_forbidden" and path in _GONE else None
+
+
+def without_removed(content: Mapping[str, object]) -> Mapping[str, object]:
+    """A config without the settings that no longer do anything."""
+    for block, name in _find_removed(content):
+        rest = {key: value for key, value in cast("dict[str, object]", content[block]).items() if key != name}
+        content = {**content, block: rest}
+    return content
+
+
+def warn_of_removed(content: Mapping[str, object]) -> list[str]:
+    """A line for each setting of a config that no longer does anything."""
+    found = _find_removed(content)
+    return [f"{block}.{name}: this setting is gone, so remove it; {_REMOVED[block, name]}" for block, name in found]
+
+
+def _find_removed(content: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(block, name) for block, name in _REMOVED if isinstance(given := content.get(block), dict) and name in given]
+
+
+def list_unshared(shared: SharedTerms | None, *, has_ledger: bool) -> list[str]:
+    """What is not shared though routers share something. Nothing for a router that shares nothing."""
+    if shared is None:
+        return []
+    lacking = [name for name in _UNSHARED if getattr(shared, name) is None]
+    lines = [f"{line} (set shared.{name})" for name in lacking for line in _UNSHARED[name]]
+    if shared.postgres is not None and not has_ledger:
+        lines.append("the ledger: ledger.path is null, so there is nothing to copy to shared.postgres")
+    return lines
+
+
+def find_other_router(content: Mapping[object, object]) -> Fault | None:
+    """The one fault of a file that was written for another router."""
+    if "tiers" in content:
+        return None
+    names = {name for name in content if isinstance(name, str)}
+    for router, marks in _ROUTERS.items():
+        if any(mark <= names for mark in marks):
+            return Fault("file", f"this is a config of {router}, not of Tandem", f"see {_PAGE}; tandem init writes one of ours")
+    return None
+
+
+def find_variable(value: str) -> str:
+    """The variable that a value names in the notation of a shell or another router; empty where it is a plain value."""
+    text = value.strip()
+    found = next((match for notation in _NOTATIONS if (match := notation.fullmatch(text))), None)
+    if found is not None:
+        return found[1]
+    return text if _BARE.fullmatch(text) else ""
