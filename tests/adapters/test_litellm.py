@@ -135,7 +135,7 @@ async def falls_silent(wire, seen):
 async def test_silence_ends_with_a_timeout_and_hangs_up(upstream, script, words):
     upstream.scripts = [script]
 
-    basket = await fetch(upstream, stream=True, timeouts=Timeouts(1, 0.3, 0.3))
+    basket = await fetch(upstream, stream=True, timeouts=Timeouts(30, 2, 2))
 
     assert isinstance(basket.error, UpstreamTimeout)
     assert words in basket.error.message
