@@ -82,6 +82,25 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _choose(arguments: argparse.Namespace) -> int:
+    _check_options(arguments)
+    store, shell, key = open_store(), shell_here(), read_key(arguments.key_env)
+    if arguments.client is None:
+        return _list(read_facts(load_or_end(arguments.config), arguments.url, (), key), store, shell)
+    recipe = _find_recipe(arguments.client)
+    if arguments.undo:
+        return _undo(recipe, store, shell, arguments)
+    loaded = load_or_end(arguments.config)
+    codex = ask_codex() if recipe.client == _CODEX else ()
+    _check_key(recipe, loaded, key, arguments)
+    facts = read_facts(loaded, arguments.url, codex, key)
+    if arguments.run:
+        return _run(recipe, facts, arguments.arguments)
+    if _wants_mcp(recipe, store, is_asked_for=arguments.mcp):
+        facts = {**facts, **mcp_facts(facts)}
+    return _print(recipe, facts, shell) if arguments.print else _connect(recipe, facts, store, shell, arguments)
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
     if arguments.arguments and not arguments.run:
         raise Ended(2, f"{arguments.arguments[0]}: only --run takes arguments for the client")
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
@@ -89,43 +108,25 @@ def _choose(arguments: argparse.Namespace) -> int:
     if arguments.mcp and (arguments.undo or arguments.run):
         why = "--undo removes the tools together with the connection" if arguments.undo else "--run changes no file"
         raise Ended(2, f"--mcp cannot be used with --{'undo' if arguments.undo else 'run'}: {why}")
-    store, shell, key = open_store(), shell_here(), read_key(arguments.key_env)
-    recipe = None
-    if arguments.client is not None:
-        try:
-            recipe = load_recipe(NICKNAMES.get(arguments.client, arguments.client))
-        except KeyError:
-            hint = f"{close_to(arguments.client, (*known_clients(), *NICKNAMES))}known: {', '.join(known_clients())}"
-            raise Ended(2, f'unknown client "{arguments.client}"\n  hint: {hint}') from None
-        if arguments.undo:
-            return _undo(recipe, store, shell, arguments)
-    elif arguments.undo or arguments.print or arguments.run or arguments.mcp:
+    if arguments.client is None and (arguments.undo or arguments.print or arguments.run or arguments.mcp):
         raise Ended(2, "name a client, as in tandem connect codex")
-    loaded = load_or_end(arguments.config)
-    codex = ask_codex() if recipe is not None and recipe.client == _CODEX else ()
-    if recipe is not None:
-        _check_key(recipe, loaded, key, arguments)
-    facts = read_facts(loaded, arguments.url, codex, key)
-    if recipe is not None and _wants_mcp(recipe, store, arguments):
-        facts = {**facts, **mcp_facts(facts)}
-    if recipe is None:
-        return _list(facts, store, shell)
-    if arguments.run:
-        return _run(recipe, facts, arguments.arguments)
-    if arguments.print:
-        return _print(recipe, facts, shell)
-    return _connect(recipe, facts, store, shell, arguments)
 
 
-def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> bool:
+def _find_recipe(client: str) -> Recipe:
+    try:
+        return load_recipe(NICKNAMES.get(client, client))
+    except KeyError:
+        hint = f"{close_to(client, (*known_clients(), *NICKNAMES))}known: {', '.join(known_clients())}"
+        raise Ended(2, f'unknown client "{client}"\n  hint: {hint}') from None
+
+
+def _wants_mcp(recipe: Recipe, store: Store, *, is_asked_for: bool) -> bool:
     """Whether the tools are asked for, or were before: connecting again keeps them. Raises `Ended`."""
-    if arguments.run:
-        return False
-    if arguments.mcp and not recipe.takes_mcp:
+    if is_asked_for and not recipe.takes_mcp:
         able = ", ".join(client for client in known_clients() if load_recipe(client).takes_mcp)
         hint = f"it can to {able}. Other clients that speak MCP need its command: {command_name()} mcp"
         raise Ended(2, f"tandem connect cannot add MCP tools to {recipe.name}\n  hint: {hint}")
-    return recipe.takes_mcp and (arguments.mcp or store.load(recipe.client).has_mcp)
+    return recipe.takes_mcp and (is_asked_for or store.load(recipe.client).has_mcp)
 
 
 def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, arguments: argparse.Namespace) -> None:
