@@ -154,10 +154,10 @@ def test_the_wheels_other_commands_work_outside_a_checkout_and_name_no_file_that
     )
     assert "hint: pip install 'tandem-router[litellm]'" in tandem("check", "--config", "litellm.yaml", code=2)
     assert "hint: pip install 'tandem-router[litellm]', or TIKTOKEN_CACHE_DIR" in tandem(
-        "doctor", "--verbose", "--no-calls", "--timeout", "1", code=1
+        "check", "--live", "--verbose", "--no-calls", "--timeout", "1", code=1
     )
     (tmp_path / "config.yaml").write_text((tmp_path / "config.yaml").read_text() + "hots: 1\n")
-    assert "hots: no such setting\n  hint: did you mean host? known here: server, " in tandem("check", code=2)
+    assert "hots: no such setting\n                 hint: did you mean host? known here: server, " in tandem("check", code=2)
 
 
 def test_a_program_that_uses_the_wheel_gets_the_types_of_the_public_module(alone, tmp_path):

@@ -13,7 +13,7 @@ GROUPS = {
         "serve": "run the router",
         "init": "write a config.yaml for the keys and local servers found here",
         "connect": "connect a coding client to the router, permanently or for one run",
-        "check": "check the config and print every problem at once",
+        "check": "check everything the router needs and suggest how to fix problems",
         "demo": "play a coding afternoon on simulated tiers and show which one serves each turn, and why",
     },
     "Look": {
@@ -55,9 +55,10 @@ COMMANDS = {name: summary for group in (*GROUPS.values(), _UNLISTED) for name, s
 
 RENAMED: dict[str, tuple[str, list[str]]] = {
     "forget": ("tandem keys forget", ["keys", "forget"]),
-    "doctor": ("tandem check --live", ["doctor"]),
-    "stores": ("tandem check --live", ["stores"]),
-    "stores migrate": ("tandem check --migrate", ["stores", "migrate"]),
+    "doctor": ("tandem check --live", ["check", "--live"]),
+    "stores": ("tandem check --live", ["check", "--live"]),
+    "stores show": ("tandem check --live", ["check", "--live"]),
+    "stores migrate": ("tandem check --migrate", ["check", "--migrate"]),
     "sessions": ("tandem log --sessions", ["log", "--sessions"]),
     "train": ("make train, in a checkout", []),
 }

@@ -1,118 +1,114 @@
-"""`tandem check`."""
+"""`tandem check`: everything that a router needs, and how to fix what is missing."""
 
 import argparse
-import sys
-import time
-from datetime import UTC, datetime
 
-from router.cli.common import add_config_argument, add_timeout_argument, readable, refuse_config, say
-from router.cli.key_rights import write_moment
-from router.cli.setup.findings import FIX, all_faults, find_host_fault, look_at_targets, look_at_windows, say_findings
-from router.config.certificate import read_certificate
+from router.cli import Ended
+from router.cli.common import (
+    add_config_argument,
+    add_json_argument,
+    add_old_option,
+    add_timeout_argument,
+    load_or_end,
+    print_json,
+    say,
+)
+from router.cli.setup.findings import (
+    FIX,
+    Finding,
+    describe,
+    look_around,
+    look_at_faults,
+    look_at_python,
+    look_at_tokenizer,
+    say_findings,
+)
+from router.cli.setup.remote import look_at_stores, look_at_targets, say_numbers
 from router.config.load import ConfigError, LoadedConfig, find_config, load_config
-from router.config.models import SHIPPED_MODELS
 from router.config.schema import write_schema
-from router.contract.keys import Key, KeyRing
-from router.contract.shared import SharedTerms
+from router.contract.shared import PostgresTerms
+from router.contract.stores import StoreUnusable
 from router.screen.figures import plural
-from router.sense.models import ModelNames
-from router.stores.sqlite.lock import find_owner
-from router.telemetry.colour import GREEN, YELLOW, paint, paint_tier
+from router.stores.look import migrate
+from router.stores.shared import say_missing
 from router.wiring.build import known_names
 
-_SOON_SECONDS = 14 * 86_400.0
-EXAMPLES = ("check", "check --live", "check --config work.yaml")
+EXAMPLES = (
+    "check",
+    "check --live",
+    "check --live --no-calls --timeout 5",
+    "check --json --config work.yaml",
+    "check --migrate",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config_argument(parser)
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml, for editors")
-    parser.add_argument("--live", action="store_true", help="also ask every target for its models (costs no tokens)")
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="also ask every target for a short answer (a few tokens), and stores that are shared",
+    )
+    parser.add_argument("--no-calls", action="store_true", help="with --live: ask targets for their models only (no tokens)")
     add_timeout_argument(parser)
+    parser.add_argument(
+        "--migrate", action="store_true", help="bring the tables of shared.postgres to this release's version, and nothing else"
+    )
+    add_json_argument(parser)
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml, for editors")
+    parser.set_defaults(verbose=False)
+    add_old_option(parser, "--verbose", "verbose", action="store_true")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every fault, or a summary of the config. With `--live`, 1 means that a target needs fixing."""
+    """Print what was found. Exit codes: 0 nothing to fix, 1 something, 2 `tandem serve` would refuse to start."""
     if arguments.schema:
         print(write_schema(known_names()), end="")
         return 0
+    if arguments.migrate:
+        return _migrate(load_or_end(arguments.config).shared_postgres, as_json=arguments.json)
     try:
         loaded = load_config(find_config(arguments.config), known_names())
+        source, findings = loaded.source, _look(arguments, loaded)
     except ConfigError as error:
-        raise refuse_config(error.source, all_faults(error)) from error
-    if fault := find_host_fault(loaded.config.server.host, needs_keys=loaded.keys is not None):
-        raise refuse_config(loaded.source, [fault])
-    for warning in (*loaded.warnings, *(f"{found.text}\n  hint: {found.hint}" for found in look_at_windows(loaded))):
-        say(f"{paint('warning', YELLOW, sys.stderr)}: {warning}")
-    _print_summary(loaded)
-    return _look_live(loaded, arguments.timeout) if arguments.live else 0
+        source, findings = error.source, look_at_faults(error)
+    if arguments.json:
+        print_json([finding.as_json() for finding in findings])
+    else:
+        say_findings(findings)
+    count = sum(finding.state == FIX for finding in findings)
+    say(f"{source}: {plural(count, 'thing') if count else 'nothing'} to fix")
+    return 2 if any(finding.is_refusal for finding in findings) else 1 if count else 0
 
 
-def _look_live(loaded: LoadedConfig, within_seconds: float) -> int:
-    findings = look_at_targets(loaded, within_seconds, calls=False)
-    say_findings(findings)
-    return 1 if any(finding.state == FIX for finding in findings) else 0
+def _look(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:
+    findings = look_around(loaded, in_full=arguments.live)
+    if arguments.verbose:  # how fast and how exact it could be: nothing that a newcomer must know
+        findings += [look_at_python(), look_at_tokenizer()]
+    if not arguments.live:
+        return [*findings, *describe(loaded)]
+    models = sum(plan.is_model for plan in loaded.targets)
+    if models and not arguments.no_calls:
+        say(f"asking {plural(models, 'target')} for a short answer, which costs a few tokens (--no-calls skips this)")
+    return [
+        *findings,
+        *look_at_stores(loaded),
+        *look_at_targets(loaded, arguments.timeout, calls=not arguments.no_calls),
+    ]
 
 
-def _print_summary(loaded: LoadedConfig) -> None:
-    print(f"{loaded.source}: {paint('valid', GREEN, sys.stdout)} ({loaded.fingerprint})")
-    for plan in loaded.targets:
-        target, endpoint = plan.target, plan.endpoint
-        origin = " from .env" if endpoint.api_key is not None and endpoint.api_key.is_from_file else ""
-        key = f", key {endpoint.api_key}{origin}" if endpoint.api_key else ""
-        where = endpoint.base_url or plan.adapter
-        sent = ", ".join([extra.name for extra in (*endpoint.headers, *endpoint.query)])
-        key += f", sends {sent}" if sent else ""
-        facts = f"; {', '.join(plan.looked_up)} from litellm's table" if plan.looked_up else ""
-        spoken = "/".join(sorted(target.speaks))
-        tier = paint_tier(f"{target.tier:<5}", sys.stdout)
-        print(f"  {tier} {target.name:<18} {readable(endpoint.model)} at {where}{key}; {spoken}{facts}")
-    print(f"  preference {loaded.config.preference}; policies: {', '.join(name for name, _ in loaded.policies)}")
-    if loaded.tls_paths is not None:
-        print(f"  tls {loaded.tls_paths.cert}: {read_certificate(loaded.tls_paths).describe(time.time())}")
-    if loaded.second_opinion:
-        print(f"  second opinion: {loaded.second_opinion}")
-    if loaded.ledger_path is not None and (owner := find_owner(loaded.ledger_path)) is not None:
-        print(f"  ledger {loaded.ledger_path}: in use by the router {owner}")
-    if loaded.shared is not None:
-        _print_shared(loaded, loaded.shared)
-    if loaded.webhook is not None:
-        print(f"  alerts: sent to the address in {loaded.webhook.variable}")
-    if loaded.keys is not None:
-        _print_keys(loaded.keys, time.time())
-    _print_models(ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS))
-
-
-def _print_shared(loaded: LoadedConfig, shared: SharedTerms) -> None:
-    """Which stores routers share, and line by line what they do not."""
-    stores = {"valkey": shared.valkey, "postgres": shared.postgres}
-    named = [f"{name} at {terms.url}" for name, terms in stores.items() if terms is not None]
-    named += [f"secret {shared.secret}"] if shared.secret is not None else []
-    print(f"  shared: {', '.join(named)}; this router is {shared.replica}")
-    for line in loaded.unshared:
-        print(f"    not shared: {line}")
-
-
-def _print_keys(keys: KeyRing, now: float) -> None:
-    """How many keys there are, and those that have expired or will within two weeks."""
-    print(f"  keys: {plural(len(keys.rights), 'caller')}, {plural(len(keys), 'key')}")
-    for key in keys:
-        if key.expires_at is None or key.expires_at > now + _SOON_SECONDS:
-            continue
-        is_over = key.expires_at <= now
-        has_another = any(other.caller == key.caller and _outlasts(other, key) for other in keys)
-        then = f"remove it with tandem keys revoke {key.id}" if is_over else f"tandem keys rotate {key.caller.name}"
-        hint = f"; {then}" if is_over or not has_another else f"; {key.caller.name} has a newer key"
-        moment = write_moment(datetime.fromtimestamp(key.expires_at, UTC))
-        print(f"    {key.id} of {key.caller.name} {'expired' if is_over else 'expires'} {moment}{hint}")
-
-
-def _outlasts(other: Key, key: Key) -> bool:
-    return other.expires_at is None or (key.expires_at is not None and other.expires_at > key.expires_at)
-
-
-def _print_models(names: ModelNames) -> None:
-    """The model names that callers may use, in the order in which they are matched; a target's own name means that target."""
-    print("  models (first match wins):")
-    for name, meaning in names.meanings.items():
-        print(f"    {name:<18} {meaning}")
+def _migrate(terms: PostgresTerms | None, *, as_json: bool) -> int:
+    if terms is None:
+        raise Ended(2, "there is nothing to migrate: shared.postgres is not set")
+    try:
+        before, applied = migrate(terms)
+    except ModuleNotFoundError as error:
+        raise Ended(2, say_missing("shared.postgres needs", error.name)) from error
+    except StoreUnusable as error:
+        raise Ended(1, f"shared.postgres: {error}") from error
+    if as_json:
+        print_json({"before": list(before), "applied": list(applied)})
+    elif applied:
+        print(f"shared.postgres: applied {say_numbers(applied)}")
+    else:
+        print("shared.postgres: nothing to do, the tables are up to date")
+    return 0

@@ -74,33 +74,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Connect a client, or list the clients."""
+    _refuse_misuse(arguments)
     try:
-        return _choose(arguments)
+        if arguments.client is None:
+            return _list(read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env)))
+        recipe = _find_recipe(arguments.client)
+        return _undo(recipe, arguments) if arguments.undo else _point(recipe, arguments)
     except NoHome as error:
         hint = f"set HOME, and {error} for Tandem's record"
         raise Ended(2, f"no home folder, so the client's settings cannot be found\n  hint: {hint}") from error
 
 
-def _choose(arguments: argparse.Namespace) -> int:
-    _check_options(arguments)
-    store, shell, key = open_store(), shell_here(), read_key(arguments.key_env)
-    if arguments.client is None:
-        return _list(read_facts(load_or_end(arguments.config), arguments.url, (), key), store, shell)
-    recipe = _find_recipe(arguments.client)
-    if arguments.undo:
-        return _undo(recipe, store, shell, arguments)
-    loaded = load_or_end(arguments.config)
-    codex = ask_codex() if recipe.client == _CODEX else ()
-    _check_key(recipe, loaded, key, arguments)
-    facts = read_facts(loaded, arguments.url, codex, key)
-    if arguments.run:
-        return _run(recipe, facts, arguments.arguments)
-    if _wants_mcp(recipe, store, is_asked_for=arguments.mcp):
-        facts = {**facts, **mcp_facts(facts)}
-    return _print(recipe, facts, shell) if arguments.print else _connect(recipe, facts, store, shell, arguments)
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
+def _refuse_misuse(arguments: argparse.Namespace) -> None:
+    """Options that contradict each other. Raises `Ended`."""
     if arguments.arguments and not arguments.run:
         raise Ended(2, f"{arguments.arguments[0]}: only --run takes arguments for the client")
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
@@ -120,13 +106,25 @@ def _find_recipe(client: str) -> Recipe:
         raise Ended(2, f'unknown client "{client}"\n  hint: {hint}') from None
 
 
-def _wants_mcp(recipe: Recipe, store: Store, *, is_asked_for: bool) -> bool:
+def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
+    """Start the client, print its settings, or connect it."""
+    loaded, key, store = load_or_end(arguments.config), read_key(arguments.key_env), open_store()
+    _check_key(recipe, loaded, key, arguments)
+    facts = read_facts(loaded, arguments.url, ask_codex() if recipe.client == _CODEX else (), key)
+    if arguments.run:
+        return _run(recipe, facts, arguments.arguments)
+    if _wants_mcp(recipe, store, arguments):
+        facts = {**facts, **mcp_facts(facts)}
+    return _print(recipe, facts) if arguments.print else _connect(recipe, facts, store, arguments)
+
+
+def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> bool:
     """Whether the tools are asked for, or were before: connecting again keeps them. Raises `Ended`."""
-    if is_asked_for and not recipe.takes_mcp:
+    if arguments.mcp and not recipe.takes_mcp:
         able = ", ".join(client for client in known_clients() if load_recipe(client).takes_mcp)
         hint = f"it can to {able}. Other clients that speak MCP need its command: {command_name()} mcp"
         raise Ended(2, f"tandem connect cannot add MCP tools to {recipe.name}\n  hint: {hint}")
-    return recipe.takes_mcp and (is_asked_for or store.load(recipe.client).has_mcp)
+    return recipe.takes_mcp and (arguments.mcp or store.load(recipe.client).has_mcp)
 
 
 def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, arguments: argparse.Namespace) -> None:
@@ -145,8 +143,9 @@ def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, argu
         raise Ended(2, f"{recipe.name} can refer to no variable, so its file needs the key itself\n  hint: {hint}")
 
 
-def _list(facts: Facts, store: Store, shell: str) -> int:
+def _list(facts: Facts) -> int:
     """Every client: whether it is installed here, and where it points."""
+    store, shell = open_store(), shell_here()
     for client in known_clients():
         recipe = load_recipe(client)
         is_here = "" if not recipe.command else "installed" if recipe.is_installed else "not installed"
@@ -158,20 +157,20 @@ def _list(facts: Facts, store: Store, shell: str) -> int:
     return 0
 
 
-def _print(recipe: Recipe, facts: Facts, shell: str) -> int:
+def _print(recipe: Recipe, facts: Facts) -> int:
     # The key itself is never printed: where a client needs it, the variable's name is.
     facts = {**facts, "key_value": facts["shell_key"]}
-    for file, piece in pieces(recipe, facts, shell):
+    for file, piece in pieces(recipe, facts, shell_here()):
         print(f"# {file.find()}")
         for text in piece.values():
             print(text.strip("\n"))
     return 0
 
 
-def _connect(recipe: Recipe, facts: Facts, store: Store, shell: str, arguments: argparse.Namespace) -> int:
+def _connect(recipe: Recipe, facts: Facts, store: Store, arguments: argparse.Namespace) -> int:
     try:
         with store.locked():
-            changes = plan_connection(recipe, facts, store, shell)
+            changes = plan_connection(recipe, facts, store, shell_here())
             if not any(change.is_needed for change in changes):
                 say(f"{recipe.name} is already connected ({facts['url']})")
                 return 0
@@ -222,7 +221,8 @@ def _say_where_the_key_is(recipe: Recipe, variable: str) -> None:
     say("  Run this again when the key changes.")
 
 
-def _undo(recipe: Recipe, store: Store, shell: str, arguments: argparse.Namespace) -> int:
+def _undo(recipe: Recipe, arguments: argparse.Namespace) -> int:
+    store, shell = open_store(), shell_here()
     try:
         with store.locked():
             changes = plan_undo(recipe, store, shell)

@@ -122,7 +122,7 @@ def _choose(
     is_named = any(getattr(arguments, tier) for tier in Tier)
     is_alone = not is_named and all(one.provider.is_local for one in found.values())
     chosen, local = dict[Tier, list[Offer]](), offer_locals(presets, found, is_alone=is_alone)
-    usable = presets.usable({*found, *(one.engine.kind for one in found.values())})
+    usable = presets.usable({*found, *(one.reached.engine.kind for one in found.values())})
     for tier in Tier:
         named = [given.partition(":") for given in getattr(arguments, tier) or ()]
         if named:
@@ -183,11 +183,11 @@ def _pick(offer: Offer, found: Mapping[str, Found]) -> str:
     """The model to propose: one that its provider has, where that is known."""
     if offer.provider.is_local:
         return offer.model
-    return offer.choose(found[offer.provider.name].reached.models or ()) or offer.model
+    return offer.choose(found[offer.provider.name].reached.models) or offer.model
 
 
 def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -> Offer:
-    listed = found[offer.provider.name].reached.models or ()
+    listed = found[offer.provider.name].reached.models
     usual = _pick(offer, found)
     if offer.provider.is_local and len(listed) == 1:
         return offer
@@ -198,7 +198,7 @@ def _ask_model(offer: Offer, found: Mapping[str, Found], interview: Interview) -
 
 
 def _name_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
-    listed = found[offer.provider.name].reached.models or ()
+    listed = found[offer.provider.name].reached.models
     if model and listed and model not in listed:
         say(f"{offer.provider.title} does not list {model}; {close_to(model, listed)}using it as given")
     return _with_model(offer, model or _pick(offer, found), found)
@@ -269,7 +269,7 @@ def _write(output: Path, text: str, *, is_simulated: bool) -> int:
     clients = installed_clients() or (load_recipe("codex"),)
     steps = [("serve", "runs the router"), *((f"connect {recipe.client}", f"points {recipe.name} at it") for recipe in clients)]
     if not is_simulated:
-        steps.insert(0, ("doctor", "checks that every target answers"))
+        steps.insert(0, ("check --live", "checks that every target answers"))
     say(f"wrote {output}. Next:")
     width = max(len(step) for step, _ in steps)
     for step, what in steps:

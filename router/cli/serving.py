@@ -24,22 +24,20 @@ from router.cli.common import (
     say,
 )
 from router.cli.hangup import Hangup, stop_with_terminal
-from router.cli.routers import Router, is_tandem, leave_router, note_reload, note_router, record_of, url_of
+from router.cli.refused import REFUSALS, explain, say_unwritable
+from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
 from router.cli.welcome import warn_of_expiry, welcome
 from router.config.across import check_recorded
 from router.config.certificate import CertificateUnusable
 from router.config.load import ConfigError, LoadedConfig
 from router.config.targets import TargetPlan
-from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.admission import Admission
 from router.edge.http.asgi import AsgiApp
-from router.edge.server import CannotListen, Server
+from router.edge.server import Server
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
 from router.screen.figures import plural
-from router.stores.sqlite.damage import StoreDamaged
 from router.stores.sqlite.files import StoreUnwritable
-from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.wiring.build import build_house
 from router.wiring.built import Built
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
 
 _COLLECT_AFTER = 2_000
 _OWN_HANDLES = 200
-_ASK_SECONDS = 5.0
 PAGE_BYTES = 1 << 21
 _COLLAPSE = 25
 """`MADV_COLLAPSE`, of Linux 6.1 and newer: Python has no name for it yet."""
@@ -215,10 +212,6 @@ class Serving:
             self._screen.close()
 
 
-def say_unwritable(error: StoreUnwritable) -> str:
-    return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --no-ledger"
-
-
 def _keep_built() -> None:
     """What is built by now lives as long as the process: the collector need not look at it again, nor look so often."""
     gc.collect()
@@ -324,19 +317,8 @@ def explained(url: str) -> Iterator[None]:
     """Why a router cannot serve, and what to do about it, as the end of the command."""
     try:
         yield
-    except CannotListen as error:
-        raise Ended(2, _say_taken(str(error), url)) from error
-    except CertificateUnusable as error:  # a file that has changed since it was checked
-        raise Ended(2, str(error)) from error
-    except StoreInUse as error:
-        hint = "stop that router, or set another file in the config (ledger.path, store.path); --no-ledger keeps no record"
-        raise Ended(2, f"{error}\n  hint: {hint}") from error
-    except StoreDamaged as error:
-        raise Ended(2, f"{error}\n  hint: {error.hint}\n  {command_name()} serve --no-ledger serves without it") from error
-    except SharedUnusable as error:
-        raise Ended(2, str(error)) from error
-    except StoreUnusable as error:
-        raise Ended(2, f"{error}\n  hint: move that file away, or start with --no-ledger") from error
+    except REFUSALS as error:
+        raise Ended(2, explain(error, url)) from error
 
 
 def refuse_unrecorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
@@ -345,13 +327,3 @@ def refuse_unrecorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
         check_recorded(loaded.keys, loaded.source, with_ledger=with_ledger)
     except ConfigError as error:
         raise refuse_config(error.source, error.faults) from error
-
-
-def _say_taken(problem: str, url: str) -> str:
-    """Why the port cannot be used. Usually another Tandem is running there."""
-    if is_tandem(url, _ASK_SECONDS):
-        return (
-            f"a Tandem router is already running at {url}\n"
-            f"  hint: use that one, stop it first, or start another with {command_name()} serve --port 4001 --no-ledger"
-        )
-    return problem.replace("--port", f"{command_name()} serve --port")

@@ -44,7 +44,7 @@ class Notice(Struct, frozen=True):
     text: str
     """A sentence without a full stop, such as "fast-1: its host refuses the API key"."""
     hint: str
-    """What to do, such as "tandem doctor"."""
+    """What to do, such as "tandem check --live"."""
 
     @property
     def place(self) -> tuple[bool, bool, str]:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from statistics import median
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ from router.contract.entry import Line
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
-from router.contract.stores import AskedTooMuch, PageReader, StoreUnusable
+from router.contract.stores import AskedTooMuch, EntryReader, PageReader, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
@@ -28,6 +29,7 @@ _MAX_NUMBER = 2**63 - 1
 SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84)}
 """The seconds of a step, and how many steps."""
 _Found = TypeVar("_Found")
+_Ledger = TypeVar("_Ledger", PageReader, EntryReader)
 
 
 class LookingBack:
@@ -102,16 +104,22 @@ class LookingBack:
 
     async def _ask(self, question: Callable[[PageReader], _Found]) -> _Found:
         check_on(self._switch)
-        ledger = self._ledger
-        if ledger is None:
-            raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
-        async with self._turn:
-            try:
-                return await asyncio.to_thread(question, ledger)
-            except AskedTooMuch as error:
-                raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
-            except (StoreUnusable, OSError) as error:
-                raise Unavailable("the ledger cannot be read now; tandem doctor checks it") from error
+        return await ask_ledger(self._ledger, question, self._turn)
+
+
+async def ask_ledger(
+    ledger: _Ledger | None, question: Callable[[_Ledger], _Found], turn: AbstractAsyncContextManager[object]
+) -> _Found:
+    """What a ledger answers, in a thread, when it is this question's turn. Raises `NotFound` and `Unavailable`."""
+    if ledger is None:
+        raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
+    async with turn:
+        try:
+            return await asyncio.to_thread(question, ledger)
+        except AskedTooMuch as error:
+            raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
+        except (StoreUnusable, OSError) as error:
+            raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
 
 
 def whose(asked: Asked) -> str | None:

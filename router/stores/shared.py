@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from router.stores.valkey.sessions import ValkeySessions
     from router.stores.watches import Watches
 
-INSTALL = "pip install 'tandem-router[shared]'"
+
+def say_missing(who_needs: str, package: str | None) -> str:
+    """That something of the extra `shared` is missing."""
+    return f"{who_needs} a package that is not installed: {package}\n  hint: pip install 'tandem-router[shared]'"
 
 
 class Shared:
@@ -153,8 +156,7 @@ def _make_link(terms: ValkeyTerms) -> "Link":
     try:
         from router.stores.valkey.link import Link  # the extra `shared` brings hiredis
     except ModuleNotFoundError as error:
-        missing = f"shared.valkey needs a package that is not installed: {error.name}. Run: {INSTALL}"
-        raise SharedUnusable(missing) from error
+        raise SharedUnusable(say_missing("shared.valkey needs", error.name)) from error
     return Link(terms)
 
 
@@ -162,8 +164,7 @@ def _make_database(terms: PostgresTerms) -> "Database":
     try:
         from router.stores.postgres.link import Link  # the extra `shared` brings asyncpg
     except ModuleNotFoundError as error:
-        missing = f"shared.postgres needs a package that is not installed: {error.name}. Run: {INSTALL}"
-        raise SharedUnusable(missing) from error
+        raise SharedUnusable(say_missing("shared.postgres needs", error.name)) from error
     return Link(terms, lambda reason: events.store_lost(store="postgres", reason=reason))
 
 
@@ -187,8 +188,7 @@ def _make_forwarder(terms: PostgresTerms, ledger: "SqliteWriter", keep_days: int
     try:
         from router.stores.postgres.forward import Forwarder  # the extra `shared` brings asyncpg
     except ModuleNotFoundError as error:
-        missing = f"shared.postgres needs a package that is not installed: {error.name}. Run: {INSTALL}"
-        raise SharedUnusable(missing) from error
+        raise SharedUnusable(say_missing("shared.postgres needs", error.name)) from error
     return Forwarder(terms, ledger, keep_days=keep_days)
 
 
@@ -196,7 +196,7 @@ _VALKEY = "the shared Valkey server is away: this router serves by what it knows
 _REFUSES = "the shared Valkey server refuses commands ({}): what it refuses is known to this router alone"
 _POSTGRES = "the shared database does not take the ledger's rows: they wait in this router's file"
 _LATE_SECONDS = 10.0
-_HINT = "tandem stores"
+_HINT = "tandem check --live"
 
 
 def find_troubles(shared: Shared, time_of_day: float, clock: Callable[[], float] = time.monotonic) -> list[Notice]:

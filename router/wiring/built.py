@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from router.page.others import OtherRouters
 
 _LEARN_SECONDS = 600.0
-_LEDGER_HINT = "tandem doctor"
+_LEDGER_HINT = "tandem check"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from router.settle.kept import explain_row
 from router.stores.key_file import read_key
 from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
-from router.stores.shared import Shared
+from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import create_private
 from router.stores.sqlite.lock import FileLock, StoreInUse
@@ -96,8 +96,7 @@ def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:
     try:
         from router.stores.postgres.jobs import open_postgres_jobs  # the extra `shared` brings asyncpg
     except ModuleNotFoundError as error:
-        hint = "pip install 'tandem-router[shared]'"
-        raise SharedUnusable(f"shared.postgres needs a package that is not installed: {error.name}. Run: {hint}") from error
+        raise SharedUnusable(say_missing("shared.postgres needs", error.name)) from error
     try:
         return open_postgres_jobs(
             terms.for_jobs, keep_seconds=keep_seconds, on_failure=lambda reason: events.jobs_failed(reason=reason)

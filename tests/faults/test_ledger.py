@@ -137,7 +137,7 @@ def test_a_damaged_file_is_refused_with_the_copy_and_the_command_that_uses_it(tm
 
     told = capsys.readouterr().err
     assert f"{tmp_path / 'test.db'} is damaged: " in told
-    assert "serve --ledger off" in told
+    assert "serve --no-ledger" in told
     command = next(line for line in told.splitlines() if line.strip().startswith("mv "))
     assert os.system(command) == 0
     assert len(read_entries(tmp_path / "test.db")) == 7 if with_copy else not (tmp_path / "test.db").exists()

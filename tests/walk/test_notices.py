@@ -55,7 +55,7 @@ async def test_a_refused_key_of_fast_is_told_everywhere_until_the_key_works_agai
         began = receiver.seen[0].json
         assert (began["state"], began["kind"], began["subject"]) == ("began", "key_refused", "spark")
         assert TEXT in began["text"]
-        assert "tandem doctor" in began["text"]
+        assert "tandem check --live" in began["text"]
 
         upstream.scripts = [answer_json(CHAT_ANSWER)]
         await until_served(tandem)

@@ -1,1 +1,1 @@
-"""What `init`, `check`, `doctor` and `connect` share: what is here, whether it answers, and asking a person."""
+"""What `init`, `check` and `connect` share: what is here, whether it answers, and asking a person."""

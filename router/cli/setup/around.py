@@ -5,14 +5,14 @@ import importlib.util
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from router.cli.common import command_name, readable, say
-from router.cli.setup.engines import Engine, engine_kind, serves_at_once
-from router.cli.setup.live import Reached, ask_engine, ask_models, gather
+from router.cli.setup.engines import describe
+from router.cli.setup.live import Reached, gather, look_at
 from router.cli.setup.presets import LibraryKey, Offer, Presets, Provider
-from router.config.faults import KnownAdapter, how_to_install
+from router.config.faults import how_to_install
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.contract.words import Tier
@@ -33,7 +33,6 @@ class Found:
     provider: Provider
     variable: str
     reached: Reached
-    engine: Engine = field(default_factory=Engine)
 
 
 def look_around(presets: Presets, values: Mapping[str, str], *, is_offline: bool) -> dict[str, Found]:
@@ -78,75 +77,59 @@ def _tell(found: Found, *, is_offline: bool) -> str:
 
 def _tell_local(found: Found) -> str:
     """The server, and what it says of the model that is loaded. Which engine it is may be a guess by its port."""
-    told, engine, models = f"a server on this machine ({found.provider.base_url})", found.engine, found.reached.models or ()
-    parts = [told, f"{len(models)} models" if len(models) > 1 else readable(models[0])]
-    if len(models) == 1 and models[0] in engine.windows:
-        parts.append(f"window of {engine.windows[models[0]]:,} tokens")
-    if engine.slots is not None:
-        parts.append(serves_at_once(engine.slots))
+    engine, models = found.reached.engine, found.reached.models
+    parts = [f"a server on this machine ({found.provider.base_url})"]
+    parts += [f"{len(models)} models"] if len(models) > 1 else [readable(models[0])]
+    parts += describe(engine, models[0] if len(models) == 1 else "")
     if not engine.kind:
         parts.append(f"assumed to be {found.provider.title} because of its port")
     return ", ".join(parts)
 
 
 async def _ask_all(presets: Presets, usable: Sequence[tuple[Provider, str]], values: Mapping[str, str]) -> list[Found]:
-    pool, adapters = Pool(), known_names().adapters
+    pool = Pool()
     try:
-        asked = [_ask(pool, adapters[provider.adapter], provider, variable, values) for provider, variable in usable]
-        answers = await gather("asking for models", asked)
-        answers = await _wait_for_loading(pool, adapters, answers, values)
-        return await gather("asking local servers", [_ask_local(pool, adapters, presets, found) for found in answers])
+        asked = [_ask(pool, presets, provider, variable, values) for provider, variable in usable]
+        return await _wait_for_loading(pool, presets, await gather("asking for models", asked), values)
     finally:
         await pool.close()
 
 
-async def _ask(pool: Pool, adapter: KnownAdapter, provider: Provider, variable: str, values: Mapping[str, str]) -> Found:
+async def _ask(pool: Pool, presets: Presets, provider: Provider, variable: str, values: Mapping[str, str]) -> Found:
+    """Ask a provider. A local server is another provider's than its port suggests, if it says so."""
     key = Secret(f"env:{variable}", values[variable]) if variable else None
-    endpoint = Endpoint("", _address(provider, values), key)
-    within_seconds = _LOCAL_SECONDS if provider.is_local else _REMOTE_SECONDS
-    return Found(provider, variable, await ask_models(pool, adapter, endpoint, within_seconds))
+    adapter, endpoint = known_names().adapters[provider.adapter], Endpoint("", _address(provider, values), key)
+    if not provider.is_local:
+        return Found(provider, variable, await look_at(pool, adapter, endpoint, _REMOTE_SECONDS))
+    reached = await look_at(pool, adapter, endpoint, _LOCAL_SECONDS, kind=provider.name)
+    provider = replace(presets.providers.get(reached.engine.kind, provider), base_url=provider.base_url)
+    return Found(provider, variable, reached)
 
 
-async def _wait_for_loading(
-    pool: Pool, adapters: Mapping[str, KnownAdapter], answers: list[Found], values: Mapping[str, str]
-) -> list[Found]:
+async def _wait_for_loading(pool: Pool, presets: Presets, answers: list[Found], values: Mapping[str, str]) -> list[Found]:
     """The same, after waiting up to two minutes for engines that are loading their model."""
-    loading = [found for found in answers if found.provider.is_local and found.reached.is_loading]
-    if not loading:
+
+    def find_loading() -> list[int]:
+        return [index for index, found in enumerate(answers) if found.provider.is_local and found.reached.is_loading]
+
+    if not (loading := find_loading()):
         return answers
-    for found in loading:
-        say(f"the server at {found.provider.base_url} is {found.reached.problem}")
+    for index in loading:
+        say(f"the server at {answers[index].provider.base_url} is {answers[index].reached.problem}")
     say(f"waiting for it for up to {LOADING_SECONDS:g} seconds (Ctrl-C stops)")
     began = said_at = time.monotonic()
-    while any(found.reached.is_loading for found in answers) and time.monotonic() - began < LOADING_SECONDS:
+    while loading and time.monotonic() - began < LOADING_SECONDS:
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        answers = [
-            await _ask(pool, adapters[found.provider.adapter], found.provider, found.variable, values)
-            if found.provider.is_local and found.reached.is_loading
-            else found
-            for found in answers
-        ]
+        for index in loading:
+            answers[index] = await _ask(pool, presets, answers[index].provider, answers[index].variable, values)
+        loading = find_loading()
         if time.monotonic() - said_at >= _SAY_AGAIN_SECONDS:
             said_at = time.monotonic()
             say(f"still loading after {said_at - began:.0f} s")
-    for found in answers:
-        if found.reached.is_loading:
-            say(f"the server at {found.provider.base_url} is still loading; skipped")
-            say(f"  hint: run {command_name()} init again once it answers")
+    for index in loading:
+        say(f"the server at {answers[index].provider.base_url} is still loading; skipped")
+        say(f"  hint: run {command_name()} init again once it answers")
     return answers
-
-
-async def _ask_local(pool: Pool, adapters: Mapping[str, KnownAdapter], presets: Presets, found: Found) -> Found:
-    """The same with what a local server says of itself: which engine it is, its windows and its slots."""
-    provider = found.provider
-    if not provider.is_local or not found.reached.models:
-        return found
-    endpoint = Endpoint("", provider.base_url, None)
-    adapter = adapters[provider.adapter]
-    engine = await ask_engine(pool, adapter, endpoint, found.reached, _LOCAL_SECONDS, provider.name)
-    said = engine_kind(found.reached.listed, found.reached.server)
-    provider = replace(presets.providers.get(said, provider), base_url=provider.base_url)
-    return replace(found, provider=provider, engine=replace(engine, kind=said))
 
 
 def _name_apart(presets: Presets, answers: Sequence[Found]) -> list[Found]:

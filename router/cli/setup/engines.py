@@ -116,8 +116,7 @@ def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
     return max(found, default=None)
 
 
-def serves_at_once(slots: int) -> str:
-    """What a number of slots means."""
+def _serves_at_once(slots: int) -> str:
     return f"serves {plural(slots, 'request')} at a time"
 
 
@@ -139,19 +138,19 @@ def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
     allowed = target.quota.in_flight if target.quota is not None else None
     if engine.slots is not None and (allowed is None or allowed > engine.slots):
         text = (
-            f"its engine {serves_at_once(engine.slots)}, and the config {f'allows {allowed}' if allowed else 'sets no limit'}"
+            f"its engine {_serves_at_once(engine.slots)}, and the config {f'allows {allowed}' if allowed else 'sets no limit'}"
         )
         found.append(Remark(text, f"set quota.in_flight: {engine.slots}, so that other requests go elsewhere or queue fairly"))
     return found
 
 
-def describe(plan: TargetPlan, engine: Engine) -> list[str]:
-    """What an engine says of itself, for the line of a target that is in order."""
+def describe(engine: Engine, model: str) -> list[str]:
+    """What an engine says of itself, and of a model."""
     told = []
-    if (window := engine.window_of(plan.endpoint.model)) is not None:
+    if (window := engine.window_of(model)) is not None:
         told.append(f"window of {window:,} tokens")
     if engine.slots is not None:
-        told.append(serves_at_once(engine.slots))
+        told.append(_serves_at_once(engine.slots))
     return told
 
 

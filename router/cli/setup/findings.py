@@ -1,63 +1,88 @@
-"""What `doctor` checks on this machine, and how it and `check --live` report what they found."""
+"""What `tandem check` finds on this machine, without a network, and how it prints what it found."""
 
-import asyncio
-import contextlib
 import platform
 import shutil
 import sys
 import sysconfig
-import tempfile
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import wrap
 
-from router.cli.common import command_name, readable
-from router.cli.routers import is_tandem, url_of
-from router.cli.setup.engines import Engine, compare, describe, find_small_windows
+from router.cli import Ended
+from router.cli.common import command_name, init_command, readable
+from router.cli.key_rights import write_moment
+from router.cli.refused import explain, say_unwritable
+from router.cli.routers import all_routers, is_tandem, url_of
+from router.cli.setup.engines import find_small_windows
 from router.cli.setup.facts import open_store, read_facts, shell_here
-from router.cli.setup.live import Reached, ask_engine, ask_models, ask_target, gather, judge_model
 from router.cli.tables import columns_here
+from router.cli.workers import count_workers
+from router.cli.workers.group import find_server
+from router.config.across import check_recorded
 from router.config.certificate import read_certificate
 from router.config.faults import Fault, how_to_install
 from router.config.load import ConfigError, LoadedConfig
+from router.config.models import SHIPPED_MODELS
 from router.config.targets import TargetPlan
 from router.connect.pointing import Pointing, where_it_points
 from router.connect.recipe import installed_clients
+from router.contract.request import JsonObject
+from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.server import CannotListen, bind, check_host
-from router.screen.figures import duration
+from router.screen.figures import plural
 from router.sense.exact import find_vocabulary
-from router.stores.sqlite.damage import StoreDamaged, find_damage
-from router.stores.sqlite.files import FAILURES, find_lock_problem
-from router.stores.sqlite.lock import find_owner
-from router.stores.sqlite.migrate import LEDGER, foresee, say_room
+from router.sense.models import ModelNames
+from router.stores.memory.responses import MemoryResponses
+from router.stores.shared import open_shared
+from router.stores.sqlite.files import StoreUnwritable
+from router.stores.sqlite.jobs import JOBS
+from router.stores.sqlite.lock import StoreInUse
+from router.stores.sqlite.migrate import LEDGER, RESPONSES, Migrations, foresee, rehearse, say_room
 from router.telemetry.colour import GREEN, RED, YELLOW, paint
-from router.wiring.build import build_house, known_names
+from router.wiring.stores import JOBS_FILE
 
-GOOD, NOTE, FIX = "ok", "note", "fix"
-_COLOURS = {GOOD: GREEN, NOTE: YELLOW, FIX: RED}
-_SKEW_SECONDS = 120.0
-_SLOW_SECONDS = 5.0
+GOOD, NOTE, WARN, FIX = "ok", "note", "warn", "fix"
+_COLOURS = {GOOD: GREEN, NOTE: None, WARN: YELLOW, FIX: RED}
+_ORDER = list(_COLOURS)
+_SOON_SECONDS = 14 * 86_400.0
 _FEW_BYTES, _SCARCE_BYTES = 20 << 20, 500 << 20
-_LOCAL_SECONDS = 3.0
+_ASK_SECONDS = 10.0
 _INDENT, _LEAST_COLUMNS = 17, 30
+_HINT = "\n  hint: "
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked: `ok`, a `note`, or something to `fix`, with a hint."""
+    """One thing that was checked: `ok`, a `note`, something to be warned of, or something to `fix`, with a hint."""
 
     about: str
     state: str
     text: str
     hint: str = ""
+    is_refusal: bool = False
+    """Whether `tandem serve` refuses to start because of it."""
+    figures: JsonObject = field(default_factory=dict)
+    """What a program may want to read of it."""
+
+    def as_json(self) -> JsonObject:
+        told: JsonObject = {"about": self.about, "state": self.state, "text": self.text, "hint": self.hint}
+        return {**told, "figures": self.figures} if self.figures else told
+
+
+def refuse(about: str, words: str) -> Finding:
+    """What `tandem serve` says when it does not start."""
+    text, _, hint = words.partition(_HINT)
+    return Finding(about, FIX, text, hint, is_refusal=True)
 
 
 def say_findings(findings: list[Finding]) -> None:
-    """A line for each, with how to fix it below."""
-    for finding in findings:
-        mark = paint(f"{finding.state:<5}", _COLOURS[finding.state], sys.stdout)
+    """A line for each, with how to fix it below. What is to be fixed comes last, where it is seen."""
+    for finding in sorted(findings, key=lambda found: _ORDER.index(found.state)):
+        colour, mark = _COLOURS[finding.state], f"{finding.state:<5}"
         first, *more = [*_wrap(finding.text), *_wrap(f"hint: {finding.hint}" if finding.hint else "")]
-        print(f"{mark} {finding.about:<10} {first}")
+        print(f"{paint(mark, colour, sys.stdout) if colour else mark} {finding.about:<10} {first}")
         for line in more:
             print(f"{'':<{_INDENT}}{line}")
 
@@ -65,7 +90,227 @@ def say_findings(findings: list[Finding]) -> None:
 def _wrap(text: str) -> list[str]:
     """As many lines as the terminal needs, broken between words. A command or a path stays whole, for pasting."""
     room = max(columns_here() - _INDENT, _LEAST_COLUMNS)
-    return wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    return [part for line in text.splitlines() for part in wrap(line, room, break_long_words=False, break_on_hyphens=False)]
+
+
+def look_at_faults(error: ConfigError) -> list[Finding]:
+    """Every fault of a config, and that of its address."""
+    faults, server = list(error.faults), error.content.get("server")
+    host = server.get("host") if isinstance(server, dict) else None
+    try:
+        check_host(host if isinstance(host, str) else "localhost", needs_keys="keys" in error.content)
+    except CannotListen as refusal:
+        problem, _, hint = str(refusal).partition(_HINT)
+        faults.append(Fault("server.host", problem.removeprefix("server.host: "), hint))
+    places = (error.source if fault.path == "file" else fault.place for fault in faults)
+    return [
+        Finding("config", FIX, f"{place}: {fault.problem}", fault.hint, is_refusal=True)
+        for place, fault in zip(places, faults, strict=True)
+    ]
+
+
+def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
+    """Everything that can be known of a config without a network. `in_full` reads all of the ledger."""
+    findings = [Finding("config", GOOD, f"{loaded.source} ({loaded.fingerprint})")]
+    findings += [Finding("config", WARN, warning) for warning in loaded.warnings]
+    if loaded.is_simulated:
+        hint = f"{init_command()} writes a config for your keys and local servers"
+        findings.append(Finding("config", NOTE, "no model is configured: simulated tiers answer", hint))
+    return [
+        *findings,
+        look_at_port(loaded),
+        *look_at_workers(loaded),
+        *look_at_certificate(loaded, time.time()),
+        *look_at_clients(loaded),
+        *look_at_files(loaded, in_full=in_full),
+        *look_at_shared(loaded),
+        *look_at_callers(loaded, time.time()),
+        *look_at_keys(loaded),
+        *look_at_windows(loaded),
+    ]
+
+
+def describe(loaded: LoadedConfig) -> list[Finding]:
+    """What a config means: its targets, policies and model names."""
+    names = ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS)
+    meanings = (name if name == meaning else f"{name} → {meaning}" for name, meaning in names.meanings.items())
+    policies = ", ".join(name for name, _ in loaded.policies)
+    told = [
+        *(("target", _describe_target(plan)) for plan in loaded.targets),
+        ("decision", f"preference {loaded.config.preference}; policies: {policies}"),
+        ("models", f"first match wins: {', '.join(meanings)}"),
+    ]
+    if loaded.second_opinion:
+        told.append(("opinion", f"second opinion: {loaded.second_opinion}"))
+    if loaded.webhook is not None:
+        told.append(("alerts", f"sent to the address in {loaded.webhook.variable}"))
+    return [Finding(about, GOOD, text) for about, text in told]
+
+
+def _describe_target(plan: TargetPlan) -> str:
+    target, endpoint = plan.target, plan.endpoint
+    model = f"{readable(endpoint.model)} at " if endpoint.model else ""
+    text = f"{target.tier} {target.name}: {model}{endpoint.base_url or plan.adapter}"
+    text += f", key {endpoint.api_key}" if endpoint.api_key else ""
+    sent = ", ".join(extra.name for extra in (*endpoint.headers, *endpoint.query))
+    text += f", sends {sent}" if sent else ""
+    facts = f"; {', '.join(plan.looked_up)} from litellm's table" if plan.looked_up else ""
+    return f"{text}; {'/'.join(sorted(target.speaks))}{facts}"
+
+
+def look_at_port(loaded: LoadedConfig) -> Finding:
+    """Whether the port is free, or this router's already."""
+    server, url = loaded.config.server, _url_of(loaded)
+    try:
+        bind(server.host, server.port, needs_keys=loaded.keys is not None).close()
+    except CannotListen as error:
+        if is_tandem(url, _ASK_SECONDS):
+            return Finding("port", GOOD, f"{server.host}:{server.port}: a Tandem router is running there")
+        return refuse("port", explain(error))
+    return Finding("port", GOOD, f"{server.host}:{server.port} is free" if server.port else "any free port")
+
+
+def _url_of(loaded: LoadedConfig) -> str:
+    server = loaded.config.server
+    return url_of(server.host, server.port, is_tls=server.tls is not None)
+
+
+def look_at_workers(loaded: LoadedConfig) -> list[Finding]:
+    """Whether several workers have what they need."""
+    if (count := count_workers(loaded.config.server.workers)) == 1:
+        return []
+    try:
+        find_server(loaded)
+    except Ended as end:
+        return [refuse("workers", end.text)]
+    return [Finding("workers", GOOD, f"{count} workers")]
+
+
+def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:
+    """Until when the router's own certificate is valid, if it has one."""
+    if loaded.tls_paths is None:
+        return []
+    certificate = read_certificate(loaded.tls_paths)
+    text = f"{loaded.tls_paths.cert}: {certificate.describe(now)}"
+    if not certificate.expires_soon(now):
+        return [Finding("tls", GOOD, text)]
+    state = FIX if certificate.is_expired(now) else WARN
+    return [Finding("tls", state, text, "renew it; a reload of the router reads both files again")]
+
+
+def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
+    """The installed clients, and whether they are connected to this router."""
+    if loaded.config.server.port == 0:
+        text = "server.port is 0: the address changes with every start"
+        return [Finding("client", NOTE, text, "set server.port for clients")]
+    found = []
+    for recipe in installed_clients():
+        pointing = where_it_points(recipe, read_facts(loaded, None), open_store(), shell_here())
+        is_good = pointing in (Pointing.HERE, Pointing.BY_HAND)
+        hint = "" if is_good else f"{command_name()} connect {recipe.client}"
+        found.append(Finding("client", GOOD if is_good else NOTE, f"{recipe.name}: {pointing}", hint))
+    return found or [Finding("client", GOOD, "no known coding client on PATH")]
+
+
+def look_at_files(loaded: LoadedConfig, *, in_full: bool = False) -> list[Finding]:
+    """Whether the files that a router writes to can be opened, and how much room is left for the ledger."""
+    ledger, found = loaded.ledger_path, list[Finding | None]()
+    if ledger is None:
+        found.append(Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem why and tandem tune read it"))
+    else:
+        found.append(_look_at_file(loaded, "ledger", ledger, LEDGER, in_full=in_full) or _look_at_room(ledger))
+        jobs = ledger.with_name(JOBS_FILE)
+        if jobs.exists() and loaded.shared_postgres is None:
+            found.append(_look_at_file(loaded, "jobs", jobs, JOBS))
+    if loaded.store_path is not None:
+        found.append(_look_at_file(loaded, "store", loaded.store_path, RESPONSES))
+    return [one for one in found if one is not None]
+
+
+def _look_at_file(
+    loaded: LoadedConfig, about: str, path: Path, migrations: Migrations, *, in_full: bool = False
+) -> Finding | None:
+    """Why a router would not open a file, or who has it open; None where it can be opened."""
+    try:
+        rehearse(path, migrations, in_full=in_full)
+    except StoreInUse as error:
+        if about == "jobs":  # left to the router that uses it
+            return None
+        if not _is_own(loaded, error.owner.address):
+            return refuse(about, explain(error))
+        return Finding(about, GOOD, f"{path}, in use by the router {error.owner}")
+    except StoreUnwritable as error:
+        try:
+            check_recorded(loaded.keys, loaded.source, with_ledger=False)
+        except ConfigError as refusal:
+            return refuse(about, "\n".join(map(str, refusal.faults)))
+        text, _, hint = say_unwritable(error).partition("; ")
+        return Finding(about, FIX, text, hint)
+    except StoreUnusable as error:
+        return refuse(about, explain(error))
+    return None
+
+
+def _is_own(loaded: LoadedConfig, address: str) -> bool:
+    """Whether the router at an address has this config."""
+    sources = {str(router.config) for router in all_routers() if router.url == address}
+    return address == _url_of(loaded) or str(Path(loaded.source).absolute()) in sources
+
+
+def _look_at_room(path: Path) -> Finding:
+    """How much room a ledger that can be opened has."""
+    free = shutil.disk_usage(next(parent for parent in path.parents if parent.exists())).free
+    if (coming := foresee(path, LEDGER)) is not None:
+        before, needed = coming
+        if free < needed:
+            hint = "make room on this disk, or set ledger.path; until then the router serves without a record"
+            return Finding("ledger", FIX, f"{path}: {say_room(needed, free)}", hint)
+        text = f"the next start migrates it from schema {before} to {len(LEDGER)}, after a copy of {-(-needed // 1_000_000)} MB"
+        return Finding("ledger", NOTE, f"{path}: {text}")
+    if free < _SCARCE_BYTES:
+        state = FIX if free < _FEW_BYTES else WARN
+        return Finding("ledger", state, f"{path}: {free >> 20} MB free", "make room on this disk, or set ledger.path")
+    return Finding("ledger", GOOD, f"{path}, {free >> 30} GB free")
+
+
+def look_at_shared(loaded: LoadedConfig) -> list[Finding]:
+    """Which stores routers share, whether their packages are here, and what is not shared."""
+    terms = loaded.shared
+    if terms is None:
+        return []
+    try:
+        if (shared := open_shared(terms)) is not None:  # made, and not connected
+            shared.share_responses(MemoryResponses())
+    except SharedUnusable as error:
+        return [refuse("shared", explain(error))]
+    stores = {"valkey": terms.valkey, "postgres": terms.postgres}
+    named = [f"{name} at {store.url}" for name, store in stores.items() if store is not None]
+    named += [f"secret {terms.secret}"] if terms.secret is not None else []
+    return [
+        Finding("shared", GOOD, f"{', '.join(named)}; this router is {terms.replica}"),
+        *(Finding("shared", NOTE, f"not shared: {line}") for line in loaded.unshared),
+    ]
+
+
+def look_at_callers(loaded: LoadedConfig, now: float) -> list[Finding]:
+    """How many keys there are for callers, and those that have expired or will within two weeks."""
+    keys = loaded.keys
+    if keys is None:
+        return []
+    found = [Finding("callers", GOOD, f"{plural(len(keys.rights), 'caller')}, {plural(len(keys), 'key')}")]
+    for key in keys:
+        if (end := key.expires_at) is None or end > now + _SOON_SECONDS:
+            continue
+        later = (other for other in keys if other.caller == key.caller and (other.expires_at is None or other.expires_at > end))
+        text = f"{key.id} of {key.caller.name} {'expired' if end <= now else 'expires'} "
+        text += write_moment(datetime.fromtimestamp(end, UTC))
+        if end <= now:
+            found.append(Finding("callers", NOTE, text, f"remove it with {command_name()} keys revoke {key.id}"))
+        elif next(later, None) is not None:
+            found.append(Finding("callers", NOTE, f"{text}; {key.caller.name} has a newer key"))
+        else:
+            found.append(Finding("callers", WARN, text, f"{command_name()} keys rotate {key.caller.name}"))
+    return found
 
 
 def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
@@ -81,176 +326,10 @@ def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
     return found
 
 
-def look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls: bool) -> list[Finding]:
-    """Ask every target for its models and, with `calls`, for a few words. All at once."""
-    return asyncio.run(_look_at_targets(loaded, within_seconds, calls=calls))
-
-
-async def _look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls: bool) -> list[Finding]:
-    built = build_house(loaded, with_ledger=False)
-    adapters, pool = known_names().adapters, built.house.state.upstream
-
-    async def look(plan: TargetPlan) -> list[Finding]:
-        name = f"{plan.target.tier} {plan.target.name}"
-        if not plan.is_model:
-            return [Finding("target", GOOD, f"{name}: simulated")]
-        listed = await ask_models(pool, adapters[plan.adapter], plan.endpoint, within_seconds)
-        judged = judge_model(listed, plan.endpoint.model)
-        told, engine = judged, Engine()
-        if calls and not judged.problem and not plan.endpoint.takes_callers_key:
-            asked = await ask_target(built.house, plan, within_seconds)
-            told = Reached(asked.problem, asked.hint, judged.models, judged.skew_seconds, asked.ttft_seconds)
-        if judged.listed:  # after the call: some engines load a model, and know its window, only then
-            engine = await ask_engine(pool, adapters[plan.adapter], plan.endpoint, judged, within_seconds)
-        return [_tell_target(name, plan, told, engine), *_tell_engine(name, plan, engine), *_tell_clock(name, told)]
-
-    try:
-        found = await gather("asking the targets", [look(plan) for plan in loaded.targets])
-    finally:
-        await built.close()
-    return [finding for findings in found for finding in findings]
-
-
 def look_at_windows(loaded: LoadedConfig) -> list[Finding]:
     """Windows that are too small for coding agents."""
     remark = find_small_windows(loaded.targets)
-    return [Finding("window", NOTE, remark.text, remark.hint)] if remark is not None else []
-
-
-def _tell_engine(name: str, plan: TargetPlan, engine: Engine) -> list[Finding]:
-    remarks = compare(plan, engine)
-    return [Finding("target", FIX if one.is_wrong else NOTE, f"{name}: {one.text}", one.hint) for one in remarks]
-
-
-def _tell_target(name: str, plan: TargetPlan, reached: Reached, engine: Engine) -> Finding:
-    if reached.problem:
-        return Finding("target", FIX, f"{name}: {reached.problem}", reached.hint)
-    parts = [f"knows {readable(plan.endpoint.model)}" if reached.models else "has no list of models"]
-    parts += describe(plan, engine)
-    if plan.endpoint.takes_callers_key:
-        parts.append("not called: callers bring their own key")
-    elif reached.ttft_seconds is None and not reached.models:
-        text = f"{name}: has no list of models, so its key and model were not checked"
-        return Finding("target", NOTE, text, f"{command_name()} doctor asks it for a short answer, which costs a few tokens")
-    if reached.ttft_seconds is None:
-        return Finding("target", GOOD if reached.models else NOTE, f"{name}: {', '.join(parts)}")
-    parts.append(f"first token after {duration(reached.ttft_seconds)}")
-    if reached.ttft_seconds > max(_SLOW_SECONDS, 5 * plan.target.typical.ttft_seconds):
-        hint = f"its typical.ttft_seconds is {plan.target.typical.ttft_seconds:g}; the first call is slow while a model loads"
-        return Finding("target", NOTE, f"{name}: {', '.join(parts)}", hint)
-    return Finding("target", GOOD, f"{name}: {', '.join(parts)}")
-
-
-def _tell_clock(name: str, reached: Reached) -> list[Finding]:
-    skew = reached.skew_seconds
-    if skew is None or abs(skew) < _SKEW_SECONDS:
-        return []
-    way = "ahead of" if skew > 0 else "behind"
-    return [Finding("clock", NOTE, f"{duration(abs(skew))} {way} that of {name}", "set this machine's clock (NTP)")]
-
-
-def look_at_ledger(path: Path | None) -> list[Finding]:
-    """Whether the ledger can be written, and how much room is left for it."""
-    if path is None:
-        return [Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem why and tandem tune read it")]
-    folder = next((parent for parent in path.parents if parent.exists()), Path("/"))
-    if damage := _find_ledger_damage(path):
-        return [Finding("ledger", FIX, str(damage), damage.hint)]
-    problem = _find_ledger_problem(path, folder)
-    if problem:
-        hint = "set ledger.path to a file in a writable folder, or start with --no-ledger"
-        return [Finding("ledger", FIX, f"{path}: {problem}", hint)]
-    free = shutil.disk_usage(folder).free
-    if coming := foresee(path, LEDGER):
-        return [_tell_migration(path, *coming, free)]
-    if free < _SCARCE_BYTES:
-        state = FIX if free < _FEW_BYTES else NOTE
-        return [Finding("ledger", state, f"{path}: {free >> 20} MB free", "make room on this disk, or set ledger.path")]
-    owner = find_owner(path)
-    return [Finding("ledger", GOOD, f"{path}, {free >> 30} GB free{f', in use by the router {owner}' if owner else ''}")]
-
-
-def _find_ledger_damage(path: Path) -> StoreDamaged | None:
-    """Read the whole file and compare each index with its table, which a start does not wait for."""
-    with contextlib.suppress(*FAILURES):  # locked, or not to be read: that is another problem
-        if path.is_file() and (fault := find_damage(path, in_full=True)):
-            return StoreDamaged(path, fault)
-    return None
-
-
-def _tell_migration(path: Path, before: int, needed: int, free: int) -> Finding:
-    if free < needed:
-        hint = "make room on this disk, or set ledger.path; until then the router serves without a record"
-        return Finding("ledger", FIX, f"{path}: {say_room(needed, free)}", hint)
-    versions = f"from schema {before} to {len(LEDGER)}"
-    return Finding(
-        "ledger", NOTE, f"{path}: the next start migrates it {versions}, after a copy of {-(-needed // 1_000_000)} MB"
-    )
-
-
-def _find_ledger_problem(path: Path, folder: Path) -> str:
-    if not folder.is_dir():
-        return f"{folder} is not a folder"
-    if not path.exists():
-        return _find_write_problem(folder)
-    return find_lock_problem(path, _LOCAL_SECONDS)
-
-
-def _find_write_problem(folder: Path) -> str:
-    """Why no file can be created there. The only way to know is to try: permissions are not the only obstacle."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return ""
-    except OSError as error:
-        return f"{folder} cannot be written to ({error.strerror})"
-
-
-def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:
-    """Until when the router's own certificate is valid, if it has one."""
-    if loaded.tls_paths is None:
-        return []
-    certificate = read_certificate(loaded.tls_paths)
-    text = f"{loaded.tls_paths.cert}: {certificate.describe(now)}"
-    if not certificate.expires_soon(now):
-        return [Finding("tls", GOOD, text)]
-    state = FIX if certificate.is_expired(now) else NOTE
-    return [Finding("tls", state, text, "renew it; a reload of the router reads both files again")]
-
-
-def look_at_port(host: str, port: int, *, needs_keys: bool = False, is_tls: bool = False) -> Finding:
-    """Whether the port is free, or this router's already."""
-    try:
-        bind(host, port, needs_keys=needs_keys).close()
-    except CannotListen as error:
-        if is_tandem(url_of(host, port, is_tls=is_tls), _LOCAL_SECONDS):
-            return Finding("port", GOOD, f"{host}:{port}: a Tandem router is running there")
-        first, _, hint = str(error).partition("\n  hint: ")
-        return Finding("port", FIX, first, hint.replace("--port", f"{command_name()} serve --port"))
-    return Finding("port", GOOD, f"{host}:{port} is free" if port else "any free port")
-
-
-def look_at_tokenizer() -> Finding:
-    """Whether tokens can be counted without the network."""
-    folder = find_vocabulary()
-    if folder is not None:
-        return Finding("tokenizer", GOOD, "vocabulary found: tokens are counted offline")
-    hint = f"{how_to_install('litellm')}, or TIKTOKEN_CACHE_DIR with the o200k_base file"
-    return Finding("tokenizer", NOTE, "no vocabulary: token counts near a limit are estimates", hint)
-
-
-def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
-    """The installed clients, and whether they are connected to this router."""
-    if loaded.config.server.port == 0:
-        return [
-            Finding("client", NOTE, "server.port is 0: the address changes with every start", "set server.port for clients")
-        ]
-    found = []
-    for recipe in installed_clients():
-        pointing = where_it_points(recipe, read_facts(loaded, None), open_store(), shell_here())
-        is_good = pointing in (Pointing.HERE, Pointing.BY_HAND)
-        hint = "" if is_good else f"{command_name()} connect {recipe.client}"
-        found.append(Finding("client", GOOD if is_good else NOTE, f"{recipe.name}: {pointing}", hint))
-    return found or [Finding("client", GOOD, "no known coding client on PATH")]
+    return [Finding("window", WARN, remark.text, remark.hint)] if remark is not None else []
 
 
 def look_at_python() -> Finding:
@@ -263,19 +342,9 @@ def look_at_python() -> Finding:
     return Finding("python", GOOD, text)
 
 
-def all_faults(error: ConfigError) -> list[Fault]:
-    """The faults of a config, and that of its address."""
-    server = error.content.get("server")
-    host = server.get("host") if isinstance(server, dict) else None
-    fault = find_host_fault(host, needs_keys="keys" in error.content) if isinstance(host, str) else None
-    return [*error.faults, *([fault] if fault else [])]
-
-
-def find_host_fault(host: str, *, needs_keys: bool = False) -> Fault | None:
-    """Why the router would not listen there. Where callers need keys, it may listen anywhere."""
-    try:
-        check_host(host, needs_keys=needs_keys)
-    except CannotListen as refusal:
-        problem, _, hint = str(refusal).partition("\n  hint: ")
-        return Fault("server.host", problem.removeprefix("server.host: "), hint)
-    return None
+def look_at_tokenizer() -> Finding:
+    """Whether tokens can be counted without the network."""
+    if find_vocabulary() is not None:
+        return Finding("tokenizer", GOOD, "vocabulary found: tokens are counted offline")
+    hint = f"{how_to_install('litellm')}, or TIKTOKEN_CACHE_DIR with the o200k_base file"
+    return Finding("tokenizer", NOTE, "no vocabulary: token counts near a limit are estimates", hint)

@@ -1,8 +1,8 @@
 """Asking providers and targets, over the router's own client: what is reached here is reached by `tandem serve`."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
@@ -53,7 +53,7 @@ from router.wiring.build import known_names
 
 _QUIET_SECONDS = 2.0
 _MAX_BYTES = 8 << 20
-_REQUEST = "req_doctor"
+_REQUEST = "req_check"
 _HINTS = {
     UpstreamAuth.code: "check api_key: it may belong to another provider, be revoked, or have no credit",
     UpstreamModel.code: "set model to a name that its provider knows",
@@ -76,36 +76,63 @@ class Reached:
 
     problem: str = ""
     hint: str = ""
-    models: tuple[str, ...] | None = None
-    """The models that were listed; None where there is no list."""
+    listed: tuple[ListedModel, ...] = ()
+    """Its models, with what its list says of each; empty where there is no list."""
     skew_seconds: float | None = None
     """How far this machine's clock is ahead of theirs."""
     ttft_seconds: float | None = None
-    listed: tuple[ListedModel, ...] = ()
-    """The same models, with what the list says of each."""
-    server: str = ""
-    """What it calls itself in its `server` header."""
+    engine: Engine = field(default_factory=Engine)
     is_loading: bool = False
     """Whether it is an engine that still loads its model."""
     is_refused: bool = False
     """Whether nothing is served with this key: it is refused, its account has no credit, or its region is not served."""
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(model.name for model in self.listed)
 
-async def ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, within_seconds: float) -> Reached:
+
+async def look_at(
+    upstream: Upstream,
+    adapter: KnownAdapter,
+    endpoint: Endpoint,
+    within_seconds: float,
+    *,
+    kind: str = "",
+    call: Callable[[], Awaitable["Reached"]] | None = None,
+) -> Reached:
+    """Ask for the models, then with `call` for an answer, then an engine for its windows and slots.
+
+    The engine is asked last: some load a model, and know its window, only with a call. `kind` is what to take one for where
+    its list does not say. The model of the endpoint must be listed, if it has one.
+    """
+    reached = await _ask_models(upstream, adapter, endpoint, within_seconds)
+    if endpoint.model:
+        reached = judge_model(reached, endpoint.model)
+    if call is not None and not reached.problem and not endpoint.takes_callers_key:
+        asked = await call()
+        reached = replace(reached, problem=asked.problem, hint=asked.hint, ttft_seconds=asked.ttft_seconds)
+    if not reached.listed:
+        return reached
+    return replace(reached, engine=await _ask_engine(upstream, adapter, endpoint, reached, within_seconds, kind))
+
+
+async def _ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, within_seconds: float) -> Reached:
     request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
     if request is None:
         return Reached()
-    sink = await fetch(upstream, request, within_seconds)
+    sink = await _fetch(upstream, request, within_seconds)
     if sink is None:
         return Reached(f"did not answer in {within_seconds:g} s", "try again, or raise --timeout")
     if sink.error is not None:
         problem = sink.error.message.removeprefix(f'target "{request.target}" ')
         return Reached(problem, _hint_for(problem, endpoint))
-    reached = replace(_read_listing(sink, endpoint), server=sink.fields.get("server", ""))
-    return replace(reached, skew_seconds=_skew(sink.fields.get("date", "")))
+    reached = _read_listing(sink, endpoint)
+    kind = engine_kind(reached.listed, sink.fields.get("server", ""))
+    return replace(reached, skew_seconds=_skew(sink.fields.get("date", "")), engine=Engine(kind))
 
 
-async def fetch(upstream: Upstream, request: UpstreamRequest, within_seconds: float) -> Collected | None:
+async def _fetch(upstream: Upstream, request: UpstreamRequest, within_seconds: float) -> Collected | None:
     """The answer to a request; None where it took too long."""
     sink = Collected(_MAX_BYTES)
     return sink if await _is_over(upstream.open(request, sink), sink, within_seconds) else None
@@ -162,7 +189,7 @@ def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
         return Reached(f"answered with a web page{f' ({title})' if title else ''}", hint)
     if listed is None:
         return Reached("answered with something other than a list of models", "check base_url: it usually ends in /v1")
-    return Reached(models=tuple(model.name for model in listed), listed=listed)
+    return Reached(listed=listed)
 
 
 def _read_refusal(sink: Collected, endpoint: Endpoint) -> Reached:
@@ -257,42 +284,32 @@ def _read_error(sink: Collected) -> tuple[str, str]:
 
 async def gather(name: str, jobs: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
     """Do all at once. What takes over two seconds shows how far it is."""
-    found: dict[int, _T] = {}
-
-    async def keep(index: int, job: Coroutine[None, None, _T]) -> None:
-        found[index] = await job
-
-    waiting = {spawn(keep(index, job), name=name) for index, job in enumerate(jobs)}
-    if not waiting:
-        return []
-    tasks = tuple(waiting)
+    tasks = [spawn(job, name=name) for job in jobs]
     try:
-        _, waiting = await asyncio.wait(waiting, timeout=_QUIET_SECONDS)
+        waiting = (await asyncio.wait(tasks, timeout=_QUIET_SECONDS))[1] if tasks else ()
         if waiting:
             with Progress(name, len(tasks)) as progress:
                 progress.advance(len(tasks) - len(waiting))
                 while waiting:
                     done, waiting = await asyncio.wait(waiting, timeout=0.2)
                     progress.advance(len(done))
+        return [task.result() for task in tasks]
     finally:
         for task in tasks:
             task.cancel()
-    for task in tasks:
-        task.result()
-    return [found[index] for index in range(len(tasks))]
 
 
-async def ask_engine(
-    upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, reached: Reached, within_seconds: float, kind: str = ""
+async def _ask_engine(
+    upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, reached: Reached, within_seconds: float, assumed: str
 ) -> Engine:
-    """What an engine says of itself. `kind` is what to take it for where its list of models does not tell."""
-    kind = engine_kind(reached.listed, reached.server) or kind
+    """What an engine says of itself."""
+    kind = reached.engine.kind or assumed
     windows = windows_of(reached.listed)
     told = await _ask(upstream, adapter, endpoint, _PATHS[kind], within_seconds) if kind in _PATHS else None
     slots = read_props(told) if kind == _LLAMA_CPP else None
     if kind in _WINDOWS:
         windows |= _WINDOWS[kind](told)
-    return Engine(kind, slots, windows)
+    return replace(reached.engine, slots=slots, windows=windows)
 
 
 async def _ask(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, path: str, within_seconds: float) -> Json:
@@ -301,7 +318,7 @@ async def _ask(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, pa
     if request is None:
         return None
     root = endpoint.base_url.rstrip("/").removesuffix("/v1")
-    sink = await fetch(upstream, msgspec.structs.replace(request, url=f"{root}{path}"), within_seconds)
+    sink = await _fetch(upstream, msgspec.structs.replace(request, url=f"{root}{path}"), within_seconds)
     if sink is None or sink.error is not None or sink.status != 200:
         return None
     try:

@@ -59,7 +59,7 @@ def _describe(offer: Offer) -> str:
 
 
 def _offer(presets: Presets, found: Found) -> Offer:
-    kind = found.engine.kind or found.provider.name
+    kind = found.reached.engine.kind or found.provider.name
     preset = next(offer for offer in presets.offers[Tier.FAST] if offer.provider.name == kind)
     model = preset.choose(_usable_models(found)) or preset.model
     return with_local_model(replace(preset, provider=found.provider), model, found)
@@ -67,14 +67,14 @@ def _offer(presets: Presets, found: Found) -> Offer:
 
 def _usable_models(found: Found) -> list[str]:
     """What can answer, those that are loaded first: to load another one takes long."""
-    models = [model for model in found.reached.models or () if "embed" not in model.lower()]
-    return sorted(models, key=lambda model: model not in found.engine.windows)
+    models = [model for model in found.reached.models if "embed" not in model.lower()]
+    return sorted(models, key=lambda model: model not in found.reached.engine.windows)
 
 
 def with_local_model(offer: Offer, model: str, found: Found) -> Offer:
     """The same with this model, and with its window where the engine says it."""
     chosen = offer.with_model(model)
-    window = found.engine.window_of(model)
+    window = found.reached.engine.window_of(model)
     return replace(chosen, facts={**chosen.facts, "window_tokens": window}) if window else chosen
 
 
@@ -85,7 +85,7 @@ def add_quotas(chosen: dict[Tier, list[Offer]], found: Mapping[str, Found]) -> N
         for index, offer in enumerate(offers):
             if not offer.provider.is_local:
                 continue
-            slots, quota = found[offer.provider.name].engine.slots, dict[str, int]()
+            slots, quota = found[offer.provider.name].reached.engine.slots, dict[str, int]()
             if slots is not None:
                 quota["in_flight"] = slots
             if tier is Tier.FAST:  # what waits at deep is weighed against fast, and not bounded
@@ -100,9 +100,9 @@ def say_windows(chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Foun
         offer.provider.name: offer
         for offers in chosen.values()
         for offer in offers
-        if offer.provider.is_local and found[offer.provider.name].engine.window_of(offer.model) is None
+        if offer.provider.is_local and found[offer.provider.name].reached.engine.window_of(offer.model) is None
     }
     for offer in guessed.values():
         window = offer.facts["window_tokens"]
         say(f"{offer.provider.title} does not report the window of {readable(offer.model)}: {window} is a guess")
-        say("  hint: tandem doctor loads the model and compares its window with the config")
+        say("  hint: tandem check --live loads the model and compares its window with the config")

@@ -1,7 +1,7 @@
 """What a target's refusal means for the person who sets it up: what is at fault, in the target's own words, and what to do.
 
 What the router itself recognises (`router/dialects/accounts.py`) counts first. The looser patterns here name more hosts: a
-wrong guess only misnames a problem, and the questions of `init`, `check` and `doctor` hold nothing that a host could quote.
+wrong guess only misnames a problem, and the questions of `init` and `check` hold nothing that a host could quote.
 """
 
 import re

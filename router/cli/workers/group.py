@@ -15,8 +15,9 @@ from msgspec.structs import replace as replace_terms
 
 from router.cli import Ended
 from router.cli.common import say
+from router.cli.refused import say_unwritable
 from router.cli.routers import leave_router, note_reload, note_router, record_of, url_of
-from router.cli.serving import Order, Serving, explained, refuse_unrecorded, say_unwritable
+from router.cli.serving import Order, Serving, explained, refuse_unrecorded
 from router.cli.welcome import warn_of_expiry, welcome
 from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
 from router.cli.workers.parent import Parent
@@ -28,7 +29,7 @@ from router.contract.keys import OWN_ID, make_key
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms, ValkeyTerms
 from router.edge.server import bind_several, can_balance
-from router.stores.shared import INSTALL
+from router.stores.shared import say_missing
 from router.stores.sqlite.files import StoreUnwritable
 from router.telemetry import events
 from router.wiring.build import check_prices
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 def serve_group(order: Order, loaded: LoadedConfig) -> int:
     """Serve with several workers until told to stop. Raises `Ended`, `CannotListen` and `StoreUnusable`."""
-    program = _find_program(loaded)
+    program = find_server(loaded)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the parent listens: what was started by then must end as well
     with ExitStack() as stack:
         listeners = bind_several(order.host, order.port, order.count, needs_keys=loaded.keys is not None)
@@ -80,10 +81,10 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
     return code
 
 
-def _find_program(loaded: LoadedConfig) -> str | None:
+def find_server(loaded: LoadedConfig) -> str | None:
     """The server to start; None where the config names one that runs. Raises `Ended` where neither is there."""
     if find_spec("hiredis") is None:
-        raise Ended(2, f"several workers need a package that is not installed: hiredis\n  hint: run {INSTALL}")
+        raise Ended(2, say_missing("several workers need", "hiredis"))
     if loaded.shared is not None and loaded.shared.valkey is not None:
         return None
     if (program := find_program()) is None:

@@ -10,11 +10,11 @@ from router.dispatch.live.target import LiveTarget
 
 _LONG_SECONDS = 60.0
 """A target that asks to be left alone for less than this is busy, and not out."""
-_DOCTOR = "tandem doctor"
-_RELOAD = "then tandem reload; tandem doctor checks it"
+_DOCTOR = "tandem check --live"
+_RELOAD = "then tandem reload; tandem check --live checks it"
 _FAULTS = {
     AccountFault.KEY: ("its host refuses the API key", f"put a working key in place, {_RELOAD}"),
-    AccountFault.CREDIT: ("its account has no credit left", "add credit at the host; tandem doctor checks it"),
+    AccountFault.CREDIT: ("its account has no credit left", "add credit at the host; tandem check --live checks it"),
     AccountFault.REGION: ("its host does not serve this region", _DOCTOR),
     AccountFault.MODEL: ("its host does not know the configured model", f"set another model, {_RELOAD}"),
 }

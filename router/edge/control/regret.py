@@ -59,7 +59,7 @@ class RegretFigures:
             return as_json((await asyncio.to_thread(look_back, since, caller)).as_json())
         except StoreUnusable as error:
             raise Unavailable(
-                "the ledger cannot be read now. Try again, or run tandem doctor on the router's machine"
+                "the ledger cannot be read now. Try again, or run tandem check --live on the router's machine"
             ) from error
 
     def _keep(self, key: tuple[float, str | None], answer: Answer, now: float) -> _Kept:

@@ -1,4 +1,4 @@
-"""Whether a file is damaged: checked at every start, in a thread of its own, and in full by `tandem doctor`.
+"""Whether a file is damaged: checked at every start, in a thread of its own, and in full by `tandem check --live`.
 
 A start waits for the check only as long as a small file takes. A large one is checked on while the router serves, and damage is
 then reported as any failure of the file is.

@@ -59,16 +59,25 @@ def create_private(path: Path) -> None:
     One that is there is left as it is, and is not even opened. It may be another program's, or a link to one's: `prepare`
     looks, and then makes it private.
     """
+    check_place(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        real = path.resolve()
+        if not (real := path.resolve()).exists():
+            _create(real)
+    except OSError as error:
+        raise StoreUnwritable(path, error.strerror or str(error)) from error
+
+
+def check_place(path: Path) -> None:
+    """Check that a file can be made there, or written to if there is one. Nothing is made. Raises `StoreUnwritable`."""
+    try:
+        with tempfile.TemporaryFile(dir=next(parent for parent in path.parents if parent.exists())):
+            real = path.resolve()  # permissions are not the only obstacle: the only way to know is to try
         if real.is_symlink():  # Python 3.13 raises nothing for links that go round in a circle
             raise StoreUnwritable(path, os.strerror(errno.ELOOP))
-        if not real.exists():
-            _create(real)
-        elif not real.is_file():
+        if real.exists() and not real.is_file():
             raise StoreUnwritable(path, os.strerror(errno.EISDIR) if real.is_dir() else "not a regular file")
-        elif not os.access(real, os.R_OK | os.W_OK):
+        if real.exists() and not os.access(real, os.R_OK | os.W_OK):
             raise StoreUnwritable(path, _say_why_closed(real))
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the same links, before Python 3.13
         raise StoreUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
@@ -131,17 +140,6 @@ def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_th
     """A connection that cannot write. The file is not made either, nor are its tables."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
-
-
-def find_lock_problem(path: Path, timeout_seconds: float) -> str:
-    """Why an existing file cannot be written to now; empty where it can."""
-    try:
-        with contextlib.closing(connect(path, timeout_seconds)) as database:
-            database.execute("BEGIN IMMEDIATE")
-            database.execute("ROLLBACK")
-    except (sqlite3.Error, OSError) as error:
-        return str(error)
-    return ""
 
 
 def count_rows(database: sqlite3.Connection) -> int:

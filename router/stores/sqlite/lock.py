@@ -41,6 +41,7 @@ class StoreInUse(StoreUnusable):
 
     def __init__(self, path: Path, owner: Owner) -> None:
         super().__init__(f"{path} is in use by another Tandem router ({owner})")
+        self.owner = owner
 
 
 class FileLock:

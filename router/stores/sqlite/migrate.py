@@ -21,11 +21,13 @@ from router.stores.sqlite.damage import StoreDamaged, find_copies, is_damage, re
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
     StoreUnwritable,
+    check_place,
     connect,
     connect_to_read,
     is_full,
     make_private,
 )
+from router.stores.sqlite.lock import StoreInUse, find_owner
 from router.stores.sqlite.rows import transaction
 from router.telemetry import events
 
@@ -69,15 +71,31 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
     Raises `StoreUnusable` for a file that a newer Tandem or another program wrote, that is not a database, or that cannot be
     migrated: such a file is left as it was.
     """
+    with _explained(path), contextlib.closing(connect(path)) as database:
+        before = _check_ours(database, path, migrations)
+        make_private(path)
+        database.execute("PRAGMA journal_mode = WAL")
+        return _migrate(database, path, before, migrations) if before < len(migrations) else None
+
+
+def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> None:
+    """Raise what opening a file to write to it would raise, and change nothing. `in_full` checks every index, too."""
+    check_place(path)
+    if (owner := find_owner(path)) is not None:
+        raise StoreInUse(path, owner)
+    if not path.exists():
+        return
+    with _explained(path), contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as database:
+        _check_ours(database, path, migrations)
+        if damage := read_damage(database, in_full=in_full):
+            raise StoreDamaged(path, damage)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What SQLite and the system raise, as what callers know."""
     try:
-        with contextlib.closing(connect(path)) as database:
-            before = _read_version(database)
-            if before > len(migrations):
-                raise StoreUnusable(f"{path.name} was written by a newer Tandem (schema {before} > {len(migrations)})")
-            _check_ours(database, path, before, migrations)
-            make_private(path)
-            database.execute("PRAGMA journal_mode = WAL")
-            return _migrate(database, path, before, migrations) if before < len(migrations) else None
+        yield
     except (sqlite3.Error, OSError) as error:
         if is_full(error):
             raise StoreUnwritable(path, "the disk is full") from error
@@ -100,12 +118,17 @@ def _read_version(database: sqlite3.Connection) -> int:
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _check_ours(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> None:
-    """Refuse a file of another program, which may have a table of the same name, or count its versions in the same place.
+def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations) -> int:
+    """The version of a file. Refuses one of a newer Tandem, or of another program.
+
+    That one may have a table of the same name, or count its versions in the same place.
 
     A table of ours begins with our columns: later versions add theirs at its end. A file that counts no version holds nothing
     but our tables; to one that does, its owner may have added some.
     """
+    before = _read_version(database)
+    if before > len(migrations):
+        raise StoreUnusable(f"{path.name} was written by a newer Tandem (schema {before} > {len(migrations)})")
     found, ours = _read_tables(database), tables_of(migrations[: max(before, 1)])
     found.pop(UPKEEP, None)
     leading = {name: columns[:_LEADING] for name, columns in ours.items()}
@@ -117,6 +140,7 @@ def _check_ours(database: sqlite3.Connection, path: Path, before: int, migration
         raise StoreUnusable(f'{path.name} is not a Tandem database (unexpected table "{foreign[0]}")')
     if found and found.keys().isdisjoint(ours):
         raise StoreUnusable(f"{path.name} is not a Tandem database (expected tables are missing)")
+    return before
 
 
 def tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:

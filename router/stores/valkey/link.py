@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from router.contract.shared import ValkeyTerms
-from router.contract.stores import StoreUnusable
+from router.contract.stores import SharedUnusable, StoreUnusable
 from router.loop.tasks import spawn
 from router.stores.valkey.wire import Away, Foreign, Refused, Wire, Word
 from router.telemetry import events
@@ -107,7 +107,7 @@ _REFUSALS = {
 }
 
 
-class LinkRefused(StoreUnusable):
+class LinkRefused(SharedUnusable):
     """The server can be reached and must not or cannot be used: only the operator can change that."""
 
 

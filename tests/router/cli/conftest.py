@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+from router.cli import main
+from router.cli.setup import findings
 from tests.conftest import SIMULATED
 
 
@@ -34,3 +36,17 @@ def home(folder, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     (folder / "config.yaml").write_text(SIMULATED)
     return folder
+
+
+@pytest.fixture
+def check(here, capsys, monkeypatch):
+    """Checks a config; answers the exit code and what was said, on one line. No client that is installed here counts."""
+    monkeypatch.setattr(findings, "installed_clients", tuple)
+
+    def run(config: str, *options: str, port: bool = True) -> tuple[int, str]:
+        (here / "config.yaml").write_text(config + ("server: {port: 0}\n" if port else ""))
+        capsys.readouterr()
+        code = main(["check", *options])
+        return code, " ".join("".join(capsys.readouterr()).split())
+
+    return run

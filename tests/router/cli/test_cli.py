@@ -35,7 +35,7 @@ def test_a_command_is_imported_without_the_collector_which_works_again_afterward
     code = "import gc; from router.cli import main; main(['check', '--config', 'none.yaml']); print(gc.isenabled(), gc.get_freeze_count(), gc.get_stats()[2])"
 
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    is_enabled, frozen, rest = printed.split(" ", 2)
+    is_enabled, frozen, rest = printed.splitlines()[-1].split(" ", 2)
 
     assert is_enabled == "True"
     assert int(frozen) > 10_000
@@ -169,7 +169,7 @@ def test_a_command_that_is_mistyped_is_told_what_it_may_have_meant(arguments, sa
         (["explain", "x", "--after", "y", "--calls", "201"], '"201" is not a number from 0 to 200'),
         (["log", "-n", "0"], '"0" is not a number from 1 to 100000'),
         (["log", "--since", "tuesday"], "neither a time ago (30m, 2h, 7d) nor a day"),
-        (["doctor", "--timeout", "soon"], '"soon" is not a number from 0.1 to 600'),
+        (["check", "--timeout", "soon"], '"soon" is not a number from 0.1 to 600'),
     ],
 )
 def test_an_option_that_is_mistyped_is_told_what_would_be_right(arguments, said, capsys):
@@ -182,7 +182,7 @@ def test_an_option_that_is_mistyped_is_told_what_would_be_right(arguments, said,
 
 COMMAND_LINES = [
     ["check"],
-    ["doctor", "--no-calls"],
+    ["check", "--live", "--no-calls"],
     ["explain", "fix the typo"],
     ["why"],
     ["replay"],
@@ -268,7 +268,7 @@ def test_streams_that_are_closed_bring_no_traceback(folder, closing):
     )
 
     assert done.returncode == 0
-    assert done.stderr == ""
+    assert done.stderr in ("", "config.yaml: nothing to fix\n")
 
 
 def test_a_reader_that_leaves_brings_no_traceback(folder):

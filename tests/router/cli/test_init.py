@@ -313,7 +313,7 @@ def test_a_key_in_the_file_next_to_the_config_counts(here, capsys):
     assert main(["check"]) == 0
 
     told = capsys.readouterr()
-    assert "key env:GROQ_API_KEY from .env" in told.out
+    assert "env:GROQ_API_KEY, from .env" in told.out
     assert "gsk-canary" not in told.out + told.err
 
 

@@ -15,7 +15,7 @@ UNREADABLE = {
     "a named pipe": os.mkfifo,
     "config.yml": lambda path: path.with_suffix(".yml").write_text(SIMULATED),
 }
-COMMANDS = {"check": 2, "doctor --no-calls": 1, "serve --port 0": 2, "connect codex --yes": 2, "explain hi": 2}
+COMMANDS = {"check": 2, "serve --port 0": 2, "connect codex --yes": 2, "explain hi": 2}
 
 
 @pytest.mark.parametrize("make", UNREADABLE.values(), ids=UNREADABLE)
@@ -30,7 +30,7 @@ def test_no_command_takes_the_simulated_tiers_instead(here, capsys, make, comman
     assert "simulated" not in told.out + told.err
 
 
-@pytest.mark.parametrize("command", ["check", "doctor --no-calls", "doctor --no-calls --json", "serve --port 0"])
+@pytest.mark.parametrize("command", ["check", "check --live --json", "serve --port 0"])
 def test_a_key_that_was_pasted_after_env_is_printed_by_no_command(here, capsys, command):
     (here / "config.yaml").write_text(two_targets("http://a/v1", "http://b/v1", fast_extra="api_key: 'env:sk-proj-CANARY',"))
 

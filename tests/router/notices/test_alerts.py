@@ -10,9 +10,9 @@ from router.notices.webhook import Message
 from tests.tools.scripted import HandClock
 from tests.tools.waiting import later, some_turns, until
 
-OUT = Notice(Trouble.TARGET_OUT, "spark", 1_000.0, "spark: fails", "tandem doctor")
+OUT = Notice(Trouble.TARGET_OUT, "spark", 1_000.0, "spark: fails", "tandem check --live")
 REFUSED = replace(OUT, kind=Trouble.KEY_REFUSED, text="spark: its host refuses the API key")
-LEDGER = Notice(Trouble.LEDGER_LOSING, "", 50.0, "the ledger loses rows", "tandem doctor")
+LEDGER = Notice(Trouble.LEDGER_LOSING, "", 50.0, "the ledger loses rows", "tandem check")
 ADDRESS = Secret("env:HOOK")
 
 
@@ -59,7 +59,7 @@ def test_a_trouble_is_reported_once_when_it_begins_and_once_when_it_is_over(watc
         watched.look(at=at)
 
     began, over = watched.sent.messages
-    assert (began.state, began.text) == ("began", "Tandem: spark: fails. To fix it: tandem doctor")
+    assert (began.state, began.text) == ("began", "Tandem: spark: fails. To fix it: tandem check --live")
     assert (over.state, over.text) == ("over", "Tandem: over after 2 min: spark: fails")
     assert (began.kind, began.subject, began.since) == (over.kind, over.subject, over.since) == ("target_out", "spark", 1_000.0)
 

@@ -11,7 +11,7 @@ from router.notices.webhook import Message, Webhook
 from tests.tools.waiting import until
 
 ADDRESS = Secret("http://127.0.0.1:1/hook-canary-0123456789")
-MESSAGE = Message("Tandem: spark: fails", Trouble.TARGET_OUT, "spark", "began", 100.0, "tandem doctor")
+MESSAGE = Message("Tandem: spark: fails", Trouble.TARGET_OUT, "spark", "began", 100.0, "tandem check --live")
 
 
 class Receiver:
@@ -57,7 +57,7 @@ async def test_a_message_is_sent_as_json_with_a_text():
             "subject": "spark",
             "state": "began",
             "since": 100.0,
-            "hint": "tandem doctor",
+            "hint": "tandem check --live",
         }
     ]
 

@@ -6,7 +6,7 @@ from tests.router.screen.test_screen import Paper
 from tests.tools.feed_server import make_begun, make_hello, make_row
 
 NOW = 1_000.0
-NOTICE = {"kind": "target_out", "subject": "spark", "since": 900.0, "text": "spark: fails", "hint": "tandem doctor"}
+NOTICE = {"kind": "target_out", "subject": "spark", "since": 900.0, "text": "spark: fails", "hint": "tandem check --live"}
 
 
 class Shown:

@@ -23,7 +23,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
     for name in [name for name in sys.modules if name.startswith("router.stores.valkey")]:
         monkeypatch.delitem(sys.modules, name)
 
-    with pytest.raises(SharedUnusable, match=r"not installed: hiredis\. Run: pip install 'tandem-router\[shared\]'"):
+    with pytest.raises(SharedUnusable, match=r"not installed: hiredis\n  hint: pip install 'tandem-router\[shared\]'"):
         open_shared(SharedTerms("one", ValkeyTerms(Secret("redis://h"))))
 
 
@@ -64,7 +64,7 @@ async def test_a_server_that_is_away_is_a_notice_since_it_was_lost_until_it_is_b
             "valkey",
             990.0,
             "the shared Valkey server is away: this router serves by what it knows itself, and limits are its own share",
-            "tandem stores",
+            "tandem check --live",
         )
     ]
     await shared.close()

@@ -59,7 +59,7 @@ def test_a_provider_that_refuses_the_key_is_told_as_not_used(capsys):
     with ModelServer(status=401) as server:
         found = look_around(presets_at({"groq": server.base_url}), {"GROQ_API_KEY": "sk-canary"}, is_offline=False)
 
-    assert found["groq"].reached.models is None
+    assert found["groq"].reached.models == ()
     said = capsys.readouterr().err
     assert "GROQ_API_KEY, not used: it refused the key (401)" in said
     assert "sk-canary" not in said

@@ -132,8 +132,8 @@ def test_a_config_that_asks_for_no_more_than_there_is_gets_no_remark():
 
     assert compare(plan, engine) == []
     assert compare(plan, Engine()) == []
-    assert describe(plan, engine) == ["window of 8,192 tokens", "serves 1 request at a time"]
-    assert describe(plan, Engine()) == []
+    assert describe(engine, "fast-model") == ["window of 8,192 tokens", "serves 1 request at a time"]
+    assert describe(Engine(), "fast-model") == []
 
 
 def test_small_windows_are_named_with_who_serves_coding_agents_instead():

@@ -1,7 +1,6 @@
-"""What `doctor` checks, and how it reports."""
+"""What `tandem check` finds on this machine."""
 
 import asyncio
-import socket
 import sqlite3
 import sys
 from contextlib import closing
@@ -12,17 +11,13 @@ import pytest
 from router.cli.setup import findings
 from router.cli.setup.findings import (
     Finding,
-    all_faults,
-    find_host_fault,
     look_at_certificate,
     look_at_clients,
+    look_at_files,
     look_at_keys,
-    look_at_ledger,
     look_at_port,
     say_findings,
 )
-from router.config.faults import Fault
-from router.config.load import ConfigError
 from router.stores.sqlite.migrate import LEDGER
 from tests.conftest import SIMULATED
 from tests.tools.certificates import TLS, write_pair
@@ -30,54 +25,65 @@ from tests.tools.configs import load_text
 from tests.tools.running import two_targets
 
 
-def test_a_finding_is_a_line_with_its_hint_below(capsys):
-    say_findings([Finding("port", "fix", "taken", "use another"), Finding("x", "ok", "fine")])
+def test_a_finding_is_a_line_with_its_hint_below_and_what_is_to_be_fixed_comes_last(capsys):
+    say_findings(
+        [Finding("port", "fix", "taken", "use another\n  mv a b"), Finding("x", "warn", "odd"), Finding("y", "ok", "fine")]
+    )
 
-    assert capsys.readouterr().out == "fix   port       taken\n                 hint: use another\nok    x          fine\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "ok    y          fine",
+        "warn  x          odd",
+        "fix   port       taken",
+        "                 hint: use another",
+        "                   mv a b",
+    ]
+
+
+def look_at_ledger(tmp_path, name="t.db", **more) -> Finding:
+    return look_at_files(load_text(SIMULATED.replace("test.db", name), tmp_path), **more)[0]
+
+
+def write_old(path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(LEDGER[0] + "PRAGMA user_version = 1;")
 
 
 def test_a_ledger_that_can_be_written_is_good_whether_it_is_there_or_not(tmp_path):
-    assert look_at_ledger(tmp_path / "new" / "t.db")[0].state == "ok"
+    assert look_at_ledger(tmp_path, "new/t.db").state == "ok"
     assert not (tmp_path / "new").exists()
     sqlite3.connect(tmp_path / "old.db").close()
-    assert look_at_ledger(tmp_path / "old.db")[0].state == "ok"
+    assert look_at_ledger(tmp_path, "old.db").state == "ok"
 
 
-def test_a_ledger_that_cannot_be_written_is_to_be_mended_with_its_whole_path(tmp_path):
+def test_a_ledger_that_cannot_be_written_is_to_be_fixed_with_its_whole_path(tmp_path):
     (tmp_path / "file").write_text("")
-    (tmp_path / "text.db").write_text("this is no database, and long enough for SQLite to look at it" * 20)
-    (below_file,) = look_at_ledger(tmp_path / "file" / "t.db")
-    (no_database,) = look_at_ledger(tmp_path / "text.db")
-    (nowhere,) = look_at_ledger(findings.Path("/proc/nowhere/t.db"))
 
-    assert [found.state for found in (below_file, no_database, nowhere)] == ["fix"] * 3
-    assert str(tmp_path / "file" / "t.db") in below_file.text
-    assert "is not a folder" in below_file.text
-    assert "not a database" in no_database.text
-    assert "cannot be written to" in nowhere.text
-    assert "--ledger off" in nowhere.hint
+    found = look_at_ledger(tmp_path, "file/t.db")
+
+    assert (found.state, found.is_refusal) == ("fix", False)
+    assert found.text == f"{tmp_path / 'file' / 't.db'} cannot be written to (Not a directory), so no record is kept"
+    assert "--no-ledger" in found.hint
 
 
 def test_a_damaged_ledger_is_told_with_the_command_that_puts_its_copy_in_place(tmp_path):
     for name in ("t.db", "t.db.before-2"):
-        with closing(sqlite3.connect(tmp_path / name)) as database:
-            database.executescript(LEDGER[0] + "PRAGMA user_version = 1;")
+        write_old(tmp_path / name)
     with (tmp_path / "t.db").open("r+b") as file:
         file.seek(4_096)
         file.write(b"\xff" * 4_096)
 
-    (found,) = look_at_ledger(tmp_path / "t.db")
+    found = look_at_ledger(tmp_path, in_full=True)
 
-    assert found.state == "fix"
+    assert (found.state, found.is_refusal) == ("fix", True)
     assert "t.db is damaged: " in found.text
     assert f"cp -p {tmp_path / 't.db.before-2'} {tmp_path / 't.db'}" in found.hint
 
 
-@pytest.mark.parametrize(("free", "state"), [(1 << 20, "fix"), (100 << 20, "note"), (10 << 30, "ok")])
+@pytest.mark.parametrize(("free", "state"), [(1 << 20, "fix"), (100 << 20, "warn"), (10 << 30, "ok")])
 def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
 
-    assert look_at_ledger(tmp_path / "t.db")[0].state == state
+    assert look_at_ledger(tmp_path).state == state
 
 
 @pytest.mark.parametrize(
@@ -86,37 +92,23 @@ def test_a_disk_that_is_nearly_full_is_told(tmp_path, monkeypatch, free, state):
 def test_a_migration_that_the_next_start_will_make_is_announced_with_the_room_that_it_needs(
     tmp_path, monkeypatch, free, state, said
 ):
-    with closing(sqlite3.connect(tmp_path / "t.db")) as database:
-        database.executescript(LEDGER[0] + "PRAGMA user_version = 1;")
+    write_old(tmp_path / "t.db")
     monkeypatch.setattr(findings.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
 
-    (found,) = look_at_ledger(tmp_path / "t.db")
+    found = look_at_ledger(tmp_path)
 
     assert found.state == state
     assert said in found.text
 
 
-def test_no_ledger_is_noted():
-    assert look_at_ledger(None)[0].state == "note"
+def test_no_ledger_is_noted(tmp_path):
+    assert look_at_ledger(tmp_path, "''").state == "note"
 
 
-def test_a_port_is_free_taken_by_a_stranger_or_by_tandem():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-        listener.listen()
+async def test_a_router_that_runs_already_is_recognised(simulated, tmp_path):
+    loaded = load_text(f"server: {{port: {simulated.port}}}\n{SIMULATED}", tmp_path)
 
-        taken = look_at_port("127.0.0.1", port)
-    free = look_at_port("127.0.0.1", port)
-
-    assert (taken.state, free.state) == ("fix", "ok")
-    assert "serve --port" in taken.hint
-    assert "is free" in free.text
-    assert look_at_port("0.0.0.0", 1).state == "fix"
-
-
-async def test_a_router_that_runs_already_is_recognised(simulated):
-    found = await asyncio.to_thread(look_at_port, "127.0.0.1", simulated.port)
+    found = await asyncio.to_thread(look_at_port, loaded)
 
     assert found == Finding("port", "ok", f"127.0.0.1:{simulated.port}: a Tandem router is running there")
 
@@ -181,26 +173,7 @@ def test_a_long_hint_is_broken_between_words_on_a_narrow_terminal(monkeypatch, c
     ]
 
 
-def test_only_a_host_that_is_not_loopback_has_a_fault():
-    assert find_host_fault("127.0.0.1") is None
-    assert find_host_fault("0.0.0.0").path == "server.host"
-
-
-@pytest.mark.parametrize("content", [{}, {"server": 3}, {"server": {"host": 3}}, {"server": {"host": "::1"}}])
-def test_a_host_that_nobody_can_judge_adds_no_fault(content):
-    fault = Fault("x", "wrong")
-
-    assert all_faults(ConfigError("test", [fault], content)) == [fault]
-
-
-def test_the_fault_of_a_host_joins_the_others():
-    assert [fault.path for fault in all_faults(ConfigError("test", [Fault("x", "wrong")], {"server": {"host": "::"}}))] == [
-        "x",
-        "server.host",
-    ]
-
-
-@pytest.mark.parametrize(("days_left", "state"), [(100, "ok"), (13, "note"), (-1, "fix")])
+@pytest.mark.parametrize(("days_left", "state"), [(100, "ok"), (13, "warn"), (-1, "fix")])
 def test_a_certificate_is_to_be_renewed_two_weeks_before_its_end(tmp_path, days_left, state):
     write_pair(tmp_path)
     loaded = load_text(SIMULATED + TLS, tmp_path)

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from router.cli.setup.engines import Engine
-from router.cli.setup.live import Reached, ask_engine, ask_models, ask_target, gather, judge_model
+from router.cli.setup.engines import Engine, ListedModel
+from router.cli.setup.live import Reached, ask_target, gather, judge_model, look_at
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.upstream.address import read_address
@@ -19,12 +19,12 @@ from tests.tools.running import two_targets
 ADAPTERS = known_names().adapters
 
 
-def ask(base_url: str, *, key: str = "", adapter: str = "openai_http", within_seconds: float = 5.0) -> Reached:
+def ask(base_url: str, *, key: str = "", adapter: str = "openai_http", within_seconds: float = 5.0, kind: str = "") -> Reached:
     async def main() -> Reached:
         pool = Pool()
         try:
-            endpoint = Endpoint("m", base_url, Secret(key) if key else None)
-            return await ask_models(pool, ADAPTERS[adapter], endpoint, within_seconds)
+            endpoint = Endpoint("", base_url, Secret(key) if key else None)
+            return await look_at(pool, ADAPTERS[adapter], endpoint, within_seconds, kind=kind)
         finally:
             await pool.close()
 
@@ -35,7 +35,7 @@ def test_the_models_of_a_provider_are_listed_and_its_key_is_sent():
     with ModelServer(models=("a", "models/b")) as server:
         reached = ask(server.base_url, key="sk-1")
 
-    assert reached.models == tuple(model.name for model in reached.listed) == ("a", "b")
+    assert reached.models == ("a", "b")
     assert reached.problem == ""
     assert abs(reached.skew_seconds) < 60
     assert server.seen == [("GET", "/v1/models", "Bearer sk-1")]
@@ -103,7 +103,7 @@ def test_an_engine_that_is_loading_is_told_apart_from_one_that_fails():
 
     assert reached.problem == 'loading: it says "Loading model" (503)'
     assert reached.is_loading
-    assert reached.server == "llama.cpp"
+    assert reached.engine.kind == "llamacpp"
 
 
 def test_a_server_that_wants_a_key_and_gets_none_says_so():
@@ -166,7 +166,7 @@ def test_plain_text_where_tls_was_expected_is_told():
 
 
 def test_a_model_that_is_not_listed_comes_with_what_it_may_have_meant():
-    reached = judge_model(Reached(models=("gpt-6.1-sol", "gpt-6-luna")), "gpt-6.1-soll")
+    reached = judge_model(Reached(listed=(ListedModel("gpt-6.1-sol"), ListedModel("gpt-6-luna"))), "gpt-6.1-soll")
 
     assert reached.problem == "does not list the model gpt-6.1-soll"
     assert "did you mean gpt-6.1-sol?" in reached.hint
@@ -174,7 +174,7 @@ def test_a_model_that_is_not_listed_comes_with_what_it_may_have_meant():
 
 @pytest.mark.parametrize("model", ["a", "b"])
 def test_a_model_that_is_listed_or_of_which_nothing_is_known_is_no_problem(model):
-    assert judge_model(Reached(models=("a", "b:latest")), model).problem == ""
+    assert judge_model(Reached(listed=(ListedModel("a"), ListedModel("b:latest"))), model).problem == ""
     assert judge_model(Reached(), model).problem == ""
 
 
@@ -245,19 +245,6 @@ def test_what_fails_while_it_is_gathered_is_raised():
         asyncio.run(gather("x", [fail()]))
 
 
-def ask_whole(server: ModelServer, kind: str = "") -> Engine:
-    async def main() -> Engine:
-        pool, adapter = Pool(), known_names().adapters["openai_http"]
-        endpoint = Endpoint("m", server.base_url, Secret("sk-1"))
-        try:
-            reached = await ask_models(pool, adapter, endpoint, 5.0)
-            return await ask_engine(pool, adapter, endpoint, reached, 5.0, kind)
-        finally:
-            await pool.close()
-
-    return asyncio.run(main())
-
-
 @pytest.mark.parametrize(
     ("facts", "pages", "engine"),
     [
@@ -279,25 +266,25 @@ def ask_whole(server: ModelServer, kind: str = "") -> Engine:
 )
 def test_an_engine_is_asked_for_what_its_list_does_not_say(facts, pages, engine):
     with ModelServer(facts=facts, pages=pages) as server:
-        assert ask_whole(server) == engine
+        assert ask(server.base_url, key="sk-1").engine == engine
 
     assert {key for _, _, key in server.seen} == {"Bearer sk-1"}
 
 
 def test_a_server_that_does_not_say_what_it_is_gets_no_other_question():
     with ModelServer(facts={"owned_by": "openai"}) as server:
-        assert ask_whole(server) == Engine()
+        assert ask(server.base_url).engine == Engine()
 
     assert [path for _, path, _ in server.seen] == ["/v1/models"]
 
 
 def test_a_server_that_does_not_say_what_it_is_may_be_taken_for_one():
     with ModelServer(pages={"/api/ps": {"models": [{"name": "m", "context_length": 4096}]}}) as server:
-        assert ask_whole(server, "ollama") == Engine("ollama", None, {"m": 4096})
+        assert ask(server.base_url, kind="ollama").engine == Engine("", None, {"m": 4096})
 
 
 def test_a_page_that_is_not_json_says_nothing():
     with ModelServer(facts={"owned_by": "llamacpp"}, body=None) as server:
         server.pages = {}
         server.body = b'{"data": [{"id": "m", "owned_by": "llamacpp"}]'  # cut short, so neither a list nor a page
-        assert ask_whole(server) == Engine()
+        assert ask(server.base_url).engine == Engine()

@@ -19,7 +19,7 @@ def server(
 ) -> Found:
     provider = replace(PRESETS.providers[kind], name=name, base_url=f"http://{name}/v1")
     listed = tuple(ListedModel(model) for model in models)
-    return Found(provider, "", Reached(models=models, listed=listed), Engine(kind, slots, windows or {}))
+    return Found(provider, "", Reached(listed=listed, engine=Engine(kind, slots, windows or {})))
 
 
 def proposed(*servers: Found, is_alone: bool = True) -> tuple[list[str], list[str]]:

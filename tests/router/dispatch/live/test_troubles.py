@@ -42,7 +42,7 @@ def test_a_target_that_rests_after_failures_is_out_since_the_first_of_them(live)
 
     assert (notice.kind, notice.subject, notice.since) == ("target_out", "spark", 1_000_010.0)
     assert notice.text == "spark: fails (upstream_unreachable), 5 times in a row"
-    assert notice.hint == "tandem doctor"
+    assert notice.hint == "tandem check --live"
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,9 @@ def test_a_catalogue_is_made_once_for_each_plan():
     assert current() is not first
 
 
-KEY = Notice(Trouble.KEY_REFUSED, "spark", 100.0, "spark: its host refuses the API key", "tandem doctor")
+KEY = Notice(Trouble.KEY_REFUSED, "spark", 100.0, "spark: its host refuses the API key", "tandem check --live")
 BUDGETS = [Notice(Trouble.BUDGET_SPENT, name, 200.0, f"{name}: spent", "ask") for name in ("ada", "bob")]
-LEDGER = Notice(Trouble.LEDGER_LOSING, "", 300.0, "the ledger loses rows", "tandem doctor")
+LEDGER = Notice(Trouble.LEDGER_LOSING, "", 300.0, "the ledger loses rows", "tandem check --live")
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ async def test_a_trouble_is_listed_with_its_text_and_a_hint(port):
         "subject": "spark",
         "since": 100.0,
         "text": "spark: its host refuses the API key",
-        "hint": "tandem doctor",
+        "hint": "tandem check --live",
     }
     assert len(reply.json["notices"]) == 4
 
