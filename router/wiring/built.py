@@ -69,8 +69,21 @@ class Built:
         if self.house.state.shared is not None:
             await self.house.state.shared.connect()
 
+    def begin(self, *, has_ledger: bool, reports_troubles: bool = True) -> None:
+        """Begin what is done around requests, now that they are served.
+
+        One of several workers reports troubles: each of them would send the same word.
+        """
+        self.warm()
+        self.resume_jobs()
+        if has_ledger:
+            spawn(self.keep_learning(), name="learn")
+        spawn(self.watch_keys(), name="watch keys")
+        if reports_troubles:
+            spawn(self.watch_troubles(), name="watch troubles")
+
     def warm(self) -> None:
-        """Let adapters load what is costly to load, now that requests are served."""
+        """Let adapters load what is costly to load."""
         for adapter in self.house.plan.dispatcher.adapters:
             if isinstance(adapter, Warmable):
                 adapter.warm()
