@@ -24,7 +24,7 @@ from router.jobs.panel import read_figures
 from router.jobs.uncollected import Uncollected
 from router.sessions.memory import SessionMemory
 from router.stores.memory.entries import NoSessions
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from router.telemetry.metric_table import TABLE, Kind
 from router.telemetry.metrics_switch import MetricsSwitch
 from tests.tools.edge import FakePlan, FakeRoad

@@ -1,17 +1,24 @@
-"""What all stores of jobs share: how a row becomes a job, which text a database takes, and how often a job is begun."""
+"""What all stores of jobs share: how a row becomes a job, what is asked about jobs, and how often a job is begun."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobState
+from router.contract.job import Job, JobsPage, JobState, Segment, WebhookEvent
+from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
 """How often a job is begun. One that ended its owner three times would end the next one, too."""
 MAX_UNCOLLECTED = 8
 SEEN = "id, caller, at, key, session, title, tier, state, attempt, owner, ended_at, is_cancelled, is_handed_out, is_collected"
-"""The columns that a list shows. `to_job` takes them, then `queued`, `response`, `headers` and `body`."""
+"""The columns that a list shows."""
+FOUND = f"{SEEN}, queued, response"
+WHOLE = f"{FOUND}, headers, body"
+_UNREAD = (b"", b"", "{}", b"")
+"""What a job has in the place of columns that were not read."""
+_WHOSE = "id = $1 AND caller = coalesce(CAST($2 AS text), caller)"
 ADDED = "id, caller, at, state, key, session, title, tier, headers, queued, response, body"
 """The columns that a new job has. `to_row` writes them."""
 _MAX_DIGITS = 18
@@ -36,6 +43,8 @@ def to_row(job: Job) -> tuple[object, ...]:
 
 
 def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
+    """A job out of the columns `SEEN`, `FOUND` or `WHOLE`."""
+    row = (*row, *_UNREAD[len(row) - SEEN.count(",") - 1 :])
     name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, response, headers, body = row
     is_cancelled, is_handed_out, is_collected = map(bool, flags)
     return Job(
@@ -79,3 +88,75 @@ def is_writable(job_id: str) -> bool:
 def is_number(text: str) -> bool:
     """Whether a text can be where a page of a list begins."""
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+
+
+class JobQuestions(ABC):
+    """The questions of a `JobStore`, in SQL that SQLite and PostgreSQL both read."""
+
+    _schema = ""
+    """What is in front of a table's name."""
+
+    def __init__(self, watches: Watches | None = None) -> None:
+        self._watches = watches or Watches()
+
+    @abstractmethod
+    async def _fetch(self, statement: str, *values: object) -> Sequence[Any]:
+        """The rows that a statement finds. Its values are `$1`, `$2` and so on."""
+
+    @abstractmethod
+    async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
+        """Segments, each with its attempt and whether that is known to be handed out, until there are enough bytes."""
+
+    @abstractmethod
+    async def _hand_out(self, job_id: str, attempt: int) -> bool:
+        """Note that an attempt's content is read. False where another attempt has begun: it must be read again."""
+
+    async def find(self, job_id: str, caller: Caller | None) -> Job | None:
+        if not is_writable(job_id):
+            return None
+        found = await self._select(FOUND, f"WHERE {_WHOSE}", job_id, name_of(caller))
+        return found[0] if found else None
+
+    async def find_listed(self, job_id: str) -> Job | None:
+        found = await self._select(SEEN, "WHERE id = $1", job_id)
+        return found[0] if found else None
+
+    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
+        """Read a part of the log. That a caller sees content is noted first, unless that is known."""
+        while is_writable(job_id):
+            rows = await self._read_log(job_id, name_of(caller), after, limit_bytes)
+            new = next((attempt for *_, has_content, attempt, is_known in rows if has_content and not is_known), None)
+            if caller is None or new is None or await self._hand_out(job_id, new):
+                return [Segment(first, last, frames, bool(content)) for first, last, frames, content, *_ in rows]
+        return []
+
+    def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
+        return self._watches.watch(job_id, for_owner=for_owner)
+
+    async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
+        """A page of jobs. The next one begins at a row's number, so that it is found when that row is deleted."""
+        if before is not None and not is_number(before):
+            return JobsPage([])
+        statement = f"""
+            SELECT sequence, {SEEN} FROM {self._schema}jobs WHERE sequence < coalesce(CAST($1 AS bigint), sequence + 1)
+                AND caller = coalesce(CAST($2 AS text), caller) AND state = coalesce(CAST($3 AS text), state)
+            ORDER BY sequence DESC LIMIT $4
+        """  # noqa: S608  fixed names
+        start = int(before) if before is not None else None
+        rows = await self._fetch(statement, start, name_of(caller), state, limit + 1)
+        jobs = [to_job(row) for _, *row in rows[:limit]]
+        return JobsPage(jobs, str(rows[limit - 1][0]) if len(rows) > limit else None)
+
+    async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
+        conditions = "session = $1 AND caller = $2 AND ended_at IS NOT NULL AND NOT is_collected"
+        newest = f"WHERE {conditions} ORDER BY sequence DESC LIMIT {MAX_UNCOLLECTED}"
+        return await self._select(SEEN, newest, writable(session), caller.name)
+
+    async def list_dead(self) -> Sequence[WebhookEvent]:
+        names = "id, job, address, event, at, tries, next_at"
+        rows = await self._fetch(f"SELECT {names} FROM {self._schema}outbox WHERE is_dead ORDER BY next_at DESC")  # noqa: S608  fixed names
+        return [WebhookEvent(*row) for row in rows]
+
+    async def _select(self, columns: str, which: str, *values: object) -> list[Job]:
+        rows = await self._fetch(f"SELECT {columns} FROM {self._schema}jobs {which}", *values)  # noqa: S608  fixed names
+        return [to_job(row) for row in rows]

@@ -87,7 +87,7 @@ def open_jobs(loaded: LoadedConfig, address: str, *, on_disk: bool, watches: Wat
 
 
 def _make_in_memory(keep_seconds: float) -> JobStore:
-    from router.stores.memory.jobs import MemoryJobs
+    from router.stores.sqlite.jobs import MemoryJobs
 
     return MemoryJobs(keep_seconds=keep_seconds)
 

@@ -12,7 +12,7 @@ import pytest
 from router.contract.job import FINAL, Job, JobState
 from router.contract.stores import StoreUnusable
 from router.loop.tasks import spawn
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job, make_segment, open_sqlite_jobs
 from tests.tools.kept import ANN, BOB, Failures, remove_database
 

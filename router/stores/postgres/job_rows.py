@@ -10,17 +10,14 @@ from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, JobState, Segment, WebhookEvent
-from router.stores.job_records import ADDED, MOST_ATTEMPTS, SEEN, name_of, to_job, to_row
+from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
-LISTED = f"{SEEN}, ''::bytea, ''::bytea, '{{}}', ''::bytea"
-FOUND = f"{SEEN}, queued, response, '{{}}', ''::bytea"
-_WHOLE = f"{SEEN}, queued, response, headers, body"
 CHANNEL = "tandem_jobs"
 _ADDS, _CLAIMS = 0x74616E01, 0x74616E02
 """The locks, together with a caller's name, under which the jobs of a caller are counted and then added or claimed."""
 _NOW = "coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8)"
 _OWNED = "id = $1 AND owner = $2 AND attempt = $3 AND state = 'running'"
-WHOSE = "id = $1 AND caller = coalesce($2::text, caller)"
+_WHOSE = "id = $1 AND caller = coalesce($2::text, caller)"
 _RELEASED = "state = 'running' AND leased_until = 0"
 _EXPIRED = f"leased_until > 0 AND leased_until < {_NOW} AND NOT (owner = $2 AND id = ANY($4::text[]))"
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
@@ -48,12 +45,12 @@ _KEEP = f"UPDATE tandem.jobs SET owner = $2, leased_until = {_NOW} + $3::float8"
 _OVERDUE = f"""
     {_KEEP} WHERE sequence = (
         SELECT sequence FROM tandem.jobs WHERE state = 'running' AND {_EXPIRED} LIMIT 1 FOR UPDATE SKIP LOCKED
-    ) RETURNING {_WHOLE}
+    ) RETURNING {WHOLE}
 """  # noqa: S608  fixed names
 _LOST = f"""
     {_KEEP} WHERE sequence = (
         SELECT sequence FROM tandem.jobs WHERE {_RELEASED} AND {_IS_LOST} LIMIT 1 FOR UPDATE SKIP LOCKED
-    ) RETURNING {_WHOLE}
+    ) RETURNING {WHOLE}
 """  # noqa: S608  fixed names
 _NEXT = f"""
     SELECT sequence, caller FROM tandem.jobs q WHERE state = 'queued' AND {_ROOM} < $1
@@ -61,7 +58,7 @@ _NEXT = f"""
 """  # noqa: S608  fixed names
 _BEGIN = f"""
     UPDATE tandem.jobs q SET state = 'running', attempt = attempt + 1, owner = $2, leased_until = {_NOW} + $3::float8
-    WHERE sequence = $4 AND {_ROOM} < $5 RETURNING {_WHOLE}
+    WHERE sequence = $4 AND {_ROOM} < $5 RETURNING {WHOLE}
 """  # noqa: S608  fixed names
 _APPEND = f"""
     WITH replaced AS (DELETE FROM tandem.segments WHERE job = $1 AND first > $3 AND first <> ALL($4::bigint[])),
@@ -88,12 +85,12 @@ _COLLECT = f"""
     ) SELECT pg_notify('{CHANNEL}', $2) FROM read
 """  # noqa: S608  fixed names
 _FORGET = f"""
-    WITH gone AS (DELETE FROM tandem.jobs WHERE {WHOSE} RETURNING id),
+    WITH gone AS (DELETE FROM tandem.jobs WHERE {_WHOSE} RETURNING id),
     posted AS (DELETE FROM tandem.outbox USING gone WHERE outbox.job = gone.id)
     SELECT pg_notify('{CHANNEL}', $3) FROM gone
 """  # noqa: S608  fixed names
 _MAX_ROWS = 1_024
-_READ = f"""
+READ = f"""
     SELECT first, last, frames, has_content, attempt, is_known FROM (
         SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL AS is_known,
             sum(octet_length(s.frames)) OVER (ORDER BY s.first) - octet_length(s.frames) AS bytes_before
@@ -213,12 +210,12 @@ async def cancel(
 ) -> Job | None:
     """End a queued job; note for the owner of a running one that it is to stop. In a transaction."""
     whose = (job_id, name_of(caller))
-    state = await connection.fetchval(f"SELECT state FROM tandem.jobs WHERE {WHOSE} FOR UPDATE", *whose)  # noqa: S608  fixed names
+    state = await connection.fetchval(f"SELECT state FROM tandem.jobs WHERE {_WHOSE} FOR UPDATE", *whose)  # noqa: S608  fixed names
     if state == JobState.QUEUED:
         await connection.execute(_CANCEL, job_id, None, None, *_ending(ending, addresses))
     elif state == JobState.RUNNING:
         await connection.execute("UPDATE tandem.jobs SET is_cancelled = TRUE WHERE id = $1", job_id)
-    row = await connection.fetchrow(f"SELECT {FOUND} FROM tandem.jobs WHERE {WHOSE}", *whose)  # noqa: S608  fixed names
+    row = await connection.fetchrow(f"SELECT {FOUND} FROM tandem.jobs WHERE {_WHOSE}", *whose)  # noqa: S608  fixed names
     return to_job(row) if row is not None else None
 
 
@@ -230,12 +227,6 @@ async def collect(connection: Any, job_id: str, payload: str) -> None:
 async def forget(connection: Any, job_id: str, caller: Caller | None, payload: str) -> bool:
     """Delete a job, its log, and what webhooks were to be sent of it."""
     return bool(await connection.fetch(_FORGET, job_id, name_of(caller), payload))
-
-
-async def read(connection: Any, job_id: str, caller: Caller | None, after: int, most_bytes: int) -> list[Any]:
-    """Segments, each with its attempt and whether that is known to be handed out, until there are enough bytes."""
-    found: list[Any] = await connection.fetch(_READ, job_id, name_of(caller), after, most_bytes)
-    return found
 
 
 async def hand_out(connection: Any, job_id: str, attempt: int) -> bool:
@@ -255,11 +246,6 @@ async def note_undelivered(connection: Any, event_id: str, next_at: float | None
     moment = f"coalesce($3::float8, {_NOW})"
     statement = f"UPDATE tandem.outbox SET tries = tries + 1, next_at = {moment}, is_dead = $3::float8 IS NULL WHERE id = $2"  # noqa: S608  fixed names
     await connection.execute(statement, now, event_id, next_at)
-
-
-async def list_dead(connection: Any) -> list[WebhookEvent]:
-    rows = await connection.fetch(f"SELECT {_EVENT} FROM tandem.outbox WHERE is_dead ORDER BY next_at DESC")  # noqa: S608  fixed names
-    return [WebhookEvent(*row) for row in rows]
 
 
 async def forget_old(connection: Any, now: float | None, keep_seconds: float, limit: int) -> bool:

@@ -10,18 +10,18 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobsPage, JobState, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, Segment, WebhookEvent
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
 from router.loop.tasks import spawn
-from router.stores.job_records import MAX_UNCOLLECTED, is_number, is_writable, name_of, to_job, writable
+from router.stores.job_records import JobQuestions, is_writable
 from router.stores.postgres import job_rows
-from router.stores.postgres.job_rows import FOUND, LISTED, WHOSE
 from router.stores.postgres.link import Link
 from router.stores.postgres.schema import SchemaUnusable
-from router.stores.watches import STOP, Watch, Watches, stop_of
+from router.stores.watches import STOP, Watch, stop_of
 
 _LOOK_SECONDS = 5.0
 """How often it is checked that the connection that listens still works."""
@@ -34,8 +34,10 @@ _DELETED_AT_ONCE = 20
 """A job's log may have many megabytes."""
 
 
-class PostgresJobs:
+class PostgresJobs(JobQuestions):
     """A `JobStore` that many processes use at once. It connects when it is first used, and whenever it can."""
+
+    _schema = "tandem."
 
     def __init__(
         self,
@@ -46,8 +48,9 @@ class PostgresJobs:
         clock: Callable[[], float] | None = None,
     ) -> None:
         """Without a clock, the time of the database counts."""
+        super().__init__()
         self._link, self._keep_seconds, self._clock = Link(terms, on_failure), keep_seconds, clock
-        self._watches, self._name = Watches(), secrets.token_hex(4)
+        self._name = secrets.token_hex(4)
         self._known: set[str] = set()
         """The jobs that were claimed here and are not over."""
         self._doubtful: set[str] = set()
@@ -113,29 +116,9 @@ class PostgresJobs:
         self._watches.note(None)
         return is_ended
 
-    async def find(self, job_id: str, caller: Caller | None) -> Job | None:
-        if not is_writable(job_id):
-            return None
-        found = await self._select(f"{FOUND} FROM tandem.jobs WHERE {WHOSE}", job_id, name_of(caller))
-        return found[0] if found else None
-
-    async def find_listed(self, job_id: str) -> Job | None:
-        found = await self._select(f"{LISTED} FROM tandem.jobs WHERE id = $1", job_id)
-        return found[0] if found else None
-
-    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
-        """Read a part of the log. That a caller sees content is noted first, unless that is known."""
-        while is_writable(job_id):
-            async with self._link.borrow() as connection:
-                rows = await job_rows.read(connection, job_id, caller, after, limit_bytes)
-                new = next((attempt for *_, has_content, attempt, is_known in rows if has_content and not is_known), None)
-                if caller is None or new is None or await job_rows.hand_out(connection, job_id, new):
-                    return [Segment(first, last, frames, content) for first, last, frames, content, *_ in rows]
-        return []
-
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
         self._start()
-        return self._watches.watch(job_id, for_owner=for_owner)
+        return super().watch(job_id, for_owner=for_owner)
 
     def hear(
         self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
@@ -165,26 +148,6 @@ class PostgresJobs:
         self._watches.note_stop(job_id)
         return is_forgotten
 
-    async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
-        """A page of jobs. The next one begins at a row's number, so that it is found when that row is deleted."""
-        if before is not None and not is_number(before):
-            return JobsPage([])
-        conditions = """
-            sequence < coalesce($1::bigint, sequence + 1) AND caller = coalesce($2::text, caller)
-            AND state = coalesce($3::text, state)
-        """
-        statement = f"SELECT sequence, {LISTED} FROM tandem.jobs WHERE {conditions} ORDER BY sequence DESC LIMIT $4"  # noqa: S608  fixed names
-        start = int(before) if before is not None else None
-        async with self._link.borrow() as connection:
-            rows = await connection.fetch(statement, start, name_of(caller), state, limit + 1)
-        jobs = [to_job(row) for _, *row in rows[:limit]]
-        return JobsPage(jobs, str(rows[limit - 1][0]) if len(rows) > limit else None)
-
-    async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
-        conditions = "session = $1 AND caller = $2 AND ended_at IS NOT NULL AND NOT is_collected"
-        statement = f"{LISTED} FROM tandem.jobs WHERE {conditions} ORDER BY sequence DESC LIMIT {MAX_UNCOLLECTED}"
-        return await self._select(statement, writable(session), caller.name)
-
     async def take_due(
         self, now: float, hold_seconds: float, limit: int = 16, not_for: Collection[str] = ()
     ) -> Sequence[WebhookEvent]:
@@ -199,19 +162,23 @@ class PostgresJobs:
         async with self._link.borrow() as connection:
             await job_rows.note_undelivered(connection, event_id, next_at, self._now())
 
-    async def list_dead(self) -> Sequence[WebhookEvent]:
-        async with self._link.borrow() as connection:
-            return await job_rows.list_dead(connection)
-
     async def close(self) -> None:
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait([self._listening])
         await self._link.close()
 
-    async def _select(self, statement: str, *values: object) -> list[Job]:
+    async def _fetch(self, statement: str, *values: object) -> Sequence[Any]:
         async with self._link.borrow() as connection:
-            return [to_job(row) for row in await connection.fetch(f"SELECT {statement}", *values)]
+            found: Sequence[Any] = await connection.fetch(statement, *values)
+            return found
+
+    async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
+        return await self._fetch(job_rows.READ, job_id, caller, after, limit_bytes)
+
+    async def _hand_out(self, job_id: str, attempt: int) -> bool:
+        async with self._link.borrow() as connection:
+            return await job_rows.hand_out(connection, job_id, attempt)
 
     def _now(self) -> float | None:
         return self._clock() if self._clock is not None else None

@@ -1,7 +1,7 @@
 """The rules of the queue, as statements: who has a job, what may be written to its log, what follows when its owner is gone.
 
-Each function works inside a transaction in which nobody else writes. `jobs.py` runs them through the writer of a file, and
-`memory/jobs.py` on a database in memory.
+Each function works inside a transaction in which nobody else writes. `jobs.py` runs them through the writer of a file, or on a
+database in memory.
 """
 
 import secrets
@@ -11,11 +11,8 @@ from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, Segment, WebhookEvent
-from router.stores.job_records import ADDED, MOST_ATTEMPTS, SEEN, name_of, to_job, to_row
+from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
-LISTED = f"{SEEN}, x'', x'', '{{}}', x''"
-FOUND = f"{SEEN}, queued, response, '{{}}', x''"
-_WHOLE = f"{SEEN}, queued, response, headers, body"
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
 _UNFINISHED = "state IN ('queued', 'running')"
 _RELEASED = "state = 'running' AND leased_until = 0"
@@ -201,5 +198,5 @@ def _count(database: sqlite3.Connection, condition: str, *values: object) -> int
 
 
 def _fetch(database: sqlite3.Connection, sequence: int) -> tuple[Any, ...]:
-    row: tuple[Any, ...] = database.execute(f"SELECT {_WHOLE} FROM jobs WHERE sequence = ?", (sequence,)).fetchone()  # noqa: S608  fixed names
+    row: tuple[Any, ...] = database.execute(f"SELECT {WHOLE} FROM jobs WHERE sequence = ?", (sequence,)).fetchone()  # noqa: S608  fixed names
     return row

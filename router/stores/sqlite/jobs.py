@@ -7,26 +7,25 @@ import asyncio
 import contextlib
 import sqlite3
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobsPage, JobState, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, Segment, WebhookEvent
 from router.contract.stores import StoreUnusable
-from router.stores.job_records import MAX_UNCOLLECTED, is_number, is_writable, name_of, to_job, writable
+from router.stores.job_records import JobQuestions, is_writable
 from router.stores.owners import is_gone
 from router.stores.sqlite import job_rows
-from router.stores.sqlite.job_rows import FOUND, LISTED, READ
+from router.stores.sqlite.job_rows import READ
 from router.stores.sqlite.migrate import read_migrations
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.retention import Retention
 from router.stores.sqlite.rows import is_of_the_file, transaction
 from router.stores.sqlite.writer import SqliteWriter
-from router.stores.watches import Watch, Watches
+from router.stores.watches import Watches
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
@@ -39,14 +38,17 @@ _READ_SECONDS = 0.02
 """How long the loop may wait for a file that somebody has locked whole."""
 _DELETED_AT_ONCE = 20
 """A job's log may have many megabytes."""
+_DELETED_FROM_MEMORY = 1_000
+_MEMORY_BYTES = 256 << 20
+"""What jobs in memory and their logs may take. When it is full, no more is taken until some are forgotten."""
 
 
-class SqlJobs(ABC):
-    """All of a `JobStore` but the database: how something is written, and how it is read."""
+class SqlJobs(JobQuestions):
+    """All of a `JobStore` but the file: how something is written, and how it is read."""
 
     def __init__(self, clock: Callable[[], float], watches: Watches | None = None) -> None:
+        super().__init__(watches)
         self._clock = clock
-        self._watches = watches or Watches()
 
     @abstractmethod
     def _write(self, work: Work[Result], *, is_synced: bool = True) -> Awaitable[Result]:
@@ -89,30 +91,18 @@ class SqlJobs(ABC):
         self._watches.note(None)  # its caller has room for another
         return is_ended
 
-    async def find(self, job_id: str, caller: Caller | None) -> Job | None:
-        """One keyed read, on the loop: it takes 20 µs, and a thread would take longer."""
-        if not is_writable(job_id):
-            return None
-        found = await self._select(f"{FOUND} FROM jobs WHERE id = ? AND caller = ifnull(?, caller)", job_id, name_of(caller))
-        return found[0] if found else None
+    async def _fetch(self, statement: str, *values: object) -> Sequence[Any]:
+        """Read on the loop: a keyed read takes 20 µs, and a thread would take longer."""
+        named = {str(number): value for number, value in enumerate(values, 1)}
+        return self._read(lambda database: database.execute(statement, named).fetchall())
 
-    async def find_listed(self, job_id: str) -> Job | None:
-        found = await self._select(f"{LISTED} FROM jobs WHERE id = ?", job_id)
-        return found[0] if found else None
+    async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
+        return self._read(lambda database: _read_part(database, job_id, caller, after, limit_bytes))
 
-    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
-        """Read a part of the log. That a caller sees content is noted first, unless that is known."""
-        while is_writable(job_id):
-            rows = self._read(lambda database: _read_part(database, job_id, name_of(caller), after, limit_bytes))
-            new = next((attempt for *_, has_content, attempt, is_known in rows if has_content and not is_known), None)
-            if caller is None or new is None or await self._write(partial(job_rows.hand_out, job_id=job_id, attempt=new)):
-                return [Segment(first, last, frames, bool(content)) for first, last, frames, content, *_ in rows]
-        return []
+    async def _hand_out(self, job_id: str, attempt: int) -> bool:
+        return await self._write(lambda database: job_rows.hand_out(database, job_id, attempt))
 
-    def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
-        return self._watches.watch(job_id, for_owner=for_owner)
-
-    def hear(  # noqa: B027  no-op for every SQL backend
+    def hear(
         self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
     ) -> None:
         """Nothing is heard of what happens elsewhere."""
@@ -135,23 +125,6 @@ class SqlJobs(ABC):
         self._watches.note_stop(job_id)
         return is_forgotten
 
-    async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
-        """A page of jobs. The next one begins at a row's number, so that it is found when that row is deleted."""
-        if before is not None and not is_number(before):
-            return JobsPage([])
-        conditions = "sequence < ifnull(?, sequence + 1) AND caller = ifnull(?, caller) AND state = ifnull(?, state)"
-        statement = f"SELECT sequence, {LISTED} FROM jobs WHERE {conditions} ORDER BY sequence DESC LIMIT ?"  # noqa: S608  fixed names
-        start = int(before) if before is not None else None
-        values = (start, name_of(caller), state, limit + 1)
-        rows = self._read(lambda database: database.execute(statement, values).fetchall())
-        jobs = [to_job(row) for _, *row in rows[:limit]]
-        return JobsPage(jobs, str(rows[limit - 1][0]) if len(rows) > limit else None)
-
-    async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
-        conditions = "session = ? AND caller = ? AND ended_at IS NOT NULL AND is_collected = 0"
-        statement = f"{LISTED} FROM jobs WHERE {conditions} ORDER BY sequence DESC LIMIT {MAX_UNCOLLECTED}"
-        return await self._select(statement, writable(session), caller.name)
-
     async def take_due(
         self, now: float, hold_seconds: float, limit: int = 16, not_for: Collection[str] = ()
     ) -> Sequence[WebhookEvent]:
@@ -164,13 +137,36 @@ class SqlJobs(ABC):
         now = self._clock()
         await self._write(lambda database: job_rows.note_undelivered(database, event_id, next_at, now))
 
-    async def list_dead(self) -> Sequence[WebhookEvent]:
-        statement = "SELECT id, job, address, event, at, tries, next_at FROM outbox WHERE is_dead = 1 ORDER BY next_at DESC"
-        return [WebhookEvent(*row) for row in self._read(lambda database: database.execute(statement).fetchall())]
 
-    async def _select(self, statement: str, *values: object) -> list[Job]:
-        rows = self._read(lambda database: database.execute(f"SELECT {statement}", values).fetchall())
-        return [to_job(row) for row in rows]
+class MemoryJobs(SqlJobs):
+    """Jobs in a database without a file, where no ledger is kept: they live as long as the process."""
+
+    def __init__(self, *, keep_seconds: float, max_bytes: int = _MEMORY_BYTES, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(clock)
+        self._keep_seconds = keep_seconds
+        self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        for script in JOBS:
+            self._database.executescript(script)
+        page_bytes = int(self._database.execute("PRAGMA page_size").fetchone()[0])
+        self._database.execute(f"PRAGMA max_page_count = {max_bytes // page_bytes}")
+
+    async def _write(self, work: Work[Result], *, is_synced: bool = True) -> Result:
+        return self._read(work, self._forget_old)
+
+    def _read(self, work: Work[Result], *before: Work[object]) -> Result:
+        try:
+            with transaction(self._database):
+                for first in before:
+                    first(self._database)
+                return work(self._database)
+        except sqlite3.Error as error:
+            raise StoreUnusable(f"jobs cannot be kept in memory: {error}") from error
+
+    async def close(self) -> None:
+        self._database.close()
+
+    def _forget_old(self, database: sqlite3.Connection) -> None:
+        job_rows.forget_old(database, self._clock() - self._keep_seconds, _DELETED_FROM_MEMORY)
 
 
 class _Waiting(NamedTuple):

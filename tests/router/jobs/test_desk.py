@@ -11,7 +11,7 @@ from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Outcome
 from router.jobs.desk import Desk, keep_headers
 from router.jobs.runner import Runner
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.exchanges import RecordingSink
 from tests.tools.houses import arrive, make_house
 from tests.tools.scripted import hangs, reach

@@ -7,7 +7,7 @@ import sys
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect
 from router.jobs.jobs import Jobs, JobsOpener
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.houses import Walk, make_house
 from tests.tools.jobs import MANY, make_job
 from tests.tools.scripted import hangs, reach

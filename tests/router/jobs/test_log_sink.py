@@ -10,7 +10,7 @@ from router.contract.stores import StoreUnusable
 from router.dialects.responses.logged import split_at_frame_end
 from router.jobs import log_sink
 from router.jobs.log_sink import LogSink, SharedLog, read_log
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
 from tests.tools.speech import write_stream

@@ -7,7 +7,7 @@ from router.contract.errors import JobGone, TooManyJobs
 from router.contract.job import JobState
 from router.dialects.responses.logged import parse_response
 from router.jobs import outside
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.conftest import SIMULATED
 from tests.tools.background import begin as begin_job
 from tests.tools.background import events_in

@@ -11,7 +11,7 @@ from router.jobs.panel import Polls, read_figures
 from router.jobs.uncollected import Uncollected
 from router.sessions.memory import SessionMemory
 from router.stores.memory.entries import NoSessions
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import begin, poll
 from tests.tools.http import call
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_ending, make_job

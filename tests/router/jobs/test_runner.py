@@ -16,8 +16,8 @@ from router.jobs import runner as runner_module
 from router.jobs.log_sink import read_log
 from router.jobs.runner import LEASE_SECONDS, Runner, write_lost_entry
 from router.stores.memory.entries import MemoryEntries
-from router.stores.memory.jobs import MemoryJobs
 from router.stores.owners import name_owner
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
 from tests.tools.jobs import MANY, make_ending, make_job, make_segment

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from router.contract.job import JobEnding, JobState
 from router.dialects.responses.logged import LogFrames
 from router.jobs.tail import follow, tail_into
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import SPEECH, events_in
 from tests.tools.exchanges import RecordingSink
 from tests.tools.jobs import LEASE_SECONDS, MANY, make_job

@@ -10,7 +10,7 @@ from router.jobs.uncollected import Uncollected
 from router.jobs.webhooks import Webhooks
 from router.sessions.memory import SessionMemory
 from router.stores.memory.entries import NoSessions
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job
 from tests.tools.kept import ANN
 from tests.tools.waiting import some_turns

@@ -14,7 +14,7 @@ from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobEvent, JobWebhook
 from router.jobs.webhooks import GIVE_UP_SECONDS, Webhooks, sign, write_event
 from router.loop.tasks import spawn
-from router.stores.memory.jobs import MemoryJobs
+from router.stores.sqlite.jobs import MemoryJobs
 from router.telemetry import events
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job
 from tests.tools.waiting import until

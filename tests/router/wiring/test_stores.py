@@ -13,10 +13,9 @@ from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms
 from router.contract.stores import StoreUnusable
 from router.stores.memory.entries import NoSessions
-from router.stores.memory.jobs import MemoryJobs
 from router.stores.memory.responses import MemoryResponses
 from router.stores.sqlite.damage import find_damage
-from router.stores.sqlite.jobs import SqliteJobs
+from router.stores.sqlite.jobs import MemoryJobs, SqliteJobs
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.sessions import SqliteSessions
 from router.wiring.stores import JOBS_FILE, hold_files, open_jobs, open_ledger, open_responses, open_sessions

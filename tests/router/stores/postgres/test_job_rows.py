@@ -42,7 +42,7 @@ async def test_who_writes_while_its_job_is_taken_away_writes_nothing(connections
             pass
 
     assert not await writing
-    assert await job_rows.read(watching, job.id, None, -1, MANY) == []
+    assert await watching.fetch(job_rows.READ, job.id, None, -1, MANY) == []
 
 
 async def test_a_job_whose_owner_writes_at_this_moment_is_not_taken(connections):
