@@ -67,7 +67,7 @@ async def test_a_job_that_is_handed_out_at_the_moment_it_expires_is_lost_and_not
     lost = await job_rows.claim(second, OTHER, [], None, LEASE_SECONDS, MANY)
 
     assert (lost.is_lost, lost.attempt) == (True, 1)
-    assert len(await job_rows.read(second, job.id, ANN, -1, MANY)) == 1
+    assert len(await second.fetch(job_rows.READ, job.id, ANN.name, -1, MANY)) == 1
 
 
 async def test_leases_count_by_the_clock_of_the_database(connections):
