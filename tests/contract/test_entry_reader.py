@@ -17,7 +17,7 @@ from router.contract.stores import EntryReader, StoreUnusable
 from router.contract.words import Outcome, Tier, TurnKind
 from router.decide.against import TierSums
 from router.stores.sqlite.past import SqliteEntryReader
-from tests.router.decide.test_against import keep
+from tests.router.decide.test_against import expect, keep
 from tests.tools.kept import ANN, BOB, make_entry
 from tests.tools.ledgers import write_ledger
 
@@ -179,9 +179,10 @@ def test_what_was_expected_is_summed_up_as_the_screen_does(write):
     for number in range(200):
         tier, score, cost = chance.choice(list(Tier)), chance.random(), chance.choice([None, chance.random()])
         figures = [chance.uniform(0.1, 50) for _ in range(2)] + [chance.random() for _ in range(2)]
-        decision = keep(*figures, has_price=chance.random() < 0.8)
-        entries.append(call(str(number), tier=tier, score=score, cost_usd=cost, decision=decision))
-        python[tier].expect(decision, score, has_cost=cost is not None)
+        names = ("fast_seconds", "deep_seconds", "fast_usd", "deep_usd")
+        expected = {**dict(zip(names, figures, strict=True)), "has_price": chance.random() < 0.8}
+        entries.append(call(str(number), tier=tier, score=score, cost_usd=cost, decision=keep(**expected)))
+        python[tier].begin(*expect(**expected), score, has_cost=cost is not None)
 
     for row in write(*entries).read_sums(0).expected:
         mine = python[Tier(row.tier)]
