@@ -96,6 +96,13 @@ def test_without_prices_the_money_is_unknown_and_nothing_is_made_up(home, capsys
     assert (estimates["all_deep"]["usd"], estimates["all_fast"]["usd"]) == (None, None)
 
 
+def test_where_one_price_is_missing_what_was_paid_is_marked_as_a_part(home, capsys):
+    write_ledger(home / "test.db", turn("1", Tier.FAST, 1.0, 0.25), turn("2", Tier.FAST, 1.0, None))
+
+    assert main(["stats"]) == 0
+    assert any(line.split()[:4] == ["as", "it", "was", "$0.25+"] for line in capsys.readouterr().out.splitlines())
+
+
 def test_turns_that_expected_nothing_are_not_compared(home, capsys):
     write_ledger(home / "test.db", turn("1", Tier.FAST, 1.0, 0.1, decision="{}"))
 
