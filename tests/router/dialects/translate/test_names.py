@@ -18,17 +18,6 @@ def test_a_name_that_fits_stays_as_it_is_and_one_of_a_group_is_joined_to_it():
     assert names.seen("find", "mcp") == "mcp__find"
 
 
-def test_a_name_that_does_not_fit_is_the_same_in_every_request():
-    assert ToolNames().seen(LONG) == ToolNames().seen(LONG)
-    assert ToolNames().seen(LONG).startswith("mcp__xxx")
-
-
-def test_groups_and_names_that_would_be_joined_to_one_text_stay_apart():
-    names = ToolNames()
-
-    assert len({names.seen("b__c", "a"), names.seen("c", "a__b"), names.seen("a__b__c"), names.seen("a.b__c")}) == 4
-
-
 def test_a_tool_that_is_named_as_another_would_be_does_not_become_it():
     made = ToolNames().seen(LONG)
     first, second = ToolNames(), ToolNames()
