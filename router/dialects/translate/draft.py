@@ -24,8 +24,6 @@ Mark = JsonObject | None
 
 
 class Text(NamedTuple):
-    """Words."""
-
     text: str
     mark: Mark = None
 
@@ -68,8 +66,6 @@ class DraftCall(NamedTuple):
 
 
 class DraftResult(NamedTuple):
-    """What a call gave back."""
-
     call_id: str
     parts: tuple[Part, ...]
     is_error: bool = False
@@ -322,7 +318,6 @@ def _unread(body: JsonObject, read: frozenset[str]) -> list[str]:
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:
-    """Media type and base64 of a `data:` URL."""
     if not url.startswith("data:"):
         return None
     head, _, data = url[5:].partition(",")
@@ -342,5 +337,4 @@ def _text_inside(url: str) -> str | None:
 
 
 def texts(parts: Iterable[Part]) -> str:
-    """The words of some parts, as one text."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))

@@ -62,17 +62,6 @@ def live():
     return LiveStatistics()
 
 
-def test_recent_samples_fade_into_what_is_usual_with_a_half_life_of_ten_seconds(live):
-    for at in (0.0, 100.0, 200.0):
-        Call(live, at=at).begin(at + 0.2)
-    for _ in range(9):
-        Call(live, at=300.0).begin(301.0)
-
-    assert status(live, 301.0).speed.ttft_seconds == 1.0
-    assert round(status(live, 311.0).speed.ttft_seconds, 3) == 0.6
-    assert status(live, 500.0).speed.ttft_seconds < 0.21
-
-
 def test_a_request_without_its_first_token_shows_the_queue_before_any_sample(live):
     call = Call(live)
 
@@ -90,40 +79,11 @@ def test_a_queue_is_no_slowness_and_the_next_prompt_call_ends_it(live):
     assert status(live, 9.2).wait_seconds == 0.0
 
 
-def test_behind_a_queue_that_was_left_nobody_is_told_that_there_is_none(live):
-    call = Call(live)
-    call.leave(2.0)
-
-    assert status(live, 2.0).wait_seconds == pytest.approx(3.6)
-    assert status(live, 6.0).wait_seconds < 1.0
-
-
-def test_a_call_that_was_refused_late_shows_no_queue(live):
-    Call(live).end(9.0, error=busy(None))
-
-    assert status(live, 9.1).wait_seconds == 0.0
-
-
-def test_a_prompt_call_shows_that_an_older_one_is_slow_for_a_reason_of_its_own(live):
-    Call(live)
-    Call(live, at=5.0).begin(5.2)
-
-    assert status(live, 9.0).wait_seconds == 0.0
-
-
 def test_a_long_prompt_is_not_late_while_it_is_read(live):
     Call(live, tokens=120_000)
 
     assert status(live, 2.2).wait_seconds == 0.0
     assert round(status(live, 3.2).wait_seconds, 2) == 1.0
-
-
-def test_where_calls_have_been_late_for_minutes_each_call_of_a_turn_counts_as_late(live):
-    for at in range(0, 150, 30):
-        Call(live, at=at).begin(at + 8.2)
-
-    found = status(live, 128.2)
-    assert (found.wait_seconds, round(found.speed.ttft_seconds, 1)) == (0.0, 8.2)
 
 
 def test_a_wait_is_held_against_the_targets_max_wait():
@@ -157,16 +117,6 @@ def test_a_call_that_is_over_is_no_longer_in_flight(live):
     other.end(2.0)
     other.end(2.0)
     assert status(live, 3.0).in_flight == 0
-
-
-def test_a_long_prompt_tells_how_fast_the_target_reads(live):
-    call = Call(live, tokens=40_000)
-    call.begin(2.2)
-    call.end(4.0, usage=Usage(40_000, 10))
-
-    speed = status(live, 4.0).speed
-    assert speed.ttft_seconds == SPARK.typical.ttft_seconds
-    assert round(speed.prefill_tokens_per_second) == 20_000
 
 
 @pytest.mark.parametrize("cached", [39_000, 20_000, 0])
@@ -245,14 +195,6 @@ def test_a_refusal_that_blames_the_request_proves_that_the_target_answers(live):
     assert live.allowance([SPARK], "sage", 100.1).standing("spark") is Track.PROVEN
 
 
-def test_speed_is_the_median_of_what_was_seen_of_the_target_itself(live):
-    for speed in (900, 100, 950):
-        Call(live).end(1.0, speed)
-    Call(live).end(1.0)  # its caller read slowly
-
-    assert status(live, 1.0).speed.tokens_per_second == 900
-
-
 def test_counted_pieces_are_its_speed_only_until_the_target_says_how_many_tokens_they_were():
     live, counted = LiveStatistics(), Usage(100, 50, is_estimated=True)
     Call(live).end(1.0, 40, usage=counted)
@@ -306,10 +248,6 @@ def test_what_was_counted_before_a_restart_gives_way_to_what_is_told_after_it(li
     live.recall({("spark", ""): PastPace(speed=(40.0,) * 9, at=1_000.0, is_counted=True)}, 5.0, 1_005.0)
 
     assert status(live, 60.0).speed.tokens_per_second == pytest.approx(640, rel=0.02)
-
-
-def test_until_something_is_learnt_every_target_works_as_expected(live):
-    assert [found.ratio for found in live.statuses(TARGETS, 0.0).values()] == [WorkRatio(1.0, 1.0)] * 2
 
 
 def test_what_is_learnt_of_a_target_shows_in_its_status_alone_whenever_it_is_learnt():
@@ -399,17 +337,6 @@ def test_after_its_rest_one_request_goes_there_and_the_others_only_when_it_serve
     assert status(live, 101.3).wait_seconds == 0
 
 
-def test_a_probe_that_fails_doubles_the_rest_and_one_whose_caller_left_leaves_it_to_the_next(live):
-    fail_often(live)
-    Call(live, at=101.5).end(101.6, error=GONE)
-    assert status(live, 103.5).wait_seconds == RESTED_WAIT_SECONDS
-    assert status(live, 103.7).wait_seconds == 0
-
-    left = Call(live, at=104.0)
-    left.exchange.note(AttemptEnded(104.1, SPARK, Attempt("spark", None, "abandoned", 0.1), None, None, None))
-    assert status(live, 104.2).wait_seconds == 0
-
-
 def test_where_every_target_rests_none_is_passed_over(live):
     fail_often(live)
     fail_often(live, target=SAGE)
@@ -480,15 +407,6 @@ def test_a_question_that_was_late_or_that_its_caller_left_says_nothing(live):
     assert (status(live, 100.1).wait_seconds, status(live, 100.1).closed_seconds) == (0.0, 0.0)
 
 
-def test_an_answered_question_ends_a_row_of_failures(live):
-    for _ in range(4):
-        Call(live, at=100.0).end(100.0, error=GONE)
-    note_question(live, 101.0)
-    Call(live, at=102.0).end(102.0, error=GONE)
-
-    assert status(live, 102.1).wait_seconds == 0.0
-
-
 def too_many_at_once():
     body = b'{"error": {"message": "Number of concurrent connections has exceeded your rate limit"}}'
     return UpstreamRefused("spark", 429, body, "application/json")
@@ -508,13 +426,6 @@ def test_a_target_that_refuses_for_its_concurrency_gets_no_more_at_once_than_it_
     Call(live, at=0.6).begin(0.8)
     assert status(live, 0.8).wait_seconds == RESTED_WAIT_SECONDS
     assert status(live, 70.0).wait_seconds == 0.0
-
-
-def test_a_refusal_for_concurrency_is_no_failure(live):
-    for at in range(8):
-        Call(live, at=at).end(at + 0.1, error=too_many_at_once())
-
-    assert status(live, 8.0).wait_seconds == 0.0
 
 
 def test_a_request_under_way_is_counted_against_what_its_target_told(live):
