@@ -125,8 +125,8 @@ async def test_what_is_done_around_requests_begins_once_each(monkeypatch, given,
 class Writer:
     """A writer in this state."""
 
-    def __init__(self, failing: Failing | None, lost: int = 0, damaged_since: float | None = None) -> None:
-        self.failing, self.lost, self.damaged_since = failing, lost, damaged_since
+    def __init__(self, failing: Failing | None, lost: int = 0) -> None:
+        self.failing, self.lost = failing, lost
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,7 @@ class Writer:
             995.0,
             "the ledger's file was moved or deleted while it was in use (FileNotFoundError)",
         ),
-        (Writer(Failing("Damaged", 5.0, False), damaged_since=900.0), 900.0, "the ledger's file is damaged"),
-        (Writer(None, damaged_since=900.0), 900.0, "the ledger's file is damaged"),
+        (Writer(Failing("Damaged", 5.0, True)), 995.0, "the ledger's file is damaged"),
     ],
 )
 def test_each_failure_has_its_sentence(writer, since, text):
