@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from router.callers.guard import CallerLimit
 from router.contract.caller import Caller
 from router.contract.errors import RateLimited
 from router.contract.exchange import Exchange
@@ -26,7 +27,7 @@ _TOLD_NOTHING: Headers = ()
 _NO_QUOTA = Quota()
 
 
-class CallerRates:
+class CallerRates(CallerLimit):
     """The meters of all callers that have a limit. A request that calls no target is not counted."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:

@@ -309,12 +309,7 @@ def _build_dispatcher(
         state.shared.has_limits = has_limits or any(plan.target.quota is not None for plan in loaded.targets)
     if not has_limits:
         return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
-    guard = GuardedDispatcher
-    if state.shared is not None and state.shared.link is not None:
-        from router.callers.shared_limits import SharedGuard  # only routers that share limits need it
-
-        guard = SharedGuard
-    return guard(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
+    return GuardedDispatcher(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
 
 
 def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
