@@ -193,7 +193,7 @@ class Budgets(CallerLimit):
             self._tell_near(exchange.caller.name, limits)
 
     def picture(self, caller: str) -> dict[str, Json]:
-        """What is left of a caller's budgets, for the caller itself. Empty without a budget."""
+        """A caller's budgets with what is left of each, for the caller itself. Empty without a budget."""
         rights = self._terms.rights.get(caller)
         if rights is None or not rights.has_budget:
             return {}

@@ -75,7 +75,7 @@ class CallerRates(CallerLimit):
             raise self._refuse(caller.name, meter.wait(meter.expect_tokens(0), now), now)
 
     def show(self, caller: Caller, rights: Rights) -> JsonObject:
-        """What is used and left of each limit that a caller has, by its name."""
+        """The used and left part of each limit that a caller has, by its name."""
         quota = quota_of(rights)
         if quota is None:
             return {}
