@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -62,14 +61,6 @@ async def test_a_socket_that_answers_no_ping_is_dropped(tmp_path, monkeypatch):
         writer.close()
 
     assert received.endswith(b"\x89\x00" * 3)
-
-
-async def test_a_message_may_come_in_pieces(tmp_path):
-    async with running(SIMULATED, tmp_path) as tandem, open_socket(tandem.port) as socket:
-        text = json.dumps({"type": "response.create", "model": "auto", "input": "fix the typo"})
-        await socket.connection.send(text[begin : begin + 7] for begin in range(0, len(text), 7))
-
-        assert (await socket.answer())["type"] == "response.completed"
 
 
 async def read_to_the_end(reader: asyncio.StreamReader) -> bytes:
