@@ -370,7 +370,7 @@ BUDGETS = {
     "screen": (1591, 11),
     "page": (1371, 10),
     "policies": (1344, 14),
-    "wiring": (1269, 9),
+    "wiring": (1269, 10),
     "callers": (1103, 8),
     "settle": (568, 5),
     "notices": (391, 4),

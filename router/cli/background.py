@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from router.cli.asking import Refused, Unreachable, ask, ask_object, errors_of
 from router.cli.feed_reader import read_events
 from router.contract.job import FINAL
-from router.contract.request import JsonObject
+from router.contract.request import JsonObject, objects_in
 from router.dialects.overrides import JOB_SESSION
 
 _ASK_SECONDS = 20.0
@@ -79,7 +79,7 @@ class Jobs:
         asked = {"state": state, "limit": limit, "before": before}
         told = self._ask(f"/tandem/jobs?{urlencode({name: value for name, value in asked.items() if value is not None})}")
         after = told.get("before")
-        return Page(_objects_in(told.get("data")), str(after) if after else None)
+        return Page(objects_in(told.get("data")), str(after) if after else None)
 
     def follow(self, job_id: str, after: int = -1) -> Iterator[tuple[str, JsonObject]]:
         """The events of a job's answer after a number, as they come, until it is over or the connection is."""
@@ -105,12 +105,8 @@ def is_end(event: str) -> bool:
 
 def text_of(response: JsonObject) -> str:
     """What a response says: its text, or why there is none."""
-    parts = (part for item in _objects_in(response.get("output")) for part in _objects_in(item.get("content")))
+    parts = (part for item in objects_in(response.get("output")) for part in objects_in(item.get("content")))
     return "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
-
-
-def _objects_in(value: object) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def why_it_ended(response: JsonObject) -> str:

@@ -3,7 +3,15 @@
 import argparse
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, add_timeout_argument, load_or_end, print_json, say
+from router.cli.common import (
+    add_config_argument,
+    add_json_argument,
+    add_old_option,
+    add_timeout_argument,
+    load_or_end,
+    print_json,
+    say,
+)
 from router.cli.setup.findings import (
     FIX,
     Finding,
@@ -45,11 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--migrate", action="store_true", help="bring the tables of shared.postgres to this release's version, and nothing else"
     )
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="also show how Python was built and how tokens are counted"
-    )
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    add_json_argument(parser)
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of config.yaml, for editors")
+    parser.set_defaults(verbose=False)
+    add_old_option(parser, "--verbose", "verbose", action="store_true")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ import difflib
 import sys
 
 from router.cli import Ended
-from router.cli.common import add_config_argument, command_name, load_or_end, say
+from router.cli.common import add_config_argument, add_yes_argument, command_name, load_or_end, say
 from router.cli.mcp_tools import PACKAGE_HINT, has_package
 from router.cli.routers import is_listening
 from router.cli.service import is_offered
@@ -59,16 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key-env",
         metavar="NAME",
-        help="the environment variable with your key. Clients refer to it by name; the few that cannot get the key itself",
+        help="the variable with your key. Clients refer to it by name; the few that cannot get the key itself",
     )
     parser.add_argument(
         "--mcp",
         action="store_true",
         help="also give the client tools to delegate tasks to the router and to collect the results (tandem mcp)",
     )
-    parser.add_argument("--yes", action="store_true", help="change the files without asking")
+    add_yes_argument(parser, ": change the files")
     parser.add_argument("--undo", action="store_true", help="undo the connection; your own settings stay")
-    parser.add_argument("--print", action="store_true", help="print the settings without changing any file")
+    parser.add_argument("--print", action="store_true", help="print what would be written, and change no file")
     parser.add_argument("--run", action="store_true", help="start the client connected, without changing any file")
 
 

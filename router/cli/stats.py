@@ -1,15 +1,16 @@
 """`tandem stats`."""
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from router.cli.assumptions import add_assumption_arguments, read_assumptions
 from router.cli.common import print_json
 from router.cli.past.looking import add_looking_arguments, nothing_found, open_past
 from router.cli.tables import write_lines
-from router.contract.past import CallSums, Sums
+from router.contract.past import CallSums, ExpectedSums, Sums
+from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.decide.against import Side, TierSums, all_deep, all_fast, as_it_was
 from router.decide.yardstick import Assumptions
@@ -17,7 +18,17 @@ from router.lab.lookback import MAX_ROWS
 from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
-_CALLER_TITLES = ("caller", *_TITLES, "fast", "deep", "errors")
+_SHOWN, _CALLER = ("day", "client", "tier"), "caller"
+"""The tables that are always shown, and the one that is shown on its own."""
+_KEYS: dict[str, Callable[[CallSums], str]] = {
+    "day": lambda row: row.day,
+    "client": lambda row: row.client or "unknown",
+    "tier": lambda row: row.tier or "",
+    _CALLER: lambda row: row.caller,
+}
+_SUMMED = tuple("turns calls input_tokens output_tokens cost_usd unpriced seconds first_seconds firsts".split())
+_OF_CALLERS = ("fast_turns", "deep_turns", "failed", "refused")
+_SIDES = ("as it was", "all on deep, about", "all on fast, about")
 _NOTE = (
     "All on deep and all on fast are estimates: measured values times the expected ratio between the tiers."
     "\nTo done: including the redos expected on fast. "
@@ -54,26 +65,7 @@ class Group:
     """Calls whose cost is not known."""
     seconds: float = 0.0
     first_seconds: float = 0.0
-    firsts: int = field(default=0)
-
-    def add(self, sums: CallSums) -> None:
-        for name in self.__slots__:
-            if (more := getattr(sums, name)) is not None:
-                setattr(self, name, (getattr(self, name) or 0) + more)
-
-    def cells(self) -> list[str]:
-        """The figures of a row, as `_TITLES` names them."""
-        cost = money(self.cost_usd, is_part=bool(self.unpriced))
-        first = duration(self.first_seconds / self.firsts) if self.firsts else UNKNOWN
-        tokens = (count(self.input_tokens), count(self.output_tokens))
-        return [f"{self.turns:,}", f"{self.calls:,}", *tokens, cost, duration(self.seconds), first]
-
-
-@dataclass(slots=True)
-class OfCaller:
-    """One caller's calls, where their turns went, and what went wrong."""
-
-    served: Group = field(default_factory=Group)
+    firsts: int = 0
     fast_turns: int = 0
     deep_turns: int = 0
     failed: int = 0
@@ -82,47 +74,49 @@ class OfCaller:
     def add(self, sums: CallSums) -> None:
         self.failed += sums.failed
         self.refused += sums.refused
-        if sums.tier is not None:
-            self.served.add(sums)
-            self.fast_turns += sums.turns if sums.tier == Tier.FAST else 0
-            self.deep_turns += sums.turns if sums.tier == Tier.DEEP else 0
+        if sums.tier is None:
+            return
+        for name in _SUMMED:
+            if (more := getattr(sums, name)) is not None:
+                setattr(self, name, (getattr(self, name) or 0) + more)
+        self.fast_turns += sums.turns if sums.tier == Tier.FAST else 0
+        self.deep_turns += sums.turns if sums.tier == Tier.DEEP else 0
 
-    def cells(self) -> list[str]:
-        """The figures of a row, as `_CALLER_TITLES` names them."""
+    def cells(self, table: str) -> list[str]:
+        """The figures of a row, as the titles of its table name them."""
+        first = duration(self.first_seconds / self.firsts) if self.firsts else UNKNOWN
+        cells = [f"{self.turns:,}", f"{self.calls:,}", count(self.input_tokens), count(self.output_tokens)]
+        cells += [money(self.cost_usd, is_part=bool(self.unpriced)), duration(self.seconds), first]
+        if table != _CALLER:
+            return cells
         turns = self.fast_turns + self.deep_turns
         shares = (f"{100 * part / turns:.0f} %" if turns else UNKNOWN for part in (self.fast_turns, self.deep_turns))
-        return [*self.served.cells(), *shares, f"{self.failed + self.refused:,}"]
+        return [*cells, *shares, f"{self.failed + self.refused:,}"]
 
-    def as_json(self) -> dict[str, object]:
-        own = {name: getattr(self, name) for name in ("fast_turns", "deep_turns", "failed", "refused")}
-        return {**asdict(self.served), **own}
+    def as_json(self, table: str) -> JsonObject:
+        names = (*_SUMMED, *_OF_CALLERS) if table == _CALLER else _SUMMED
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(slots=True)
 class Stats:
     """Everything that the command prints."""
 
-    by_day: dict[str, Group]
-    by_client: dict[str, Group]
-    by_tier: dict[str, Group]
-    by_caller: dict[str, OfCaller]
+    tables: dict[str, dict[str, Group]]
     total: Group
-    was: Side
-    deep: Side
-    fast: Side
+    sides: dict[str, Side]
+    """Every turn where it went, and all of them on one tier."""
     assumed: Assumptions
     compared: int
     """Turns whose decision expected something of both tiers."""
     regrets: dict[str, int]
-    failed: int
-    refused: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_looking_arguments(parser)
     parser.add_argument(
         "--by",
-        choices=("day", "client", "tier", "caller"),
+        choices=tuple(_KEYS),
         help="print only this table; callers are told apart by their keys (`keys:`, or `api_key: caller`)",
     )
     add_assumption_arguments(parser)
@@ -137,9 +131,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({**_as_json(stats), "regret": regret})
     elif arguments.by is not None:
-        rows = _rows(getattr(stats, f"by_{arguments.by}"))
-        titles = _CALLER_TITLES if arguments.by == "caller" else (arguments.by, *_TITLES)
-        print("\n".join(write_lines(titles, rows, is_markdown=arguments.markdown)))
+        titles = (arguments.by, *_TITLES, *(("fast", "deep", "errors") if arguments.by == _CALLER else ()))
+        print("\n".join(write_lines(titles, _rows(stats, arguments.by), is_markdown=arguments.markdown)))
     else:
         print("\n".join(_readable(stats, regret, is_markdown=arguments.markdown)))
     return 0
@@ -147,59 +140,43 @@ def run(arguments: argparse.Namespace) -> int:
 
 def sum_up(sums: Sums, assumed: Assumptions) -> Stats:
     """The ledger's rows in groups, and compared."""
-    served = [row for row in sums.calls if row.tier is not None]
-    tiers = {tier: TierSums() for tier in Tier}
-    for row in served:
-        if row.tier in tuple(Tier):
-            of_tier = tiers[Tier(row.tier)]
-            of_tier.begun += row.turns
-            of_tier.seconds += row.seconds
-            of_tier.usd += row.cost_usd or 0.0
-            of_tier.unpriced += row.unpriced
-    for expected in sums.expected:
-        if expected.tier in tuple(Tier):
-            for name, figure in zip(expected._fields[1:], expected[1:], strict=True):
-                setattr(tiers[Tier(expected.tier)], name, figure or 0)
-    regrets = {
-        "interrupted": sum(row.interrupted for row in sums.calls),
-        "moved_up": sums.moved_up,
-        "marked_wrong": sums.marked_wrong,
-        "asked_for_a_tier": sums.asked_for,
-    }
+    tables: dict[str, dict[str, Group]] = {}
+    total = Group()
+    for name, key in _KEYS.items():
+        groups: dict[str, Group] = {}
+        for row in sums.calls:
+            if row.tier is not None or name == _CALLER:  # callers also see what was refused
+                groups.setdefault(key(row), Group()).add(row)
+        tables[name] = dict(sorted(groups.items()))
+    for row in sums.calls:
+        total.add(row)
+    expected = {row.tier: row for row in sums.expected}
+    tiers = {tier: _against(tables["tier"].get(tier, Group()), expected.get(tier)) for tier in Tier}
     return Stats(
-        by_day=_group(served, lambda row: row.day),
-        by_client=_group(served, lambda row: row.client or "unknown"),
-        by_tier=_group(served, lambda row: row.tier or ""),
-        by_caller=_by_caller(sums.calls),
-        total=_group(served, lambda _: "total").get("total", Group()),
-        was=as_it_was(tiers, assumed),
-        deep=all_deep(tiers),
-        fast=all_fast(tiers, assumed),
-        assumed=assumed,
-        compared=sum(expected.turns for expected in sums.expected),
-        regrets=regrets,
-        failed=sum(row.failed for row in sums.calls),
-        refused=sum(row.refused for row in sums.calls),
+        tables,
+        total,
+        {"as_it_was": as_it_was(tiers, assumed), "all_deep": all_deep(tiers), "all_fast": all_fast(tiers, assumed)},
+        assumed,
+        compared=sum(row.turns for row in sums.expected),
+        regrets={
+            "interrupted": sum(row.interrupted for row in sums.calls),
+            "moved_up": sums.moved_up,
+            "marked_wrong": sums.marked_wrong,
+            "asked_for_a_tier": sums.asked_for,
+        },
     )
 
 
-def _group(rows: Iterable[CallSums], key: Callable[[CallSums], str]) -> dict[str, Group]:
-    groups: dict[str, Group] = {}
-    for row in rows:
-        groups.setdefault(key(row), Group()).add(row)
-    return dict(sorted(groups.items()))
+def _against(measured: Group, expected: ExpectedSums | None) -> TierSums:
+    figures: dict[str, Any] = expected._asdict() if expected is not None else {}
+    figures.pop("tier", None)
+    cost_usd = measured.cost_usd or 0.0
+    known = {name: figure or 0 for name, figure in figures.items()}
+    return TierSums(measured.seconds, cost_usd, measured.unpriced, measured.turns, **known)
 
 
-def _by_caller(rows: Iterable[CallSums]) -> dict[str, OfCaller]:
-    """All calls, those that were refused or failed too."""
-    callers: dict[str, OfCaller] = {}
-    for row in rows:
-        callers.setdefault(row.caller, OfCaller()).add(row)
-    return dict(sorted(callers.items()))
-
-
-def _rows(groups: Mapping[str, Group | OfCaller]) -> list[list[str]]:
-    return [[name, *group.cells()] for name, group in groups.items()]
+def _rows(stats: Stats, table: str) -> list[list[str]]:
+    return [[name, *group.cells(table)] for name, group in stats.tables[table].items()]
 
 
 def _readable(stats: Stats, regret: Any, *, is_markdown: bool) -> list[str]:
@@ -208,25 +185,21 @@ def _readable(stats: Stats, regret: Any, *, is_markdown: bool) -> list[str]:
 
     if is_markdown:
         lines = []
-        for title, groups in (("day", stats.by_day), ("client", stats.by_client), ("tier", stats.by_tier)):
-            lines += table((title, *_TITLES), _rows(groups))
+        for name in _SHOWN:
+            lines += table((name, *_TITLES), _rows(stats, name))
     else:
         rows = []
-        for groups in (stats.by_day, stats.by_client, stats.by_tier):
-            rows += [*_rows(groups), [""] * (len(_TITLES) + 1)]
-        lines = table(("", *_TITLES), [*rows, ["total", *stats.total.cells()]])
+        for name in _SHOWN:
+            rows += [*_rows(stats, name), [""] * (len(_TITLES) + 1)]
+        lines = table(("", *_TITLES), [*rows, ["total", *stats.total.cells("")]])
     total, turns = stats.total, stats.total.turns
-    was = _compare("as it was", stats.was, turns)
-    rows = [
-        [was[0], money(total.cost_usd, is_part=bool(total.unpriced)), *was[2:]],
-        _compare("all on deep, about", stats.deep, turns),
-        _compare("all on fast, about", stats.fast, turns),
-    ]
+    rows = [_compare(name, side, turns) for name, side in zip(_SIDES, stats.sides.values(), strict=True)]
+    rows[0][1] = money(total.cost_usd, is_part=bool(total.unpriced))
     titles = ("", "cost", "waited", "cost to done", "time to done", "wrong in 100")
     lines += table(titles, rows) if stats.compared else []
     lines += [*write_lines(_REGRET_TITLES, regret_rows(regret), is_markdown=is_markdown, left=_REGRET_TITLES[-1:]), ""]
     signs = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in stats.regrets.items())
-    lines += [f"signs of regret: {signs}", f"{plural(stats.failed, 'call')} failed, {stats.refused} refused"]
+    lines += [f"signs of regret: {signs}", f"{plural(total.failed, 'call')} failed, {total.refused} refused"]
     notes = [f"{_NOTE}{stats.assumed.sentence().capitalize()}."] if stats.compared else []
     if not regret["complete"]:
         notes.append(f"Regret is that of the newest {MAX_ROWS:,} rows, since {day_and_clock(regret['from'])}.")
@@ -254,28 +227,19 @@ def _compare(name: str, side: Side, turns: int) -> list[str]:
     return [name, money(side.usd), duration(side.seconds), money(side.done_usd), duration(side.done_seconds), wrong]
 
 
-def _side_json(side: Side) -> dict[str, object]:
-    return {**side._asdict(), "done_seconds": side.done_seconds, "done_usd": side.done_usd}
-
-
-def _as_json(stats: Stats) -> dict[str, object]:
-    def groups(of: dict[str, Group]) -> dict[str, object]:
-        return {name: asdict(group) for name, group in of.items()}
-
+def _as_json(stats: Stats) -> JsonObject:
+    sides: JsonObject = {
+        name: {**side._asdict(), "done_seconds": side.done_seconds, "done_usd": side.done_usd}
+        for name, side in stats.sides.items()
+    }
     return {
-        "total": asdict(stats.total),
-        "by_tier": groups(stats.by_tier),
-        "by_client": groups(stats.by_client),
-        "by_day": groups(stats.by_day),
-        "by_caller": {name: caller.as_json() for name, caller in stats.by_caller.items()},
-        "estimates": {
-            "compared_turns": stats.compared,
-            "assumed": stats.assumed.as_json(),
-            "as_it_was": _side_json(stats.was),
-            "all_deep": _side_json(stats.deep),
-            "all_fast": _side_json(stats.fast),
+        "total": stats.total.as_json(""),
+        **{
+            f"by_{table}": {name: group.as_json(table) for name, group in stats.tables[table].items()}
+            for table in ("tier", "client", "day", _CALLER)
         },
-        "regrets": stats.regrets,
-        "failed": stats.failed,
-        "refused": stats.refused,
+        "estimates": {"compared_turns": stats.compared, "assumed": stats.assumed.as_json(), **sides},
+        "regrets": {**stats.regrets},
+        "failed": stats.total.failed,
+        "refused": stats.total.refused,
     }

@@ -7,11 +7,11 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
-from http.client import HTTPException
+from contextlib import suppress
 from typing import Any
 
 from router.cli import Ended
-from router.cli.asking import Refused, Unreachable, ask, explain_refusal
+from router.cli.asking import Refused, Unreachable, ask, ask_object, explain_refusal
 from router.cli.common import say
 from router.cli.feed_reader import LOST, REFUSED, FeedReader, Told
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
@@ -95,22 +95,14 @@ def _look(url: str, key: str, tell: Callable[[Told], None]) -> None:
     """Ask for the figures of targets every two seconds, and for the regret twice a minute."""
     looks, sleep = 0, threading.Event().wait
     while True:
-        if (stats := _ask_json(url, "/tandem/stats", key)) is not None:
-            tell(Told(STATS, stats))
-        if not looks % _REGRET_EVERY and (regret := _ask_json(url, f"/tandem/regret?since={REGRET_SPAN}", key)) is not None:
-            tell(Told(REGRET, regret))
+        asked = {STATS: "/tandem/stats"} | (
+            {REGRET: f"/tandem/regret?since={REGRET_SPAN}"} if not looks % _REGRET_EVERY else {}
+        )
+        for event, path in asked.items():
+            with suppress(Refused, Unreachable):  # the feed reports that the router is gone
+                tell(Told(event, ask_object(url, path, within_seconds=_ASK_SECONDS, key=key)))
         looks += 1
         sleep(_LOOK_SECONDS)
-
-
-def _ask_json(url: str, path: str, key: str) -> Any:
-    """What a route answers; None where it does not: the feed reports that the router is gone."""
-    try:
-        with ask(url, path, within_seconds=_ASK_SECONDS, key=key) as answer:
-            found = json.load(answer)
-    except (OSError, HTTPException, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _refuse(url: str, told: Told) -> Ended:

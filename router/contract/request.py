@@ -13,6 +13,11 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 JsonObject = dict[str, Json]
 
 
+def objects_in(value: Json) -> list[JsonObject]:
+    """The objects of a list; none if it is not a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 class ToolCall(Struct, frozen=True):
     """A call that the model made. `arguments` is what the dialect holds: JSON text, an object, or free-form text."""
 

@@ -8,22 +8,9 @@ been, also counts the chance that its first answer is wrong: what that costs the
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import msgspec
-from msgspec import Struct
-
 from router.contract.decision import Projection
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
-
-
-class _Kept(Struct):
-    """The part of a kept decision that is read here."""
-
-    fast: Projection | None = None
-    deep: Projection | None = None
-
-
-_decode = msgspec.json.Decoder(_Kept).decode
 
 
 @dataclass(slots=True)
@@ -54,16 +41,8 @@ class TierSums:
         self.usd += usd or 0.0
         self.unpriced += usd is None
 
-    def expect(self, decision: str | None, score: float | None, *, has_cost: bool) -> None:
-        """A turn began with this decision. The ledger's sums are made alike, in SQL."""
-        try:
-            kept = _decode(decision) if decision else _Kept()
-        except msgspec.MsgspecError:
-            kept = _Kept()
-        self.begin(kept.fast, kept.deep, score, has_cost=has_cost)
-
     def begin(self, fast: Projection | None, deep: Projection | None, score: float | None, *, has_cost: bool) -> None:
-        """A turn began, of which this was expected."""
+        """A turn began, of which this was expected. The ledger's sums are made alike, in SQL."""
         self.begun += 1
         if fast is None or deep is None:
             return

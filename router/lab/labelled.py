@@ -1,12 +1,12 @@
 """Labelled data as JSON lines: turns of people, what they said after a turn, and recorded turns call by call.
 
 Lines about turns are known by their fields: recorded turns (`prompt`), asks (`text`), commits (`words`), and second labels for
-turns of another file (`id` and `file`, or `id` and `readings` for the file `prompts.jsonl`).
+turns of another file (`id` and `file`).
 """
 
 import gzip
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -29,7 +29,6 @@ _MAX_EARLIER, _MAX_CALLS = 20, 60
 _TOOL_NAMES = ("read_file", "edit_file")
 _LABELS = ("quick", "long", "unclear")
 _SETTINGS = ("agent", "chat")
-_PROMPTS = "prompts.jsonl"
 _WORK = {"quick": ((1, 1), (2, 1), (0, 0), (3, 1)), "long": ((18, 7), (26, 9), (14, 6), (33, 12))}
 """Calls and edits of a turn before, of which only its size is known."""
 _CALLS = {"read": "Read", "search": "Grep", "edit": "Edit", "other": "Tool"}
@@ -67,7 +66,6 @@ class Item:
 
     @property
     def set_name(self) -> str:
-        """The name under which its figures are shown."""
         if self.kind == ASKS:
             if self.prior_turns:
                 return "asks: later turns"
@@ -147,12 +145,11 @@ def _read_lines(path: Path) -> list[bytes]:
 
 
 def read_item(path: Path, found: JsonObject, number: int) -> Item:
-    """The turn of a line."""
     _refuse_other_kinds(found)
     if found["label"] not in _LABELS:
         raise ValueError('label must be "quick", "long" or "unclear"')
-    if "readings" in found or ("file" in found and "prompt" not in found):
-        return _read_meaning({"file": _PROMPTS, **found}, path)
+    if "file" in found and "prompt" not in found:
+        return _read_meaning(found, path)
     if "text" in found:
         return _read_ask(found, path, number)
     return _read_commit(found) if "words" in found else _read_turn(found)
@@ -221,34 +218,20 @@ def _read_meaning(found: JsonObject, path: Path) -> Item:
     """A turn of another file next to this one, labelled by what its words mean."""
     if (path.parent / str(found["file"])).resolve() == path.resolve():
         raise ValueError("file must name another file")
-    turn = _index(path.parent / str(found["file"])).get(str(found["id"]))
+    return label(_index(path.parent / str(found["file"])), found)
+
+
+def label(turns: Mapping[str, Item], found: JsonObject) -> Item:
+    """The turn that a line names, with the label of that line."""
+    turn = turns.get(str(found["id"]))
     if turn is None:
-        raise ValueError(f"{found['file']} has no item {found['id']}")
+        raise ValueError(f"{found.get('file', 'the file')} has no item {found['id']}")
     return replace(turn, is_long=found["label"] == "long", is_clear=found["label"] != "unclear", kind=MEANING)
 
 
 @lru_cache(maxsize=8)
 def _index(path: Path) -> dict[str, Item]:
-    items = load_lines(path, _read_prompt) if path.name == _PROMPTS else load_items([path])
-    return {item.id: item for item in items}
-
-
-def _read_prompt(found: JsonObject, _: int) -> Item:
-    """A prompt whose label is in another file, with the turns before it."""
-    prior = [as_object(turn) for turn in as_list(found.get("prior"))]
-    return Item(
-        source=str(found.get("source", "unknown")),
-        repo=str(found.get("repo", "unknown")),
-        prompt=str(found["text"]),
-        is_long=False,
-        is_clear=False,
-        has_tools=found.get("setting") == "agent",
-        prior_turns=max(_number(found.get("prior_turns")), len(prior)),
-        calls=tuple(_number(turn.get("calls")) for turn in prior),
-        edits=tuple(_number(turn.get("edits")) for turn in prior),
-        previous=str(prior[-1].get("text") or "") if prior else "",
-        id=str(found["id"]),
-    )
+    return {item.id: item for item in load_items([path])}
 
 
 def _read_commit(found: JsonObject) -> Item:
@@ -258,7 +241,6 @@ def _read_commit(found: JsonObject) -> Item:
 
 
 def read_remark(found: JsonObject, _: int) -> Remark:
-    """The remark of a line."""
     says, label = found["says"], found["label"]
     if not isinstance(says, str) or label not in ("bad", "fine"):
         raise ValueError('says must be text, and label must be "bad" or "fine"')
@@ -326,7 +308,6 @@ def arrival_of(item: Item) -> Arrival:
 
 
 def chat_body(item: Item) -> JsonObject:
-    """The body of that request."""
     messages: list[Json] = []
     for back in range(min(item.prior_turns, _MAX_EARLIER), 0, -1):
         words = item.previous if back == 1 and item.previous else _UNKNOWN_WORDS

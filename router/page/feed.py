@@ -14,9 +14,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import orjson
-from msgspec import Struct
 from msgspec.structs import asdict
 
 from router.contract.entry import Line
@@ -26,7 +24,7 @@ from router.contract.past import name_hop
 from router.contract.request import Json, JsonObject
 from router.contract.words import PERSONS_KINDS
 from router.page.begun import has_begun, show_begun, target_of
-from router.page.ring import Ring
+from router.page.ring import Ring, read_kept
 
 if TYPE_CHECKING:
     from router.contract.pulse import CallUnderWay
@@ -42,16 +40,6 @@ QUIET_SECONDS = 15.0
 _STILL_HERE = b": still here\n\n"
 _UNWRITTEN_SECONDS = 2.0
 """A row that ended less than this ago may not be in the ledger yet, from which a new reader has all the others."""
-
-
-class _Kept(Struct):
-    """What a row needs of a kept decision, in every form that the ledger has known."""
-
-    decided_by: str | None = None
-    person_text: str | None = None
-
-
-_read_kept = msgspec.json.Decoder(_Kept).decode
 
 
 class Row(NamedTuple):
@@ -317,10 +305,7 @@ def show_line(line: Line, number: int, decided_by: str | None, hop: str | None) 
 
 
 def _show_row(row: Row, hop: str | None, *, wants_words: bool) -> JsonObject:
-    try:
-        kept = _read_kept(row.decision) if row.decision is not None else _Kept()
-    except msgspec.MsgspecError:
-        kept = _Kept()
+    kept = read_kept(row.decision)
     shown = {**show_line(row.line, row.number, kept.decided_by, hop), "replica": row.replica or None}
     return {**shown, "words": kept.person_text} if wants_words else shown
 

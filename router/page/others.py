@@ -22,18 +22,11 @@ from router.contract.pulse import (
     name_of,
 )
 from router.page.begun import has_begun, show_begun
-from router.page.ring import PageSwitch, Ring
+from router.page.ring import Kept, PageSwitch, Ring, read_kept
 
 _MAX_CALLS = 200
 """Reported at a time, of those that ended and of those that are under way. Half a second lies between two reports."""
 _LONG_AGO = float("-inf")
-
-
-class _Decision(msgspec.Struct, omit_defaults=True):
-    decided_by: str | None = None
-
-
-_read_decision = msgspec.json.Decoder(_Decision).decode
 
 
 class Shared(NamedTuple):
@@ -99,7 +92,7 @@ class OtherRouters:
             return
         ring.pass_over(fact.lost)
         for call in fact.calls:
-            decision = msgspec.json.encode(_Decision(call.decided_by)).decode()
+            decision = msgspec.json.encode(Kept(call.decided_by)).decode()
             ring.put(call.line, decision, self._elsewhere(teller))
 
     def _take_under_way(self, teller: str, fact: CallsUnderWay) -> None:
@@ -128,7 +121,7 @@ class OtherRouters:
         newest = ring.rows[-1][0] if ring.rows else 0
         if is_wanted and newest > self._told_number:
             own = [held for number, held in reversed(ring.rows) if number > self._told_number and len(held) == 2]
-            calls = tuple(EndedCall(line, _decided_by(decision)) for line, decision, *_ in reversed(own[:_MAX_CALLS]))
+            calls = tuple(EndedCall(line, read_kept(decision).decided_by) for line, decision, *_ in reversed(own[:_MAX_CALLS]))
             if calls:
                 self._pulse.tell(CallsEnded(calls, len(own) - len(calls)))
         self._told_number = newest
@@ -138,13 +131,6 @@ class OtherRouters:
         if calls or self._told_calls:
             self._pulse.tell(CallsUnderWay(calls))
         self._told_calls = calls
-
-
-def _decided_by(decision: str | None) -> str | None:
-    try:
-        return _read_decision(decision).decided_by if decision is not None else None
-    except msgspec.MsgspecError:
-        return None
 
 
 def _describe(exchange: Exchange, clock: Callable[[], float]) -> CallUnderWay:

@@ -7,13 +7,13 @@ from functools import partial
 
 from msgspec.structs import asdict
 
-from router.contract.errors import BadRequest, NotFound, Unavailable
+from router.contract.errors import BadRequest
 from router.contract.request import JsonObject
-from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.stores import EntryReader
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.lab.lookback import look_back
 from router.lab.regret import PriceOf
-from router.page.queries import read_number, whose
+from router.page.queries import ask_ledger, read_number, whose
 from router.settle.kept import explain_row
 
 _USUAL, _MAX_COUNT = 20, 10_000
@@ -35,15 +35,11 @@ class Past:
         self.pages = tuple(Page(f"/tandem/past/{name}", partial(self._answer, ask)) for name, ask in questions.items())
 
     async def _answer(self, ask: _Question, asked: Asked) -> Answer:
-        ledger = self._ledger
-        if ledger is None:
-            raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
-        async with self._one_at_a_time:
-            try:
-                await asyncio.to_thread(ledger.wait_for_writer)
-                return as_json(await asyncio.to_thread(ask, ledger, asked, whose(asked)))
-            except (StoreUnusable, OSError) as error:
-                raise Unavailable("the ledger cannot be read now; tandem check on the router's machine looks at it") from error
+        def read(ledger: EntryReader) -> JsonObject:
+            ledger.wait_for_writer()
+            return ask(ledger, asked, whose(asked))
+
+        return as_json(await ask_ledger(self._ledger, read, self._one_at_a_time))
 
 
 def _read_turns(ledger: EntryReader, asked: Asked, caller: str | None) -> JsonObject:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from statistics import median
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ from router.contract.entry import Line
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
-from router.contract.stores import AskedTooMuch, PageReader, StoreUnusable
+from router.contract.stores import AskedTooMuch, EntryReader, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
@@ -33,7 +34,7 @@ _Found = TypeVar("_Found")
 class LookingBack:
     """Answers from the ledger, for a caller from its own rows, for an admin from all."""
 
-    def __init__(self, house: House, switch: PageSwitch | None, ledger: PageReader | None, price_of: PriceOf) -> None:
+    def __init__(self, house: House, switch: PageSwitch | None, ledger: EntryReader | None, price_of: PriceOf) -> None:
         self._house, self._switch, self._ledger, self._price_of = house, switch, ledger, price_of
         self._turn = asyncio.Semaphore(_MAX_AT_ONCE)
         self.pages = (
@@ -100,18 +101,24 @@ class LookingBack:
     def _shows_words(self, asked: Asked) -> bool:
         return asked.query.get("words") == "1" and self._house.plan.keeps_text
 
-    async def _ask(self, question: Callable[[PageReader], _Found]) -> _Found:
+    async def _ask(self, question: Callable[[EntryReader], _Found]) -> _Found:
         check_on(self._switch)
-        ledger = self._ledger
-        if ledger is None:
-            raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
-        async with self._turn:
-            try:
-                return await asyncio.to_thread(question, ledger)
-            except AskedTooMuch as error:
-                raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
-            except (StoreUnusable, OSError) as error:
-                raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
+        return await ask_ledger(self._ledger, question, self._turn)
+
+
+async def ask_ledger(
+    ledger: EntryReader | None, question: Callable[[EntryReader], _Found], turn: AbstractAsyncContextManager[object]
+) -> _Found:
+    """What a ledger answers, in a thread, when it is this question's turn. Raises `NotFound` and `Unavailable`."""
+    if ledger is None:
+        raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
+    async with turn:
+        try:
+            return await asyncio.to_thread(question, ledger)
+        except AskedTooMuch as error:
+            raise Unavailable("too much to sum up in time: ask for a shorter span, or for fewer rows") from error
+        except (StoreUnusable, OSError) as error:
+            raise Unavailable("the ledger cannot be read now; tandem check --live checks it") from error
 
 
 def whose(asked: Asked) -> str | None:

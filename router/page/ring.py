@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from itertools import count
 from operator import attrgetter
 
+import msgspec
+from msgspec import Struct
+
 from router.contract.entry import Line
 from router.contract.exchange import Exchange, Handler, Observers
 from router.contract.facts import Fact, Recorded
@@ -13,6 +16,23 @@ from router.contract.facts import Fact, Recorded
 _MAX_ROWS = 1_000
 Held = tuple[int, tuple[Line, str | None] | tuple[Line, str | None, str]]
 """The number of a row, its line and its decision; and of another router's row, the name of that router."""
+
+
+class Kept(Struct, omit_defaults=True):
+    """What the page needs of a kept decision, in every form that the ledger has known."""
+
+    decided_by: str | None = None
+    person_text: str | None = None
+
+
+_decode = msgspec.json.Decoder(Kept).decode
+
+
+def read_kept(decision: str | None) -> Kept:
+    try:
+        return _decode(decision) if decision is not None else Kept()
+    except msgspec.MsgspecError:
+        return Kept()
 
 
 class Ring:

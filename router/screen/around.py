@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from router.contract.job import EndedJob
 from router.contract.notices import Notice
-from router.contract.request import Json, JsonObject
+from router.contract.request import Json, JsonObject, objects_in
 from router.contract.words import Tier
 from router.screen.figures import clock, duration, money, plural
 from router.screen.text import Style, clean, fit, width_of
@@ -89,19 +89,11 @@ def write_jobs(jobs: Sequence[EndedJob]) -> list[str]:
 
 def read_jobs(stats: JsonObject) -> list[str]:
     """The same from `/tandem/stats`."""
-    return _write_ended([found for job in _list_of(stats.get("jobs")) if (found := _read_job(job)) is not None])
-
-
-def _list_of(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
-
-
-def _read_job(job: Json) -> tuple[str, str, float] | None:
-    if not isinstance(job, dict):
-        return None
-    name, state, at = job.get("id"), job.get("state"), job.get("ended_at")
-    return (
-        (name, state, float(at)) if isinstance(name, str) and isinstance(state, str) and isinstance(at, (int, float)) else None
+    jobs = (
+        (str(job.get("id") or ""), str(job.get("state") or ""), job.get("ended_at")) for job in objects_in(stats.get("jobs"))
+    )
+    return _write_ended(
+        [(name, state, float(at)) for name, state, at in jobs if name and state and isinstance(at, (int, float))]
     )
 
 

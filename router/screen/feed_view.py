@@ -8,7 +8,7 @@ import msgspec
 
 from router.contract.entry import Line
 from router.contract.notices import Notice
-from router.contract.request import Json, JsonObject
+from router.contract.request import Json, JsonObject, objects_in
 from router.screen.around import read_jobs, write_regret, write_targets
 from router.screen.figures import plural
 from router.screen.screen import Output, Screen
@@ -80,13 +80,13 @@ class FeedView:
         if event == "hello":
             there = data.get("now")
             self._ahead_seconds = there - self._clock() if isinstance(there, (int, float)) else 0.0
-            self._screen.keep_running({str(call.get("id")) for call in _objects(data.get("running"))})
-        for call in _objects(data.get("begun" if event == "batch" else "running")):
+            self._screen.keep_running({str(call.get("id")) for call in objects_in(data.get("running"))})
+        for call in objects_in(data.get("begun" if event == "batch" else "running")):
             self._begin(call)
         for field, words in (("missed", "missed here"), ("more", "not shown")):
             if isinstance(count := data.get(field), int) and count:
                 self._screen.note(f"{self._style.cut} {plural(count, 'call')} {words}", colour=DIM)
-        for row in _objects(data.get("rows")):
+        for row in objects_in(data.get("rows")):
             if row.get("id") not in self._over:
                 self._end(row)
         if (notices := data.get("notices")) is not None:
@@ -120,10 +120,6 @@ class FeedView:
             self._screen.replay(line, add_words)
 
 
-def _objects(value: Json) -> list[JsonObject]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
 def read_line(row: JsonObject) -> Line | None:
     """The row as every view has it; None where another version's router left out what is needed."""
     fields = {name: row.get(name) for name in Line.__struct_fields__}
@@ -136,7 +132,7 @@ def read_line(row: JsonObject) -> Line | None:
 
 def _read_notices(value: Json) -> list[Notice]:
     found = []
-    for item in _objects(value):
+    for item in objects_in(value):
         try:
             found.append(msgspec.convert(item, Notice))
         except msgspec.ValidationError:

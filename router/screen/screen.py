@@ -13,20 +13,21 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from router.contract.decision import Decision
+from router.contract.decision import Decision, Weighing
 from router.contract.entry import Line
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.job import ListEnded
 from router.contract.notices import Notice, Notices
-from router.contract.words import Operation, Outcome
+from router.contract.words import Operation, Outcome, Tier
+from router.decide.against import TierSums, all_deep, as_it_was
 from router.decide.estimate import estimates_of, weighing_of
+from router.decide.yardstick import Assumptions
 from router.screen.around import Facts, write_head, write_jobs, write_notices
 from router.screen.board import Board
-from router.screen.figures import duration
+from router.screen.figures import duration, money, plural
 from router.screen.text import Style, clean, fit
-from router.screen.totals import Totals
-from router.screen.turns import Begun, Turns
+from router.screen.turns import BEGINS, Begun, Turns
 from router.screen.turns import Turn as ShownTurn
 from router.sessions.turns import read_turn
 from router.telemetry.colour import DIM
@@ -37,6 +38,8 @@ _TICK_SECONDS = 0.25
 _LOOK_SECONDS = 2.0
 """How often it is looked whether something is broken, or works again, while no request shows it."""
 _FORGET_SECONDS, _FORGET_EVERY_SECONDS = 3_600.0, 60.0
+_LEAST_SECONDS = 1.0
+"""A smaller difference in time is not mentioned in the totals."""
 _WORDS = 160
 """Of what was typed, more than any line shows."""
 
@@ -50,6 +53,58 @@ class Output(Protocol):
     def size(self) -> tuple[int, int]: ...
     def give(self, text: str) -> None: ...
     def close(self, text: str) -> None: ...
+
+
+class Totals:
+    """Counts turns and sums what they took since the start: printed when `serve` stops."""
+
+    def __init__(self) -> None:
+        self.turns = self.moved_up = self.failed = self.refused = 0
+        self.tiers = dict.fromkeys(Tier, 0)
+        self.sums = {tier: TierSums() for tier in Tier}
+
+    def count_begin(self, turn: ShownTurn, *, had_moved_up: bool) -> None:
+        """A call of a turn has begun."""
+        if turn.is_persons and turn.calls == 1 and turn.tier is not None:
+            self.turns += 1
+            self.tiers[Tier(turn.tier)] += 1
+        self.moved_up += turn.has_moved_up and not had_moved_up
+
+    def count_end(self, turn: ShownTurn, line: Line, expected: Weighing | None, *, had_failed: bool) -> None:
+        """A call is over. `expected` is what its decision expected of both tiers."""
+        if line.tier is None:
+            self.refused += turn.calls == 0 and bool(turn.trouble)
+            return
+        self.failed += turn.has_failed - had_failed
+        sums = self.sums[Tier(line.tier)]
+        sums.measure(line.duration_ms / 1000, line.cost_usd)
+        if line.turn_kind in BEGINS:
+            fast, deep = (expected.fast, expected.deep) if expected is not None else (None, None)
+            sums.begin(fast, deep, line.score, has_cost=line.cost_usd is not None)
+
+    def sentence(self) -> str:
+        """All of it in one line."""
+        refused = f", {self.refused} refused" if self.refused else ""
+        if not self.turns:
+            return f"no turns{refused}"
+        tiers = " ".join(f"{count} {tier}" for tier, count in self.tiers.items() if count)
+        seconds = sum(sums.seconds for sums in self.sums.values())
+        usd = sum(sums.usd for sums in self.sums.values())
+        unpriced = sum(sums.unpriced for sums in self.sums.values())
+        took = money(usd, is_part=bool(unpriced)) if usd or not unpriced else duration(seconds)
+        against = self._say_against()
+        against = f" (all on deep: about {against})" if against else ""
+        return (
+            f"{plural(self.turns, 'turn')}, {tiers}, {took}{against}; {self.moved_up} moved up, {self.failed} failed{refused}"
+        )
+
+    def _say_against(self) -> str:
+        deep = all_deep(self.sums)
+        longer = deep.done_seconds - as_it_was(self.sums, Assumptions()).done_seconds
+        parts = [] if deep.usd is None else [money(deep.usd)]
+        if abs(longer) >= _LEAST_SECONDS:
+            parts.append(f"{duration(abs(longer))} {'longer' if longer > 0 else 'shorter'} to done")
+        return ", ".join(parts)
 
 
 class Screen:
@@ -287,7 +342,9 @@ class Screen:
         had_failed = self._turns.has_failed(line.id)
         turn = self.end(line, error.message if error is not None else "", lambda shown: self._name_client(shown, exchange))
         if turn is not None:
-            self.totals.count_end(turn, recorded.entry, had_failed=had_failed)
+            decided = exchange.last(Decided)
+            expected = decided.decision.weighing or weighing_of(decided.decision) if decided is not None else None
+            self.totals.count_end(turn, line, expected, had_failed=had_failed)
 
     def _name_client(self, turn: ShownTurn, exchange: Exchange) -> None:
         """Whose request was refused before admission: rare, so it is looked up here."""

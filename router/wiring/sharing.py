@@ -1,23 +1,19 @@
 """What a router builds differently that shares its stores with others. Without `shared:`, nothing more is loaded here."""
 
-import asyncio
 import time
 from collections import Counter
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.callers.budgets import Budgets, ReadSpending
 from router.callers.rates import CallerRates
 from router.contract.allowance import Allowance
-from router.contract.exchange import Exchange
 from router.contract.shared import SharedTerms, WhenBlind
-from router.contract.sinks import AnswerSink
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
-from router.responses.acknowledged import AcknowledgedSink
 from router.responses.repeats import Repeats
 from router.sessions.turn_state import TurnTokens, derive_key
 from router.stores.key_file import read_key
@@ -40,6 +36,8 @@ def open_house(plan: Plan, state: State) -> House:
     shared = state.shared
     if shared is None or (shared.link is None and shared.terms.postgres is None):
         return House(plan, state)
+
+    from router.wiring.shared_house import SharedHouse  # loaded late: a router that shares nothing does not need it
 
     return SharedHouse(plan, state, shared.link.unconfirmed if shared.link is not None else Counter())
 
@@ -76,28 +74,3 @@ def share_limits(
 
     live.queues.make_meter = partial(share_quotas, allowance)
     return SharedRates(allowance, time.perf_counter), SharedBudgets(read, allowance) if has_keys else None
-
-
-class SharedHouse(House):
-    """A house whose answers end when what they changed is confirmed: the next request may come to another router."""
-
-    def __init__(self, plan: Plan, state: State, unconfirmed: Counter[str]) -> None:
-        super().__init__(plan, state)
-        self._unconfirmed = unconfirmed
-
-    @cached_property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        """Kept, since to ask for it costs a system call."""
-        return asyncio.get_running_loop()
-
-    async def serve(self, exchange: Exchange, caller: AnswerSink) -> None:
-        """Take a request down the road, and return when all of its answer has left. What is passed on changes nothing."""
-        if exchange.arrival.passed is not None:
-            await super().serve(exchange, caller)
-            return
-        exchange.confirming = sink = AcknowledgedSink(caller, self._unconfirmed, self._loop)
-        try:
-            await super().serve(exchange, sink)
-            await sink.wait()
-        finally:
-            sink.release()

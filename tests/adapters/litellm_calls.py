@@ -69,7 +69,7 @@ def begin(
     endpoint = Endpoint(model, upstream.base_url if base_url is None else base_url, Secret(key) if key else None, headers=extra)
     view = ask(headers=headers, **fields)
     body = json.dumps({**view.body, "model": model}).encode()
-    target = make_target(timeouts=timeouts or Timeouts(1, 5, 5))
+    target = make_target(timeouts=timeouts or Timeouts(30, 60, 60))
     basket = Basket()
     under_way = LitellmAdapter(endpoint, LitellmAdapter.Settings(**(options or {})), None).open(
         OutgoingRequest(view, target, Dialect.CHAT, body, 10), basket

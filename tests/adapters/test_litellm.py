@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from adapters.litellm import LitellmSettings
-from router.contract.errors import UpstreamCut, UpstreamModel, UpstreamTimeout, UpstreamUnreachable
+from router.contract.errors import UpstreamCut, UpstreamModel, UpstreamTimeout
 from router.contract.relay import ExtraField
 from router.contract.target import Timeouts
 from tests.adapters.litellm_calls import MESSAGE_EVENTS, as_events, begin, fetch, load_litellm, piece  # noqa: F401  a fixture
@@ -16,7 +16,6 @@ from tests.tools.http import call, chat
 from tests.tools.running import two_targets
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, DONE, GOOD_CHAT_STREAM, answer_json, chat_frame, silent, stream
 from tests.tools.values import ask
-from tests.tools.waiting import by_the_clock, until_steady
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 """litellm's own, which it would take for failures of a provider."""
@@ -92,20 +91,6 @@ async def test_tool_calls_keep_their_fragments_and_reasoning_its_field(upstream)
     assert upstream.seen[0].json["tools"] == tools
 
 
-@pytest.mark.parametrize("is_streaming", [True, False])
-@pytest.mark.parametrize("status", [400, 401, 404, 429, 503])
-async def test_a_refusal_keeps_its_status_and_words_and_is_tried_once(upstream, status, is_streaming):
-    error = {"message": "the provider's own words", "type": "some_type", "code": "some_code", "param": None}
-    upstream.scripts = [answer_json({"error": error}, status, {"retry-after": "7"})]
-
-    basket = await fetch(upstream, stream=is_streaming)
-
-    assert basket.status == status
-    assert basket.headers["retry-after"] == "7"
-    assert json.loads(basket.body)["error"]["message"] == "the provider's own words"
-    assert len(upstream.seen) == 1
-
-
 async def test_a_refusal_for_length_keeps_the_code_on_which_clients_compact(upstream):
     error = {"message": "maximum context length is 5", "type": "invalid_request_error", "code": "context_length_exceeded"}
     upstream.scripts = [answer_json({"error": error}, 400)]
@@ -134,12 +119,6 @@ async def test_a_stream_without_its_end_is_a_cut_whatever_litellm_makes_of_it(up
     assert all(frame["choices"][0]["finish_reason"] is None for frame in basket.frames)
 
 
-async def test_nobody_at_the_address_is_unreachable(upstream):
-    basket = await fetch(upstream, base_url="http://127.0.0.1:9/v1")
-
-    assert isinstance(basket.error, UpstreamUnreachable)
-
-
 async def test_a_model_whose_provider_litellm_does_not_know_blames_the_config(upstream):
     basket = await fetch(upstream, model="nobody-knows-this")
 
@@ -156,41 +135,11 @@ async def falls_silent(wire, seen):
 async def test_silence_ends_with_a_timeout_and_hangs_up(upstream, script, words):
     upstream.scripts = [script]
 
-    basket = await fetch(upstream, stream=True, timeouts=Timeouts(1, 0.3, 0.3))
+    basket = await fetch(upstream, stream=True, timeouts=Timeouts(30, 2, 2))
 
     assert isinstance(basket.error, UpstreamTimeout)
     assert words in basket.error.message
     await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
-
-
-@pytest.mark.parametrize("script", [silent, falls_silent])
-async def test_cancelling_hangs_up_and_the_sink_hears_nothing_more(upstream, script):
-    upstream.scripts = [script]
-    basket, under_way = begin(upstream, stream=True)
-    await asyncio.wait_for(upstream.arrived.wait() if script is silent else basket.first.wait(), 30)
-    before = basket.body
-
-    under_way.cancel()
-
-    await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
-    assert (basket.body, basket.error, basket.over.is_set()) == (before, None, False)
-
-
-async def test_a_paused_call_pulls_nothing_until_resumed(upstream):
-    upstream.scripts = [stream(*(chat_frame("x" * 100) for _ in range(200)), chat_frame(finish="stop"), DONE)]
-    basket, under_way = begin(upstream, stream=True, timeouts=Timeouts(1, 5, 0.2))
-
-    await asyncio.wait_for(basket.first.wait(), 30)
-    under_way.pause()
-    await until_steady(lambda: len(basket.body))
-    held = len(basket.frames)
-    await by_the_clock(0.3)  # longer than it may be silent: only the clock can tell
-    assert len(basket.frames) == held < 200
-
-    under_way.resume()
-    await asyncio.wait_for(basket.over.wait(), 30)
-    assert basket.error is None
-    assert len(basket.frames) >= 200
 
 
 async def test_no_key_of_the_environment_reaches_a_target_that_has_another_or_none(upstream, monkeypatch):
@@ -210,14 +159,6 @@ async def test_no_key_of_the_environment_reaches_a_target_that_has_another_or_no
     assert "canary" not in json.dumps([own.headers, none.headers])
     assert by_reference.headers["authorization"] == "Bearer canary-of-the-environment"
     assert not any(name in os.environ for name in names)
-
-
-async def test_a_key_of_the_callers_own_goes_along_where_the_target_takes_it(upstream):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-
-    await fetch(upstream, key="caller", headers={"x-api-key": "key-of-the-caller"})
-
-    assert upstream.seen[0].headers["authorization"] == "Bearer key-of-the-caller"
 
 
 async def test_neither_words_nor_keys_are_logged_when_a_call_fails(upstream, capfd, caplog):
@@ -263,15 +204,6 @@ async def test_another_providers_cut_and_refusal_are_told_as_they_are(upstream):
         "code": None,
     }
     assert len(upstream.seen) == 2
-
-
-async def test_fields_that_only_litellm_would_obey_are_not_given_to_it(upstream):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-
-    basket = await fetch(upstream, metadata={"a": "b"}, caching=True, hooks=["x"])
-
-    assert basket.status == 200
-    assert set(upstream.seen[0].json) == {"model", "messages"}
 
 
 async def test_litellm_is_silent_local_and_calls_nobody_back(upstream):

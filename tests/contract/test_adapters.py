@@ -56,7 +56,7 @@ BODIES = {
     Dialect.RESPONSES: lambda words: {"input": words},
     Dialect.MESSAGES: lambda words: {"messages": [{"role": "user", "content": words}], "max_tokens": 900},
 }
-PATIENT = Timeouts(2, 10, 10)
+PATIENT = Timeouts(30, 60, 60)
 WINDOW_TOKENS = 1_000
 
 
@@ -259,7 +259,7 @@ async def test_a_dead_host_is_unreachable(carrier, closed_port, is_streaming):
 async def test_a_broken_target_becomes_the_right_error(carrier, upstream, script, kinds, words):
     upstream.scripts = [script]
 
-    sink = await carrier.fetch(timeouts=Timeouts(2, 0.3, 0.3))
+    sink = await carrier.fetch(timeouts=Timeouts(30, 2, 2))
     await some_turns()
 
     assert sink.words == words
@@ -274,7 +274,7 @@ async def test_a_broken_target_becomes_the_right_error(carrier, upstream, script
 async def test_a_timeout_frees_the_socket(carrier, upstream, script):
     upstream.scripts = [script]
 
-    await carrier.fetch(timeouts=Timeouts(2, 0.2, 0.2))
+    await carrier.fetch(timeouts=Timeouts(30, 2, 2))
 
     assert await asyncio.wait_for(upstream.seen[0].left.wait(), 30)
 
@@ -283,7 +283,7 @@ async def test_a_timeout_frees_the_socket(carrier, upstream, script):
 async def test_a_whole_answer_is_waited_for_no_longer_than_the_targets_own_limit(carrier, upstream):
     upstream.scripts = [silent]
 
-    sink = await carrier.fetch(is_streaming=False, timeouts=Timeouts(2, 0.2, 10, bounds_whole_answers=True))
+    sink = await carrier.fetch(is_streaming=False, timeouts=Timeouts(30, 2, 60, bounds_whole_answers=True))
 
     assert isinstance(sink.error, UpstreamTimeout)
 

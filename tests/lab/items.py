@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from router.contract.features import Features
 from router.contract.request import Json, JsonObject
+from router.dialects.fields import as_list, as_object
 from router.dialects.requests import read_request
-from router.lab.labelled import ASKS, MEANING, Item, Remark, arrival_of, load_lines, number_of, read_item, read_remark
+from router.lab import labelled
+from router.lab.labelled import ASKS, MEANING, Item, Remark, arrival_of, label, load_lines, number_of, read_remark
 from router.sense.features import read_features
 from router.sessions.turns import read_turn
 
@@ -62,13 +64,52 @@ def load_said(paths: Iterable[Path]) -> list[Said]:
     return [said for path in paths for said in load_lines(path, partial(_read_said, path)) if said is not None]
 
 
+def load_items(paths: Iterable[Path]) -> list[Item]:
+    """All items. Raises `BadData`."""
+    return [item for path in paths for item in load_lines(path, partial(_read_item, path))]
+
+
+def _read_item(path: Path, found: JsonObject, line: int) -> Item:
+    """The item of a line, or of a label with its readings, which belongs to a prompt of the file next to it."""
+    if "readings" in found:
+        return label(_read_prompts(path.with_name("prompts.jsonl")), found)
+    return labelled.read_item(path, found, line)
+
+
+@lru_cache(maxsize=8)
+def _read_prompts(path: Path) -> dict[str, Item]:
+    return {item.id: item for item in load_lines(path, _read_prompt)}
+
+
+def _read_prompt(found: JsonObject, _: int) -> Item:
+    """A prompt whose label is in another file, with the turns before it."""
+    prior = [as_object(turn) for turn in as_list(found.get("prior"))]
+    return Item(
+        source=str(found.get("source", "unknown")),
+        repo=str(found.get("repo", "unknown")),
+        prompt=str(found["text"]),
+        is_long=False,
+        is_clear=False,
+        has_tools=found.get("setting") == "agent",
+        prior_turns=max(_count(found.get("prior_turns")), len(prior)),
+        calls=tuple(_count(turn.get("calls")) for turn in prior),
+        edits=tuple(_count(turn.get("edits")) for turn in prior),
+        previous=str(prior[-1].get("text") or "") if prior else "",
+        id=str(found["id"]),
+    )
+
+
+def _count(value: Json) -> int:
+    return int(value) if isinstance(value, (int, float)) else 0
+
+
 def _read_row(path: Path, found: JsonObject, line: int) -> Row | None:
     if "says" in found:
         return None
     if found.get("label") == VAGUE:
         item = Item(VAGUE, path.stem, str(found["text"]), False, True, kind=VAGUE)
         return row_of(item, f"{path.stem} {line // _BLOCK_ITEMS}")
-    item = read_item(path, found, line)
+    item = _read_item(path, found, line)
     group = f"{path.stem} {number_of(found, line) // _BLOCK_ITEMS}" if item.kind == ASKS else item.repo
     return row_of(item, group, _weight(found.get("weight")) if item.kind == ASKS else 1.0)
 
@@ -93,4 +134,4 @@ def _read_said(path: Path, found: JsonObject, line: int) -> Said | None:
     return Said(read_remark(found, line), f"{found.get('repo', path.stem)} {line // _REMARKS_IN_BLOCK}")
 
 
-__all__ = ["ASKS", "MEANING", "VAGUE", "Row", "Said", "load_rows", "load_said", "row_of"]
+__all__ = ["ASKS", "MEANING", "VAGUE", "Row", "Said", "load_items", "load_rows", "load_said", "row_of"]

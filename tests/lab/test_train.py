@@ -1,5 +1,6 @@
 """Fitting: what is learnt from which rows, what has no say, and what the file tells of it."""
 
+import json
 import math
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from policies.reading import load_weights, read_weights
 from router.lab.labelled import ASKS, COMMITS, MEANING, Item, Remark
 from tests.lab.__main__ import SHIPPED_WEIGHTS, shipped_data
-from tests.lab.items import VAGUE, Row, Said, load_rows, load_said, row_of
+from tests.lab.items import VAGUE, Row, Said, load_items, load_rows, load_said, row_of
 from tests.lab.train import CannotFit, Fitted, fingerprint_of
 from tests.lab.train import fit as fit_all
 
@@ -250,3 +251,17 @@ def test_the_shipped_weights_are_fitted_to_the_files_that_make_train_reads(share
     trained_on = load_weights(str(SHIPPED_WEIGHTS)).trained_on
 
     assert trained_on["data"] == fingerprint_of(shipped_data(shared / "routing-data"))
+
+
+def test_a_label_with_its_readings_is_joined_to_the_prompt_next_to_it(tmp_path):
+    prior = [{"text": "write it", "calls": 4, "edits": 1}, {"text": "test it", "calls": None, "edits": None}]
+    prompt = {"id": "m1", "text": "rename it", "setting": "agent", "prior_turns": 5, "prior": prior}
+    (tmp_path / "prompts.jsonl").write_text(json.dumps(prompt))
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text(json.dumps({"id": "m1", "label": "quick", "readings": ["quick", "quick"]}))
+
+    (item,) = load_items([labels])
+
+    assert (item.prompt, item.prior_turns, item.calls, item.edits, item.previous) == ("rename it", 5, (4, 0), (1, 0), "test it")
+    assert (item.is_clear, item.is_long, item.has_tools, item.kind) == (True, False, True, MEANING)
+    assert [row.kind for row in load_rows([labels])] == [MEANING]

@@ -1,11 +1,11 @@
 """All on deep and all on fast, out of what was measured and expected."""
 
-import json
-
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from router.contract.decision import Projection
 from router.contract.words import Tier
 from router.decide.against import TierSums, all_deep, all_fast, as_it_was
 from router.decide.yardstick import Assumptions, Took, to_done
@@ -13,21 +13,25 @@ from router.decide.yardstick import Assumptions, Took, to_done
 ASSUMED = Assumptions(fails_quick=0.1, fails_long=0.5, failure_seconds=100.0)
 
 
-def keep(fast_seconds=2.0, deep_seconds=20.0, fast_usd=0.01, deep_usd=0.05, *, has_price=True) -> str:
-    sides = {
-        name: [name, 0.0, seconds, 0.0, usd, 0.0, has_price, [1.0, 1.0]]
-        for name, seconds, usd in (("fast", fast_seconds, fast_usd), ("deep", deep_seconds, deep_usd))
-    }
-    return json.dumps({"v": 3, "tier": "fast", **sides})
+def expect(fast_seconds=2.0, deep_seconds=20.0, fast_usd=0.01, deep_usd=0.05, *, has_price=True) -> tuple[Projection, ...]:
+    """What a decision expected of fast and of deep."""
+    sides = (("fast", fast_seconds, fast_usd), ("deep", deep_seconds, deep_usd))
+    return tuple(Projection(name, 0.0, seconds, 0.0, usd, 0.0, has_price) for name, seconds, usd in sides)
+
+
+def keep(**more) -> str:
+    """The same as the ledger keeps it."""
+    fast, deep = expect(**more)
+    return msgspec.json.encode({"v": 3, "tier": "fast", "fast": fast, "deep": deep}).decode()
 
 
 def sums_of(
-    tier: Tier, *calls: tuple[float, float | None], decision: str | None = None, score: float = 0.5
+    tier: Tier, *calls: tuple[float, float | None], expected: tuple[Projection | None, ...] = expect(), score: float = 0.5
 ) -> dict[Tier, TierSums]:
     sums = {one: TierSums() for one in Tier}
     for seconds, usd in calls:
         sums[tier].measure(seconds, usd)
-        sums[tier].expect(keep() if decision is None else decision, score, has_cost=usd is not None)
+        sums[tier].begin(*expected, score, has_cost=usd is not None)
     return sums
 
 
@@ -82,7 +86,7 @@ def test_every_way_is_measured_with_the_yardstick(turns):
     sums = {tier: TierSums() for tier in Tier}
     for tier, fast, deep, score in turns:
         sums[tier].measure(fast if tier is Tier.FAST else deep, None)
-        sums[tier].expect(keep(fast, deep, has_price=False), score, has_cost=False)
+        sums[tier].begin(*expect(fast, deep, has_price=False), score, has_cost=False)
 
     def single(tier_of) -> float:
         return sum(to_done(tier_of(tier), Took(fast), Took(deep), score, ASSUMED).seconds for tier, fast, deep, score in turns)
@@ -93,7 +97,7 @@ def test_every_way_is_measured_with_the_yardstick(turns):
 
 
 def test_without_a_price_the_money_is_not_known_but_the_time_is():
-    sums = sums_of(Tier.FAST, (1.0, None), decision=keep(has_price=False))
+    sums = sums_of(Tier.FAST, (1.0, None), expected=expect(has_price=False))
 
     assert all_deep(sums).usd is None
     assert all_deep(sums).seconds == pytest.approx(10.0)
@@ -101,12 +105,12 @@ def test_without_a_price_the_money_is_not_known_but_the_time_is():
 
 
 def test_a_model_that_costs_nothing_is_scaled_by_its_time():
-    assert all_deep(sums_of(Tier.FAST, (1.0, 0.0), decision=keep(fast_usd=0.0))).usd == pytest.approx(0.025)
+    assert all_deep(sums_of(Tier.FAST, (1.0, 0.0), expected=expect(fast_usd=0.0))).usd == pytest.approx(0.025)
 
 
-@pytest.mark.parametrize("decision", ["", "{}", "not json", '{"estimates": {}}', '{"fast": ["x"]}'])
-def test_a_turn_without_an_expectation_counts_as_it_was(decision):
-    side = all_deep(sums_of(Tier.FAST, (1.0, 0.002), decision=decision))
+@pytest.mark.parametrize("expected", [(None, None), (expect()[0], None), (None, expect()[1])])
+def test_a_turn_without_an_expectation_counts_as_it_was(expected):
+    side = all_deep(sums_of(Tier.FAST, (1.0, 0.002), expected=expected))
 
     assert (side.seconds, side.usd) == (1.0, 0.002)
 

@@ -140,16 +140,6 @@ def test_a_second_label_is_joined_to_the_turn_of_the_file_next_to_it(write):
     assert item.set_name == "real prompts: later turns"
 
 
-def test_a_label_with_its_readings_is_joined_to_the_prompt_next_to_it(write):
-    prior = [{"text": "write it", "calls": 4, "edits": 1}, {"text": "test it", "calls": None, "edits": None}]
-    write({"id": "m1", "text": "rename it", "setting": "agent", "prior_turns": 5, "prior": prior}, name="prompts.jsonl")
-
-    (item,) = load_items([write({"id": "m1", "label": "quick", "readings": ["quick", "quick"]}, name="labels.jsonl")])
-
-    assert (item.prompt, item.prior_turns, item.calls, item.edits, item.previous) == ("rename it", 5, (4, 0), (1, 0), "test it")
-    assert (item.is_clear, item.is_long, item.has_tools, item.kind) == (True, False, True, MEANING)
-
-
 def test_a_second_label_may_say_that_a_first_turn_is_unclear(write):
     first = {name: value for name, value in TURN.items() if name != "context"}
     write(first, name="turns.jsonl")

@@ -159,53 +159,27 @@ async def test_a_wish_for_one_request_against_that_of_the_session_is_a_label(hou
 
 
 @pytest.mark.parametrize(
-    ("output_tokens", "size"),
-    [(0, Size.QUICK), (2_000, Size.QUICK), (2_001, Size.MIDDLE), (5_999, Size.MIDDLE), (6_000, Size.LONG)],
+    ("answers", "size"),
+    [
+        ([0], Size.QUICK),
+        ([2_000], Size.QUICK),
+        ([2_001], Size.MIDDLE),
+        ([5_999], Size.MIDDLE),
+        ([6_000], Size.LONG),
+        ([3_000, 3_000], Size.LONG),
+        ([100] * 20, Size.QUICK),
+        ([None, 100], None),
+        ([100, None], None),
+        ([7_000, None], Size.LONG),
+    ],
 )
-async def test_a_turn_is_as_long_as_what_was_written_for_it(house, read, output_tokens, size):
-    await serve(house, "fix the typo", output_tokens=output_tokens)
+async def test_a_turn_is_as_long_as_what_all_its_answers_wrote_as_far_as_that_was_counted(house, read, answers, size):
+    for number, output_tokens in enumerate(answers):
+        await serve(house, "fix the typo", more=(CALL, RESULT) if number else (), headers=AGENT, output_tokens=output_tokens)
 
     ((case,), _) = await read()
 
     assert case.size is size
-
-
-async def test_the_answers_of_all_calls_of_a_turn_count_together(house, read):
-    await serve(house, "fix the typo", headers=AGENT, output_tokens=3_000)
-    await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=3_000)
-
-    ((case,), _) = await read()
-
-    assert case.size is Size.LONG
-
-
-async def test_many_calls_that_wrote_little_are_a_quick_turn(house, read):
-    await serve(house, "fix the typo", headers=AGENT)
-    for _ in range(19):
-        await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT)
-
-    ((case,), _) = await read()
-
-    assert case.size is Size.QUICK
-
-
-@pytest.mark.parametrize("counts", [(None, 100), (100, None)])
-async def test_where_one_answer_was_not_counted_nothing_is_known_of_a_turns_size(house, read, counts):
-    await serve(house, "fix the typo", headers=AGENT, output_tokens=counts[0])
-    await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=counts[1])
-
-    ((case,), _) = await read()
-
-    assert case.size is None
-
-
-async def test_enough_that_was_counted_makes_a_turn_long_whatever_was_not(house, read):
-    await serve(house, "fix the typo", headers=AGENT, output_tokens=7_000)
-    await serve(house, "fix the typo", more=(CALL, RESULT), headers=AGENT, output_tokens=None)
-
-    ((case,), _) = await read()
-
-    assert case.size is Size.LONG
 
 
 def misjudge(sequence: int, tier: str) -> str:
@@ -236,18 +210,11 @@ async def test_the_word_on_a_turn_outweighs_the_tier_that_was_asked_for(house, r
     assert (marked.regrets, marked.size) == ((RegretSign.OVERRODE,), Size.QUICK)
 
 
-async def test_a_ledger_from_before_turns_could_be_called_misjudged_is_read(house, read):
+@pytest.mark.parametrize("change", ["DROP TABLE misjudged", misjudge(1, "turbo")], ids=["an older ledger", "no tier"])
+async def test_without_a_tier_that_the_person_named_a_turn_is_what_its_work_was(house, read, change):
     await serve(house, "fix the typo")
 
-    ((case,), _) = await read("DROP TABLE misjudged")
-
-    assert (case.size, case.weight) == (Size.QUICK, 1)
-
-
-async def test_a_word_that_names_no_tier_is_not_heard(house, read):
-    await serve(house, "fix the typo")
-
-    ((case,), _) = await read(misjudge(1, "turbo"))
+    ((case,), _) = await read(change)
 
     assert (case.size, case.weight) == (Size.QUICK, 1)
 

@@ -1,6 +1,5 @@
 """Deciding again, from logs and from the ledger."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -172,22 +171,3 @@ async def test_what_the_ledger_measured_counts_as_it_is_and_scales_the_other_tie
     assert took[Tier.FAST].seconds == pytest.approx(5.4)
     without_tools = {tier: plain[tier].seconds - 4 * 0.3 for tier in Tier}
     assert took[Tier.DEEP].seconds / 5.4 == pytest.approx(without_tools[Tier.DEEP] / without_tools[Tier.FAST])
-
-
-async def test_the_report_keeps_the_turns_that_change_most_and_no_text_in_its_figures(open_house):
-    house = quiet(open_house())
-    report = Report("everything on deep", "test")
-    past = PastSession("s", "codex", tuple(PastTurn(f"fix the typo {number}", prompt_tokens=number) for number in range(1, 9)))
-
-    for case in cases_of([past]):
-        choice = await choose_again(house, case)
-        known = replace(case, size=Size.QUICK)
-        report.add(known, Tier.DEEP, choice, measure(house, choice, known))
-        report.show(case, Tier.DEEP, choice, 3)
-
-    figures = report.as_json()
-    assert len(report.examples) == 3
-    assert "typo" not in json.dumps(figures)
-    assert figures["total"]["seconds_saved"] > 0
-    assert figures["total"]["after"] == figures["by_client"]["codex"]["after"]
-    assert figures["total"]["after"]["accuracy"] == 1.0

@@ -64,12 +64,12 @@ def test_a_target_cannot_steer_the_terminal():
     assert "\x1b" not in "".join(write_head(replace(REAL, targets=((Tier.FAST, "a\x1b[2J"),)), 80, Style()))
 
 
-NOTICE = Notice(Trouble.KEY_REFUSED, "spark", 1_000.0, "spark: its host refuses the API key", "tandem doctor")
+NOTICE = Notice(Trouble.KEY_REFUSED, "spark", 1_000.0, "spark: its host refuses the API key", "tandem check")
 
 
 def test_a_trouble_is_one_line_with_its_time_and_a_hint():
     assert write_notices([NOTICE], 120, Style()) == [
-        f"! spark: its host refuses the API key, since {clock(1_000.0)}; hint: tandem doctor"
+        f"! spark: its host refuses the API key, since {clock(1_000.0)}; hint: tandem check"
     ]
 
 

@@ -6,14 +6,17 @@ import threading
 import pytest
 from msgspec.structs import replace
 
+from router.contract.decision import Weighing
 from router.contract.entry import Attempt
 from router.contract.errors import UnknownModel
 from router.contract.facts import AttemptEnded, Dequeued, Ending, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.notices import Notice, Trouble
-from router.contract.words import Operation, Outcome, Tier
+from router.contract.words import Operation, Outcome, Tier, TurnKind
 from router.screen.around import Facts
-from router.screen.screen import Screen
+from router.screen.screen import Screen, Totals
 from router.screen.text import Style
+from router.screen.turns import Begun, Turns
+from tests.router.decide.test_against import expect
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.kept import LINE, make_entry
 from tests.tools.loop_clock import jumping_clock
@@ -311,3 +314,71 @@ async def test_its_last_words_can_be_others_than_the_totals(paper):
     screen.close("all is done")
 
     assert paper.lines() == ["all is done"]
+
+
+async def test_the_totals_compare_with_what_the_decision_expected_of_deep(paper):
+    screen = make_screen(paper)
+    screen.open(asyncio.get_running_loop(), FACTS)
+    exchange = make_exchange(screen, name="req_1")
+
+    exchange.note(make_decided(decision=make_decision(weighing=Weighing(*expect()))))
+    end(exchange, duration_ms=20_000.0, cost_usd=0.01, turn_kind=TurnKind.ASK)
+    screen.close()
+
+    assert screen.totals.sentence().startswith("1 turn, 1 fast, $0.010 (all on deep: about $0.050, ")
+
+
+def serve(totals: Totals, turns: Turns, name: str, tier: Tier, kind: TurnKind = TurnKind.ASK, **more) -> None:
+    call = Begun(name, 100.0, kind, tier, "because", session="s")
+    had_moved_up = turns.has_moved_up(call)
+    totals.count_begin(turns.begin(call), had_moved_up=had_moved_up)
+    line = replace(LINE, id=name, tier=tier, turn_kind=kind, score=0.5, **{"duration_ms": 1_000.0, "cost_usd": 0.01, **more})
+    had_failed = turns.has_failed(name)
+    totals.count_end(turns.end(line), line, Weighing(*expect()), had_failed=had_failed)
+
+
+def test_turns_tiers_money_and_time_are_told_against_deep():
+    totals, turns = Totals(), Turns()
+    serve(totals, turns, "1", Tier.FAST)
+    serve(totals, turns, "2", Tier.FAST)
+    serve(totals, turns, "3", Tier.DEEP, duration_ms=20_000.0, cost_usd=0.5)
+
+    assert (
+        totals.sentence()
+        == "3 turns, 2 fast 1 deep, $0.52 (all on deep: about $0.60, 21s shorter to done); 0 moved up, 0 failed"
+    )
+
+
+def test_a_move_up_and_a_failure_count_once():
+    totals, turns = Totals(), Turns()
+    serve(totals, turns, "1", Tier.FAST)
+    serve(totals, turns, "2", Tier.DEEP, TurnKind.TOOL_LOOP)
+    serve(totals, turns, "3", Tier.DEEP, TurnKind.TOOL_LOOP, outcome=Outcome.FAILED)
+    serve(totals, turns, "4", Tier.DEEP, TurnKind.TOOL_LOOP, outcome=Outcome.FAILED)
+
+    assert totals.sentence().endswith("; 1 moved up, 1 failed")
+
+
+def test_a_turn_that_is_served_after_all_has_not_failed():
+    totals, turns = Totals(), Turns()
+    serve(totals, turns, "1", Tier.FAST, outcome=Outcome.FAILED, output_tokens=None)
+    serve(totals, turns, "2", Tier.FAST)
+
+    assert totals.sentence().startswith("1 turn, 1 fast")
+    assert totals.sentence().endswith("0 failed")
+
+
+def test_without_prices_the_time_is_told():
+    totals, turns = Totals(), Turns()
+    serve(totals, turns, "1", Tier.FAST, cost_usd=None)
+
+    assert totals.sentence() == "1 turn, 1 fast, 1.0s (all on deep: about 11s shorter to done); 0 moved up, 0 failed"
+
+
+def test_without_turns_there_is_little_to_say():
+    totals = Totals()
+    line = replace(LINE, tier=None, outcome=Outcome.REFUSED, error="model_not_found")
+    totals.count_end(Turns().end(line), line, None, had_failed=False)
+
+    assert Totals().sentence() == "no turns"
+    assert totals.sentence() == "no turns, 1 refused"

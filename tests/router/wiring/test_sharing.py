@@ -12,7 +12,8 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.loop.tasks import spawn
 from router.responses.acknowledged import HOLD_SECONDS
 from router.stores.shared import Shared
-from router.wiring.sharing import SharedHouse, make_tokens, observe_targets, recognise_repeats
+from router.wiring.shared_house import SharedHouse
+from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats
 from tests.tools.houses import Walk, make_plan, make_state
 from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import answers, reach

@@ -123,6 +123,8 @@ async def test_texts_are_written_and_not_kept_in_memory(store, tmp_path):
 
 async def test_looking_for_a_decision_does_not_make_a_lost_file_again(tmp_path):
     one = open_entries(tmp_path / "a.db", [])
+    one.append(make_entry("req_1"))
+    await until(lambda: read_entries(tmp_path / "a.db"))  # the writer has opened the file, and opens it no more
     remove_database(tmp_path / "a.db")
 
     assert await one.find_decision("req_none", LOCAL) is None
