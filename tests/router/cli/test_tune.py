@@ -406,7 +406,7 @@ def test_a_table_of_other_weights_is_not_used_and_check_says_so(marked, capsys):
 
     assert decide(capsys, MARKED)[0] == "fast"
     assert main(["check"]) == 0
-    assert "personal.json: was fitted to other weights, so it is not used" in capsys.readouterr().err
+    assert "personal.json: was fitted to other weights, so it is not used" in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_table_is_not_used_and_not_deleted(marked, capsys):
@@ -414,7 +414,7 @@ def test_a_file_that_is_no_table_is_not_used_and_not_deleted(marked, capsys):
 
     assert decide(capsys, MARKED)[0] == "fast"
     assert main(["check"]) == 0
-    assert "it is not used" in capsys.readouterr().err
+    assert "it is not used" in capsys.readouterr().out
     assert main(["tune", "--forget"]) == 1
     assert (marked / "personal.json").exists()
 
