@@ -25,7 +25,6 @@ from router.contract.words import DEFAULT_DIALECT, Operation, Tier
 from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.http.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id
-from router.loop.tasks import spawn
 from router.telemetry import events
 from router.wiring.build import build_house, known_names
 from router.wiring.built import Built
@@ -81,12 +80,7 @@ class TandemApp:
             events.set_up_logging(as_json=True)
         self._built = built = build_house(self._loaded, load=self._load)
         _, self._app = build_edge(built, lambda: self._app is not None)
-        built.warm()
-        built.resume_jobs()
-        if built.ledger_path is not None:
-            spawn(built.keep_learning(), name="learn")
-        spawn(built.watch_keys(), name="watch keys")
-        spawn(built.watch_troubles(), name="watch troubles")
+        built.begin(has_ledger=built.ledger_path is not None)
         for warning in self._loaded.warnings:
             events.config_warned(warning=warning)
         return self

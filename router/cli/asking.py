@@ -106,9 +106,9 @@ def explain_refusal(url: str, error: Refused | Unreachable) -> Ended:
     if error.status == 401:
         return Ended(1, f"the router at {url} needs a key, or does not accept this one (401)\n  hint: name it with --key-env")
     if error.status == 404 and str(error).startswith(_NO_ROUTE):
-        hint = "run this version there, or read the ledger on its machine, without --url"
-        return Ended(1, f"the router at {url} is an older version, which cannot be asked for past turns\n  hint: {hint}")
-    return Ended(1, f"the router at {url} answers: {error}")
+        hint = "run this version there, or this command on its machine, without --url"
+        return Ended(1, f"the router at {url} is an older version, which cannot be asked for this\n  hint: {hint}")
+    return Ended(1, f"the router at {url} refused: {error}")
 
 
 def _read_refusal(error: urllib.error.HTTPError, url: str) -> Exception:

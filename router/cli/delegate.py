@@ -6,10 +6,9 @@ from pathlib import Path
 
 from router.cli import Ended
 from router.cli.agent_session import find_agent_session
-from router.cli.asking import Refused, Unreachable
+from router.cli.asking import Refused, Unreachable, explain_refusal
 from router.cli.background import Jobs
 from router.cli.common import command_name, print_json, say
-from router.cli.jobs import explain_refusal
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
 from router.cli.task_text import MOST_BYTES, TaskRefused, TaskTooLong, read_file, write_request
 from router.cli.watching import watch
@@ -78,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"{job_id} at {jobs.url}")
         return watch(jobs, job_id, as_json=arguments.json)
     except (Refused, Unreachable) as error:
-        raise explain_refusal(error, jobs.url) from error
+        raise explain_refusal(jobs.url, error) from error
 
 
 def _check_options(arguments: argparse.Namespace) -> None:

@@ -30,6 +30,7 @@ _WORDS = {
     "responses": "stored response",
     "jobs": "background job",
 }
+_GONE_IN_TIME = "texts of responses stay there for up to an hour, and sessions, without text, for 7 days after their last use"
 _SHARED, _VALKEY = Path("shared.postgres"), Path("shared.valkey")
 """How the shared database, and the shared server, are named where files are listed."""
 
@@ -45,7 +46,7 @@ def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: boo
     try:
         for path in files:
             wait_for_writer(path)
-        counted = [*_count(files, caller), *_count_shared(loaded, caller), *_count_valkey(loaded, caller)]
+        counted = [*_count(files, caller), *_visit_shared(loaded, caller, deletes=False)]
         found = [kept for kept in counted if kept.total]
         if not found and table is None:
             _say_valkey(loaded)
@@ -54,9 +55,8 @@ def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: boo
         _say_found(name, found, table)
         if not is_sure and not offer("Delete all of it for good?"):
             raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
-        done = [kept for path in files for kept in _forget(path, caller)]
-        done += _forget_shared(loaded, caller)  # after the files, from which rows are copied to it
-        done += _forget_valkey(loaded, caller)
+        done = [kept for path in files for kept in (forget_in_file(path, caller), *forget_in_copies(path, caller))]
+        done += _visit_shared(loaded, caller, deletes=True)  # after the files, from which rows are copied to it
     except StoreUnusable as error:
         raise Ended(1, str(error)) from error
     if table is not None:
@@ -86,11 +86,6 @@ def _count(files: list[Path], caller: Caller) -> Iterator[Kept]:
                 yield Kept(copy, {})
 
 
-def _forget(path: Path, caller: Caller) -> Iterator[Kept]:
-    yield forget_in_file(path, caller)
-    yield from forget_in_copies(path, caller)
-
-
 def _name_places(loaded: LoadedConfig, files: list[Path]) -> list[Path]:
     shared = ((_SHARED, loaded.shared_postgres), (_VALKEY, _server_of(loaded)))
     return [*files, *(name for name, terms in shared if terms is not None)]
@@ -100,44 +95,24 @@ def _server_of(loaded: LoadedConfig) -> ValkeyTerms | None:
     return loaded.shared.valkey if loaded.shared is not None else None
 
 
-def _count_shared(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
-    """What the database keeps that routers share."""
+def _visit_shared(loaded: LoadedConfig, caller: Caller, *, deletes: bool) -> Iterator[Kept]:
+    """What the stores keep that routers share, counted or deleted.
+
+    A Valkey server that is away is no reason to keep what is elsewhere: what it holds is gone in time.
+    """
     if loaded.shared_postgres is not None:
-        from router.stores.postgres.forget import count_kept as count_in_database  # the extra `shared` brings asyncpg
+        from router.stores.postgres import forget as in_database  # the extra `shared` brings asyncpg
 
-        yield Kept(_SHARED, dict(count_in_database(loaded.shared_postgres, caller)))
-
-
-def _forget_shared(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
-    if loaded.shared_postgres is not None:
-        from router.stores.postgres.forget import forget_caller as forget_in_database  # the extra `shared` brings asyncpg
-
-        yield Kept(_SHARED, dict(forget_in_database(loaded.shared_postgres, caller)))
-
-
-def _count_valkey(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
-    """What the server keeps that routers share. One that is away is no reason to keep what is elsewhere."""
+        visit = in_database.forget_caller if deletes else in_database.count_kept
+        yield Kept(_SHARED, dict(visit(loaded.shared_postgres, caller)))
     if (terms := _server_of(loaded)) is not None:
-        from router.stores.valkey.forget import count_kept as count_in_server  # the extra `shared` brings hiredis
+        from router.stores.valkey import forget as in_server  # the extra `shared` brings hiredis
 
         try:
-            yield Kept(_VALKEY, dict(count_in_server(terms, caller)))
+            yield Kept(_VALKEY, dict((in_server.forget_caller if deletes else in_server.count_kept)(terms, caller)))
         except StoreUnusable as error:
-            yield Kept(_VALKEY, {}, problem=str(error))
-
-
-def _forget_valkey(loaded: LoadedConfig, caller: Caller) -> Iterator[Kept]:
-    """What cannot be deleted now is gone in time: that is no reason to keep anything else."""
-    if (terms := _server_of(loaded)) is not None:
-        from router.stores.valkey.forget import forget_caller as forget_in_server  # the extra `shared` brings hiredis
-
-        try:
-            yield Kept(_VALKEY, dict(forget_in_server(terms, caller)))
-        except StoreUnusable as error:
-            left = (
-                "texts of responses stay there for up to an hour, and sessions, without text, for 7 days after their last use"
-            )
-            yield Kept(_VALKEY, {}, problem=f"nothing was deleted ({error}): {left}")
+            problem = f"nothing was deleted ({error}): {_GONE_IN_TIME}" if deletes else str(error)
+            yield Kept(_VALKEY, {}, problem=problem)
 
 
 def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:

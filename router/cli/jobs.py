@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 
 from router.cli import Ended
-from router.cli.asking import Refused, Unreachable
+from router.cli.asking import Refused, Unreachable, explain_refusal
 from router.cli.background import Jobs, is_over
 from router.cli.common import command_name, print_json, say
 from router.cli.common import whole_number_between as whole
@@ -59,23 +59,18 @@ def run(arguments: argparse.Namespace) -> int:
     except (Refused, Unreachable) as error:
         is_missing = isinstance(error, Refused) and error.status == 404 and arguments.id
         owner = jobs.find_owner(arguments.id) if is_missing else ""
-        raise explain_refusal(error, jobs.url, arguments.id, owner) from error
+        raise _explain(error, jobs.url, arguments.id, owner) from error
 
 
-def explain_refusal(error: Refused | Unreachable, url: str, job_id: str = "", owner: str = "") -> Ended:
+def _explain(error: Refused | Unreachable, url: str, job_id: str, owner: str) -> Ended:
     """Why the router did not do it, and what helps."""
-    name = command_name()
     if owner:
         words = f"{job_id} is a job of the caller {owner}, who alone can read, watch and cancel it"
         return Ended(1, f"{words}\n  hint: --key-env names the variable with that caller's key")
-    if isinstance(error, Unreachable):
-        return Ended(1, f"no router answers at {url}: {error}\n  hint: {name} serve starts one; --url names one elsewhere")
-    if error.status == 401:
-        return Ended(1, f"the router at {url} needs a key, or does not accept this one (401)\n  hint: name it with --key-env")
-    if error.status == 404 and job_id:
-        hint = f"{name} jobs list prints your jobs; after jobs.keep_hours they are deleted"
+    if isinstance(error, Refused) and error.status == 404 and job_id:
+        hint = f"{command_name()} jobs list prints your jobs; after jobs.keep_hours they are deleted"
         return Ended(1, f"there is no job {job_id} at {url}\n  hint: {hint}")
-    return Ended(1, f"the router at {url} refused: {error}")
+    return explain_refusal(url, error)
 
 
 def _list(jobs: Jobs, arguments: argparse.Namespace) -> int:
@@ -171,10 +166,6 @@ def _describe_undelivered(events: Json) -> str:
     )
 
 
-def _watch(jobs: Jobs, arguments: argparse.Namespace) -> int:
-    return watch(jobs, arguments.id, as_json=arguments.json)
-
-
 def _result(jobs: Jobs, arguments: argparse.Namespace) -> int:
     job = jobs.find(arguments.id)
     if not is_over(job):  # who watched it may ask before its end is stored: the last words come first
@@ -202,7 +193,7 @@ def _cancel(jobs: Jobs, arguments: argparse.Namespace) -> int:
 _ACTIONS: Mapping[str, Callable[[Jobs, argparse.Namespace], int]] = {
     "list": _list,
     "show": _show,
-    "watch": _watch,
+    "watch": lambda jobs, arguments: watch(jobs, arguments.id, as_json=arguments.json),
     "result": _result,
     "cancel": _cancel,
 }

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import os
+import re
 import resource
 import signal
 import time
@@ -34,8 +36,6 @@ from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server
 from router.edge.server import run as run_loop
 from router.edge.tls import TlsFiles
-from router.loop.large_pages import use_large_pages
-from router.loop.tasks import spawn
 from router.screen.figures import plural
 from router.stores.sqlite.files import StoreUnwritable
 from router.telemetry import events
@@ -52,6 +52,13 @@ if TYPE_CHECKING:
 
 _COLLECT_AFTER = 2_000
 _OWN_HANDLES = 200
+PAGE_BYTES = 1 << 21
+_COLLAPSE = 25
+"""`MADV_COLLAPSE`, of Linux 6.1 and newer: Python has no name for it yet."""
+_FULL = 0.8
+"""A large page takes its whole size of memory, so only what is nearly full already is moved to them."""
+_OURS = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0 *(?:\[heap\])?\n(?:[A-Z].*\n)*?Rss: +(\d+) kB", re.MULTILINE)
+"""Memory that we may write to and that is no file's: where it begins and ends, and how much of it is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +188,7 @@ class Serving:
         if seat is not None:
             events.worker_started(pid=os.getpid(), took_ms=took_ms)
             seat.note_ready()
-        built.warm()
-        built.resume_jobs()
-        if self._has_ledger:
-            spawn(built.keep_learning(), name="learn")
-        spawn(built.watch_keys(), name="watch keys")
-        if seat is None or seat.number == 1:  # each of them would send the same word
-            spawn(built.watch_troubles(), name="watch troubles")
+        built.begin(has_ledger=self._has_ledger, reports_troubles=seat is None or seat.number == 1)
         for warning in (*self._warnings, *warn_of_expiry(loaded)) if seat is None else ():
             events.config_warned(warning=warning)
         if self._screen is not None:
@@ -217,6 +218,25 @@ def _keep_built() -> None:
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 50)
     use_large_pages()
+
+
+def use_large_pages() -> None:
+    """Ask the kernel to move our memory to large pages. Where it cannot, nothing changes.
+
+    A request touches objects on hundreds of small pages, more than the processor remembers the places of.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        for start, size in find_spans(Path("/proc/self/smaps").read_bytes()):
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _COLLAPSE)
+
+
+def find_spans(maps: bytes) -> Iterator[tuple[int, int]]:
+    """Where memory of ours fills whole large pages: starts, and bytes from there."""
+    for begins, ends, used in _OURS.findall(maps):
+        start, end = int(begins, 16), int(ends, 16)
+        first, after = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
+        if first < after and int(used) * 1024 >= _FULL * (end - start):
+            yield first, after - first
 
 
 def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledger: bool) -> None:

@@ -110,12 +110,9 @@ class EntryReader(Protocol):
     """Answers questions about the ledger, also while a router writes to it. Held by `tests/contract/test_entry_reader.py`.
 
     Every question blocks: on an event loop, ask it in a thread. Times are in seconds since 1970. Raises `StoreUnusable` where
-    there is no ledger, or it cannot be read. Rows that no router wrote are left out of what a person is shown.
+    there is no ledger, or it cannot be read, and `AskedTooMuch` where an answer takes too long: a minute, and for what a live
+    page asks (turns, pages of sessions, one session, series) a fifth of a second.
     """
-
-    def count_passed_over(self) -> int:
-        """How many of the newest rows are left out."""
-        ...
 
     def wait_for_writer(self) -> None:
         """Where a router is at work, let it write what it has just answered."""
@@ -174,16 +171,8 @@ class EntryReader(Protocol):
         ...
 
     def read_history(self) -> "Iterator[PastEntry]":
-        """Every call of a person's turns in which a model worked, oldest first, whoever wrote it."""
+        """Every call of a person's turns in which a model worked, oldest first."""
         ...
-
-
-class PageReader(Protocol):
-    """Answers what a live page asks about the ledger, a page at a time. Held by `tests/contract/test_page_reader.py`.
-
-    As with `EntryReader`, every question blocks, and rows that no router wrote are left out. A question may take a fifth of a
-    second: raises `AskedTooMuch` after that, and `StoreUnusable` where the ledger cannot be read.
-    """
 
     def read_turns(self, asked: "TurnsAsked") -> "TurnsPage":
         """Calls, newest first."""

@@ -22,8 +22,6 @@ CUSTOM_FIELD = "input"
 
 
 class Finish(Word):
-    """Why an answer ended."""
-
     STOP = "stop"
     LENGTH = "length"
     TOOLS = "tools"
@@ -49,7 +47,6 @@ class Answer:
     created: int
     sends_usage: bool = True
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    """The caller's tools, by the name that the target calls them."""
     sends_envelopes: bool = True
     """Whether hidden reasoning is wanted back, to be returned in the next request."""
     sends_thoughts: bool = True
@@ -58,13 +55,10 @@ class Answer:
     """The request's body as its caller sent it, for a dialect whose answers repeat it."""
 
     def shape(self, name: str) -> Shape:
-        """The tool as the caller knows it."""
         return self.shapes.get(name) or Shape(name)
 
 
 class ComposedCall(NamedTuple):
-    """A tool call, whole."""
-
     id: str
     name: str
     arguments: str
@@ -119,7 +113,6 @@ class Composer:
 
 
 def write_call(composer: Composer, call: ComposedCall) -> bytes:
-    """A call that is known whole."""
     return composer.begin_call(call.id, call.name) + composer.arguments(call.arguments) + composer.end_call()
 
 
@@ -137,7 +130,6 @@ def is_blank(arguments: str) -> bool:
 
 
 def data_frame(body: JsonObject) -> bytes:
-    """A frame without a name."""
     return b"data: " + orjson.dumps(body, default=as_written) + b"\n\n"
 
 

@@ -89,7 +89,6 @@ def read_model(body: JsonObject) -> str:
 
 
 def read_stream(body: JsonObject) -> bool:
-    """Whether the answer is to be streamed."""
     stream = body.get("stream")
     if stream is True:
         return True
@@ -101,7 +100,6 @@ def read_stream(body: JsonObject) -> bool:
 
 
 def read_list(body: JsonObject, name: str) -> list[Json]:
-    """A list that may be absent."""
     value = body.get(name)
     if value is None:
         return []
@@ -129,7 +127,6 @@ def find_hosted(tools: list[Json], callers: tuple[str | None, ...], prefixes: tu
 
 
 def read_tools(body: JsonObject) -> frozenset[Feature]:
-    """What the tools of a request need."""
     types = list(map(dict.get, objects(read_list(body, "tools"), "tools"), repeat("type")))
     if "custom" not in types:
         return _TOOLS if types else _NO_TOOLS
@@ -137,17 +134,14 @@ def read_tools(body: JsonObject) -> frozenset[Feature]:
 
 
 def as_text(value: Json) -> str:
-    """The value if it is a string, else nothing."""
     return value if isinstance(value, str) else ""
 
 
 def as_object(value: Json) -> JsonObject:
-    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Json) -> list[Json]:
-    """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 

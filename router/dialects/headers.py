@@ -36,7 +36,6 @@ def with_both_ids(headers: Headers, request_id: str) -> Headers:
 
 
 def id_headers(request_id: str) -> Headers:
-    """The request's id by every name."""
     return (REQUEST_ID, request_id), *sdk_id_headers(request_id)
 
 
@@ -107,7 +106,6 @@ def _ascii_json(value: JsonObject) -> str:
 
 
 def describe_wait(fact: Waiting) -> str:
-    """Which target is waited for, and how long yet."""
     return f"waiting for {fact.target}, position {fact.position} of {fact.length}, about {max(1, round(fact.seconds))} s"
 
 
@@ -117,7 +115,6 @@ def name_decision(headers: Headers) -> dict[str, str]:
 
 
 def write_comment(fact: AnswerFact) -> bytes:
-    """A fact in a stream over HTTP."""
     if isinstance(fact, Waiting):
         return f": {describe_wait(fact)}\n\n".encode()
     return b": tandem.decision %b\n\n" % orjson.dumps(name_decision(fact.headers))

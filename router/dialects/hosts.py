@@ -21,7 +21,6 @@ class Quirks(NamedTuple):
     limit_field: str = "max_tokens"
     """What a chat host calls the most tokens that an answer may have."""
     refuses: frozenset[str] = frozenset()
-    """Fields of a request that it answers with an error."""
     efforts: Mapping[str, str] = MappingProxyType({})
     """Its own words for effort, where it does not take the usual ones."""
     takes_openai_fields: bool = False

@@ -30,13 +30,11 @@ def is_foreign(origin: str | None, target: str) -> bool:
 
 
 def all_keys(view: RequestView) -> tuple[str, ...]:
-    """Every key in a request."""
     spec = SPECS[view.dialect]
     return tuple(key for item in as_list(view.body.get(spec.list_field)) for key in spec.opaque_keys(as_object(item)))
 
 
 def keys_for(view: RequestView, target: str) -> tuple[str, ...]:
-    """The keys of what this target would be sent."""
     return tuple(key for key in all_keys(view) if not is_foreign(view.origins.get(key), target))
 
 

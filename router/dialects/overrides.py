@@ -43,7 +43,6 @@ _NO_OVERRIDES = Overrides()
 
 
 def read_overrides(headers: Mapping[str, str]) -> Overrides:
-    """What the caller asked for by header."""
     if PREFIX not in "".join(headers):  # nor, then, at the beginning of any
         return _NO_OVERRIDES
     given = {name: value.strip() for name, value in headers.items() if name.startswith(PREFIX)}

@@ -36,7 +36,6 @@ _PLAIN_HTTP = (("upgrade", "HTTP/1.1"), ("connection", "upgrade"))
 
 
 def refusal_body(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
-    """The body of an error answer."""
     words = failure_words(error, request_id)
     told = SPECS[dialect].write_refusal(error.status, words, error.code, error.param, request_id)
     if isinstance(error, BudgetSpent) and dialect is Dialect.RESPONSES:
@@ -114,7 +113,6 @@ def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> byte
 
 
 def failure_words(error: TandemError, request_id: str) -> str:
-    """What a caller is told of it."""
     return f"{error.message.rstrip('.')}. (request {request_id})"
 
 

@@ -50,7 +50,8 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
     try:
         model = read_model(body)
     except BadRequest:
-        if body.get("model") is not None or not _needs_no_model(arrival):
+        is_count = arrival.operation is Operation.COUNT_TOKENS and SPECS[arrival.dialect].counts_tokens_here
+        if body.get("model") is not None or not is_count:  # a count that is made here is the same for all models
             raise
         model = _ANY_MODEL
     if not NUMBERS.isdisjoint(body):
@@ -85,13 +86,7 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
     )
 
 
-def _needs_no_model(arrival: Arrival) -> bool:
-    """Whether a request may leave its model out: a count that is made here is the same for all."""
-    return arrival.operation is Operation.COUNT_TOKENS and SPECS[arrival.dialect].counts_tokens_here
-
-
 def read_again(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
-    """The same request with another body, read again."""
     reading = SPECS[view.dialect].read(body, view.operation, view.conversation.history)
     return replace(
         view,
@@ -111,7 +106,6 @@ def read_again(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
 
 
 def rewrite(view: RequestView, changes: JsonObject) -> RequestView:
-    """The same request with some fields changed."""
     return read_again(view, {**view.body, **changes}, replace_fields(view.raw, view.body, changes))
 
 

@@ -53,7 +53,6 @@ class DialectSpec:
     paths: Mapping[Operation, str]
     """Where each operation is asked for, here and at a target, below the `/v1` of either."""
     list_field: str
-    """The field that holds the conversation."""
     is_conversation: bool
     """Whether a person may speak in a request. A prompt of code before a cursor holds no words of anybody."""
     continues_responses: bool
@@ -74,7 +73,6 @@ class DialectSpec:
     recognise: Callable[[JsonObject], bool]
     """Whether a body that came without a path is of this dialect. Asked in the table's order."""
     write_example: Callable[[str], JsonObject]
-    """A small request with these words."""
     stream_fields: Mapping[str, Json]
     """The fields by which a stream with usage at its end is asked for."""
 
@@ -100,7 +98,6 @@ class DialectSpec:
     telling: re.Pattern[bytes]
     """What every frame holds that tells how a stream ended or what it used. It may be in others too, if not in most."""
     read_end: Callable[[list[Frame]], StreamEnd]
-    """How a stream ended, from those frames."""
     read_answer: Callable[[JsonObject], Usage | None]
     """The usage of a whole answer. Raises ValueError when it is not an answer of this dialect."""
     first_token_mark: bytes

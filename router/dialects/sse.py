@@ -198,7 +198,6 @@ class Tail:
 
     @property
     def frames_seen(self) -> int:
-        """How many frames have passed."""
         return self._forgotten_frames + b"".join([*self._groups, *self._open]).count(b"\n\n")
 
     @property
@@ -212,7 +211,6 @@ class Tail:
         return not self._open
 
     def frames(self) -> list[Frame]:
-        """What was kept, in order."""
         return split_frames(b"".join([self._first or b"", *self._kept, *self._groups, *self._open]), self._telling)
 
 

@@ -13,7 +13,6 @@ _LEAST_WRITTEN, _LEAST_READ = 5, 500
 
 
 def read_timings(value: Json) -> Timings | None:
-    """The engine's figures; None where there are none."""
     if not isinstance(value, dict) or "predicted_n" not in value:
         return None
     written, read, cached = as_count(value.get("predicted_n")), as_count(value.get("prompt_n")), as_count(value.get("cache_n"))

@@ -48,14 +48,12 @@ class RetryBudget:
         self._failed_at: deque[float] = deque()
 
     def has_room(self, now: float, active: int) -> bool:
-        """Whether one more may be made while this many requests are active."""
         failed = self._failed_at
         while failed and now - failed[0] >= KEPT_SECONDS:
             failed.popleft()
         return self._under_way.total() + len(failed) < max(_LEAST, int(active * _SHARE))
 
     def take(self, target: str) -> None:
-        """One is made, at this target."""
         self._under_way[target] += 1
 
     def under_way(self, target: str) -> int:

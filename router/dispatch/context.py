@@ -15,8 +15,6 @@ from router.dispatch.live.statistics import LiveStatistics
 
 
 class DispatchContext(Struct, frozen=True):
-    """A decided request that is to be sent, and where its answer goes."""
-
     exchange: Exchange
     decided: Decided
     decision: Decision
@@ -28,4 +26,3 @@ class DispatchContext(Struct, frozen=True):
     explanation: JsonObject | None = None
     """The whole decision, where the caller asked for it."""
     carried: Mapping[Tier, Headers] = {}
-    """Headers that go with an answer from each tier."""

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from router.contract.caller import SessionKey
-from router.contract.decision import Decision
 from router.contract.entry import Attempt
 from router.contract.errors import BadRequest, CallerKey, TandemError, TiersBusy, UpstreamLoading, UpstreamRefused
 from router.contract.exchange import Exchange, Passed, saying_why
@@ -49,7 +48,6 @@ class Dispatcher:
 
     @property
     def adapters(self) -> list[Adapter]:
-        """Those that reach the targets."""
         return [entry.adapter for entry in self._reachable.values()]
 
     def connect_ahead(self) -> None:
@@ -71,7 +69,9 @@ class Dispatcher:
             self._ahead.look(decided, exchange.began)
         decision = decided.decision
         if decision.alike > 1:
-            decision = _least_busy_first(decision, live)
+            # By how busy they are now: several requests may be decided in one moment.
+            alike, others = decision.targets[: decision.alike], decision.targets[decision.alike :]
+            decision = replace(decision, targets=(*live.least_busy_first(alike), *others))
         context = DispatchContext(
             exchange, decided, decision, sink, self._max_response_bytes, self._clock, live, explanation, carried
         )
@@ -121,7 +121,8 @@ class Dispatcher:
             except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
                 tried.append(self._note_misfit(context.exchange, reachable.target, step, misfit))
             except TiersBusy as busy:
-                tried.append(_remember_busy(reachable.target, step, busy))
+                row = Attempt(reachable.target.name, None, busy.code, 0.0)
+                tried.append(Tried(reachable.target, row, busy.without_frames(), step.form))
             else:
                 if left_out and ended.error is None:  # only now is it known that these were what it refused
                     context.exchange.note(StateRefused(reachable.target, left_out))
@@ -202,12 +203,6 @@ class Dispatcher:
             return (f"cannot be served: {error.message}",)
 
 
-def _least_busy_first(decision: Decision, live: LiveStatistics) -> Decision:
-    """The same with the first of those that are alike by how busy they are now: several may be decided in one moment."""
-    targets, count = decision.targets, decision.alike
-    return replace(decision, targets=(*live.least_busy_first(targets[:count]), *targets[count:]))
-
-
 async def _paid(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
     """An attempt that counts against the budget."""
     budget = context.live.budget
@@ -239,10 +234,6 @@ def _shape(view: RequestView, target: Target, step: Try) -> tuple[RequestView, R
     keys = keys_for(_view_for(view, target), target.name)
     stripped = replace(view, origins={**view.origins, **dict.fromkeys(keys, refused_by(target.name))})
     return view, _view_for(stripped, target), keys
-
-
-def _remember_busy(target: Target, step: Try, busy: TiersBusy) -> Tried:
-    return Tried(target, Attempt(target.name, None, busy.code, 0.0), busy.without_frames(), step.form)
 
 
 def _remember(

@@ -97,6 +97,5 @@ class Opening:
 
 
 def whole_frames(data: bytes) -> bytes:
-    """What of these bytes is in frames that have ended."""
     ends = [index + len(end) for end in FRAME_ENDS if (index := data.rfind(end)) >= 0]
     return data[: max(ends, default=0)]

@@ -86,7 +86,6 @@ class _PassingSink:
         self._caller, self._reachable, self._request_id, self.finished = caller, reachable, request_id, finished
         self.status: int | None = None
         self.lost: TandemError | None = None
-        """How the connection failed, if it did."""
         self.has_started = self.is_over = False
         self._begun = b""
         """The end of what has come, where the target's key may begin. All of a refusal, unless it is very long."""

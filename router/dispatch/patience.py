@@ -68,7 +68,6 @@ class Patience:
         return live.is_sooner(target, decision.signals, self._relay.view, max_wait, now)
 
     def _drop(self, _: "asyncio.Future[TandemError | None]") -> None:
-        """The call is over."""
         if self._timer is not None:
             self._timer.cancel()
 

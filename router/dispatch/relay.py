@@ -5,8 +5,6 @@ answer is then passed on piece by piece (`streaming`). An answer that comes whol
 one can still be tried elsewhere.
 """
 
-from collections.abc import Mapping
-
 import orjson
 from msgspec import field
 
@@ -67,8 +65,8 @@ class Relay(StreamedAnswer, eq=False):
         self.status, self._headers = status, headers
         self._is_good = status // 100 == 2
         fields = dict(headers)
-        if not LIMIT_HEADERS.isdisjoint(fields):
-            self._note_limits(fields)
+        if not LIMIT_HEADERS.isdisjoint(fields) and (windows := read_windows(fields, self.context.clock())):
+            self.context.exchange.note(LimitsTold(self.opened.target, windows))
         if not self._is_good:
             return
         coding = fields.get("content-encoding")
@@ -79,10 +77,6 @@ class Relay(StreamedAnswer, eq=False):
             if kind and not kind.startswith("text/event-stream"):
                 kind = self._reachable.guard.clean(kind.encode("latin-1", "replace")).decode("latin-1")
                 self._settle(self._malformed(f"answered {kind.split(';')[0][:60]} instead of an event stream"))
-
-    def _note_limits(self, fields: Mapping[str, str]) -> None:
-        if windows := read_windows(fields, self.context.clock()):
-            self.context.exchange.note(LimitsTold(self.opened.target, windows))
 
     def write(self, data: bytes) -> None:
         tail = self._tail

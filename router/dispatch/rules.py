@@ -55,8 +55,6 @@ _ASKING_MARK = STREAM_OPTIONS.encode()
 
 
 class Form(Enum):
-    """In which form a target gets the request."""
-
     AS_DECIDED = "as decided"
     AGAIN = "as decided, a second time"
     WITHOUT_REFERENCE = "with the whole history instead of a response id"
@@ -79,12 +77,9 @@ class Tried(Struct, frozen=True):
 
 
 class Try(Struct, frozen=True):
-    """Call this target."""
-
     target: str
     form: Form = Form.AS_DECIDED
     is_paid: bool = False
-    """Whether it counts against the budget."""
 
 
 class Wait(Struct, frozen=True):
@@ -94,8 +89,6 @@ class Wait(Struct, frozen=True):
 
 
 class GiveUp(Struct, frozen=True):
-    """Tell the caller this."""
-
     error: TandemError
 
 

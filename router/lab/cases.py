@@ -50,7 +50,6 @@ class Work:
     """What a turn took, as far as a log or the ledger says."""
 
     calls: int
-    """Calls of the model."""
     output_tokens: float
     seconds: float | None = None
     """Of a log: from the ask to the last sign of work, tools and approvals included. Of the ledger: of its calls alone."""
@@ -67,9 +66,7 @@ class Case:
     size: Size | None = None
     regrets: tuple[RegretSign, ...] = ()
     work: Work | None = None
-    """None where nothing was counted."""
     weight: int = 1
-    """How many turns it counts for in a fit."""
     words: str = ""
     was: Tier | None = None
     """The tier that served it, where a ledger says so."""
@@ -99,7 +96,6 @@ class Sample:
     weight: int = 1
     """How many turns it counts for: one that was marked as misjudged counts for more."""
     words: str = ""
-    """What was typed, where that is known."""
     places: tuple[int, ...] = ()
     """Where its words are in the table of weights, where that was kept instead."""
     caller: str = ""
@@ -108,7 +104,6 @@ class Sample:
 
     @property
     def is_marked(self) -> bool:
-        """Whether the person said with `tandem wrong` what it was."""
         return self.weight > 1
 
     @property
@@ -141,7 +136,6 @@ def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
 
 
 def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:
-    """Every turn of every session, once."""
     for session in sessions:
         began = next((turn.at for turn in session.turns if turn.at is not None), None)
         for index, turn in enumerate(session.turns):

@@ -25,8 +25,6 @@ class Judged(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """How well the items of a set were judged."""
-
     items: int
     auroc: float | None
     quick_recall: float | None
@@ -94,7 +92,6 @@ class Heard(NamedTuple):
 
 
 def count_heard(remarks: Sequence[Remark], are_heard: Sequence[bool]) -> Heard:
-    """Sum up which remarks were heard as complaints."""
     pairs = [(remark.is_complaint, is_heard) for remark, is_heard in zip(remarks, are_heard, strict=True)]
     caught, alarms = pairs.count((True, True)), pairs.count((False, True))
     bad, fine = caught + pairs.count((True, False)), alarms + pairs.count((False, False))
@@ -111,8 +108,6 @@ class Noticed(NamedTuple):
 
 
 class RescueFigures(NamedTuple):
-    """How well turns that ended badly were noticed while they ran."""
-
     every: Noticed
     long: Noticed
     """Turns of `LONG_CALLS` and more."""

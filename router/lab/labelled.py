@@ -66,7 +66,6 @@ class Item:
 
     @property
     def set_name(self) -> str:
-        """The name under which its figures are shown."""
         if self.kind == ASKS:
             if self.prior_turns:
                 return "asks: later turns"
@@ -146,7 +145,6 @@ def _read_lines(path: Path) -> list[bytes]:
 
 
 def read_item(path: Path, found: JsonObject, number: int) -> Item:
-    """The turn of a line."""
     _refuse_other_kinds(found)
     if found["label"] not in _LABELS:
         raise ValueError('label must be "quick", "long" or "unclear"')
@@ -243,7 +241,6 @@ def _read_commit(found: JsonObject) -> Item:
 
 
 def read_remark(found: JsonObject, _: int) -> Remark:
-    """The remark of a line."""
     says, label = found["says"], found["label"]
     if not isinstance(says, str) or label not in ("bad", "fine"):
         raise ValueError('says must be text, and label must be "bad" or "fine"')
@@ -311,7 +308,6 @@ def arrival_of(item: Item) -> Arrival:
 
 
 def chat_body(item: Item) -> JsonObject:
-    """The body of that request."""
     messages: list[Json] = []
     for back in range(min(item.prior_turns, _MAX_EARLIER), 0, -1):
         words = item.previous if back == 1 and item.previous else _UNKNOWN_WORDS

@@ -81,8 +81,6 @@ def _read_row(entry: PastEntry) -> _Row:
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn, built up from its entries."""
-
     session: str
     client: str
     at: float
@@ -101,21 +99,18 @@ class _Turn:
     lacks_output: bool = False
     """Whether some answer came without a count of its tokens: then it is not known how much was written."""
     misjudged: Tier | None = None
-    """The tier that the person said it should have had."""
     is_abandoned: bool = False
     is_cut_short: bool = False
     has_moved_up: bool = False
     """Whether the router itself moved the running turn from fast to deep."""
 
     def go_on(self, row: _Row) -> None:
-        """Count one call more."""
         self.count(row)
         self.is_abandoned |= row.outcome in _LEFT
         self.is_cut_short = row.outcome == Outcome.CUT_SHORT
         self.has_moved_up |= row.tier == Tier.DEEP and self.tier is Tier.FAST
 
     def count(self, row: _Row) -> None:
-        """Add what one answer took and wrote."""
         self.calls += 1
         self.seconds += max(0.0, row.duration_ms) / 1000 if isinstance(row.duration_ms, (int, float)) else 0.0
         self.usd = self.usd + row.cost_usd if self.usd is not None and isinstance(row.cost_usd, (int, float)) else None
@@ -127,8 +122,6 @@ class _Turn:
 
 @dataclass(slots=True)
 class LedgerTally:
-    """What the ledger could tell."""
-
     entries: int = 0
     unreadable: int = 0
     sessions: set[str] = field(default_factory=set)

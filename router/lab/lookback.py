@@ -12,15 +12,11 @@ MAX_ROWS = 10_000
 
 
 class Lookback(NamedTuple):
-    """What was found, and how far back it goes."""
-
     regret: Regret
     since: float
-    """The moment that was asked for."""
     begins_at: float
     """From this moment on, every row was looked at."""
     is_complete: bool
-    """Whether that is all that was asked for."""
 
     def as_json(self) -> JsonObject:
         """What `/tandem/regret` and `tandem stats --json` answer."""

@@ -59,7 +59,7 @@ def fit_table(turns: Sequence[Sample], room_of: Callable[[Sample], float], weigh
     if not marks:
         return PersonalTable(weights)
     others = [turn for turn in turns if not turn.is_marked]
-    common = dict.fromkeys(_common_places(), _LITTLE)
+    common = dict.fromkeys((place for word in _COMMON_WORDS for place in read_features(word).pieces), _LITTLE)
     alone = PersonalTable(weights, tuple(_kind_of([mark], common) for mark in marks[-_MAX_KINDS:]), common)
     # An ask that is like a marked one says nothing about how common its words are elsewhere.
     common = _weigh_common([turn for turn in others if alone.find_nearest(turn.places) is None], common)
@@ -71,10 +71,6 @@ def fit_table(turns: Sequence[Sample], room_of: Callable[[Sample], float], weigh
         if log_odds and (log_odds > 0) is group[0].is_long
     ]
     return PersonalTable(weights, tuple(kinds), common)
-
-
-def _common_places() -> set[int]:
-    return {place for word in _COMMON_WORDS for place in read_features(word).pieces}
 
 
 def _weigh_common(turns: Sequence[Sample], known: dict[int, float]) -> dict[int, float]:
@@ -143,5 +139,4 @@ def find_root(slope: Callable[[float], float], bound: float) -> float:
 
 
 def sigmoid(log_odds: float) -> float:
-    """The chance of given log-odds."""
     return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, log_odds))))

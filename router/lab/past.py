@@ -127,7 +127,6 @@ class SessionBuilder:
             self._open = replace(self._open, prompt_tokens=prompt_tokens)
 
     def interrupt(self) -> None:
-        """The person broke the work off."""
         if self._open is not None:
             self._open = replace(self._open, was_interrupted=True)
 
@@ -136,7 +135,6 @@ class SessionBuilder:
         self._end_turn()
 
     def compact(self) -> None:
-        """The client forgot what was before."""
         self._chars = 0
         self._remembers_from = len(self._turns) + (self._open is not None)
 

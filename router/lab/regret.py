@@ -53,8 +53,6 @@ class Sure(Word):
 
 
 class Figure(Struct, frozen=True):
-    """One figure."""
-
     value: float
     unit: Unit
     sure: Sure
@@ -81,7 +79,6 @@ class Regret:
     """Every figure, by its name."""
 
     turns: int
-    """How many turns were looked at."""
     figures: Mapping[str, Figure]
 
     @classmethod
@@ -252,12 +249,6 @@ def _after_interrupt(turns: Sequence[Turn]) -> Figure:
     )
 
 
-def find_hops(calls: Iterable[Call]) -> Iterator[tuple[Call, Call]]:
-    """Where a session changed its tier: the call before, and the one that went to the other tier."""
-    known = (call for call in calls if call.tier is not None)
-    return ((before, call) for before, call in pairwise(known) if before.tier is not call.tier)
-
-
 def cold_tokens(before: Call, call: Call, minutes: float) -> int:
     """How much of a prompt was read again because of a hop: it would have been cached where the session was before.
 
@@ -278,8 +269,9 @@ def price_hop(before: Call, call: Call, price_of: PriceOf) -> float | None:
 
 
 def _price_hops(session: Sequence[Turn], price_of: PriceOf) -> Iterator[_Share]:
-    for before, call in find_hops(call for turn in session for call in turn.calls):
-        if (usd := price_hop(before, call, price_of)) is not None:
+    known = (call for turn in session for call in turn.calls if call.tier is not None)
+    for before, call in pairwise(known):
+        if before.tier is not call.tier and (usd := price_hop(before, call, price_of)) is not None:
             yield _Share(call.id, usd)
 
 

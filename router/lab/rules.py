@@ -86,7 +86,7 @@ def find_rules(
             break
         tried += 1
         with_words = [turn for turn in tests if rule.words in turn.candidates]
-        right = sum(turn.is_right_on(rule.tier) for turn in with_words)
+        right = sum((turn.size is Size.LONG) is (rule.tier is Tier.DEEP) for turn in with_words)
         helps = math.fsum(turn.gain_on(rule.tier) for turn in with_words) > 0
         if len(with_words) < _LEAST_HELD_OUT or right < _LEAST_RIGHT * len(with_words) or not helps:
             refused.add(rule.words)
@@ -106,9 +106,6 @@ class _Open:
     def __init__(self, turn: Sample, tier: Tier) -> None:
         self.session, self.size, self.tier = turn.session, turn.size, tier
         self.candidates = frozenset(_candidates(turn.words))
-
-    def is_right_on(self, tier: Tier) -> bool:
-        return (self.size is Size.LONG) is (tier is Tier.DEEP)
 
     def gain_on(self, tier: Tier) -> float:
         """How much less regret there would be."""

@@ -147,7 +147,9 @@ def tune(samples: Sequence[Sample], present: Fit, advance: Callable[[int], None]
     if len(samples) < _LEAST_TURNS or not learned or not held_out:
         return None
     unruled = fit([sample for sample in learned if not sample.is_ruled])
-    rules = tuple(find_rules(learned, held_out, lambda sample: _open_tier(sample, unruled)))
+    rules = tuple(
+        find_rules(learned, held_out, lambda sample: None if sample.threshold is None else tier_under(sample, unruled))
+    )
     fitted = fit([sample for sample in learned if not _is_ruled(sample, rules)]) if rules else unruled
     groups = _by_session(held_out)
     # A score says nothing where a rule decides.
@@ -198,10 +200,6 @@ def _find_rule(sample: Sample, rules: Sequence[FoundRule]) -> FoundRule | None:
 
 def _is_ruled(sample: Sample, rules: Sequence[FoundRule]) -> bool:
     return sample.is_ruled or _find_rule(sample, rules) is not None
-
-
-def _open_tier(sample: Sample, values: Fit) -> Tier | None:
-    return None if sample.threshold is None else tier_under(sample, values)
 
 
 def say_what_lacks(samples: Sequence[Sample]) -> str:

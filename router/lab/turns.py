@@ -45,8 +45,6 @@ _decode = msgspec.json.Decoder(_Kept, strict=False).decode
 
 
 class Call(Struct, frozen=True):
-    """One call of a turn."""
-
     id: str
     tier: Tier | None
     """Of the target that served."""

@@ -11,7 +11,7 @@ from router.contract.entry import Line
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
-from router.contract.stores import AskedTooMuch, EntryReader, PageReader, StoreUnusable
+from router.contract.stores import AskedTooMuch, EntryReader, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
@@ -29,13 +29,12 @@ _MAX_NUMBER = 2**63 - 1
 SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84)}
 """The seconds of a step, and how many steps."""
 _Found = TypeVar("_Found")
-_Ledger = TypeVar("_Ledger", PageReader, EntryReader)
 
 
 class LookingBack:
     """Answers from the ledger, for a caller from its own rows, for an admin from all."""
 
-    def __init__(self, house: House, switch: PageSwitch | None, ledger: PageReader | None, price_of: PriceOf) -> None:
+    def __init__(self, house: House, switch: PageSwitch | None, ledger: EntryReader | None, price_of: PriceOf) -> None:
         self._house, self._switch, self._ledger, self._price_of = house, switch, ledger, price_of
         self._turn = asyncio.Semaphore(_MAX_AT_ONCE)
         self.pages = (
@@ -102,13 +101,13 @@ class LookingBack:
     def _shows_words(self, asked: Asked) -> bool:
         return asked.query.get("words") == "1" and self._house.plan.keeps_text
 
-    async def _ask(self, question: Callable[[PageReader], _Found]) -> _Found:
+    async def _ask(self, question: Callable[[EntryReader], _Found]) -> _Found:
         check_on(self._switch)
         return await ask_ledger(self._ledger, question, self._turn)
 
 
 async def ask_ledger(
-    ledger: _Ledger | None, question: Callable[[_Ledger], _Found], turn: AbstractAsyncContextManager[object]
+    ledger: EntryReader | None, question: Callable[[EntryReader], _Found], turn: AbstractAsyncContextManager[object]
 ) -> _Found:
     """What a ledger answers, in a thread, when it is this question's turn. Raises `NotFound` and `Unavailable`."""
     if ledger is None:

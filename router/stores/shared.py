@@ -65,9 +65,9 @@ class Shared:
 
             valkey = ValkeyResponses(self.link)
         if self.terms.postgres is not None:
+            self._database = _make_database(self.terms.postgres.for_responses)  # first: it says which package is missing
             from router.stores.postgres.responses import PostgresResponses
 
-            self._database = _make_database(self.terms.postgres.for_responses)
             postgres = PostgresResponses(self._database)
         if valkey is None and postgres is None:
             return own

@@ -13,7 +13,7 @@ from router.contract.entry import FinishedWork
 from router.contract.job import EndedJob
 from router.contract.notices import Notice, Notices, Trouble
 from router.contract.relay import Warmable
-from router.contract.stores import EntryReader, PageReader, StoreUnusable
+from router.contract.stores import EntryReader, StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.troubles import find_troubles as find_target_troubles
@@ -24,7 +24,7 @@ from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
 from router.page.ring import PageSwitch
 from router.stores.sqlite.alarm import Failing
-from router.stores.sqlite.damage import DAMAGED
+from router.stores.sqlite.files import DAMAGED
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.metrics_switch import MetricsSwitch
 from router.wiring.key_watch import KeyWatch
@@ -69,8 +69,21 @@ class Built:
         if self.house.state.shared is not None:
             await self.house.state.shared.connect()
 
+    def begin(self, *, has_ledger: bool, reports_troubles: bool = True) -> None:
+        """Begin what is done around requests, now that they are served.
+
+        One of several workers reports troubles: each of them would send the same word.
+        """
+        self.warm()
+        self.resume_jobs()
+        if has_ledger:
+            spawn(self.keep_learning(), name="learn")
+        spawn(self.watch_keys(), name="watch keys")
+        if reports_troubles:
+            spawn(self.watch_troubles(), name="watch troubles")
+
     def warm(self) -> None:
-        """Let adapters load what is costly to load, now that requests are served."""
+        """Let adapters load what is costly to load."""
         for adapter in self.house.plan.dispatcher.adapters:
             if isinstance(adapter, Warmable):
                 adapter.warm()
@@ -85,7 +98,7 @@ class Built:
         return self.jobs.list_ended() if self.jobs is not None else ()
 
     def release_jobs(self) -> None:
-        """The router is asked to stop: background work need not wait until its callers are served."""
+        """On shutdown, release jobs at once instead of after in-flight requests."""
         if self.jobs is not None:
             spawn(self.jobs.stop(), name="release jobs")
 
@@ -105,7 +118,7 @@ class Built:
             await self.alerts.watch()
 
     async def keep_learning(self) -> None:
-        """The same now and then, with the file read off the loop."""
+        """Learn every ten minutes, with the file read in a thread."""
         while True:
             self._apply(*await asyncio.to_thread(self._read_ledger))
             with suppress(StoreUnusable, OSError):
@@ -127,13 +140,6 @@ class Built:
 
         return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
 
-    @property
-    def page_reader(self) -> PageReader | None:
-        """The same for the live page."""
-        from router.stores.sqlite.pages import SqlitePageReader
-
-        return SqlitePageReader(self.ledger_path) if self.ledger_path is not None else None
-
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
         with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
@@ -151,7 +157,7 @@ class Built:
 
 
 def list_notices(house: House) -> NoticeBoard:
-    """What is broken now, by all that knows of it."""
+    """All current troubles, from every part that can have some."""
     state = house.state
 
     def of_targets() -> list[Notice]:
@@ -174,18 +180,17 @@ def list_notices(house: House) -> NoticeBoard:
 
 
 def find_ledger_troubles(ledger: SqliteWriter, time_of_day: float) -> list[Notice]:
-    """One notice while the file cannot be written to, while rows are lost, or once the file was found damaged."""
+    """One notice while the file cannot be written to, or while rows are lost."""
     failing = ledger.failing
-    if failing is not None and failing.kind != DAMAGED:
-        since, text = time_of_day - failing.for_seconds, _describe_failure(failing, ledger.lost)
-    elif ledger.damaged_since is not None:
-        since, text = ledger.damaged_since, "the ledger's file is damaged"
-    else:
+    if failing is None:
         return []
-    return [Notice(Trouble.LEDGER_LOSING, "", since, text, _LEDGER_HINT)]
+    text = _describe_failure(failing, ledger.lost)
+    return [Notice(Trouble.LEDGER_LOSING, "", time_of_day - failing.for_seconds, text, _LEDGER_HINT)]
 
 
 def _describe_failure(failing: Failing, lost: int) -> str:
+    if failing.kind == DAMAGED:
+        return "the ledger's file is damaged"
     if failing.is_outage:
         return f"the ledger cannot be written ({failing.kind}): {f'lost rows: {lost}' if lost else 'its rows wait in memory'}"
     if not lost:

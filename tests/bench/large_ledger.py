@@ -23,7 +23,6 @@ from router.lab.lookback import look_back
 from router.page.queries import SPANS
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import LEDGER, prepare
-from router.stores.sqlite.pages import SqlitePageReader
 from router.stores.sqlite.past import SqliteEntryReader
 
 BEFORE_INDEXES = 5
@@ -88,7 +87,7 @@ def write_large(path: Path, rows: int) -> Path:
 
 def list_questions(path: Path) -> dict[str, Callable[[], object]]:
     """Every question of the page, and those that go the longest way."""
-    reader, now = SqlitePageReader(path), time.time()
+    reader, now = SqliteEntryReader(path), time.time()
     session = reader.read_session_page(1, None, None).sessions[0].session
     asked = {
         "the newest": TurnsAsked(),
@@ -111,12 +110,12 @@ def list_questions(path: Path) -> dict[str, Callable[[], object]]:
         "sessions of a caller": lambda: reader.read_session_page(50, None, "caller-3"),
         "one session": lambda: reader.read_session(session, None, 1_000),
     }
-    past, day = SqliteEntryReader(path), now - 86_400.0
+    day = now - 86_400.0
     questions |= {
-        "tandem log": lambda: past.read_newest(0.0, 20),
-        "tandem log --since 1m": lambda: past.read_newest(now - 60.0, 20),
-        "tandem stats --since 1d": lambda: (past.read_sums(day), look_back(past, lambda _: None, day)),
-        "tandem stats": lambda: (past.read_sums(0.0), look_back(past, lambda _: None, 0.0)),
+        "tandem log": lambda: reader.read_newest(0.0, 20),
+        "tandem log --since 1m": lambda: reader.read_newest(now - 60.0, 20),
+        "tandem stats --since 1d": lambda: (reader.read_sums(day), look_back(reader, lambda _: None, day)),
+        "tandem stats": lambda: (reader.read_sums(0.0), look_back(reader, lambda _: None, 0.0)),
     }
     for span, (step, steps) in SPANS.items():
         questions[f"series {span}"] = partial(reader.read_series, now, step, steps, None)

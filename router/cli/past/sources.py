@@ -24,7 +24,6 @@ from router.contract.target import Price
 from router.contract.words import Tier
 from router.lab.lookback import look_back
 from router.screen.feed_view import read_line
-from router.screen.figures import plural
 from router.settle.kept import explain_row
 from router.stores.sqlite.past import SqliteEntryReader
 from router.stores.sqlite.turns import has_places, judge_turn
@@ -132,10 +131,7 @@ class LedgerPast:
         ledger = SqliteEntryReader(self.path)
         try:
             ledger.wait_for_writer()
-            found = read(ledger)
-            if passed_over := ledger.count_passed_over():
-                say(f"left out {plural(passed_over, 'row')} of {self.path} that Tandem did not write")
-            return found
+            return read(ledger)
         except StoreUnusable as error:
             raise Ended(1, str(error)) from error
 

@@ -10,7 +10,6 @@ from router.dialects.composer import Answer, Composer, Finish, cut_free_form, da
 
 
 def chat_usage(usage: Usage) -> JsonObject:
-    """Usage in this dialect's words."""
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
@@ -74,7 +73,6 @@ class ChatComposer(Composer):
         return self.call_chunk(call)
 
     def call_chunk(self, call: JsonObject) -> bytes:
-        """A piece of a call of a function."""
         return self._chunk({"tool_calls": [call]})
 
     def arguments(self, delta: str) -> bytes:

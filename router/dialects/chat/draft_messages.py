@@ -26,7 +26,6 @@ _SIGNATURE: JsonObject = {"google": {"thought_signature": "skip_thought_signatur
 
 
 def write_messages(draft: Draft, context: WriteContext) -> list[Json]:
-    """The system prompt and the conversation."""
     return _Messages(draft, context).write()
 
 

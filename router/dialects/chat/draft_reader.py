@@ -277,7 +277,6 @@ def read_plain_form(kind: str, where: str) -> Schema | None:
 
 
 def read_schema(given: JsonObject, where: str) -> Schema:
-    """The schema of an answer, as chat and responses spell it."""
     return Schema(
         expect.mapping(given, "schema", where),
         expect.text(given, "name", where) or None,

@@ -15,7 +15,6 @@ def asks_for_old_calls(body: JsonObject) -> bool:
 
 
 def compose_chat(answer: Answer) -> ChatComposer:
-    """The composer for a caller, by how it offers its functions."""
     return OldCallsComposer(answer) if asks_for_old_calls(answer.asked) else ChatComposer(answer)
 
 

@@ -88,7 +88,6 @@ def _note_part(seen: Seen, part: JsonObject) -> Seen:
 
 
 def read_message(item: Json) -> Message:
-    """One message of a chat request."""
     if not isinstance(item, dict):
         return _NO_MESSAGE
     role, content = item.get("role"), item.get("content")
@@ -134,8 +133,9 @@ def opaque_keys(message: JsonObject) -> Iterator[str]:
 
 def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Json]:
     """The messages without the state whose key says so."""
-    return [_without_thoughts(item) if any(map(goes, opaque_keys(as_object(item)))) else item for item in messages]
-
-
-def _without_thoughts(message: Json) -> Json:
-    return {name: value for name, value in as_object(message).items() if name not in THOUGHTS}
+    return [
+        {name: value for name, value in as_object(item).items() if name not in THOUGHTS}
+        if any(map(goes, opaque_keys(as_object(item))))
+        else item
+        for item in messages
+    ]

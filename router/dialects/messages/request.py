@@ -41,7 +41,8 @@ _NEEDING = frozenset({"tools", "output_config", "thinking"})
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
     """Read a messages request, or one that only counts its tokens (which needs no limit)."""
     messages = body.get("messages")
-    if not isinstance(messages, list) or not (messages or _goes_on(body)):
+    goes_on = as_object(body.get("thread")).get("type") == "continue"  # its last answer paused: no message is needed
+    if not isinstance(messages, list) or not (messages or goes_on):
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
         )
@@ -65,11 +66,6 @@ def read(body: JsonObject, operation: Operation, history: History | None) -> Rea
         needs.add(Feature.REASONING)
     hosted = find_hosted(tools, _CALLERS_TOOLS, _CALLERS_PREFIXES)
     return Reading(conversation, system, effort, frozenset(needs), seen, hosted=hosted)
-
-
-def _goes_on(body: JsonObject) -> bool:
-    """Whether a request may be without messages: a thread whose last answer paused is asked to go on with none."""
-    return as_object(body.get("thread")).get("type") == "continue"
 
 
 def _look_through(seen: Seen, conversation: Conversation, start: int, stop: int) -> Seen:

@@ -41,7 +41,6 @@ class AskedBackground:
         self.arrival = replace(arrival, raw=raw)
 
     def write_queued(self, job_id: str, created: int) -> JsonObject:
-        """The response before anybody works on it."""
         model = as_text(self.body.get("model"))
         whole = ResponsesComposer(Answer(job_id.removeprefix("resp_"), model, created, asked=self.body)).whole()
         return {**whole, "status": "queued"}
@@ -86,5 +85,4 @@ def read_refusal(body: bytes) -> JsonObject:
 
 
 def write_error(code: str, message: str) -> JsonObject:
-    """What a failed response says of its failure."""
     return {"code": code, "message": message}

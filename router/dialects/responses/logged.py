@@ -60,7 +60,6 @@ def is_terminal(piece: bytes) -> bool:
 
 
 def split_at_frame_end(data: bytes) -> tuple[bytes, bytes]:
-    """The whole frames of some bytes, and the rest."""
     if data.endswith(FRAME_ENDS):
         return data, b""
     end = max((found + len(mark) for mark in FRAME_ENDS if (found := data.rfind(mark)) >= 0), default=0)
@@ -99,7 +98,6 @@ class LogFrames:
         return self._take_apart(frames)
 
     def _take_apart(self, frames: bytes) -> Segment | None:
-        """The same, frame by frame."""
         written: list[bytes] = []
         first, has_content = -1, False
         for frame in split_frames(frames):
@@ -151,7 +149,6 @@ class LogFrames:
 
 
 def cut_after(segment: Segment, number: int) -> bytes:
-    """The frames of a segment that come after a number."""
     if segment.first > number:
         return segment.frames
     frames = [frame + b"\n\n" for frame in segment.frames.split(b"\n\n") if frame]
@@ -194,12 +191,10 @@ def count_frames(log: bytes) -> int:
 
 
 def parse_response(raw: bytes) -> JsonObject:
-    """A response that was kept."""
     return as_object(parse_exactly(raw)) if raw else {}
 
 
 def write_response(response: JsonObject) -> bytes:
-    """A response as it is kept and answered."""
     return orjson.dumps(response, default=as_written)
 
 

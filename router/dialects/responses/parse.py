@@ -35,7 +35,8 @@ class ResponsesParser(AnswerParser):
                 # Parts are paragraphs: told without a break they would run into one another.
                 return self._sequencer.reasoning("\n\n") if event.get("summary_index") else b""
             case "response.output_item.added":
-                return self._begin_item(event, as_object(event.get("item")))
+                item = as_object(event.get("item"))
+                return self._begin_call(_key_of(event), item) if item.get("type") == "function_call" else b""
             case "response.output_item.done":
                 return self._end_item(event, as_object(event.get("item")))
             case "response.completed" | "response.incomplete":
@@ -56,11 +57,6 @@ class ResponsesParser(AnswerParser):
     def _prose(self, event: JsonObject, write: Callable[[str], bytes]) -> bytes:
         delta = self._tell(event)
         return write(delta) if delta else b""
-
-    def _begin_item(self, event: JsonObject, item: JsonObject) -> bytes:
-        if item.get("type") != "function_call":
-            return b""
-        return self._begin_call(_key_of(event), item)
 
     def _begin_call(self, key: Json, item: JsonObject) -> bytes:
         call_id = as_text(item.get("call_id")) or as_text(item.get("id")) or f"call_{self._answer_id}_{key}"

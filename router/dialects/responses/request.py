@@ -136,7 +136,6 @@ def write_example(words: str) -> JsonObject:
 
 
 def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
-    """Put a text at the end of the instructions."""
     given = as_text(body.get("instructions"))
     changes["instructions"] = f"{given}\n\n{text}" if given else text
 

@@ -45,7 +45,6 @@ class Bridge(NamedTuple):
         return f"{self.caller}_to_{self.target}"
 
     def draft(self, body: JsonObject) -> Draft:
-        """Read the caller's body."""
         try:
             draft = _translation(self.caller).read_draft(body)
         except (orjson.JSONEncodeError, RecursionError) as error:

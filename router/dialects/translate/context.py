@@ -27,7 +27,6 @@ class WriteContext:
     efforts: Mapping[str, str] = field(default_factory=dict)
     """The config's own words for effort, by the caller's."""
     prompt_tokens: int = 0
-    """About how long the prompt is."""
     caches_when_asked: bool = False
     """Whether the target keeps the prompt for the next request only up to a mark."""
 
@@ -91,10 +90,8 @@ def marked_error(text: str, *, is_error: bool) -> str:
 
 
 def marked(block: JsonObject, mark: Mark) -> JsonObject:
-    """A block with the mark after which the prompt is kept."""
     return block if mark is None else {**block, "cache_control": mark}
 
 
 def optional(value: Json) -> Json:
-    """The value, or None when it is empty."""
     return value or None

@@ -40,7 +40,6 @@ SUMMARY_MARK = f"{_MARK}~"
 
 
 def wrap(target: str, state: JsonObject) -> str:
-    """Wrap a target's state."""
     return f"{_MARK}{target}~{base64.b64encode(orjson.dumps(state)).decode()}"
 
 
@@ -60,7 +59,6 @@ def unwrap_summary(text: str) -> str | None:
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether a text was wrapped here."""
     return text.startswith(_MARK)
 
 

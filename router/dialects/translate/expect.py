@@ -25,7 +25,6 @@ _NAMES: dict[type, str] = {
 
 
 def refuse(where: str, what: str) -> BadRequest:
-    """The refusal of one field."""
     return BadRequest(f"{where}: {what}", param=where)
 
 
@@ -50,7 +49,6 @@ def _typed(holder: JsonObject, name: str, where: str, otherwise: _T) -> _T:
 
 
 def text(holder: JsonObject, name: str, where: str = "") -> str:
-    """A string that may be absent."""
     return _typed(holder, name, where, "")
 
 
@@ -63,7 +61,6 @@ def needed_text(holder: JsonObject, name: str, where: str = "") -> str:
 
 
 def flag(holder: JsonObject, name: str, where: str = "") -> bool | None:
-    """True, false, or absent."""
     value = holder.get(name)
     if value is not None and not isinstance(value, bool):
         raise unexpected(at(where, name), value, "true or false")
@@ -83,29 +80,24 @@ def whole(holder: JsonObject, name: str, where: str = "") -> int | None:
 
 
 def first_whole(holder: JsonObject, names: Collection[str]) -> int | None:
-    """The first of these numbers that is there."""
     return next((value for name in names if (value := whole(holder, name)) is not None), None)
 
 
 def mapping(holder: JsonObject, name: str, where: str = "") -> JsonObject:
-    """An object that may be absent."""
     return _typed(holder, name, where, {})
 
 
 def needed_mapping(holder: JsonObject, name: str, where: str = "") -> JsonObject:
-    """An object that must be there."""
     if holder.get(name) is None:
         raise refuse(at(where, name), "missing. Send an object")
     return mapping(holder, name, where)
 
 
 def sequence(holder: JsonObject, name: str, where: str = "") -> list[Json]:
-    """A list that may be absent."""
     return _typed(holder, name, where, [])
 
 
 def entries(values: list[Json], where: str) -> Iterator[tuple[JsonObject, str]]:
-    """The objects of a list, each with its path."""
     for index, value in enumerate(values):
         path = f"{where}[{index}]"
         if not isinstance(value, dict):
@@ -114,7 +106,6 @@ def entries(values: list[Json], where: str) -> Iterator[tuple[JsonObject, str]]:
 
 
 def words(values: list[Json], where: str) -> list[str]:
-    """The strings of a list."""
     found: list[str] = []
     for index, value in enumerate(values):
         if not isinstance(value, str):
@@ -136,7 +127,6 @@ def content(holder: JsonObject, name: str, where: str, *, may_be_absent: bool = 
 
 
 def one_of(value: str, known: Collection[str], where: str) -> str:
-    """A word out of those that are known."""
     if value not in known:
         raise refuse(where, f'unknown value "{value[:40]}"')
     return value

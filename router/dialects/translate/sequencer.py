@@ -90,7 +90,6 @@ class CallSequencer:
         return key in self._calls
 
     def is_whole(self, key: Json) -> bool:
-        """Whether nothing more can belong to this call."""
         return key in self._calls and self._calls[key].is_whole()
 
     def arguments(self, key: Json, delta: str) -> bytes:

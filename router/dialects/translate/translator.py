@@ -32,12 +32,10 @@ class AnswerTranslator:
 
     @property
     def usage(self) -> Usage | None:
-        """What the target says it used, whether or not the caller asked."""
         return self._parser.end.usage
 
     @property
     def timings(self) -> Timings | None:
-        """What its engine says of the answer's tokens and speed."""
         return self._parser.end.timings
 
     def feed(self, data: bytes) -> bytes:

@@ -78,5 +78,4 @@ def is_targets_failure(error: TandemError) -> bool:
 
 
 def blames_request(error: TandemError) -> bool:
-    """Whether the target answered, and refused the request itself."""
     return isinstance(error, UpstreamRefused) and error.blames_the_request

@@ -28,8 +28,6 @@ _NOTHING = TargetNews()
 
 
 class _Heard(NamedTuple):
-    """What one router last reported, and when."""
-
     at: float
     targets: Mapping[str, TargetNews]
 
@@ -49,7 +47,6 @@ class LiveEverywhere(LiveStatistics):
         pulse.on_beat(self._tell)
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
-        """Every target as it is now, by what all routers see."""
         own = super().statuses(targets, now)
         if not self._heard:
             return own
@@ -112,7 +109,8 @@ class LiveEverywhere(LiveStatistics):
             # Whoever was told the time finds out whether it was right: not every router once more.
             status = structs.replace(status, closed_seconds=closed, is_over_max_wait=False, may_probe=False)
         resting = [news.failures for age, news in told if news.rest_seconds > age]
-        if resting and not _serves_here(live, now):
+        serves_here = not live.circuit.failures and now - live.circuit.served_at < _OWN_COUNTS_SECONDS
+        if resting and not serves_here:
             because = f"{name} rests after {max(1, *resting)} failures in a row at another router"
             status = status.with_wait(max(status.wait_seconds, RESTED_WAIT_SECONDS), because, is_resting=True)
         return status
@@ -145,7 +143,6 @@ def _finite(seconds: float) -> float:
 
 
 def _seen_at(live: LiveTarget) -> float:
-    """When a figure of it was last seen by a call of this router."""
     return max((samples.newest_at for samples in (live.ttft, live.speed, live.prefill) if samples.values), default=-math.inf)
 
 
@@ -158,7 +155,6 @@ def _speed_seen(live: LiveTarget, speed: Speed, now: float) -> SpeedSeen | None:
 
 
 def _newest_speed(live: LiveTarget, own: Speed, told: Sequence[tuple[float, TargetNews]], now: float) -> Speed:
-    """Of what all routers saw, what was seen last."""
     seen = [(age + news.speed.age_seconds, news.speed) for age, news in told if news.speed is not None]
     if not seen:
         return own
@@ -166,7 +162,3 @@ def _newest_speed(live: LiveTarget, own: Speed, told: Sequence[tuple[float, Targ
     if now - _seen_at(live) <= age:
         return own
     return Speed(newest.ttft_seconds, newest.tokens_per_second, newest.prefill_tokens_per_second)
-
-
-def _serves_here(live: LiveTarget, now: float) -> bool:
-    return not live.circuit.failures and now - live.circuit.served_at < _OWN_COUNTS_SECONDS

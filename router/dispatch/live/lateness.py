@@ -20,8 +20,6 @@ def is_late(seconds: float, usual_seconds: float) -> bool:
 
 
 class Lateness:
-    """What the last calls of one target showed."""
-
     __slots__ = ("_known_at", "_known_seconds", "_late_since", "_opened_at", "_seen_at", "seconds")
 
     def __init__(self) -> None:
@@ -32,7 +30,6 @@ class Lateness:
         self._late_since = _NOT_YET
 
     def begin_late(self, seconds: float, opened_at: float, now: float) -> None:
-        """A call has begun after a wait."""
         if opened_at >= self._opened_at:
             self._see(seconds, opened_at, now)
             self._known_seconds, self._known_at = seconds, now

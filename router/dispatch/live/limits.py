@@ -88,7 +88,6 @@ class RateLimits:
         """Empty where no target speaks of limits: then no decision need ask."""
 
     def note(self, exchange: Exchange, fact: LimitsTold) -> None:
-        """Keep what an answer said."""
         read = exchange.last(Read)
         key = _key_of(fact.target, read.view if read is not None else None)
         self.told.pop(key, None)

@@ -32,7 +32,6 @@ Paces = Mapping[tuple[str, str], PastPace]
 
 
 def sum_up(calls: Iterable[PastCall]) -> Paces:
-    """The pace of each target."""
     by_target: dict[tuple[str, str], list[PastCall]] = defaultdict(list)
     for call in calls:
         by_target[call.attempt.target, call.pace.model].append(call)
@@ -58,7 +57,6 @@ def _is_told(call: PastCall) -> bool:
 
 
 def fresh_tokens(call: PastCall) -> int:
-    """The tokens of a prompt that were read, and not remembered."""
     usage = call.attempt.usage
     return 0 if usage is None else usage.input_tokens - usage.cached_tokens
 

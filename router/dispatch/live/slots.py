@@ -22,8 +22,6 @@ _MAX_ANSWERS = 10
 
 
 class Slots:
-    """What the calls of one target showed."""
-
     __slots__ = (
         "_answers",
         "_busy_since",
@@ -58,7 +56,6 @@ class Slots:
         self.begun[name] = now
 
     def end(self, name: str, now: float) -> None:
-        """A stream that had begun is over."""
         self._ended_at, self._ran = now, len(self.begun)
         if self._ran > 1 and self._ran >= self._seen:
             self._see(now)
@@ -89,7 +86,6 @@ class Slots:
         return busy_seconds > _BUSY_SECONDS + 2 * usual_seconds
 
     def at_least(self, now: float) -> int:
-        """How many calls were seen to stream at once."""
         if now - self._seen_at > _SEEN_KEPT_SECONDS:
             self._seen = 0
         return self._seen

@@ -43,7 +43,6 @@ class LiveStatistics(LiveTargets):
         self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
         self._seen: dict[str, TargetStatus] = {}
-        """Every target as it was at the last look."""
         self._has_rested = False
         """Whether any target ever had to rest: seldom so, and each decision would ask."""
         self.may_wait = False
@@ -89,7 +88,8 @@ class LiveStatistics(LiveTargets):
         own = self._live.get(failed)
         since = own.circuit.failing_since if own is not None else now
         known = [live for target in candidates if (live := self._live.get(target.name)) is not None]
-        standings = {live.target.name: live.circuit.standing(now, since, self._awaited(live)) for live in known}
+        awaited = {live.target.name: max(len(live.open), self.budget.under_way(live.target.name)) for live in known}
+        standings = {live.target.name: live.circuit.standing(now, since, awaited[live.target.name]) for live in known}
         active = 1 + sum(len(live.open) + len(live.waiters) for live in self._live.values())
         return Allowance(self.budget.has_room(now, active), standings)
 
@@ -132,9 +132,6 @@ class LiveStatistics(LiveTargets):
         live.is_awaited, live.loading_until = False, 0.0
         live.wake()
         self._looked_at = _NEVER_LOOKED
-
-    def _awaited(self, live: LiveTarget) -> int:
-        return max(len(live.open), self.budget.under_way(live.target.name))
 
     async def await_news(self, target: Target, seconds: float) -> None:
         """Wait until a call of this target has begun to answer, or is over; at most this many seconds."""

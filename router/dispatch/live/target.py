@@ -34,8 +34,6 @@ _GUESSED_ANSWER_TOKENS = 400
 
 
 class LiveTarget:
-    """What is known of one target by the calls that it had."""
-
     def __init__(self, target: Target) -> None:
         self.target = self.known = target
         """As it is configured, and the same with the window that it named itself, until it is configured otherwise."""
@@ -54,11 +52,9 @@ class LiveTarget:
         """How long each long prompt under way took to its first token. How much of it was read is known at its end."""
         self.lateness, self.slots = Lateness(), Slots()
         self.open: dict[str, float] = {}
-        """When each call that is under way was opened, by its request."""
         self.unanswered: dict[str, float] = {}
         """When each stream under way that has no token yet was to have its first one."""
         self.asked: dict[str, RequestView] = {}
-        """What each stream under way was asked for."""
         self.has_samples = False
         self.fades_until = 0.0
         """Until when the last figure that was seen of it fades into what is usual."""
@@ -83,7 +79,6 @@ class LiveTarget:
         """Whether it fails, is being probed or waited for, or named its window: then an answer means more than its speed."""
 
     def add(self, samples: Samples, value: float, now: float) -> None:
-        """Take a figure that was seen of it."""
         samples.add(value, now)
         self.has_samples, self.fades_until = True, now + FADED_SECONDS
 
@@ -121,7 +116,6 @@ class LiveTarget:
         return sources
 
     def settle(self, now: float) -> None:
-        """Work out again what is usual of it."""
         for samples in (self.ttft, self.speed, self.prefill):
             samples.settle(now)
 
@@ -231,7 +225,6 @@ class LiveTarget:
         return self.status(now).wait_seconds if self.has_slots(now) else 0.0
 
     def has_last_slot(self, now: float) -> bool:
-        """Whether it is known to have one free slot at most."""
         return self.has_slots(now) and len(self.open) >= self.slots.count - 1
 
     @property

@@ -29,8 +29,6 @@ _A = TypeVar("_A", bound=Asking)
 
 
 class Miss:
-    """Something that was asked for and was not to be had at once."""
-
     __slots__ = ("amount", "at", "is_owed", "who")
 
     def __init__(self, who: SessionKey, amount: float, at: float) -> None:
@@ -38,8 +36,6 @@ class Miss:
 
 
 class _Taken:
-    """What a caller or a session has taken within a minute."""
-
     __slots__ = ("amount", "requests")
 
     def __init__(self) -> None:
@@ -99,7 +95,6 @@ class Shares:
         return caller.amount if caller is not None else 0.0, share.amount if share is not None else 0.0
 
     def take(self, who: SessionKey, amount: float) -> None:
-        """A request was let through."""
         self._count(who, amount, 1)
 
     def give_back(self, who: SessionKey, amount: float) -> None:
@@ -107,7 +102,6 @@ class Shares:
         self._forget_if_idle(who, self._count(who, -amount, -1))
 
     def miss(self, who: SessionKey, amount: float, now: float) -> Miss:
-        """A request has to wait, or went elsewhere."""
         share, miss = self._share(who), Miss(who, amount, now)
         share.missed += amount
         share.misses.append(miss)

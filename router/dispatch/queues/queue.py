@@ -73,7 +73,6 @@ class TargetQueue:
         }
 
     def left(self, now: float) -> dict[str, int]:
-        """What is left of each limit of the quota."""
         self._expire(now)
         quota, meter = self.meter.quota, self.meter
         limits = {
@@ -84,7 +83,6 @@ class TargetQueue:
         return {name: max(0, limit - used) for name, (limit, used) in limits.items() if limit is not None}
 
     def expect(self, who: SessionKey, prompt_tokens: int, now: float) -> Expected:
-        """How long a request would wait that came now."""
         ask = self._ask(who, prompt_tokens)
         return self._expect(ask, [*self._waiting, ask], now)
 
@@ -143,7 +141,6 @@ class TargetQueue:
         self._set_timer(self._clock(), is_soon=True)  # many may leave in one moment
 
     def miss(self, who: SessionKey, prompt_tokens: int, now: float) -> None:
-        """A request went elsewhere because of the quota."""
         self._shares.miss(who, self._ask(who, prompt_tokens).amount, now)
 
     def follow(self, quota: Quota) -> None:
@@ -161,7 +158,6 @@ class TargetQueue:
             self._let_in(now)
 
     def end(self, grant: Grant, now: float, ended: AttemptEnded | None) -> None:
-        """A call is over."""
         usage, error = (ended.usage, ended.error) if ended is not None else (None, None)
         if usage is not None and not usage.is_estimated:
             self.meter.end(grant, now, usage.input_tokens, usage.output_tokens)
@@ -174,7 +170,6 @@ class TargetQueue:
         self._let_in(now)
 
     def take_back(self, grant: Grant, now: float) -> None:
-        """There was no call."""
         self.meter.take_back(grant)
         self._forget(grant)
         self._let_in(now)
@@ -305,7 +300,6 @@ class TargetQueue:
             events.queue_formed(target=self._name, seconds=round(self._waiting[0].expected.seconds, 1))
 
     def _expect(self, ask: Ask, everybody: Sequence[Ask], now: float) -> Expected:
-        """What the wait looks like for one that has just come."""
         self._expire(now)
         line = self._line_up(everybody, now)
         ahead = line[: line.index(ask)]

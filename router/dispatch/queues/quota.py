@@ -25,7 +25,6 @@ _AGE_SHARE = 0.5
 
 
 def seconds_left(age_seconds: float, usual_seconds: float) -> float:
-    """How much longer a call is expected to hold its slot."""
     return max(usual_seconds - age_seconds, age_seconds * _AGE_SHARE, _MIN_LEFT_SECONDS)
 
 
@@ -136,7 +135,6 @@ class Meter:
         return min(1.0, max(of_requests, of_tokens)) if self.counts_minutes else 1.0
 
     def take(self, tokens: int, now: float) -> Grant:
-        """Let a call through."""
         grant = Grant(now, tokens)
         self._log.append(grant)
         self.requests += 1
@@ -172,7 +170,6 @@ class Meter:
         self._blocked_until = max(self._blocked_until, until)
 
     def charge(self, grant: Grant, requests: int, tokens: int) -> None:
-        """Count a call as this much."""
         if grant.is_counted:
             self.requests += requests - grant.requests
             self.tokens += tokens - grant.tokens

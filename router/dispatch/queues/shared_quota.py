@@ -76,7 +76,8 @@ class SharedMeter(Meter):
     async def reach_room(self, tokens: int) -> None:
         """Wait until there is room, or it is known that there will not be any soon."""
         while not self.has_room(tokens, self._clock()):
-            lacking = [part for kind, part in self._parts.items() if self._lacks(kind, tokens, part)]
+            parts = self._parts.items()
+            lacking = [part for kind, part in parts if self._used(kind) + self._needs(kind, tokens, part) > part.allowed]
             if not lacking or not all([await part.answered() for part in lacking]):
                 return
 
@@ -132,9 +133,6 @@ class SharedMeter(Meter):
         """Give back what is not in use."""
         for part in self._parts.values():
             part.close()
-
-    def _lacks(self, kind: str, tokens: int, part: Part) -> bool:
-        return self._used(kind) + self._needs(kind, tokens, part) > part.allowed
 
     def _needs(self, kind: str, tokens: int, part: Part) -> int:
         """One that no minute could hold is sent when the minute is empty."""

@@ -34,13 +34,11 @@ class Permit:
         self.ended_at: float | None = None
 
     def end(self, now: float, ended: AttemptEnded | None) -> None:
-        """The call is over."""
         if self._grant.is_open:
             self.ended_at = now
             self._queue.end(self._grant, now, ended)
 
     def take_back(self, now: float) -> None:
-        """There was no call."""
         if self._grant.is_open:
             self._queue.take_back(self._grant, now)
 
@@ -77,8 +75,6 @@ class Ask:
 
 
 class Waiter(Ask):
-    """One request in the queue."""
-
     __slots__ = ("came_at", "expected", "let_in", "miss")
 
     def __init__(self, ask: Ask, let_in: "asyncio.Future[Permit]", came_at: float = 0.0) -> None:
@@ -92,5 +88,4 @@ class Waiter(Ask):
 
     @property
     def permit(self) -> "Permit | None":
-        """The permit, once it has its turn."""
         return self.let_in.result() if self.let_in.done() and not self.let_in.cancelled() else None

@@ -19,7 +19,6 @@ _SCALES = {"k": 1_000, "M": 1_000_000}
 
 
 def looks_like(head: str) -> bool:
-    """Whether the beginning of a text is aider's."""
     return any(line.startswith(_START) for line in head.splitlines()[:20])
 
 

@@ -21,7 +21,6 @@ _USED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens
 
 
 def looks_like(first: JsonObject) -> bool:
-    """Whether the first object of a file is Claude Code's."""
     return "sessionId" in first or "parentUuid" in first or first.get("type") == "summary"
 
 

@@ -32,7 +32,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
         payload = as_object(line.get("payload"))
         match line.get("type"):
             case "session_meta":
-                if _is_subagent(payload):
+                if "subagent" in as_object(payload.get("source")) or payload.get("thread_source") == "subagent":
                     tally.side_sessions += 1
                     return
                 scribe.session_id = as_text(payload.get("id")) or scribe.session_id
@@ -47,10 +47,6 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
             case _ if "payload" not in line:
                 _note_item(scribe, line, at)
     yield from scribe.close()
-
-
-def _is_subagent(meta: JsonObject) -> bool:
-    return "subagent" in as_object(meta.get("source")) or meta.get("thread_source") == "subagent"
 
 
 def _note_context(scribe: SessionBuilder, context: JsonObject) -> None:

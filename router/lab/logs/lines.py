@@ -22,7 +22,6 @@ class Tally:
     """What was found, and what was skipped."""
 
     files: dict[str, int] = field(default_factory=dict)
-    """Read files, by the client that left them."""
     sessions: int = 0
     unknown_files: int = 0
     unreadable_files: int = 0

@@ -1,27 +1,23 @@
-"""Whether a file is damaged: checked at every start, in a thread of its own, and in full by `tandem check --live`.
+"""Whether a file is damaged: a small one is checked at every start, any file in full by `tandem check --live`.
 
-A start waits for the check only as long as a small file takes. A large one is checked on while the router serves, and damage is
-then reported as any failure of the file is.
+Damage in a large file is reported when the writer meets it, as any failure of the file is.
 """
 
 import contextlib
 import glob
 import shlex
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.files import connect, connect_to_read
+from router.stores.sqlite.files import connect, connect_to_read, is_damage
 
-_DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_COPIES = ("-wal", "-shm", "-journal", ".part")
 """What is next to a copy while it is made, or open."""
 _WAIT_SECONDS = 5.0
 """How long a check waits for a file that somebody has locked whole."""
-DAMAGED = "Damaged"
-"""The reason that is reported for damage that is found while the router serves."""
+_CHECKED_BYTES = 64 << 20
+"""The largest file that a start checks: it takes about 0.2 s."""
 
 
 class StoreDamaged(StoreUnusable):
@@ -63,6 +59,17 @@ def find_damage(path: Path, *, in_full: bool = False) -> str:
         return read_damage(database, in_full=in_full)
 
 
+def find_damage_at_start(path: Path) -> str:
+    """What is wrong with a file that is small enough to be checked at every start; empty where it cannot be checked now."""
+    if path.stat().st_size > _CHECKED_BYTES:
+        return ""
+    try:
+        with contextlib.closing(connect(path, _WAIT_SECONDS)) as database:  # one that may not write would leave its log behind
+            return read_damage(database)
+    except (sqlite3.Error, OSError):
+        return ""  # the writer says why
+
+
 def read_damage(database: sqlite3.Connection, *, in_full: bool = False) -> str:
     """What is wrong with an open file. Raises `sqlite3.Error` where it cannot be checked now."""
     try:
@@ -73,64 +80,3 @@ def read_damage(database: sqlite3.Connection, *, in_full: bool = False) -> str:
             return str(error)
         raise
     return "" if row is None or row[0] == "ok" else str(row[0]).replace("\n", " ")
-
-
-def is_damage(error: BaseException) -> bool:
-    """Whether an error says that the file is broken, and not that it is locked or full."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED_CODES
-
-
-class Checkup:
-    """One quick check of a file, in a thread. It ends with the check, or when somebody needs the file to be let go."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._database: sqlite3.Connection | None = None
-        self._lock = threading.Lock()
-        self._is_stopped = False
-        self._report: Callable[[str], None] | None = None
-        self._damage: str | None = None
-        """What was found; None while the check runs."""
-        self._thread = threading.Thread(target=self._run, name=f"check {path.name}", daemon=True)
-        self._thread.start()
-
-    def wait(self, seconds: float, report: Callable[[str], None]) -> str:
-        """The damage that is found within some time; empty for none. What is found later is reported."""
-        self._thread.join(seconds)
-        with self._lock:
-            if self._damage is None:
-                self._report = report
-            return self._damage or ""
-
-    @contextlib.contextmanager
-    def held_shut(self) -> Iterator[None]:
-        """End the check, and with it this connection to the file."""
-        self.stop()
-        yield
-
-    def stop(self) -> None:
-        """End the check where it is."""
-        with self._lock:
-            self._is_stopped = True
-            if self._database is not None:
-                self._database.interrupt()
-        self._thread.join()
-
-    def _run(self) -> None:
-        damage = ""
-        with contextlib.suppress(sqlite3.Error, OSError):  # interrupted, or it cannot be read now: the writer says why
-            database = connect(self._path, _WAIT_SECONDS)  # one that may not write would leave its log behind
-            with contextlib.closing(database):
-                with self._lock:
-                    if self._is_stopped:
-                        return
-                    self._database = database
-                try:
-                    damage = read_damage(database)
-                finally:
-                    with self._lock:
-                        self._database = None
-        with self._lock:
-            self._damage, report = damage, self._report
-        if damage and report is not None:
-            report(damage)

@@ -9,15 +9,24 @@ import errno
 import os
 import sqlite3
 import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from router.contract.stores import StoreUnusable
+from router.contract.stores import AskedTooMuch, StoreUnusable
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
 """How long a writer waits for another process's lock."""
 
+ANSWER_SECONDS = 60.0
+"""How long a question about a ledger may take, of however many years: its snapshot keeps the log from being emptied."""
+_STEPS = 10_000
+"""Of SQLite's machine, between two looks at the clock: about a millisecond."""
+_NEWER = ("key", "job")
+"""Columns of the entries that a ledger of an older Tandem does not have yet: they are read as null."""
 _PRIVATE = 0o600
 
 
@@ -32,17 +41,26 @@ class StoreUnwritable(StoreUnusable):
 FAILURES = (sqlite3.Error, OSError, StoreUnusable)
 """How working with a file fails."""
 _DISK_FULL = "DiskFull"
+DAMAGED = "Damaged"
+_DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def kind_of(error: BaseException) -> str:
     """A failure in one word, as events report it."""
-    return _DISK_FULL if is_full(error) or is_full(error.__cause__) else type(error).__name__
+    if is_full(error) or is_full(error.__cause__):
+        return _DISK_FULL
+    return DAMAGED if is_damage(error) or is_damage(error.__cause__) else type(error).__name__
 
 
 def is_full(error: BaseException | None) -> bool:
     """Whether there is no room left for the file."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in _NO_ROOM
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether an error says that the file is broken, and not that it is locked or full."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED_CODES
 
 
 class Inodes(NamedTuple):
@@ -140,6 +158,38 @@ def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_th
     """A connection that cannot write. The file is not made either, nor are its tables."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
+
+
+@contextlib.contextmanager
+def open_ledger(
+    path: Path, lock_seconds: float = WRITE_SECONDS, *, writes: bool = False, within_seconds: float = ANSWER_SECONDS
+) -> Iterator[sqlite3.Connection]:
+    """A connection for one question. Raises `StoreUnusable` where there is no ledger, and for what goes wrong in the block.
+
+    Text that is not UTF-8 is read all the same. A question that takes longer than `within_seconds` is given up.
+    """
+    if not path.is_file():
+        raise StoreUnusable(f"{path}: there is no ledger yet")
+    try:
+        with contextlib.closing((connect if writes else connect_to_read)(path, lock_seconds)) as database:
+            database.text_factory = partial(str, encoding="utf-8", errors="replace")
+            deadline = time.monotonic() + within_seconds
+            database.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+            if not writes:
+                _add_newer_columns(database)
+            yield database
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+            raise AskedTooMuch(f"{path}: no answer within {within_seconds:g} s\n  hint: ask for less, with --since") from error
+        raise StoreUnusable(f"{path}: not a usable ledger: {error}") from error
+
+
+def _add_newer_columns(database: sqlite3.Connection) -> None:
+    """Let a temporary view take the table's place in this connection, where the ledger lacks columns."""
+    there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
+    lacking = [f"NULL AS {name}" for name in _NEWER if name not in there]
+    if there and lacking:  # without the table, the query itself says what is wrong
+        database.execute(f"CREATE TEMP VIEW entries AS SELECT *, {', '.join(lacking)} FROM main.entries")  # noqa: S608  fixed names
 
 
 def count_rows(database: sqlite3.Connection) -> int:

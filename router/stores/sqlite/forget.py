@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from router.contract.caller import Caller, SessionKey, old_record_name, record_prefix
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.damage import find_copies, is_damage
-from router.stores.sqlite.files import connect, connect_to_read, is_full
+from router.stores.sqlite.damage import find_copies
+from router.stores.sqlite.files import connect, connect_to_read, is_damage, is_full
 from router.stores.sqlite.lock import find_owner
 from router.stores.sqlite.rows import transaction
 

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from router.contract.stores import StoreUnusable
-from router.stores.sqlite.damage import StoreDamaged, find_copies, is_damage, read_damage
+from router.stores.sqlite.damage import StoreDamaged, find_copies, read_damage
 from router.stores.sqlite.files import (
     WRITE_SECONDS,
     StoreUnwritable,
     check_place,
     connect,
     connect_to_read,
+    is_damage,
     is_full,
     make_private,
 )

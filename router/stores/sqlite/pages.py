@@ -1,25 +1,24 @@
-"""The ledger for the live page: `PageReader` on SQLite. Read only, on a connection of its own for each question.
+"""Lists of calls and sessions out of the ledger, a page at a time, and series for plots.
 
-A list is walked from its newest row along an index, and the walk ends with the page or with its time: a filter that hardly any
-row meets gives a short page, and the number to go on from. `tests/router/stores/sqlite/test_pages.py` holds which index each
-uses.
+A page is walked from its newest row along an index, and the walk ends with the page or with its time: a filter that hardly
+any row meets gives a short page, and the number to go on from. `tests/router/stores/sqlite/test_pages.py` holds which index
+each uses.
 """
 
+import re
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path
+from typing import Any
 
 from router.contract.entry import COLUMNS, Line
 from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TargetSeries, TurnsAsked, TurnsPage
-from router.contract.words import PERSONS_KINDS, Outcome
-from router.stores.sqlite.past import sum_up_sessions
-from router.stores.sqlite.sound import open_ledger
+from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 
 WITHIN_SECONDS = 0.2
-"""How long a question may take."""
+"""How long a question of a live page may take."""
 _WALK_SECONDS = 0.1
 """How long a list may look for rows. The rest of the time is for reading those that it found."""
 _LOOK_ROWS = 64
@@ -28,33 +27,63 @@ _SUMMED_ROWS = 2_000
 _SERIES_VALUES = 24_000
 """How many calls a plot reads its percentiles from: the newest of each step."""
 _PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
+BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
+IS_TURN = f"turn_kind IN {BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}')"
+"""A turn in which a model worked. One that was refused or failed is sent again, and would count twice."""
+UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
+"""A call that used tokens, and whose cost is not known."""
 _ERRORS = f"('{Outcome.FAILED}', '{Outcome.CUT_SHORT}')"
 _LEADS = ("session", "outcome", "caller", "target")
 """What a walk may be led by, the rarest first: each has an index. All else is looked at row by row."""
 _NOT_SERVED = f"outcome != '{Outcome.SERVED}'"
 """As the index by outcome says it: only so does SQLite know that it may use it."""
-_WALK = "SELECT {columns} FROM main.entries WHERE {where} ORDER BY at DESC, sequence DESC"
-_PLACE = "SELECT at FROM main.entries WHERE sequence <= ? ORDER BY sequence DESC LIMIT 1"
+_WALK = "SELECT {columns} FROM entries WHERE {where} ORDER BY at DESC, sequence DESC"
+_PLACE = "SELECT at FROM entries WHERE sequence <= ? ORDER BY sequence DESC LIMIT 1"
+LINE = f"{', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END"
+"""The values of a `Line`."""
 _ROW = (
-    f"SELECT {', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END, sequence,"  # noqa: S608  fixed names
+    f"SELECT {LINE}, sequence,"  # noqa: S608  fixed names
     " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.decided_by') END,"
     " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.person_text') END FROM entries"
 )
 _BEFORE = f"""
-    SELECT tier FROM main.entries
+    SELECT tier FROM entries
     WHERE session = ? AND +caller = ? AND sequence < ? AND turn_kind IN {_PERSONS} AND tier IS NOT NULL
     ORDER BY sequence DESC LIMIT 1
 """  # noqa: S608  fixed names
-_IS_NEWER = "SELECT 1 FROM main.entries WHERE session = ? AND +caller = ? AND (+at, sequence) >= (?, ?) LIMIT 1"
+_IS_NEWER = "SELECT 1 FROM entries WHERE session = ? AND +caller = ? AND (+at, sequence) >= (?, ?) LIMIT 1"
 _LAST_CALLER = "SELECT caller FROM entries WHERE session = ? ORDER BY sequence DESC LIMIT 1"
-_OLDER = "SELECT sequence FROM main.entries WHERE session = ? ORDER BY sequence DESC LIMIT 1 OFFSET ?"
+WAYS = f"""
+    SELECT caller, session, group_concat(letter, '') FROM (
+        SELECT caller, session,
+            CASE WHEN turn_kind = '{TurnKind.TOOL_LOOP}' THEN CASE tier WHEN '{Tier.DEEP}' THEN 'D' ELSE 'F' END
+            ELSE CASE tier WHEN '{Tier.DEEP}' THEN 'd' ELSE 'f' END END AS letter
+        FROM {{entries}} WHERE at >= ? AND {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY caller, session, sequence
+    ) GROUP BY caller, session
+"""  # noqa: S608  fixed names
+_MOVED = re.compile("fF*D")
+"""A turn that began on fast and was taken to deep by one of its calls."""
+_NAMES = """
+    SELECT session FROM entries WHERE at >= :since AND +session IS NOT NULL AND (:caller IS NULL OR +caller = :caller)
+    ORDER BY at DESC
+"""
+_SESSIONS = f"""
+    SELECT caller, session, max(client), min(at), max(at + duration_ms / 1000), count(*), sum({IS_TURN}),
+        sum({IS_TURN} AND tier = '{Tier.FAST}'), sum({IS_TURN} AND tier = '{Tier.DEEP}'),
+        sum(input_tokens), sum(output_tokens), sum(cost_usd), sum({UNPRICED}),
+        sum(duration_ms) / 1000
+    FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) AND (? IS NULL OR +caller = ?)
+    GROUP BY caller, session
+    ORDER BY max(sequence) DESC LIMIT ?
+"""  # noqa: S608  fixed names
+_OLDER = "SELECT sequence FROM entries WHERE session = ? ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _SESSION = f"{_ROW} WHERE session = ? AND +caller = ? ORDER BY sequence DESC LIMIT ?"
-_NEXT_TARGET = "SELECT target FROM main.entries WHERE target > ? ORDER BY target LIMIT 1"
-_TIER = "SELECT tier FROM main.entries WHERE target = ? ORDER BY at DESC LIMIT 1"
-_STEP = "FROM main.entries WHERE target = ? AND at >= ? AND at < ?"
+_NEXT_TARGET = "SELECT target FROM entries WHERE target > ? ORDER BY target LIMIT 1"
+_TIER = "SELECT tier FROM entries WHERE target = ? ORDER BY at DESC LIMIT 1"
+_STEP = "FROM entries WHERE target = ? AND at >= ? AND at < ?"
 _COUNTS = f"SELECT count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}) {_STEP}"
 _VALUES = f"SELECT ttft_ms, tokens_per_second {_STEP} ORDER BY at DESC LIMIT ?"
-_OWN_STEP = "FROM main.entries WHERE caller = ? AND at >= ? AND at < ? AND +target IS NOT NULL"
+_OWN_STEP = "FROM entries WHERE caller = ? AND at >= ? AND at < ? AND +target IS NOT NULL"
 # With max(at), SQLite takes the tier from the newest of the rows.
 _OWN_COUNTS = (
     f"SELECT target, tier, count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}), max(at) {_OWN_STEP} GROUP BY +target"
@@ -62,62 +91,84 @@ _OWN_COUNTS = (
 _OWN_VALUES = f"SELECT target, ttft_ms, tokens_per_second {_OWN_STEP} ORDER BY at DESC LIMIT ?"
 
 
-class SqlitePageReader:
-    """Answers from one file. Nothing is kept open between two questions."""
+def read_turns(database: sqlite3.Connection, asked: TurnsAsked) -> TurnsPage:
+    walk = Walk(database, asked.before, asked.since, find_filters(asked))
+    rows = [row for number in [*islice(walk, asked.limit)] if (row := _find_row(database, number)) is not None]
+    return TurnsPage(rows, walk.next)
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    def read_turns(self, asked: TurnsAsked) -> TurnsPage:
-        with open_ledger(self.path, within_seconds=WITHIN_SECONDS) as database:
-            walk = Walk(database, asked.before, asked.since, find_filters(asked))
-            rows = [row for number in [*islice(walk, asked.limit)] if (row := _find_row(database, number)) is not None]
-            return TurnsPage(rows, walk.next)
+def read_session_page(database: sqlite3.Connection, limit: int, before: int | None, caller: str | None) -> SessionsPage:
+    walk = Walk(database, before, 0.0, {"caller": caller} if caller is not None else {}, ("caller", "session"))
+    known, found = set[tuple[str, ...]](), list[SessionSums]()
+    for _ in walk:
+        if walk.values in known:
+            continue
+        known.add(walk.values)
+        whose, session = walk.values
+        if session is not None and not walk.was_before(whose, session):
+            found += _sum_up_session(database, session, whose)
+        if len(found) >= limit:
+            break
+    return SessionsPage(found, walk.next)
 
-    def read_session_page(self, limit: int, before: int | None, caller: str | None) -> SessionsPage:
-        with open_ledger(self.path, within_seconds=WITHIN_SECONDS) as database:
-            walk = Walk(database, before, 0.0, {"caller": caller} if caller is not None else {}, ("caller", "session"))
-            known, found = set[tuple[str, ...]](), list[SessionSums]()
-            for _ in walk:
-                if walk.values in known:
-                    continue
-                known.add(walk.values)
-                whose, session = walk.values
-                if session is not None and not walk.was_before(whose, session):
-                    found += _sum_up_session(database, session, whose)
-                if len(found) >= limit:
-                    break
-            return SessionsPage(found, walk.next)
 
-    def read_session(self, session: str, caller: str | None, limit: int) -> SessionRows | None:
-        with open_ledger(self.path, within_seconds=WITHIN_SECONDS) as database:
-            if caller is None:
-                newest = database.execute(_LAST_CALLER, (session,)).fetchone()
-                caller = newest[0] if newest is not None else ""
-            found = _sum_up_session(database, session, caller)
-            if not found:
-                return None
-            (sums,) = found
-            rows = database.execute(_SESSION, (session, caller, limit)).fetchall()[::-1]
-            return SessionRows(sums, _in_order(database, rows), sums.calls - len(rows))
+def read_session(database: sqlite3.Connection, session: str, caller: str | None, limit: int) -> SessionRows | None:
+    if caller is None:
+        newest = database.execute(_LAST_CALLER, (session,)).fetchone()
+        caller = newest[0] if newest is not None else ""
+    found = _sum_up_session(database, session, caller)
+    if not found:
+        return None
+    (sums,) = found
+    rows = database.execute(_SESSION, (session, caller, limit)).fetchall()[::-1]
+    return SessionRows(sums, _in_order(database, rows), sums.calls - len(rows))
 
-    def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> Mapping[str, TargetSeries]:
-        begins_at = ends_at - step_seconds * steps
-        marks = [(begins_at + step_seconds * step, begins_at + step_seconds * (step + 1)) for step in range(steps)]
-        with open_ledger(self.path, sees_all=True, within_seconds=WITHIN_SECONDS) as database:
-            if caller is not None:
-                return _read_own(database, caller, marks)
-            targets = [*_find_targets(database)]
-            values = max(20, _SERIES_VALUES // (steps * max(1, len(targets))))
-            found = {target: _read_target(database, target, marks, values) for target in targets}
-        return {target: series for target, series in found.items() if any(series.calls)}
+
+def read_sessions(database: sqlite3.Connection, since: float, limit: int, caller: str | None) -> list[SessionSums]:
+    names: dict[str, None] = {}
+    for (name,) in database.execute(_NAMES, {"since": since, "caller": caller}):
+        names[name] = None
+        if len(names) >= limit:
+            break
+    return _sum_up(database, since, [*names], limit, caller=caller)
+
+
+def read_series(
+    database: sqlite3.Connection, ends_at: float, step_seconds: float, steps: int, caller: str | None
+) -> Mapping[str, TargetSeries]:
+    begins_at = ends_at - step_seconds * steps
+    marks = [(begins_at + step_seconds * step, begins_at + step_seconds * (step + 1)) for step in range(steps)]
+    if caller is not None:
+        return _read_own(database, caller, marks)
+    targets = [*_find_targets(database)]
+    values = max(20, _SERIES_VALUES // (steps * max(1, len(targets))))
+    found = {target: _read_target(database, target, marks, values) for target in targets}
+    return {target: series for target, series in found.items() if any(series.calls)}
+
+
+def _sum_up(
+    database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0, caller: str | None = None
+) -> list[SessionSums]:
+    """The sums of these sessions, newest first, over rows from a moment and from a number on; or those of one caller."""
+    marks = ", ".join("?" * len(names))
+    rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, caller, caller, limit)).fetchall()
+    ways = database.execute(
+        WAYS.format(entries="entries", sessions=f"sequence >= ? AND session IN ({marks})"), (since, first, *names)
+    )
+    moved = {(of, session): count_moved(way) for of, session, way in ways}
+    return [SessionSums._make((*row, moved.get(row[:2], 0), False)) for row in rows]
+
+
+def count_moved(way: str) -> int:
+    """How many turns of a session, as the letters of its calls, were taken from fast to deep."""
+    return len(_MOVED.findall(way))
 
 
 def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> list[SessionSums]:
-    """The sums of one session; empty where it has no sound row. Another caller may have one of the same name."""
+    """The sums of one session; empty where it has no row. Another caller may have one of the same name."""
     older = database.execute(_OLDER, (session, _SUMMED_ROWS)).fetchone()
     first, is_partial = (older[0] + 1, True) if older is not None else (0, False)
-    found = sum_up_sessions(database, 0.0, [session], -1, first)
+    found = _sum_up(database, 0.0, [session], -1, first)
     return [sums._replace(is_partial=is_partial) for sums in found if sums.caller == caller]
 
 
@@ -196,11 +247,9 @@ def _find_row(database: sqlite3.Connection, number: int) -> PageRow | None:
     return _page_row(row, _tier_before(database, Line(*row[:-3]), number))
 
 
-def _page_row(row: tuple[object, ...], tier_before: str | None) -> PageRow:
+def _page_row(row: tuple[Any, ...], tier_before: str | None) -> PageRow:
     *values, number, decided_by, words = row
-    line = Line(*values)  # type: ignore[arg-type]  # as the columns are
-    by, said = (value if isinstance(value, str) else None for value in (decided_by, words))
-    return PageRow(int(str(number)), line, by, said, tier_before)
+    return PageRow(number, Line(*values), decided_by, words, tier_before)
 
 
 def _tier_before(database: sqlite3.Connection, line: Line, number: int) -> str | None:
@@ -210,14 +259,14 @@ def _tier_before(database: sqlite3.Connection, line: Line, number: int) -> str |
     return found[0] if found is not None else None
 
 
-def _in_order(database: sqlite3.Connection, rows: list[tuple[object, ...]]) -> list[PageRow]:
+def _in_order(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list[PageRow]:
     """The rows of one session, oldest first: what came before each is the row before it."""
     before, found = None, []
     for row in rows:
         line = _page_row(row, None).line
         is_persons = line.turn_kind in PERSONS_KINDS and line.tier is not None
         if is_persons and before is None:
-            before = _tier_before(database, line, int(str(row[-3])))
+            before = _tier_before(database, line, row[-3])
         found.append(_page_row(row, before if is_persons else None))
         before = line.tier if is_persons else before
     return found
@@ -226,13 +275,13 @@ def _in_order(database: sqlite3.Connection, rows: list[tuple[object, ...]]) -> l
 def _find_targets(database: sqlite3.Connection) -> Iterator[str]:
     """Every target that was ever called: from one to the next in the index, without reading what is between."""
     name = ""
-    while (found := database.execute(_NEXT_TARGET, (name,)).fetchone()) is not None and isinstance(found[0], str):
+    while (found := database.execute(_NEXT_TARGET, (name,)).fetchone()) is not None:
         yield (name := found[0])
 
 
 def _read_target(database: sqlite3.Connection, target: str, marks: list[tuple[float, float]], values: int) -> TargetSeries:
-    tier = database.execute(_TIER, (target,)).fetchone()[0]
-    series = TargetSeries(tier if isinstance(tier, str) else None, [], [], [], [], [])
+    (tier,) = database.execute(_TIER, (target,)).fetchone()
+    series = TargetSeries(tier, [], [], [], [], [])
     for begin, end in marks:
         calls, errors = database.execute(_COUNTS, (target, begin, end)).fetchone()
         found = database.execute(_VALUES, (target, begin, end, values)).fetchall() if calls else []
@@ -246,7 +295,7 @@ def _read_own(database: sqlite3.Connection, caller: str, marks: list[tuple[float
     values = _SERIES_VALUES // len(marks)
     for step, (begin, end) in enumerate(marks):
         counts = database.execute(_OWN_COUNTS, (caller, begin, end)).fetchall()
-        told: defaultdict[str, list[tuple[object, object]]] = defaultdict(list)
+        told: defaultdict[str, list[tuple[float | None, float | None]]] = defaultdict(list)
         if counts:
             for target, ttft, speed in database.execute(_OWN_VALUES, (caller, begin, end, values)):
                 told[target].append((ttft, speed))
@@ -262,8 +311,8 @@ def _read_own(database: sqlite3.Connection, caller: str, marks: list[tuple[float
     return found
 
 
-def _add_step(series: TargetSeries, calls: int, errors: int, ttfts: list[object], speeds: list[object]) -> None:
-    waits, written = (sorted(value for value in values if isinstance(value, int | float)) for values in (ttfts, speeds))
+def _add_step(series: TargetSeries, calls: int, errors: int, ttfts: list[float | None], speeds: list[float | None]) -> None:
+    waits, written = (sorted(value for value in values if value is not None) for values in (ttfts, speeds))
     series.calls.append(calls)
     series.errors.append(errors)
     series.ttft_ms.append(_percentile(waits, 50))

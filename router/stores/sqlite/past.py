@@ -1,17 +1,17 @@
-"""The ledger for those who look back: `EntryReader` on SQLite. Read only, also while a router writes.
+"""The ledger for readers: `EntryReader` on SQLite. Read only, also while a router writes.
 
 SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger. A plus before a name keeps
 SQLite from choosing its index: one by session or caller would have every row looked up in another place.
 """
 
-import re
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from router.contract.entry import COLUMNS, FinishedWork, Line, PastCall
+from router.contract.entry import FinishedWork, Line, PastCall
 from router.contract.past import (
     CallerSums,
     CallSums,
@@ -20,13 +20,19 @@ from router.contract.past import (
     RecentCalls,
     RecordedCall,
     RecordedTurn,
+    SessionRows,
+    SessionsPage,
     SessionSums,
     Sums,
+    TargetSeries,
+    TurnsAsked,
+    TurnsPage,
 )
 from router.contract.spending import UNITS_PER_USD
 from router.contract.words import Outcome, Tier, TurnKind
-from router.stores.sqlite import turns, work
-from router.stores.sqlite.sound import count_unsound, open_ledger
+from router.stores.sqlite import pages, turns, work
+from router.stores.sqlite.files import open_ledger
+from router.stores.sqlite.pages import BEGIN, IS_TURN, LINE, UNPRICED, WAYS, count_moved
 
 _LEARNING_SECONDS = 1.0
 """How long a router waits for a locked ledger: it can do without."""
@@ -34,62 +40,31 @@ _WRITTEN_SECONDS = 0.3
 """A router writes what it holds every 0.2 s."""
 _HISTORY_SECONDS = 3_600.0
 """How long `tune` and `replay` may read: they look at every row, and work between two of them."""
-_BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
-_PERSONS = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}', '{TurnKind.TOOL_LOOP}')"
-_IS_TURN = f"turn_kind IN {_BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}')"
-"""A turn in which a model worked. One that was refused or failed is sent again, and would count twice."""
 # Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped. Older rows have a
 # space.
 _IS_ASKED_FOR = """(instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
-_MAX_USD = 1_000_000
-"""No request costs more: a row that says so was changed by hand."""
 _MAX_ROWS = 20_000
 """How far back to look for the beginning of the newest turns."""
 _NEWEST = (
-    f"SELECT {', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END,"  # noqa: S608  fixed names
+    f"SELECT {LINE},"  # noqa: S608  fixed names
     " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.tier') END, sequence"
     # The index by time tells where to stop: without it, all older rows would be looked at for the few that are lacking.
     " FROM entries WHERE at >= :since"
-    " AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM main.entries WHERE at >= :since) ELSE 0 END"
+    " AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END"
     " AND (:caller IS NULL OR caller = :caller) ORDER BY sequence DESC LIMIT :rows"
 )
 _BEGINNINGS = (
-    f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {_BEGIN} AND session"  # noqa: S608  fixed names
+    f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND session"  # noqa: S608  fixed names
     " IN ({marks})"
 )
-_WAYS = f"""
-    SELECT caller, session, group_concat(letter, '') FROM (
-        SELECT caller, session,
-            CASE WHEN turn_kind = '{TurnKind.TOOL_LOOP}' THEN CASE tier WHEN '{Tier.DEEP}' THEN 'D' ELSE 'F' END
-            ELSE CASE tier WHEN '{Tier.DEEP}' THEN 'd' ELSE 'f' END END AS letter
-        FROM {{entries}} WHERE at >= ? AND {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY caller, session, sequence
-    ) GROUP BY caller, session
-"""  # noqa: S608  fixed names
-_MOVED = re.compile("fF*D")
-"""A turn that began on fast and was taken to deep by one of its calls."""
-_NAMES = """
-    SELECT session FROM entries WHERE at >= :since AND +session IS NOT NULL AND (:caller IS NULL OR +caller = :caller)
-    ORDER BY at DESC
-"""
-_UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
-"""A call that used tokens, and whose cost is not known."""
-_SESSIONS = f"""
-    SELECT caller, session, max(client), min(at), max(at + duration_ms / 1000), count(*), sum({_IS_TURN}),
-        sum({_IS_TURN} AND tier = '{Tier.FAST}'), sum({_IS_TURN} AND tier = '{Tier.DEEP}'),
-        sum(input_tokens), sum(output_tokens), sum(cost_usd), sum({_UNPRICED}),
-        sum(duration_ms) / 1000
-    FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) AND (? IS NULL OR +caller = ?)
-    GROUP BY caller, session
-    ORDER BY max(sequence) DESC LIMIT ?
-"""  # noqa: S608  fixed names
 _LOOK = f"""
     CREATE TEMP TABLE looked_at AS
     SELECT sequence, at, caller, session, client, turn_kind, tier, outcome, score, input_tokens, output_tokens, cost_usd,
-        ttft_ms, duration_ms, {_IS_TURN} AS is_turn, {_UNPRICED} AS is_unpriced,
-        CASE WHEN {_IS_TURN} THEN {_IS_ASKED_FOR} END AS is_asked_for
+        ttft_ms, duration_ms, {IS_TURN} AS is_turn, {UNPRICED} AS is_unpriced,
+        CASE WHEN {IS_TURN} THEN {_IS_ASKED_FOR} END AS is_asked_for
     FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
 """  # noqa: S608  fixed names
-"""What the sums below need of each row. It takes longer to find and check a row than to add it up, so that is done once."""
+"""What the sums below need of each row. It takes longer to find a row than to add it up, so that is done once."""
 _SUMS = f"""
     SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum(is_turn), count(*), sum(input_tokens),
         sum(output_tokens), sum(cost_usd), sum(is_unpriced), sum(duration_ms) / 1000,
@@ -99,16 +74,14 @@ _SUMS = f"""
 """  # noqa: S608  fixed names
 _SPENDING = f"""
     SELECT caller, sum(CAST(round(cost_usd * {UNITS_PER_USD}) AS INTEGER)) FROM entries
-    WHERE at >= ? AND typeof(cost_usd) IN ('real', 'integer') AND cost_usd BETWEEN 0 AND {_MAX_USD} AND typeof(caller) = 'text'
-    GROUP BY +caller
+    WHERE at >= ? AND cost_usd IS NOT NULL GROUP BY +caller
 """  # noqa: S608  fixed names
 """Each cost is made a whole number before it is added up: a sum of floats depends on the order of the rows."""
 
 _SPENT = """
-    SELECT +caller, {key}, sum(cost_usd) FILTER (WHERE at >= ?), sum(cost_usd) FILTER (WHERE at >= ?), max(at)
+    SELECT +caller, key, sum(cost_usd) FILTER (WHERE at >= ?), sum(cost_usd) FILTER (WHERE at >= ?), max(at)
     FROM entries GROUP BY 1, 2
 """
-_COLUMNS = "SELECT name FROM pragma_table_info('entries')"
 
 
 def _projected(tier: Tier, index: int, old: str) -> str:
@@ -134,8 +107,8 @@ _EXPECTED = f"""
             cost_usd IS NOT NULL AND CASE WHEN json_type(decision, '$.fast') = 'array'
                 THEN json_extract(decision, '$.fast[6]') AND json_extract(decision, '$.deep[6]')
                 ELSE {_OLD_USD["fast"]} IS NOT NULL AND {_OLD_USD["deep"]} IS NOT NULL END AS has_price
-        FROM main.entries JOIN (
-            SELECT sequence FROM looked_at WHERE turn_kind IN {_BEGIN} AND tier IS NOT NULL AND score IS NOT NULL
+        FROM entries JOIN (
+            SELECT sequence FROM looked_at WHERE turn_kind IN {BEGIN} AND tier IS NOT NULL AND score IS NOT NULL
             ORDER BY at DESC LIMIT {_MAX_EXPECTED}
         ) USING (sequence) WHERE json_valid(decision)
     ) WHERE fast_seconds > 0 AND deep_seconds > 0 GROUP BY tier
@@ -156,10 +129,6 @@ class SqliteEntryReader:
 
     def wait_for_writer(self) -> None:
         wait_for_writer(self.path)
-
-    def count_passed_over(self) -> int:
-        with open_ledger(self.path) as database:
-            return count_unsound(database)
 
     def read_newest(
         self, since: float, turns: int, caller: str | None = None
@@ -190,33 +159,43 @@ class SqliteEntryReader:
             before = Counter((caller, session) for caller, session, at in rows if at < oldest.get((caller, session), 0))
         return calls[::-1], before
 
+    def read_turns(self, asked: TurnsAsked) -> TurnsPage:
+        with self._open_page() as database:
+            return pages.read_turns(database, asked)
+
+    def read_session_page(self, limit: int, before: int | None, caller: str | None) -> SessionsPage:
+        with self._open_page() as database:
+            return pages.read_session_page(database, limit, before, caller)
+
+    def read_session(self, session: str, caller: str | None, limit: int) -> SessionRows | None:
+        with self._open_page() as database:
+            return pages.read_session(database, session, caller, limit)
+
+    def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> Mapping[str, TargetSeries]:
+        with self._open_page() as database:
+            return pages.read_series(database, ends_at, step_seconds, steps, caller)
+
     def read_sessions(self, since: float, limit: int, caller: str | None = None) -> list[SessionSums]:
         with open_ledger(self.path) as database:
-            names: dict[str, None] = {}
-            for (name,) in database.execute(_NAMES, {"since": since, "caller": caller}):
-                names[name] = None
-                if len(names) >= limit:
-                    break
-            return sum_up_sessions(database, since, [*names], limit, caller=caller)
+            return pages.read_sessions(database, since, limit, caller)
 
     def read_sums(self, since: float, caller: str | None = None) -> Sums:
         with open_ledger(self.path) as database:
             database.execute(_LOOK, {"since": since, "caller": caller})
             calls = [CallSums(*row) for row in database.execute(_SUMS)]
             expected = [ExpectedSums(*row) for row in database.execute(_EXPECTED)]
-            ways = database.execute(_WAYS.format(entries="looked_at", sessions="session IS NOT NULL"), (since,))
-            moved = sum(_count_moved(way) for *_, way in ways)
+            ways = database.execute(WAYS.format(entries="looked_at", sessions="session IS NOT NULL"), (since,))
+            moved = sum(count_moved(way) for *_, way in ways)
             ((asked_for,),) = database.execute("SELECT count(*) FROM looked_at WHERE is_asked_for")
             return Sums(calls, expected, moved, turns.count_misjudged(database, since, caller), asked_for)
 
     def read_spending(self, since: float) -> dict[str, int]:
-        with open_ledger(self.path, sees_all=True) as database:
+        with open_ledger(self.path) as database:
             return dict(database.execute(_SPENDING, (since,)).fetchall())
 
     def read_spent(self, day: float, month: float) -> list[CallerSums]:
         with open_ledger(self.path) as database:
-            key = "key" if ("key",) in database.execute(_COLUMNS).fetchall() else "NULL"  # older ledgers know no keys
-            return [CallerSums(*row) for row in database.execute(_SPENT.format(key=key), (day, month))]
+            return [CallerSums(*row) for row in database.execute(_SPENT, (day, month))]
 
     def find_turn(self, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
         with open_ledger(self.path) as database:
@@ -231,11 +210,11 @@ class SqliteEntryReader:
             return turns.find_undecided(database, request_id, caller)
 
     def read_finished_work(self, now: float) -> list[FinishedWork]:
-        with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
+        with open_ledger(self.path, _LEARNING_SECONDS) as database:
             return work.read_finished_work(database, now)
 
     def read_past_calls(self) -> list[PastCall]:
-        with open_ledger(self.path, _LEARNING_SECONDS, sees_all=True) as database:
+        with open_ledger(self.path, _LEARNING_SECONDS) as database:
             return work.read_past_calls(database)
 
     def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> RecentCalls:
@@ -243,22 +222,8 @@ class SqliteEntryReader:
             return turns.read_recent_calls(database, since, rows, caller)
 
     def read_history(self) -> Iterator[PastEntry]:
-        with open_ledger(self.path, sees_all=True, within_seconds=_HISTORY_SECONDS) as database:
+        with open_ledger(self.path, within_seconds=_HISTORY_SECONDS) as database:
             yield from turns.read_history(database)
 
-
-def sum_up_sessions(
-    database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0, caller: str | None = None
-) -> list[SessionSums]:
-    """The sums of these sessions, newest first, over rows from a moment and from a number on; or those of one caller."""
-    marks = ", ".join("?" * len(names))
-    rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, caller, caller, limit)).fetchall()
-    ways = database.execute(
-        _WAYS.format(entries="entries", sessions=f"sequence >= ? AND session IN ({marks})"), (since, first, *names)
-    )
-    moved = {(of, session): _count_moved(way) for of, session, way in ways}
-    return [SessionSums._make((*row, moved.get(row[:2], 0), False)) for row in rows]
-
-
-def _count_moved(way: str) -> int:
-    return len(_MOVED.findall(way))
+    def _open_page(self) -> AbstractContextManager[sqlite3.Connection]:
+        return open_ledger(self.path, within_seconds=pages.WITHIN_SECONDS)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from router.contract.entry import COLUMNS
 from router.contract.past import PastEntry, RecentCalls, RecordedTurn, TurnCall
 from router.contract.words import Outcome, Tier, TurnKind
+from router.stores.sqlite.files import open_ledger
 from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
-from router.stores.sqlite.sound import open_ledger
 
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 _ROW = ", ".join((*COLUMNS, "decision", "attempts"))
@@ -37,7 +37,7 @@ _RECENT = f"""
         AND typeof(decision) = 'text' AND turn_kind IN ({", ".join(f"'{kind}'" for kind in _PERSONS)})
         AND outcome IN ({", ".join(f"'{outcome}'" for outcome in _WORKED)}) ORDER BY sequence
 """  # noqa: S608  fixed names
-_OLDER = "SELECT sequence, at FROM main.entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
+_OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 
 
 def find_turn(database: sqlite3.Connection, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
@@ -69,7 +69,7 @@ def read_history(database: sqlite3.Connection) -> Iterator[PastEntry]:
 def read_recent_calls(database: sqlite3.Connection, since: float, rows: int, caller: str | None) -> RecentCalls:
     """What tells whether a turn's tier was right, of the newest rows."""
     cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row that is not looked at
-    is_complete = not isinstance(at, (int, float)) or at <= since
+    is_complete = at <= since
     should_be = read_misjudged(database)
     found = database.execute(_RECENT, {"cut": cut, "since": since, "caller": caller})
     calls = [TurnCall._make((*row, should_be.get(row[0]))) for row in found]

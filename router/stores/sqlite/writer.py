@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.alarm import OUTAGE, Alarm, Failing, OnFailure
-from router.stores.sqlite.damage import DAMAGED, Checkup, StoreDamaged
+from router.stores.sqlite.damage import StoreDamaged, find_damage_at_start
 from router.stores.sqlite.files import (
     FAILURES,
     WRITE_SECONDS,
@@ -45,8 +45,6 @@ _MAX_BYTES = 128 << 20
 _BATCH_ROWS = 500
 _BATCH_SECONDS = 0.15
 """From the beginning of one batch to that of the next: with its own time, a row is on disk within 250 ms."""
-_CHECK_SECONDS = 0.1
-"""How long a start waits for the check of the file. 100,000 requests take longer, and are checked while the router serves."""
 _LOOK_SECONDS = 5.0
 """How often it is looked whether the file is still there while nothing is written."""
 _MAX_DOUBLINGS = 5
@@ -124,9 +122,7 @@ class SqliteWriter:
         self._is_closing = False
         self._database: sqlite3.Connection | None = None
         self._inodes = Inodes(0, 0, 0)
-        self._readers: list[RowReader | Checkup] = []
-        self.damaged_since: float | None = None
-        """When the check of the file found a fault, in seconds since 1970."""
+        self._readers: list[RowReader] = []
         self._had = 0
         """Rows that a connection saw whose log was deleted, until it is known how many of them are in the file."""
         create_private(path)
@@ -134,10 +130,8 @@ class SqliteWriter:
         try:
             self.migrated = prepare(path, migrations)
             """What opening changed in an older file; None where nothing was to be done."""
-            self._checkup = Checkup(path)
-            if damage := self._checkup.wait(_CHECK_SECONDS, self._note_damage):
+            if damage := find_damage_at_start(path):
                 raise StoreDamaged(path, damage)
-            self._readers.append(self._checkup)
         except BaseException:
             self._ownership.release()
             raise
@@ -244,10 +238,6 @@ class SqliteWriter:
 
     # In the writer's thread.
 
-    def _note_damage(self, _: str) -> None:
-        self.damaged_since = time.time()
-        self._alarm.sound(DAMAGED, self.lost)
-
     def _run(self) -> None:
         failures = 0
         tries_left = _LAST_TRIES
@@ -268,7 +258,6 @@ class SqliteWriter:
                 failures = min(failures + 1, _MAX_DOUBLINGS)
                 tries_left -= is_closing
                 self._give_way(error)
-        self._checkup.stop()
         self._disconnect()
         self._end()
 

@@ -68,11 +68,6 @@ def test_an_answer_that_is_not_an_object_is_unreachable(server, jobs, body):
         jobs.read(JOB)
 
 
-def test_an_address_where_nobody_listens_is_unreachable(folder):
-    with pytest.raises(Unreachable, match="refused"):
-        Jobs("http://127.0.0.1:9").read(JOB)
-
-
 def test_the_end_of_a_job_is_known_by_state_status_and_event():
     assert is_over(make_job(state="failed"))
     assert not is_over(make_job(state="running"))

@@ -15,15 +15,6 @@ from router.cli import COMMANDS, GROUPS, RENAMED, build_parser, cut_off_rest, ma
 from tests.conftest import SIMULATED
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
-def test_help_of_every_command_says_what_it_does(command, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main([*command, "--help"])
-
-    assert caught.value.code == 0
-    assert "usage: tandem" in capsys.readouterr().out
-
-
 def test_the_version_is_told(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
@@ -49,11 +40,6 @@ def test_a_command_is_imported_without_the_collector_which_works_again_afterward
     assert is_enabled == "True"
     assert int(frozen) > 10_000
     assert "'collections': 0" in rest
-
-
-def test_no_command_prints_help_and_fails(capsys):
-    assert main([]) == 2
-    assert "serve" in capsys.readouterr().out
 
 
 def test_help_lists_at_most_22_commands_in_groups_and_none_that_other_programs_run(capsys):

@@ -197,22 +197,14 @@ def test_print_only_prints(home, capsys):
     assert [entry.name for entry in home.iterdir()] == ["config.yaml"]
 
 
-def test_a_broken_file_is_refused_with_its_line(home, capsys):
-    (home / ".claude").mkdir()
-    (home / ".claude" / "settings.json").write_text('{\n  "a": 1\n  "b": 2\n}')
-
-    assert main(["connect", "claude-code", "--yes"]) == 1
-
-    said = capsys.readouterr().err
-    assert 'settings.json: line 3: "," or "}" is missing: this is not valid JSON\nnothing was changed' in said
-
-
 def test_a_run_that_is_under_way_elsewhere_is_told(home, capsys):
     store = Store(home / ".local" / "state" / "tandem" / "connect")
     with store.locked():
         assert main(["connect", "codex", "--yes"]) == 1
 
-    assert "another tandem connect is running" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "another tandem connect is running" in said
+    assert said.endswith("\nnothing was changed\n")
 
 
 def test_alone_it_lists_every_client(home, capsys):

@@ -38,16 +38,14 @@ def piped(content: bytes) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", errors="strict")
 
 
-def test_bytes_that_are_no_text_are_read_as_far_as_they_go(explain, monkeypatch):
-    monkeypatch.setattr("sys.stdin", piped(b"fix the typo \xff"))
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [(b"fix the typo\nin the second line\n", "fix the typo\nin the second line"), (b"fix it \xff", "fix it \ufffd")],
+)
+def test_words_can_be_piped_in_and_bytes_that_are_no_text_are_replaced(explain, monkeypatch, sent, text):
+    monkeypatch.setattr("sys.stdin", piped(sent))
 
-    assert explain("-")["person_text"] == "fix the typo \ufffd"
-
-
-def test_words_can_be_piped_in(explain, monkeypatch):
-    monkeypatch.setattr("sys.stdin", piped(b"fix the typo\nin the second line\n"))
-
-    assert explain("-")["person_text"] == "fix the typo\nin the second line"
+    assert explain("-")["person_text"] == text
 
 
 def test_nothing_piped_in_is_no_text(here, capsys, monkeypatch):

@@ -35,17 +35,15 @@ def hang_up(*looks: bool, reloader: Reloads | None) -> list[str]:
     return stops
 
 
-async def test_a_service_reloads():
-    reloads = Reloads()
+@pytest.mark.parametrize(
+    ("looks", "error"),
+    [((False,), None), ((False,), ConfigError("config.yaml", [Fault("a", "b")])), ((True, True), None)],
+    ids=["a service", "a service with a faulty config", "a signal from another program, in a terminal"],
+)
+async def test_a_router_that_has_lost_no_terminal_reloads(looks, error):
+    reloads = Reloads(error)
 
-    assert hang_up(False, reloader=reloads) == []
-    await until(lambda: reloads.count == 1)
-
-
-async def test_a_faulty_config_is_not_the_end_of_a_service():
-    reloads = Reloads(ConfigError("config.yaml", [Fault("a", "b")]))
-
-    assert hang_up(False, reloader=reloads) == []
+    assert hang_up(*looks, reloader=reloads) == []
     await until(lambda: reloads.count == 1)
 
 
@@ -55,13 +53,6 @@ async def test_a_router_whose_terminal_was_closed_stops():
     assert hang_up(True, False, reloader=reloads) == ["stop"]
     await asyncio.sleep(0)
     assert reloads.count == 0
-
-
-async def test_a_signal_from_another_program_reloads_in_a_terminal_too():
-    reloads = Reloads()
-
-    assert hang_up(True, True, reloader=reloads) == []
-    await until(lambda: reloads.count == 1)
 
 
 @pytest.mark.jumping_clock

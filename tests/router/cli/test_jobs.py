@@ -132,12 +132,6 @@ def test_a_cancellation_says_what_became_of_the_job(server, jobs, capsys, respon
     assert words in capsys.readouterr().err
 
 
-def test_an_unknown_job_is_named(server, jobs, capsys):
-    for action in ("show", "watch", "result", "cancel"):
-        assert jobs(action, "resp_2") == 1
-        assert f"there is no job resp_2 at {server.url}\n  hint: tandem jobs list" in capsys.readouterr().err
-
-
 def test_an_admin_learns_that_a_job_is_another_callers(server, jobs, capsys):
     server.owner = "ann"
 

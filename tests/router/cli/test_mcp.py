@@ -49,6 +49,7 @@ def test_an_agent_delegates_and_collects_and_nothing_but_protocol_is_printed(tmp
     assert answers[1]["serverInfo"]["name"] == "tandem"
     assert "has no hands" in answers[1]["instructions"]
     assert [tool["name"] for tool in answers[2]["tools"]] == ["delegate", "check", "collect", "cancel", "list"]
+    assert "has no hands" in answers[2]["tools"][0]["description"]
     assert answers[2]["tools"][1]["annotations"]["readOnlyHint"] is True
     assert answers[3]["content"][0]["text"].startswith(f"Started {JOB}.")
     assert answers[4]["content"] == [{"type": "text", "text": "all is well"}]

@@ -3,7 +3,7 @@
 import pytest
 
 from router.cli.background import Jobs
-from router.cli.mcp_tools import INSTRUCTIONS, MOST_WAIT_SECONDS, TOOLS, Delegation
+from router.cli.mcp_tools import MOST_WAIT_SECONDS, TOOLS, Delegation
 from tests.tools.jobs_server import JOB, RUNNING, make_job, make_response, serving_jobs
 
 
@@ -31,14 +31,6 @@ def clock():
 @pytest.fixture
 def tools(server, clock):
     return Delegation(Jobs(server.url), clock.sleep, lambda: clock.now)
-
-
-def test_every_description_that_offers_work_says_that_it_has_no_hands():
-    delegate = next(tool for tool in TOOLS if tool.name == "delegate")
-
-    assert [tool.name for tool in TOOLS] == ["delegate", "check", "collect", "cancel", "list"]
-    assert "has no hands" in delegate.description
-    assert "has no hands" in INSTRUCTIONS
 
 
 def test_a_schema_names_what_is_required_and_allows_nothing_else():

@@ -46,8 +46,8 @@ BROKEN = {
     "a host that is not here": (SIMULATED + "keys:\nserver: {host: 192.0.2.1, port: 0}\n", add_budget),
     "a certificate of another key": (SIMULATED + TLS, lambda here: write_pair(here, CERT, OTHER_KEY)),
     "a file of keys that does not exist": (SIMULATED + "keys:\n", None),
-    "a package for valkey": (SIMULATED + "shared: {valkey: {url: redis://127.0.0.1:1}}\n", None),
-    "a package for postgres": (SIMULATED + "shared: {postgres: {url: postgresql://x@127.0.0.1:1/d}}\n", None),
+    "a package for valkey": (SIMULATED + "shared: {valkey: {url: env:TANDEM_VALKEY_URL}}\n", None),
+    "a package for postgres": (SIMULATED + "shared: {postgres: {url: env:TANDEM_POSTGRES_URL}}\n", None),
     "a package for workers": (SIMULATED + "server: {workers: 2, port: 0}\n", None),
     "a ledger that is no database": (SIMULATED, lambda here: (here / "test.db").write_text("no database at all " * 100)),
     "a ledger of another program": (SIMULATED, write_ledger("CREATE TABLE bicycles (wheels)")),
@@ -76,6 +76,8 @@ def test_what_serve_refuses_check_refuses_with_the_same_words_and_code(here, cap
     for name in ("hiredis", "asyncpg"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delenv("NOWHERE", raising=False)
+    monkeypatch.setenv("TANDEM_VALKEY_URL", "redis://127.0.0.1:1")
+    monkeypatch.setenv("TANDEM_POSTGRES_URL", "postgresql://x@127.0.0.1:1/d")
     (here / "config.yaml").write_text(config if "server:" in config else f"{config}server: {{port: 0}}\n")
     if prepare is not None:
         prepare(here)

@@ -3,8 +3,6 @@
 import json
 import time
 
-import pytest
-
 from router.cli import main
 from router.cli.routers import Router, all_routers, note_router
 from tests.conftest import SIMULATED
@@ -80,19 +78,6 @@ def test_a_router_that_no_longer_answers_is_said(here, capsys):
     assert main(["reload", "--url", "http://127.0.0.1:1"]) == 1
 
     assert "no router answers at http://127.0.0.1:1" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--url", "127.0.0.1:4000"], "must begin with http"),
-        (["--url", "http://127.0.0.1:1", "--key-env", "NO_SUCH"], "is not set"),
-    ],
-)
-def test_wrong_arguments_are_said_before_anything_is_asked(here, capsys, arguments, said):
-    assert main(["reload", *arguments]) == 2
-
-    assert said in capsys.readouterr().err
 
 
 def test_of_several_routers_with_other_configs_none_is_chosen(here, capsys, monkeypatch):

@@ -2,9 +2,7 @@
 
 import asyncio
 import io
-import json
 import socket
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -143,20 +141,6 @@ def test_the_status_line_finds_the_ledger_of_the_router_at_its_address(elsewhere
     assert main(["statusline", "--url", url, *arguments]) == 0
 
     assert capsys.readouterr().out == "tandem: running, no turn yet\n"
-
-
-def test_a_router_that_is_served_notes_its_ledger(here):
-    (here / "config.yaml").write_text(SIMULATED)
-    server = subprocess.Popen(
-        [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json"], stderr=subprocess.PIPE, text=True
-    )
-    address = json.loads(server.stderr.readline())["url"]
-
-    server.terminate()
-    server.communicate(timeout=60)
-
-    (router,) = known_routers()
-    assert (router.url, router.ledger) == (address, here / "test.db")
 
 
 def test_a_router_without_a_ledger_is_found_at_its_address_alone(elsewhere, url):

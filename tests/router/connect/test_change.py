@@ -261,21 +261,6 @@ def test_without_a_record_what_bears_our_address_is_taken_out(home, client):
     assert [path.name for path in left if path.read_text().strip()] == []
 
 
-def test_without_a_record_settings_of_the_persons_own_stay_and_the_copy_is_named(home):
-    (home / ".claude").mkdir()
-    settings = home / ".claude" / "settings.json"
-    settings.write_text('{"model": "opus", "env": {"A": "1"}, "permissions": {"allow": ["x"]}}')
-    point("claude-code", home)
-    (home / ".state" / "connect" / "claude-code" / "record.json").write_text('{"files": {')
-    recipe, store = load_recipe("claude-code"), Store(home / ".state" / "connect")
-
-    with store.locked():
-        kept = undo(recipe, plan_undo_without_record(recipe, FACTS, "bash", address_pattern(FACTS["url"])), store)
-
-    assert json.loads(settings.read_text()) == {"env": {"A": "1"}, "permissions": {"allow": ["x"]}}
-    assert [json.loads(copy.read_text())["model"] for copy in kept] == ["opus"]
-
-
 def test_a_client_that_never_pointed_here_has_nothing_to_take_out(home):
     fill_home(home)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.connect.text_files import FlagFile, OwnFile, ShellFile
+from router.connect.change import FlagFile, OwnFile, ShellFile
 
 OWN, FLAG, SHELL = OwnFile(), FlagFile(), ShellFile()
 NONE = frozenset()

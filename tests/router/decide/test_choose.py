@@ -328,26 +328,6 @@ def test_a_wait_at_deep_is_weighed_and_never_bounded_by_the_config():
     assert run(lean(6), signals=make_signals(stand(SPARK), over_max_wait(SAGE))).targets == ("sage",)
 
 
-def test_on_misfit_other_goes_to_the_other_tier_and_says_so():
-    request = ask(headers={"x-tandem-on-misfit": "other"})
-
-    decision = run(
-        Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),)),
-        Says("b", (RuleOut("spark", "the request contains an image", lasting=True),)),
-        request=request,
-    )
-
-    assert decision.tier is Tier.DEEP
-    assert "an image" in decision.because
-
-
-def test_when_one_tier_is_out_the_other_serves_and_the_reason_is_said():
-    decision = run(lean(-5), Says("b", (RuleOut("spark", "too small", lasting=True),)))
-
-    assert decision.tier is Tier.DEEP
-    assert "too small" in decision.because
-
-
 def test_when_both_are_out_the_error_names_every_reason():
     with pytest.raises(Misfit, match="spark: no images.*sage: no files"):
         run(Says("b", (RuleOut("spark", "no images", lasting=True), RuleOut("sage", "no files", lasting=True))))
@@ -362,15 +342,6 @@ def test_a_target_that_is_too_small_and_busy_is_too_small_in_whichever_order_tha
             run(Says("b", opinions))
 
 
-def test_a_queue_on_fast_moves_the_choice_by_itself():
-    deep = stand(make_target("sage", Tier.DEEP))
-
-    free = run(lean(-2), signals=make_signals(stand(make_target()), deep))
-    queued = run(lean(-2), signals=make_signals(stand(make_target(), wait=120), deep))
-
-    assert (free.tier, queued.tier) == (Tier.FAST, Tier.DEEP)
-
-
 def test_targets_of_a_tier_are_tried_cheapest_first():
     slow, quick = stand(make_target("slow"), ttft=3), stand(make_target("quick"))
 
@@ -379,14 +350,6 @@ def test_targets_of_a_tier_are_tried_cheapest_first():
     assert decision.targets == ("quick", "slow")
     assert decision.spill == ("sage",)
     assert run(lean(-3), spill_over=False).spill == ()
-
-
-def test_money_alone_can_tip_the_choice():
-    dear = make_target("sage", Tier.DEEP, price=PRICE.__class__(input=900, output=900))
-    fast = stand(make_target(price=PRICE), ttft=1.0, speed=60)
-
-    assert run(lean(-2.5), signals=make_signals(fast, stand(make_target("sage", Tier.DEEP), speed=61))).tier is Tier.DEEP
-    assert run(lean(-2.5), signals=make_signals(fast, stand(dear, speed=61))).tier is Tier.FAST
 
 
 def test_a_wait_flips_nothing_where_a_second_fast_target_would_take_over():
@@ -446,15 +409,6 @@ def test_who_asks_for_a_target_at_its_quota_may_wait_for_it():
     asked = Says("a", (Insist("x-tandem-tier asks for fast", Rank.HEADER, tier=Tier.FAST),))
 
     assert run(asked, signals=FULL).targets == ("spark",)
-
-
-def test_a_running_turn_moves_on_from_a_target_at_its_quota():
-    runs = Says("a", (Insist("call 3 of a turn on fast", Rank.RUNNING_TURN, tier=Tier.FAST, yields=True),))
-
-    decision = run(runs, signals=FULL)
-
-    assert decision.targets == ("sage",)
-    assert decision.because.startswith("call 3 of a turn on fast, but spark is at its quota")
 
 
 def test_where_every_target_is_at_its_quota_the_queues_say_how_long_it_takes():

@@ -11,14 +11,6 @@ from router.dialects.translate.envelope import wrap
 from tests.tools.values import EVERYTHING, ask, make_target, make_view
 
 
-def test_reasoning_is_taken_out_for_a_target_that_does_not_take_it_and_kept_for_one_that_does():
-    view = ask(reasoning_effort="high")
-    plain = make_target(accepts=EVERYTHING - {Feature.REASONING})
-
-    assert fields_to_change(view, plain, Fit()) == ({"reasoning_effort": None}, ("reasoning_effort",))
-    assert fields_to_change(view, make_target(), Fit()) == ({}, ())
-
-
 def test_taking_effort_out_of_a_messages_request_leaves_its_format():
     body = {
         "max_tokens": 9,
@@ -50,29 +42,6 @@ def test_a_chat_hosts_word_for_the_limit_is_put_into_no_other_dialect(dialect):
 
     assert fields_to_change(view, target, fit) == ({}, ())
     assert reasons_to_change(target, fit)[dialect].leave_alone(view, target)
-
-
-def test_effort_is_said_in_the_configs_words_wherever_the_dialect_keeps_it():
-    fit = Fit(efforts={"xhigh": "high"})
-    chat = ask(reasoning_effort="xhigh")
-    responses = make_view({"input": "x", "reasoning": {"effort": "xhigh", "summary": "auto"}}, Dialect.RESPONSES)
-
-    assert fields_to_change(chat, make_target(), fit)[0] == {"reasoning_effort": "high"}
-    assert fields_to_change(responses, make_target(), fit)[0] == {"reasoning": {"effort": "high", "summary": "auto"}}
-
-
-def test_a_tiers_instructions_stand_at_a_constant_place_of_the_system_prompt():
-    fit = Fit(instructions="Small edits.")
-    chat = make_view({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "x"}]})
-    bare = ask()
-    responses = make_view({"input": "x", "instructions": "S"}, Dialect.RESPONSES)
-    messages = make_view({"max_tokens": 9, "system": "S", "messages": [{"role": "user", "content": "x"}]}, Dialect.MESSAGES)
-
-    target = make_target()
-    assert [m["content"] for m in fields_to_change(chat, target, fit)[0]["messages"]] == ["S", "Small edits.", "x"]
-    assert fields_to_change(bare, target, fit)[0]["messages"][0] == {"role": "system", "content": "Small edits."}
-    assert fields_to_change(responses, target, fit)[0] == {"instructions": "S\n\nSmall edits."}
-    assert [b["text"] for b in fields_to_change(messages, target, fit)[0]["system"]] == ["S", "Small edits."]
 
 
 def test_reasoning_that_came_over_a_bridge_is_kept_from_a_target_of_the_callers_own_dialect():

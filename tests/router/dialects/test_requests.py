@@ -4,6 +4,7 @@ from router.contract.errors import BadRequest, NotAllowed
 from router.contract.words import Dialect, Feature, Operation
 from router.dialects.opaque import all_keys
 from router.dialects.requests import USUAL_FIELDS, guess_dialect, refuse_library_fields
+from router.dialects.table import SPECS
 from tests.tools.values import ask, make_view
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -12,20 +13,13 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
 @pytest.mark.parametrize(
     ("dialect", "body", "field"),
     [
-        (Dialect.CHAT, {}, "messages"),
         (Dialect.CHAT, {"messages": []}, "messages"),
         (Dialect.CHAT, {"messages": ["x"]}, "messages[0]"),
         (Dialect.CHAT, {"messages": [{}], "tools": 7}, "tools"),
         (Dialect.CHAT, {"messages": [{}], "stream": "yes"}, "stream"),
         (Dialect.CHAT, {"messages": [{}], "stream": 1}, "stream"),
         (Dialect.CHAT, {"messages": [{}], "stream_options": {}}, "stream_options"),
-        (Dialect.RESPONSES, {}, "input"),
-        (Dialect.RESPONSES, {"input": 7}, "input"),
         (Dialect.RESPONSES, {"input": "x", "background": True}, "background"),
-        (Dialect.MESSAGES, {"max_tokens": 1}, "messages"),
-        (Dialect.MESSAGES, {"messages": [{}]}, "max_tokens"),
-        (Dialect.MESSAGES, {"messages": [{}], "max_tokens": True}, "max_tokens"),
-        (Dialect.COMPLETIONS, {}, "prompt"),
         (Dialect.CHAT, {"model": 5, "messages": [{}]}, "model"),
         (Dialect.CHAT, {"model": "a\u0000b", "messages": [{}]}, "model"),
     ],
@@ -79,41 +73,29 @@ def test_no_usual_field_is_one_that_is_refused():
     assert len(USUAL_FIELDS) > 20
 
 
-def test_needs_are_read_from_every_dialect():
-    chat = make_view(
-        {"messages": [{"role": "user", "content": [IMAGE]}], "tools": [{"type": "custom", "custom": {"name": "p"}}]}
-    )
-    messages = make_view(
-        {
-            "max_tokens": 1,
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [{"type": "tool_result", "content": [{"type": "image", "source": {"data": "AAAA"}}]}],
-                }
-            ],
-            "tools": [{"name": "x", "input_schema": {}}],
-        },
-        Dialect.MESSAGES,
-    )
-    responses = make_view(
-        {
-            "input": [
-                {
-                    "role": "user",
-                    "content": [{"type": "input_image", "image_url": "x"}, {"type": "input_file", "file_data": "y"}],
-                }
-            ],
-            "text": {"format": {"type": "json_schema"}},
-            "reasoning": {"effort": "low"},
-        },
-        Dialect.RESPONSES,
-    )
+@pytest.mark.parametrize(
+    ("dialect", "parts", "more", "needs"),
+    [
+        (Dialect.CHAT, [IMAGE], {"tools": [{"type": "custom", "custom": {"name": "p"}}]}, {"images", "custom_tools"}),
+        (
+            Dialect.MESSAGES,
+            [{"type": "tool_result", "content": [{"type": "image", "source": {"data": "AAAA"}}]}],
+            {"max_tokens": 1, "tools": [{"name": "x", "input_schema": {}}]},
+            {"images", "tools"},
+        ),
+        (
+            Dialect.RESPONSES,
+            [{"type": "input_image", "image_url": "x"}, {"type": "input_file", "file_data": "y"}],
+            {"text": {"format": {"type": "json_schema"}}, "reasoning": {"effort": "low"}},
+            {"images", "files", "json_schema", "reasoning"},
+        ),
+    ],
+)
+def test_needs_are_read_from_every_dialect(dialect, parts, more, needs):
+    view = make_view({SPECS[dialect].list_field: [{"role": "user", "content": parts}], **more}, dialect)
 
-    assert chat.needs == {Feature.TEXT, Feature.IMAGES, Feature.CUSTOM_TOOLS}
-    assert messages.needs == {Feature.TEXT, Feature.IMAGES, Feature.TOOLS}
-    assert responses.needs == {Feature.TEXT, Feature.IMAGES, Feature.FILES, Feature.JSON_SCHEMA, Feature.REASONING}
-    assert responses.effort == "low"
+    assert view.needs == {Feature.TEXT, *map(Feature, needs)}
+    assert view.effort == ("low" if "reasoning" in needs else None)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from router.contract.errors import BadRequest
-from router.contract.words import Dialect, Feature, Operation
+from router.contract.words import Dialect, Operation
 from router.dialects.fitting import Fit
 from router.dialects.hosts import Quirks, quirks_of
 from router.dispatch.outgoing import prepare
 from tests.tools.scripted import reach
-from tests.tools.values import EVERYTHING, make_target, make_view
+from tests.tools.values import make_target, make_view
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0.5}
 
@@ -31,15 +31,6 @@ def test_what_a_host_refuses_is_left_out_and_named():
     assert outgoing.dropped == ("temperature",)
 
 
-def test_reasoning_is_left_out_for_a_target_that_has_none():
-    target = make_target(accepts=EVERYTHING - {Feature.REASONING})
-
-    outgoing = prepare(make_view({**CHAT, "reasoning_effort": "high"}), reach(target), 10)
-
-    assert "reasoning_effort" not in json.loads(outgoing.body)
-    assert outgoing.dropped == ("reasoning_effort",)
-
-
 def test_in_another_dialect_the_body_is_written_anew_and_the_answer_has_a_translator():
     target = make_target(speaks=frozenset({Dialect.MESSAGES}))
 
@@ -50,14 +41,6 @@ def test_in_another_dialect_the_body_is_written_anew_and_the_answer_has_a_transl
     assert (body["model"], body["messages"][0]["role"]) == ("spark-model", "user")
     assert body["max_tokens"] > 0
     assert outgoing.answer is not None
-
-
-def test_what_another_dialect_has_no_word_for_is_named():
-    target = make_target(speaks=frozenset({Dialect.MESSAGES}))
-
-    outgoing = prepare(make_view({**CHAT, "logit_bias": {"5": 1}}), reach(target), 10)
-
-    assert "logit_bias" in outgoing.dropped
 
 
 def test_a_tiers_own_instructions_go_along_in_either_dialect():

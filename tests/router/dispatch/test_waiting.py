@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.caller import LOCAL, SessionKey
-from router.contract.errors import Superseded, TiersBusy, Unavailable, UpstreamRefused
+from router.contract.errors import Superseded, TiersBusy, Unavailable
 from router.contract.exchange import CancelReason
 from router.contract.facts import Dequeued, Queued
 from router.contract.signals import Turn
@@ -80,13 +80,6 @@ async def test_a_wait_that_is_too_long_is_refused_at_once_with_its_length(more):
     assert (waiting.queue.length, waiting.facts()) == (0, [])
 
 
-async def test_a_caller_bounds_its_wait_by_a_header():
-    waiting = Waiting(ask("fix it", headers={"x-tandem-max-wait": "3"}))
-
-    with pytest.raises(TiersBusy):
-        await waiting.turn
-
-
 async def test_a_turn_that_does_not_come_in_time_is_given_up():
     waiting = Waiting(seconds=WINDOW_SECONDS + 5)
     await asyncio.sleep(1)
@@ -148,14 +141,6 @@ async def test_a_stream_that_waits_gets_its_head_and_is_then_told_every_ten_seco
     waiting.sink.close()
 
 
-async def test_an_answer_in_one_piece_gets_no_heartbeat():
-    waiting = Waiting(WHOLE)
-
-    await waiting.turn
-
-    assert waiting.caller.told == []
-
-
 async def test_who_serves_is_told_as_a_fact_once_the_head_is_out(waiting):
     await waiting.turn
     sink = waiting.sink
@@ -197,11 +182,16 @@ async def test_while_a_target_is_called_only_a_stream_that_has_its_head_gets_hea
 
 
 @pytest.mark.parametrize(
-    ("error", "outcome"),
-    [(TiersBusy("all busy"), Outcome.FAILED), (Superseded("newer"), Outcome.SUPERSEDED)],
+    ("error", "cancelled", "outcome"),
+    [
+        (TiersBusy("all busy"), None, Outcome.FAILED),
+        (Superseded("newer"), None, Outcome.SUPERSEDED),
+        (Unavailable("the router is shutting down"), CancelReason.STOPPING, Outcome.CUT_SHORT),
+    ],
 )
-async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(waiting, error, outcome):
+async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(waiting, error, cancelled, outcome):
     await waiting.turn
+    waiting.exchange.cancelled = cancelled
 
     ending = waiting.sink.break_off(error)
     waiting.sink.close()
@@ -210,30 +200,6 @@ async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(waiting, e
     event = json.loads(waiting.caller.body.split(b"\n\n")[-2].removeprefix(b"data: "))
     assert event["error"]["code"] == error.code
     assert waiting.caller.words[-1] == "fail"
-
-
-async def test_a_router_that_stops_cuts_a_waiting_stream_short(waiting):
-    await waiting.turn
-    waiting.exchange.cancelled = CancelReason.STOPPING
-
-    ending = waiting.sink.break_off(Unavailable("the router is shutting down"))
-    waiting.sink.close()
-
-    assert ending.outcome is Outcome.CUT_SHORT
-
-
-@pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.MESSAGES, Dialect.RESPONSES])
-async def test_what_a_target_says_against_a_request_is_told_in_its_own_words(dialect):
-    bodies = {Dialect.RESPONSES: {"input": "x"}, Dialect.MESSAGES: {"messages": [], "max_tokens": 5}, Dialect.CHAT: {}}
-    content = {"messages": [{"role": "user", "content": "x"}]} if dialect is not Dialect.RESPONSES else {}
-    waiting = Waiting(make_view({**bodies[dialect], **content, "stream": True}, dialect))
-    await waiting.turn
-
-    waiting.sink.break_off(UpstreamRefused("spark", 400, b'{"error":{"message":"no such tool","code":"bad_tool"}}', ""))
-    waiting.sink.close()
-
-    assert b"no such tool" in waiting.caller.body
-    assert b"bad_tool" in waiting.caller.body
 
 
 def live_with(most, *begun_at):

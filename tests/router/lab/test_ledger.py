@@ -159,19 +159,23 @@ async def test_a_wish_for_one_request_against_that_of_the_session_is_a_label(hou
 
 
 @pytest.mark.parametrize(
-    ("written", "size"),
+    ("answers", "size"),
     [
-        *[((0,), Size.QUICK), ((2_000,), Size.QUICK), ((2_001,), Size.MIDDLE), ((5_999,), Size.MIDDLE), ((6_000,), Size.LONG)],
-        ((3_000, 3_000), Size.LONG),
-        ((100,) * 20, Size.QUICK),
-        *[((None, 100), None), ((100, None), None), ((7_000, None), Size.LONG)],
+        ([0], Size.QUICK),
+        ([2_000], Size.QUICK),
+        ([2_001], Size.MIDDLE),
+        ([5_999], Size.MIDDLE),
+        ([6_000], Size.LONG),
+        ([3_000, 3_000], Size.LONG),
+        ([100] * 20, Size.QUICK),
+        ([None, 100], None),
+        ([100, None], None),
+        ([7_000, None], Size.LONG),
     ],
-    ids=str,
 )
-async def test_a_turn_is_as_long_as_what_all_its_calls_wrote_as_far_as_it_was_counted(house, read, written, size):
-    for number, output_tokens in enumerate(written):
-        more = (CALL, RESULT) if number else ()
-        await serve(house, "fix the typo", more=more, headers=AGENT, output_tokens=output_tokens)
+async def test_a_turn_is_as_long_as_what_all_its_answers_wrote_as_far_as_that_was_counted(house, read, answers, size):
+    for number, output_tokens in enumerate(answers):
+        await serve(house, "fix the typo", more=(CALL, RESULT) if number else (), headers=AGENT, output_tokens=output_tokens)
 
     ((case,), _) = await read()
 
@@ -206,8 +210,8 @@ async def test_the_word_on_a_turn_outweighs_the_tier_that_was_asked_for(house, r
     assert (marked.regrets, marked.size) == ((RegretSign.OVERRODE,), Size.QUICK)
 
 
-@pytest.mark.parametrize("change", ["DROP TABLE misjudged", misjudge(1, "turbo")], ids=["older ledger", "no tier"])
-async def test_without_a_word_that_names_a_tier_a_turn_is_what_it_was(house, read, change):
+@pytest.mark.parametrize("change", ["DROP TABLE misjudged", misjudge(1, "turbo")], ids=["an older ledger", "no tier"])
+async def test_without_a_tier_that_the_person_named_a_turn_is_what_its_work_was(house, read, change):
     await serve(house, "fix the typo")
 
     ((case,), _) = await read(change)

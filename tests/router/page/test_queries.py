@@ -140,7 +140,7 @@ async def test_without_a_ledger_there_is_nothing_to_look_back_at_and_the_feed_go
 
 async def test_a_question_that_takes_too_long_is_refused_with_what_to_do(tandem, monkeypatch):
     monkeypatch.setattr("router.stores.sqlite.pages.WITHIN_SECONDS", -1.0)
-    monkeypatch.setattr("router.stores.sqlite.sound._STEPS", 1)
+    monkeypatch.setattr("router.stores.sqlite.files._STEPS", 1)
 
     reply = await call(tandem.port, "/tandem/series?span=7d")
 

@@ -11,21 +11,14 @@ from router.contract.target import WorkRatio
 from router.contract.words import Outcome
 from router.house import House
 from router.stores.sqlite.alarm import Failing
-from router.wiring.build import build_house, build_plan, build_state
+from router.wiring.build import build_plan, build_state
 from router.wiring.built import Built
 from router.wiring.built import find_ledger_troubles as find_troubles
 from tests.conftest import SIMULATED
 from tests.router.stores.sqlite.test_writer import Opened
 from tests.router.wiring.test_build import load, request, serve
 from tests.tools.ledgers import keep_entry
-from tests.tools.waiting import until
-
-
-@pytest.fixture
-async def built(tmp_path):
-    built = build_house(load(SIMULATED, tmp_path))
-    yield built
-    await built.close()
+from tests.tools.waiting import some_turns, until
 
 
 async def test_what_the_ledger_shows_of_a_targets_work_is_learnt_by_the_live_figures(built):
@@ -97,11 +90,36 @@ def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone()
     assert costly.is_warm
 
 
+@pytest.mark.parametrize(
+    ("given", "begun"),
+    [
+        ({"has_ledger": True}, {"warm", "resume_jobs", "watch_keys", "keep_learning", "watch_troubles"}),
+        ({"has_ledger": False}, {"warm", "resume_jobs", "watch_keys", "watch_troubles"}),
+        ({"has_ledger": True, "reports_troubles": False}, {"warm", "resume_jobs", "watch_keys", "keep_learning"}),
+    ],
+)
+async def test_what_is_done_around_requests_begins_once_each(monkeypatch, given, begun):
+    seen = []
+    for name in ("warm", "resume_jobs"):
+        monkeypatch.setattr(Built, name, lambda _, name=name: seen.append(name))
+    for name in ("keep_learning", "watch_keys", "watch_troubles"):
+
+        async def note(_, name=name):
+            seen.append(name)
+
+        monkeypatch.setattr(Built, name, note)
+
+    Built(Warming()).begin(**given)
+    await some_turns()
+
+    assert sorted(seen) == sorted(begun)
+
+
 class Writer:
     """A writer in this state."""
 
-    def __init__(self, failing: Failing | None, lost: int = 0, damaged_since: float | None = None) -> None:
-        self.failing, self.lost, self.damaged_since = failing, lost, damaged_since
+    def __init__(self, failing: Failing | None, lost: int = 0) -> None:
+        self.failing, self.lost = failing, lost
 
 
 @pytest.mark.parametrize(
@@ -115,8 +133,7 @@ class Writer:
             995.0,
             "the ledger's file was moved or deleted while it was in use (FileNotFoundError)",
         ),
-        (Writer(Failing("Damaged", 5.0, False), damaged_since=900.0), 900.0, "the ledger's file is damaged"),
-        (Writer(None, damaged_since=900.0), 900.0, "the ledger's file is damaged"),
+        (Writer(Failing("Damaged", 5.0, True)), 995.0, "the ledger's file is damaged"),
     ],
 )
 def test_each_failure_has_its_sentence(writer, since, text):

@@ -50,41 +50,17 @@ def test_a_tool_loop_of_messages_becomes_chat_with_pictures_behind_the_results()
     }
 
 
-def test_words_between_calls_and_their_results_stand_behind_the_results_in_chat():
-    call, output = {"type": "function_call", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "output": "x"}
-    items = [
-        {"role": "user", "content": "go"},
-        {**call, "call_id": "a"},
-        {**call, "call_id": "b"},
-        {"role": "developer", "content": "The user is typing."},
-        {**output, "call_id": "a"},
-        {"role": "user", "content": "hurry"},
-        {**output, "call_id": "b"},
-        {"role": "user", "content": "well?"},
-    ]
-
-    body, _ = crossed(RESPONSES, CHAT, {"input": items})
-
-    # A chat host refuses calls that are not followed by all of their results at once.
-    assert [(line["role"], line.get("tool_call_id") or line["content"]) for line in body["messages"]] == [
-        ("user", "go"),
-        ("assistant", None),
-        ("tool", "a"),
-        ("tool", "b"),
-        ("system", "The user is typing."),
-        ("user", "hurry"),
-        ("user", "well?"),
-    ]
-
-
 def test_results_stand_right_behind_their_calls_and_other_lines_wait():
+    """A chat host refuses calls that are not followed by all of their results at once."""
     calls = [{"type": "function_call", "call_id": name, "name": "f", "arguments": "{}"} for name in "ab"]
     outputs = [{"type": "function_call_output", "call_id": name, "output": name} for name in "ab"]
-    note, later = ({"role": role, "content": role} for role in ("developer", "user"))
+    note, later = ({"role": role, "content": f"of the {role}"} for role in ("developer", "user"))
 
     body, _ = crossed(RESPONSES, CHAT, {"input": [*ASK, *calls, note, outputs[0], later, outputs[1], *ASK]})
 
-    assert [message["role"] for message in body["messages"]] == ["user", "assistant", "tool", "tool", "system", "user", "user"]
+    said = [(line["role"], line.get("tool_call_id") or line["content"]) for line in body["messages"]]
+    waited = [("system", "of the developer"), ("user", "of the user")]
+    assert said == [("user", "hi"), ("assistant", None), ("tool", "a"), ("tool", "b"), *waited, ("user", "hi")]
 
 
 def test_a_call_that_was_never_answered_holds_nothing_back():

@@ -76,14 +76,6 @@ def test_a_text_that_the_limit_cut_says_so_and_one_that_was_done_before_does_not
     assert (whole["status"], whole["output"][2]["content"][0]["text"]) == ("incomplete", "It is")
 
 
-def test_an_answer_cut_by_its_limit_says_so():
-    events, whole = written(ResponsesComposer, Finish.LENGTH)
-
-    assert events[-1]["type"] == "response.incomplete"
-    assert whole["status"] == "incomplete"
-    assert whole["incomplete_details"] == {"reason": "max_output_tokens"}
-
-
 def test_a_caller_that_did_not_ask_for_hidden_reasoning_gets_its_summary_alone():
     _, whole = written(ResponsesComposer, answer=replace(ANSWER, sends_envelopes=False))
 

@@ -111,22 +111,7 @@ def test_a_stream_carries_text_reasoning_calls_and_usage_in_events_that_the_sdk_
     assert (end.usage.input_tokens, end.usage.output_tokens, end.usage.cached_tokens) == (100, 20, 40)
 
 
-STRIDE = 331
 """Longer than most frames. Each run cuts a stream every so many bytes, from another start: together they cut at every byte."""
-
-
-@pytest.mark.parametrize(("caller", "target"), PAIRS)
-def test_a_stream_cut_at_every_byte_is_told_the_same(caller, target, monkeypatch):
-    monkeypatch.setattr(time, "time", lambda: 2.0)  # a response says when it was completed
-    data = answer_of(target)[0]
-    whole = translated(caller, target).answer
-    expected = whole.feed(data) + whole.finish()
-
-    for first in range(1, STRIDE + 1):
-        answer, out, cuts = translated(caller, target).answer, b"", [*range(first, len(data), STRIDE)]
-        for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-            out += answer.feed(data[start:end])
-        assert out + answer.finish() == expected, f"cut at {cuts}"
 
 
 @settings(max_examples=60, deadline=None)
@@ -167,29 +152,6 @@ def test_a_whole_answer_fits_the_sdks_type_and_says_what_the_stream_says(sdk, ca
         assert [call["function"]["arguments"] for call in message["tool_calls"]] == [call[2] for call in CALLS]
 
 
-def test_why_an_answer_ended_survives(subtests):
-    for (caller, target), finish in itertools.product(PAIRS, [Finish.STOP, Finish.LENGTH]):
-        with subtests.test(caller=caller, target=target, finish=finish):
-            answer = translated(caller, target).answer
-
-            events = events_of(answer.feed(answer_of(target, finish, calls=0)[0]) + answer.finish())
-
-            said = {
-                Dialect.CHAT: lambda events=events: next(
-                    c["finish_reason"] for e in events for c in e["choices"] if c["finish_reason"]
-                ),
-                Dialect.RESPONSES: lambda events=events: events[-1]["type"],
-                Dialect.MESSAGES: lambda events=events: next(
-                    e["delta"]["stop_reason"] for e in events if e["type"] == "message_delta"
-                ),
-            }[caller]()
-            expected = {
-                "stop": ("stop", "response.completed", "end_turn"),
-                "length": ("length", "response.incomplete", "max_tokens"),
-            }
-            assert said == expected[finish][(Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES).index(caller)]
-
-
 @pytest.mark.parametrize(("caller", "target"), PAIRS)
 def test_a_stream_that_stops_short_gets_no_end(caller, target):
     data = answer_of(target)[0]
@@ -223,51 +185,6 @@ def test_an_error_in_the_middle_of_a_stream_is_the_callers_own_kind_of_error(cal
     assert not end.is_complete
     assert b"server_is_overloaded" in out
     assert b"[DONE]" not in out
-
-
-def calls_chunk(*calls: dict, finish: str | None = None) -> bytes:
-    delta = {"tool_calls": list(calls)} if calls else {}
-    return b"data: " + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}).encode() + b"\n\n"
-
-
-def call_piece(index: int, arguments: str, name: str | None = None, call_id: str | None = None) -> dict:
-    head = {"id": call_id or f"c{index}", "type": "function"} if name else {}
-    return {"index": index, **head, "function": {**({"name": name} if name else {}), "arguments": arguments}}
-
-
-CALLS_END = calls_chunk(finish="tool_calls") + b"data: [DONE]\n\n"
-
-
-def test_calls_that_a_target_writes_at_once_are_told_one_after_another():
-    answer = translated(Dialect.MESSAGES, Dialect.CHAT).answer
-
-    out = answer.feed(calls_chunk(call_piece(0, '{"a"', "f"), call_piece(1, '{"b"', "g")))
-    out += answer.feed(calls_chunk(call_piece(1, ":2}")) + calls_chunk(call_piece(0, ":1}")) + CALLS_END)
-
-    events = events_of(out)
-    assert gathered(Dialect.MESSAGES, events)[2] == [("c0", "f", '{"a":1}'), ("c1", "g", '{"b":2}')]
-    opened = [event["index"] for event in events if event["type"].startswith("content_block_")]
-    assert opened == sorted(opened)
-
-
-@pytest.mark.parametrize("caller", [Dialect.MESSAGES, Dialect.RESPONSES])
-def test_calls_that_are_all_named_before_any_argument_keep_their_arguments(caller):
-    answer = translated(caller, Dialect.CHAT).answer
-
-    out = answer.feed(calls_chunk(call_piece(0, "", "f")) + calls_chunk(call_piece(1, "", "g")))
-    out += answer.feed(calls_chunk(call_piece(0, '{"a":1}')) + calls_chunk(call_piece(1, '{"b":2}')) + CALLS_END)
-
-    assert gathered(caller, events_of(out))[2] == [("c0", "f", '{"a":1}'), ("c1", "g", '{"b":2}')]
-
-
-@pytest.mark.parametrize("caller", [Dialect.MESSAGES, Dialect.RESPONSES])
-def test_calls_that_a_host_gives_one_index_are_told_apart_by_their_ids(caller):
-    answer = translated(caller, Dialect.CHAT).answer
-
-    out = answer.feed(calls_chunk(call_piece(0, '{"a":1}', "f", "x")) + calls_chunk(call_piece(0, '{"b"', "g", "y")))
-    out += answer.feed(calls_chunk(call_piece(0, ":2}")) + CALLS_END)
-
-    assert gathered(caller, events_of(out))[2] == [("x", "f", '{"a":1}'), ("y", "g", '{"b":2}')]
 
 
 def test_a_free_form_tool_and_a_grouped_one_come_back_as_the_caller_knows_them():

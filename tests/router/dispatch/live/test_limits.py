@@ -20,122 +20,52 @@ WALL = 1_792_567_668.0
 MANY = 1_000_000
 
 
+def openai(kind: str, limit: object = None, remaining: object = None, reset: object = None) -> dict[str, str]:
+    """The headers of one limit as OpenAI names them, and most others do too."""
+    told = {"limit": limit, "remaining": remaining, "reset": reset}
+    return {f"x-ratelimit-{name}-{kind}": str(value) for name, value in told.items() if value is not None}
+
+
+def anthropic(kind: str, limit: int, remaining: int, reset: str) -> dict[str, str]:
+    told = {"limit": limit, "remaining": remaining, "reset": f"2026-10-21T{reset}Z"}
+    return {f"anthropic-ratelimit-{kind}-{name}": str(value) for name, value in told.items()}
+
+
 @pytest.mark.parametrize(
     ("host", "headers", "waits"),
     [
         (
             "openai: a limit fills up steadily, and is whole again after the reset",
-            {
-                "x-ratelimit-limit-requests": "60",
-                "x-ratelimit-remaining-requests": "59",
-                "x-ratelimit-reset-requests": "1s",
-                "x-ratelimit-limit-tokens": "150000",
-                "x-ratelimit-remaining-tokens": "30000",
-                "x-ratelimit-reset-tokens": "48s",
-            },
+            openai("requests", 60, 59, "1s") | openai("tokens", 150_000, 30_000, "48s"),
             {30_000: 0, 60_000: 12, 150_000: 48, MANY: 48},
         ),
-        (
-            "openai without a request left: one of sixty comes back with each second",
-            {
-                "x-ratelimit-limit-requests": "60",
-                "x-ratelimit-remaining-requests": "0",
-                "x-ratelimit-reset-requests": "1m0s",
-            },
-            {10: 1},
-        ),
+        ("openai: one request of sixty comes back with each second", openai("requests", 60, 0, "1m0s"), {10: 1}),
         (
             "groq: requests by day, tokens by minute",
-            {
-                "x-ratelimit-limit-requests": "14400",
-                "x-ratelimit-limit-tokens": "18000",
-                "x-ratelimit-remaining-requests": "14370",
-                "x-ratelimit-remaining-tokens": "17997",
-                "x-ratelimit-reset-requests": "2m59.56s",
-                "x-ratelimit-reset-tokens": "7.66s",
-            },
+            openai("requests", 14_400, 14_370, "2m59.56s") | openai("tokens", 18_000, 17_997, "7.66s"),
             {17_997: 0, 18_000: 7.66},
         ),
-        (
-            "azure",
-            {
-                "x-ratelimit-limit-tokens": "10000",
-                "x-ratelimit-remaining-tokens": "0",
-                "x-ratelimit-reset-tokens": "60s",
-                "x-ratelimit-remaining-requests": "9",
-            },
-            {5_000: 30},
-        ),
-        ("azure without a reset", {"x-ratelimit-remaining-requests": "0", "x-ratelimit-remaining-tokens": "0"}, {10: 0}),
-        (
-            "xai",
-            {
-                "x-ratelimit-limit-requests": "480",
-                "x-ratelimit-remaining-requests": "479",
-                "x-ratelimit-limit-tokens": "2000000",
-                "x-ratelimit-remaining-tokens": "1999000",
-            },
-            {MANY: 0},
-        ),
+        ("azure", openai("tokens", 10_000, 0, "60s") | openai("requests", remaining=9), {5_000: 30}),
+        ("azure without a reset", openai("requests", remaining=0) | openai("tokens", remaining=0), {10: 0}),
+        ("xai", openai("requests", 480, 479) | openai("tokens", 2_000_000, 1_999_000), {MANY: 0}),
         (
             "cerebras: windows that end",
-            {
-                "x-ratelimit-limit-requests-day": "14400",
-                "x-ratelimit-remaining-requests-day": "14399",
-                "x-ratelimit-reset-requests-day": "33011.5",
-                "x-ratelimit-limit-tokens-minute": "60000",
-                "x-ratelimit-remaining-tokens-minute": "500",
-                "x-ratelimit-reset-tokens-minute": "11.5",
-            },
+            openai("requests-day", 14_400, 14_399, "33011.5") | openai("tokens-minute", 60_000, 500, "11.5"),
             {500: 0, 501: 11.5},
         ),
-        (
-            "cerebras without a request left today",
-            {"x-ratelimit-remaining-requests-day": "0", "x-ratelimit-reset-requests-day": "33011.5"},
-            {10: 33_011.5},
-        ),
-        (
-            "sambanova: the moment in seconds",
-            {
-                "x-ratelimit-limit-requests": "20",
-                "x-ratelimit-remaining-requests": "0",
-                "x-ratelimit-reset-requests": "1792567680",
-            },
-            {10: 12},
-        ),
-        (
-            "sambanova by day",
-            {
-                "x-ratelimit-limit-requests-day": "400",
-                "x-ratelimit-remaining-requests-day": "0",
-                "x-ratelimit-reset-requests-day": "1792567728",
-            },
-            {10: 60},
-        ),
+        ("cerebras without a request left today", openai("requests-day", None, 0, "33011.5"), {10: 33_011.5}),
+        ("sambanova: the moment in seconds", openai("requests", 20, 0, 1_792_567_680), {10: 12}),
+        ("sambanova by day", openai("requests-day", 400, 0, 1_792_567_728), {10: 60}),
         (
             "fireworks: prompts and answers apart",
-            {
-                "x-ratelimit-remaining-tokens-prompt": "5000",
-                "x-ratelimit-reset-tokens-prompt": "20",
-                "x-ratelimit-remaining-tokens-generated": "900",
-                "x-ratelimit-reset-tokens-generated": "30",
-            },
+            openai("tokens-prompt", None, 5_000, 20) | openai("tokens-generated", None, 900, 30),
             {5_000: 0, 5_001: 20},
         ),
-        (
-            "fireworks without a token left for answers",
-            {"x-ratelimit-remaining-tokens-generated": "0", "x-ratelimit-reset-tokens-generated": "30"},
-            {1: 30},
-        ),
+        ("fireworks without a token left for answers", openai("tokens-generated", None, 0, 30), {1: 30}),
         (
             "together",
-            {
-                "x-ratelimit-limit": "10",
-                "x-ratelimit-remaining": "0",
-                "x-ratelimit-reset": "0.5",
-                "x-tokenlimit-remaining": "100",
-                "x-tokenlimit-reset": "3",
-            },
+            {"x-ratelimit-limit": "10", "x-ratelimit-remaining": "0", "x-ratelimit-reset": "0.5"}
+            | {"x-tokenlimit-remaining": "100", "x-tokenlimit-reset": "3"},
             {100: 0.5, 101: 3},
         ),
         (
@@ -145,41 +75,20 @@ MANY = 1_000_000
         ),
         (
             "mistral: by minute, without a reset",
-            {
-                "x-ratelimit-limit-tokens-minute": "5000000",
-                "x-ratelimit-remaining-tokens-minute": "4999",
-                "x-ratelimit-limit-req-minute": "720",
-                "x-ratelimit-remaining-req-minute": "717",
-            },
+            openai("tokens-minute", 5_000_000, 4_999) | openai("req-minute", 720, 717),
             {4_999: 0, 5_000: 60},
         ),
-        ("mistral without a request left", {"x-ratelimit-remaining-req-minute": "0"}, {10: 60}),
+        ("mistral without a request left", openai("req-minute", remaining=0), {10: 60}),
         (
             "anthropic: the moment at which a limit is whole again",
-            {
-                "anthropic-ratelimit-requests-limit": "50",
-                "anthropic-ratelimit-requests-remaining": "49",
-                "anthropic-ratelimit-requests-reset": "2026-10-21T07:27:49Z",
-                "anthropic-ratelimit-input-tokens-limit": "40000",
-                "anthropic-ratelimit-input-tokens-remaining": "8000",
-                "anthropic-ratelimit-input-tokens-reset": "2026-10-21T07:28:28Z",
-                "anthropic-ratelimit-output-tokens-limit": "8000",
-                "anthropic-ratelimit-output-tokens-remaining": "900",
-                "anthropic-ratelimit-output-tokens-reset": "2026-10-21T07:27:58Z",
-            },
+            anthropic("requests", 50, 49, "07:27:49")
+            | anthropic("input-tokens", 40_000, 8_000, "07:28:28")
+            | anthropic("output-tokens", 8_000, 900, "07:27:58"),
             {8_000: 0, 16_000: 10, 40_000: 40},
         ),
-        (
-            "anthropic without an output token left",
-            {
-                "anthropic-ratelimit-output-tokens-limit": "8000",
-                "anthropic-ratelimit-output-tokens-remaining": "0",
-                "anthropic-ratelimit-output-tokens-reset": "2026-10-21T07:28:28Z",
-            },
-            {10: 0.005},
-        ),
+        ("anthropic without an output token left", anthropic("output-tokens", 8_000, 0, "07:28:28"), {10: 0.005}),
         ("vllm, ollama, lm studio, llama.cpp, deepseek, bedrock, gemini", {"content-type": "application/json"}, {MANY: 0}),
-        ("no number", {"x-ratelimit-remaining-requests": "many", "x-ratelimit-reset-requests": "1s"}, {10: 0}),
+        ("no number", openai("requests", None, "many", "1s"), {10: 0}),
     ],
 )
 def test_the_wait_is_what_each_hosts_headers_mean(host, headers, waits):

@@ -62,17 +62,6 @@ def live():
     return LiveStatistics()
 
 
-def test_recent_samples_fade_into_what_is_usual_with_a_half_life_of_ten_seconds(live):
-    for at in (0.0, 100.0, 200.0):
-        Call(live, at=at).begin(at + 0.2)
-    for _ in range(9):
-        Call(live, at=300.0).begin(301.0)
-
-    assert status(live, 301.0).speed.ttft_seconds == 1.0
-    assert round(status(live, 311.0).speed.ttft_seconds, 3) == 0.6
-    assert status(live, 500.0).speed.ttft_seconds < 0.21
-
-
 def test_a_request_without_its_first_token_shows_the_queue_before_any_sample(live):
     call = Call(live)
 
@@ -96,19 +85,6 @@ def test_behind_a_queue_that_was_left_nobody_is_told_that_there_is_none(live):
 
     assert status(live, 2.0).wait_seconds == pytest.approx(3.6)
     assert status(live, 6.0).wait_seconds < 1.0
-
-
-def test_a_call_that_was_refused_late_shows_no_queue(live):
-    Call(live).end(9.0, error=busy(None))
-
-    assert status(live, 9.1).wait_seconds == 0.0
-
-
-def test_a_prompt_call_shows_that_an_older_one_is_slow_for_a_reason_of_its_own(live):
-    Call(live)
-    Call(live, at=5.0).begin(5.2)
-
-    assert status(live, 9.0).wait_seconds == 0.0
 
 
 def test_a_long_prompt_is_not_late_while_it_is_read(live):
@@ -157,16 +133,6 @@ def test_a_call_that_is_over_is_no_longer_in_flight(live):
     other.end(2.0)
     other.end(2.0)
     assert status(live, 3.0).in_flight == 0
-
-
-def test_a_long_prompt_tells_how_fast_the_target_reads(live):
-    call = Call(live, tokens=40_000)
-    call.begin(2.2)
-    call.end(4.0, usage=Usage(40_000, 10))
-
-    speed = status(live, 4.0).speed
-    assert speed.ttft_seconds == SPARK.typical.ttft_seconds
-    assert round(speed.prefill_tokens_per_second) == 20_000
 
 
 @pytest.mark.parametrize("cached", [39_000, 20_000, 0])
@@ -245,14 +211,6 @@ def test_a_refusal_that_blames_the_request_proves_that_the_target_answers(live):
     assert live.allowance([SPARK], "sage", 100.1).standing("spark") is Track.PROVEN
 
 
-def test_speed_is_the_median_of_what_was_seen_of_the_target_itself(live):
-    for speed in (900, 100, 950):
-        Call(live).end(1.0, speed)
-    Call(live).end(1.0)  # its caller read slowly
-
-    assert status(live, 1.0).speed.tokens_per_second == 900
-
-
 def test_counted_pieces_are_its_speed_only_until_the_target_says_how_many_tokens_they_were():
     live, counted = LiveStatistics(), Usage(100, 50, is_estimated=True)
     Call(live).end(1.0, 40, usage=counted)
@@ -306,10 +264,6 @@ def test_what_was_counted_before_a_restart_gives_way_to_what_is_told_after_it(li
     live.recall({("spark", ""): PastPace(speed=(40.0,) * 9, at=1_000.0, is_counted=True)}, 5.0, 1_005.0)
 
     assert status(live, 60.0).speed.tokens_per_second == pytest.approx(640, rel=0.02)
-
-
-def test_until_something_is_learnt_every_target_works_as_expected(live):
-    assert [found.ratio for found in live.statuses(TARGETS, 0.0).values()] == [WorkRatio(1.0, 1.0)] * 2
 
 
 def test_what_is_learnt_of_a_target_shows_in_its_status_alone_whenever_it_is_learnt():
@@ -508,13 +462,6 @@ def test_a_target_that_refuses_for_its_concurrency_gets_no_more_at_once_than_it_
     Call(live, at=0.6).begin(0.8)
     assert status(live, 0.8).wait_seconds == RESTED_WAIT_SECONDS
     assert status(live, 70.0).wait_seconds == 0.0
-
-
-def test_a_refusal_for_concurrency_is_no_failure(live):
-    for at in range(8):
-        Call(live, at=at).end(at + 0.1, error=too_many_at_once())
-
-    assert status(live, 8.0).wait_seconds == 0.0
 
 
 def test_a_request_under_way_is_counted_against_what_its_target_told(live):

@@ -37,16 +37,6 @@ def served(waiters):
     return [waiter.who.session for waiter in waiters if waiter.permit is not None]
 
 
-async def test_while_there_is_room_nobody_waits():
-    queue = queue_of(requests_per_minute=3)
-
-    waiters = [enter(queue) for _ in range(3)]
-
-    assert all(waiter.permit for waiter in waiters)
-    assert queue.length == 0
-    assert queue.expect(A, 100, 0.0).seconds == WINDOW_SECONDS
-
-
 async def test_who_waits_is_let_in_the_moment_there_is_room():
     queue = queue_of(requests_per_minute=1)
     enter(queue)
@@ -86,19 +76,6 @@ async def test_sessions_take_turns_and_the_first_come_goes_first_within_one(queu
     assert [waiters.index(waiter) for waiter in order] == [2, 0, 3, 1]
 
 
-async def test_who_leaves_leaves_nothing_behind():
-    queue = queue_of(requests_per_minute=1)
-    enter(queue)
-    waiter = enter(queue, B)
-
-    queue.leave(waiter, is_owed=False)
-
-    assert (queue.length, waiter.let_in.cancelled()) == (0, True)
-    await asyncio.sleep(WINDOW_SECONDS)
-    assert enter(queue, A).permit is not None
-    assert queue.meter.requests == 1
-
-
 async def test_who_leaves_in_the_moment_of_its_turn_gives_it_back():
     queue = queue_of(requests_per_minute=1)
     enter(queue)
@@ -131,17 +108,6 @@ async def test_who_went_elsewhere_is_owed_and_a_greedy_session_leaves_it_its_sha
     assert len(served(greedy)) == 2
     assert served(modest) == ["b", "b"]
     assert expected.because.startswith("keeps the rest of its quota of 4 requests a minute for others for another ")
-
-
-async def test_a_slot_is_given_back_once_however_often_its_call_ends():
-    queue = queue_of(in_flight=2)
-    permit = enter(queue).permit
-
-    for _ in range(3):
-        permit.end(seconds_passed(), ended())
-    permit.take_back(seconds_passed())
-
-    assert queue.meter.in_flight == 0
 
 
 async def test_what_a_call_really_took_counts_once_it_is_known():

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from router.stores.sqlite.damage import Checkup, StoreDamaged, find_copies, find_damage, find_sound_copy
+from router.stores.sqlite.damage import StoreDamaged, find_copies, find_damage, find_sound_copy
 from router.stores.sqlite.migrate import LEDGER, prepare
 from router.stores.sqlite.writer import SqliteWriter
 from tests.router.stores.rows import write_ledger
+from tests.tools.waiting import until
 
 PAGE = 4_096
 
@@ -101,18 +102,20 @@ def test_a_damaged_file_is_not_migrated_and_no_copy_of_it_is_made(tmp_path):
     assert find_copies(path) == []
 
 
-def test_damage_that_is_found_later_is_reported(tmp_path):
-    path, found = spoil(write_rows(tmp_path / "a.db")), []
-    check = Checkup(path)
-    at_once = check.wait(0.0, found.append)
-    check._thread.join()
+async def test_damage_of_a_file_that_is_too_large_to_be_checked_at_start_is_reported_when_it_is_met(tmp_path, monkeypatch):
+    path, said = write_rows(tmp_path / "a.db"), []
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        (root,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'entries'").fetchone()
+    spoil(path, root - 1)
+    monkeypatch.setattr("router.stores.sqlite.damage._CHECKED_BYTES", 0)
+    writer = SqliteWriter(path, LEDGER, on_failure=lambda kind, lost: said.append((kind, lost)))
+    writer.attach(path, lambda _: False)
 
-    assert bool(at_once) != bool(found)  # once: either to who waits, or later
+    with pytest.raises(sqlite3.DatabaseError):
+        await writer.run(
+            lambda database: database.execute("SELECT count(*) FROM entries NOT INDEXED WHERE tier = ''").fetchone()
+        )
 
-
-def test_a_check_that_is_stopped_lets_go_of_the_file(tmp_path):
-    check = Checkup(write_rows(tmp_path / "a.db"))
-
-    with check.held_shut():
-        assert not check._thread.is_alive()
-    assert check.wait(0.0, print) == ""
+    await until(lambda: said == [("Damaged", 0)])
+    assert writer.failing is not None
+    await writer.detach(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from router.contract.stores import AskedTooMuch
 from router.stores.sqlite.files import (
     StoreUnusable,
     StoreUnwritable,
@@ -15,7 +16,9 @@ from router.stores.sqlite.files import (
     create_private,
     inode_of,
     make_private,
+    open_ledger,
 )
+from tests.router.stores.rows import write_ledger
 from tests.tools.ledgers import locks_on
 
 
@@ -128,3 +131,25 @@ def test_links_in_a_circle_are_refused_by_name(tmp_path):
 
     with pytest.raises(StoreUnwritable, match=r"a\.db cannot be opened"):
         create_private(tmp_path / "a.db")
+
+
+def ask_for_ten_years(path, write):
+    """A question that would take hours, while a router writes."""
+    with open_ledger(path, within_seconds=0.0) as database:
+        database.execute("SELECT id FROM entries").fetchone()
+        write()
+        database.execute("SELECT count(*) FROM entries a, entries b, entries c, entries d").fetchone()
+
+
+def test_a_question_that_takes_too_long_is_given_up_and_keeps_no_writer_waiting(tmp_path):
+    path = write_ledger(tmp_path / "test.db", *({"id": f"req_{number}"} for number in range(300)))
+
+    def write():
+        with closing(sqlite3.connect(path, timeout=0)) as database, database:
+            database.execute("UPDATE entries SET because = 'written meanwhile'")
+
+    with pytest.raises(AskedTooMuch, match=r"no answer within 0 s\n  hint: ask for less, with --since"):
+        ask_for_ten_years(path, write)
+
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT DISTINCT because FROM entries").fetchall() == [("written meanwhile",)]
