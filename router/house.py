@@ -120,11 +120,11 @@ class House:
 
     def _measure(self, plan: Plan, view: RequestView, turn: Turn, alias: Alias) -> Signals:
         """What is known of the request, its session and the targets at this moment."""
-        state, live = self.state, self.state.live
-        statuses = live.statuses(plan.targets, self.clock())
-        signals = read_signals(view, turn, alias, statuses, state.calibration)
-        has_limits = live.limits.told or live.queues.is_on
-        return live.apply_limits(signals, view, self.clock()) if has_limits else signals
+        live, now = self.state.live, self.clock()
+        signals = read_signals(view, turn, alias, live.statuses(plan.targets, now), self.state.calibration)
+        if live.limits.told or live.queues.is_on:
+            return live.apply_limits(signals, view, now)
+        return signals
 
     async def _count(self, rules: Rules, view: RequestView, signals: Signals, *, is_urgent: bool) -> Signals:
         """Count the tokens of a prompt exactly, where that may change the choice, and for as long as it is worth."""

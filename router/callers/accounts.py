@@ -28,11 +28,11 @@ class Purse:
 
     @property
     def held_by_all(self) -> int:
-        """What is held for requests under way, here and wherever else this budget is used."""
+        """Units held for requests under way, here and at other routers."""
         return self.held
 
     def room(self, limit: int) -> int:
-        """What is left of a limit, as long as everything that is held may be spent."""
+        """The units left of a limit if everything that is held is spent."""
         return limit - self.spent - self.held
 
     def settle(self, held: int, cost: int) -> None:
@@ -90,13 +90,12 @@ class Account:
 
 
 def limits_of(purses: tuple[Purse, ...], rights: Rights) -> list[Limited]:
-    """The purses in which a caller with these rights has a limit."""
     limits = {Period.DAY: rights.daily_usd, Period.MONTH: rights.monthly_usd}
     return [Limited(purse, as_units(usd)) for purse in purses if (usd := limits[purse.period]) is not None]
 
 
 class Reservation:
-    """What is held for one request, in every purse that it will be paid from. It is settled once."""
+    """Units held for one request, in every purse that it will be paid from. It is settled once."""
 
     __slots__ = ("_purses", "is_settled", "units")
 

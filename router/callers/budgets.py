@@ -20,7 +20,8 @@ from datetime import UTC, datetime, tzinfo
 from msgspec import Struct
 
 from router.callers.accounts import Account, Limited, Purse, Reservation, limits_of
-from router.callers.bounds import RequestSize, bound_of, bound_of_question, measure
+from router.callers.bounds import bound_of, bound_of_question, measure
+from router.callers.guard import CallerLimit
 from router.contract.errors import BudgetSpent, TandemError, Unavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, QuestionEnded
@@ -74,7 +75,7 @@ class _Open(Struct, eq=False):
     """How many facts there were before."""
 
 
-class Budgets:
+class Budgets(CallerLimit):
     """Counts what callers spend. It outlives a plan; what a plan changes of it is in its terms."""
 
     def __init__(self, read: ReadSpending | None, now: Callable[[], float] = time.time) -> None:
@@ -158,12 +159,8 @@ class Budgets:
 
     def allow_another(self, exchange: Exchange, target: Target) -> None:
         """Make sure that a further attempt, at this target, is paid for. Raises `BudgetSpent` where there is too little."""
-        opened = self._open.get(exchange)
-        if opened is None:
-            return
-        missing = self.missing_for(exchange, target)
-        if missing > 0:
-            self._take(exchange, opened, missing)
+        if (missing := self.missing_for(exchange, target)) > 0:
+            self._take(exchange, self._open[exchange], missing)
 
     def missing_for(self, exchange: Exchange, target: Target) -> int:
         """How much more must be held for a further attempt at this target."""
@@ -196,7 +193,7 @@ class Budgets:
             self._tell_near(exchange.caller.name, limits)
 
     def picture(self, caller: str) -> dict[str, Json]:
-        """What is left of a caller's budgets, for the caller itself. Empty without a budget."""
+        """A caller's budgets with what is left of each, for the caller itself. Empty without a budget."""
         rights = self._terms.rights.get(caller)
         if rights is None or not rights.has_budget:
             return {}
@@ -252,13 +249,10 @@ class Budgets:
         statuses = decision.signals.statuses
 
         def bound(target: Target) -> int:
-            return self._bound_at(size, target)
+            usual, _ = self._usual.get(target.name, (_FIRST_USUAL_TOKENS, 0))
+            return bound_of(size, target, usual, self._terms.added_tokens.get(target.name, 0))
 
         return bound, max(bound(statuses[name].target) for name in names)
-
-    def _bound_at(self, size: RequestSize, target: Target) -> int:
-        usual, _ = self._usual.get(target.name, (_FIRST_USUAL_TOKENS, 0))
-        return bound_of(size, target, usual, self._terms.added_tokens.get(target.name, 0))
 
     def _cost(self, exchange: Exchange, opened: _Open, *, learns: bool = True) -> int:
         """What the attempts since then came to. One that is not known, or has no end, counts as the most that it could cost."""

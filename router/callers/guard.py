@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from router.contract.exchange import Exchange, Passed
 from router.contract.facts import Decided, Ending
@@ -19,24 +19,27 @@ from router.dispatch.outgoing import Reachable
 from router.dispatch.rules import GiveUp, Tried, Try
 
 
-class CallerLimit(Protocol):
+class CallerLimit:
     """Something of which a caller has only so much: requests a minute, or money."""
+
+    async def reach(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> None:
+        """Where routers share a limit, ask for what a request needs. `hold` takes it, or says that there is too little.
+
+        Raises `StoreUnavailable` where that is not known.
+        """
 
     def hold(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> AbstractContextManager[Headers]:
         """Take what a request needs, and settle what it took when it is over; says what its answer is to tell its caller.
 
         `decided` is None for a request that is passed on. Raises a `TandemError` where too little is left.
         """
-        ...
+        raise NotImplementedError
 
-
-@runtime_checkable
-class AttemptLimit(Protocol):
-    """A limit charged per attempt, not per request."""
+    async def reach_another(self, exchange: Exchange, target: Target) -> None:
+        """Where routers share a limit, ask for what a further attempt at this target needs."""
 
     def allow_another(self, exchange: Exchange, target: Target) -> None:
         """Take what a further attempt at this target needs. Raises a `TandemError` where too little is left."""
-        ...
 
 
 def carry_along(carried: Mapping[Tier, Headers], told: Sequence[Headers]) -> Mapping[Tier, Headers]:
@@ -60,7 +63,6 @@ class GuardedDispatcher(Dispatcher):
     ) -> None:
         super().__init__(reachable, max_response_bytes=max_response_bytes, clock=clock)
         self._limited, self._limits = {name: own for name, own in rights.items() if own.is_limited}, limits
-        self._of_attempts = [limit for limit in limits if isinstance(limit, AttemptLimit)]
 
     def send(
         self,
@@ -72,7 +74,7 @@ class GuardedDispatcher(Dispatcher):
         explanation: JsonObject | None = None,
         carried: Mapping[Tier, Headers] = {},
     ) -> Coroutine[Any, Any, Ending]:
-        """The same, within the limits of the caller."""
+        """Send a request within the limits of its caller."""
         rights = self._limited.get(decided.view.caller.name)
         if rights is None:
             return super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
@@ -89,7 +91,7 @@ class GuardedDispatcher(Dispatcher):
         carried: Mapping[Tier, Headers],
     ) -> Ending:
         with ExitStack() as held:
-            told = [held.enter_context(limit.hold(exchange, decided, rights)) for limit in self._limits]
+            told = [await _hold(held, limit, exchange, decided, rights) for limit in self._limits]
             carried = carry_along(carried, told)
             return await super().send(exchange, decided, sink, live, explanation=explanation, carried=carried)
 
@@ -97,12 +99,14 @@ class GuardedDispatcher(Dispatcher):
         """Charge the caller for a further attempt: one that failed may have been billed too."""
         step = await super().choose_next(context, tried)
         if isinstance(step, Try):
-            for limit in self._of_attempts:
-                limit.allow_another(context.exchange, self._reachable[step.target].target)
+            target = self._reachable[step.target].target
+            for limit in self._limits:
+                await limit.reach_another(context.exchange, target)
+                limit.allow_another(context.exchange, target)
         return step
 
     def pass_on(self, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Coroutine[Any, Any, Ending]:
-        """The same, within the limits of the caller."""
+        """Relay a request within the limits of its caller."""
         rights = self._limited.get(exchange.arrival.caller.name)
         if rights is None:
             return super().pass_on(exchange, passed, target, sink)
@@ -111,5 +115,11 @@ class GuardedDispatcher(Dispatcher):
     async def _pass_within(self, rights: Rights, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Ending:
         with ExitStack() as held:
             for limit in self._limits:
-                held.enter_context(limit.hold(exchange, None, rights))
+                await _hold(held, limit, exchange, None, rights)
             return await super().pass_on(exchange, passed, target, sink)
+
+
+async def _hold(held: ExitStack, limit: CallerLimit, exchange: Exchange, decided: Decided | None, rights: Rights) -> Headers:
+    """Nothing comes between reaching what is needed and taking it."""
+    await limit.reach(exchange, decided, rights)
+    return held.enter_context(limit.hold(exchange, decided, rights))

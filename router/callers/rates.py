@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from router.callers.guard import CallerLimit
 from router.contract.caller import Caller
 from router.contract.errors import RateLimited
 from router.contract.exchange import Exchange
@@ -26,7 +27,7 @@ _TOLD_NOTHING: Headers = ()
 _NO_QUOTA = Quota()
 
 
-class CallerRates:
+class CallerRates(CallerLimit):
     """The meters of all callers that have a limit. A request that calls no target is not counted."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -74,7 +75,7 @@ class CallerRates:
             raise self._refuse(caller.name, meter.wait(meter.expect_tokens(0), now), now)
 
     def show(self, caller: Caller, rights: Rights) -> JsonObject:
-        """What is used and left of each limit that a caller has, by its name."""
+        """The used and left part of each limit that a caller has, by its name."""
         quota = quota_of(rights)
         if quota is None:
             return {}

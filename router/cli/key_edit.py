@@ -4,10 +4,10 @@ A change is made to what the file says (`KeyFile`); its text follows, and is rea
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +17,9 @@ import yaml
 from router.cli.edit import CannotEdit, find_entry, last_index, next_line
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, parse_keys, read_key_file
 from router.config.reading import read_config
+from router.connect import files
 
 _HEADER = "# Callers, what each may do, and digests of their keys. `tandem keys` changes this file, and keeps your comments.\n"
-_NEW_MODE = 0o600
 _HOW_TO_WRITE = "begin callers, every caller and every key on a line of its own, as tandem keys add writes them"
 _Span = tuple[int, int]
 
@@ -40,7 +40,9 @@ def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile
             raise CannotEdit(f"the file has an unusual form: {_HOW_TO_WRITE}")
         if _identity_of(path) != seen:
             raise CannotEdit("another program changed the file at the same moment: try again")
-        _replace(path, new)
+        if seen is not None and os.geteuid() not in (0, path.stat().st_uid):  # the router could not read it any more
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        files.write(path, new.encode())
         with contextlib.suppress(OSError):
             os.fsync(folder)  # a key that was handed out must outlast a power cut
     return after
@@ -64,30 +66,6 @@ def _identity_of(path: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _replace(path: Path, text: str) -> None:
-    """Put a whole file in place at once. Nobody else can read it at any time, and it belongs to the same user as before."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # for its owner alone
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode())
-            _keep_owner(file.fileno(), path)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def _keep_owner(handle: int, path: Path) -> None:
-    """Whoever runs the command, the router must be able to read the file as before; a new one belongs to the folder's owner."""
-    like = path.stat() if path.exists() else path.parent.stat()
-    mode = like.st_mode & 0o777 if path.exists() else _NEW_MODE
-    if like.st_uid != os.geteuid() and (os.geteuid() == 0 or path.exists()):
-        os.fchown(handle, like.st_uid, like.st_gid)
-    os.fchmod(handle, mode)
 
 
 def _edit(text: str, before: KeyFile, after: KeyFile) -> str:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from router.cli.common import print_json, say
 from router.cli.key_rights import NONE, describe_limits
@@ -12,6 +11,7 @@ from router.cli.tables import write_lines
 from router.config.key_file import CallerSettings, KeyFile, KeySettings
 from router.config.load import KeyPlace
 from router.contract.past import CallerSums
+from router.contract.spending import Period, find_zone, span_of
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.screen.figures import UNKNOWN, money
@@ -61,23 +61,14 @@ def read_spent(place: KeyPlace, now: datetime) -> list[CallerSums]:
     path = place.ledger_path
     if path is None or not path.exists():
         return []
-    day, month = beginnings(now, place.config.budgets.time_zone)
+    zone = find_zone(place.config.budgets.time_zone)
+    day, month = (span_of(period, now.timestamp(), zone).begins for period in (Period.DAY, Period.MONTH))
     try:
         wait_for_writer(path)
         return SqliteEntryReader(path).read_spent(day, month)
     except StoreUnusable as error:
         say(f"warning: {error}; what was spent is not known")
         return []
-
-
-def beginnings(now: datetime, time_zone: str) -> tuple[float, float]:
-    """When this day and this month began there, in seconds since 1970."""
-    try:
-        there = now.astimezone(ZoneInfo(time_zone))
-    except (ZoneInfoNotFoundError, ValueError):
-        there = now.astimezone(UTC)
-    day = there.replace(hour=0, minute=0, second=0, microsecond=0)
-    return day.timestamp(), day.replace(day=1).timestamp()
 
 
 def _as_json(entry: ListedKey, now: datetime) -> dict[str, object]:

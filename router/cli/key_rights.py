@@ -1,18 +1,16 @@
 """What a caller may do, for `tandem keys`: one table of rights, from which options, sentences and columns are made."""
 
 import argparse
-import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from router.cli.common import number_between, whole_number_between
 from router.config.key_file import CallerSettings
+from router.contract.spending import read_ago
 from router.contract.words import Tier
 from router.screen.figures import money
 
-_SPAN = re.compile(r"([0-9]{1,5})\s*([mhdw])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _MAX_SPAN = timedelta(days=3_660)
 _MOST = 10**9
 NONE = "none"
@@ -116,13 +114,10 @@ def _name_tiers(tiers: Iterable[Tier]) -> str:
 
 def read_span(text: str) -> timedelta:
     """A span of time such as 90d. For `argparse`."""
-    found = _SPAN.fullmatch(text.strip().lower())
-    span = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found is not None else None
-    if text.strip() == "0":
-        span = timedelta()
-    if span is None or span > _MAX_SPAN:
+    seconds = 0 if text.strip() == "0" else read_ago(text)
+    if seconds is None or seconds > _MAX_SPAN.total_seconds():
         raise argparse.ArgumentTypeError(f'"{text}" is not a time such as 30m, 24h, 90d or 8w (at most ten years)')
-    return span
+    return timedelta(seconds=seconds)
 
 
 def read_lifetime(text: str) -> timedelta:

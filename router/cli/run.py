@@ -15,11 +15,11 @@ from router.cli import Ended
 from router.cli.common import add_config_argument, add_ledger_switch, load_or_end, say
 from router.cli.inside import serving
 from router.cli.pointed import KEY_VARIABLE, point_command
+from router.cli.refused import REFUSALS, explain
 from router.cli.routers import url_of
 from router.cli.setup.reach import ClientKey
 from router.config.load import LoadedConfig
-from router.contract.stores import StoreUnusable
-from router.edge.server import CannotListen, bind
+from router.edge.server import bind
 from router.edge.server import run as run_loop
 from router.loop.tasks import spawn
 from router.screen.screen import Screen
@@ -68,10 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     try:
         run_loop(main)
-    except CannotListen as error:
-        raise Ended(2, str(error)) from error
-    except StoreUnusable as error:
-        raise Ended(2, f"{error}\n  hint: move that file away, or start with --no-ledger") from error
+    except REFUSALS as error:
+        raise Ended(2, explain(error)) from error
     say(f"tandem: {screen.totals.sentence()}")
     return codes[0]
 

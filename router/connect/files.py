@@ -44,8 +44,8 @@ def read(path: Path) -> Content:
 def write(path: Path, raw: bytes, *, private: bool = False) -> list[Path]:
     """Write a file atomically and return the folders that were created for it. A link stays a link.
 
-    A new file is readable by its owner alone, regardless of the umask: clients' settings hold keys sooner or later. A
-    `private` one is made so if it exists.
+    What root writes belongs to whom it belonged, a new file to the owner of its folder. A new file is readable by its owner
+    alone, regardless of the umask: clients' settings hold keys sooner or later. A `private` one is made so if it exists.
     """
     path = Path(os.path.realpath(path))
     made = make_folders(path.parent)
@@ -54,6 +54,9 @@ def write(path: Path, raw: bytes, *, private: bool = False) -> list[Path]:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(raw)
+            if os.geteuid() == 0:
+                like = path.stat() if path.exists() else path.parent.stat()
+                os.fchown(descriptor, like.st_uid, like.st_gid)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, mode)

@@ -85,7 +85,6 @@ class Admission:
 
     @property
     def responses(self) -> ResponseStore:
-        """The responses that are stored for all."""
         return self._house.state.responses
 
     def admit(self, head: Head, takes: Slot | None = REQUEST) -> Caller:

@@ -1,4 +1,4 @@
-"""Who sends a request, by its head."""
+"""The caller of a request, found by its head."""
 
 import hmac
 import math

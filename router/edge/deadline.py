@@ -18,7 +18,7 @@ class DeadlineTimer:
         self._at = _NEVER
         self._handle: asyncio.TimerHandle | None = None
         self.on_deadline: Callable[[], None] | None = None
-        """What is called when the time has come. None without a deadline."""
+        """Called when the time has come; None without a deadline."""
 
     def set(self, seconds: float, on_deadline: Callable[[], None]) -> None:
         """Move the deadline to this many seconds from now."""

@@ -84,7 +84,6 @@ class Listener:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
         return sum(self._open.values())
 
     @property
@@ -122,7 +121,7 @@ class Listener:
             self._paused.cancel()
 
     async def wait_closed(self) -> None:
-        """As of a loop's own server, which uvicorn waits for."""
+        """Does nothing: uvicorn awaits it on a loop's own server."""
 
     def take(self, transport: asyncio.BaseTransport) -> Place | None:
         """A place for a connection that was just accepted, if its address may have one more."""
@@ -246,7 +245,6 @@ def origin_of(address: str) -> str | bytes:
 
 
 def write_origin(origin: str | bytes) -> str:
-    """An origin as people write it."""
     if isinstance(origin, str):
         return origin
     network = "" if len(origin) == 16 else "/64"

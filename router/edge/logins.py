@@ -29,7 +29,7 @@ class _Login(Struct, frozen=True):
 
 
 class Logins:
-    """Who is logged in. Times are given, in seconds since 1970."""
+    """The logins of browsers. Times are given in seconds since 1970."""
 
     __slots__ = ("_logins",)
 

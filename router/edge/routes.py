@@ -130,7 +130,7 @@ def read_passed(path: str) -> PassedRoute | None:
 
 
 def write_passed(method: str, raw_path: bytes, query: bytes, headers: Mapping[str, str], body: bytes) -> RouteRequest:
-    """What is passed on of a request. Raises `BadRequest` for a path that leads out of its route."""
+    """The part of a request that is relayed. Raises `BadRequest` for a path that leads out of its route."""
     target = raw_path.decode("latin-1")
     # Servers differ in how often they decode a path, and some cut what follows a semicolon off each segment.
     found, parts = _PASSED(target), [part.partition(";")[0] for part in re.split(r"[/\\]", unquote(unquote(target)))]

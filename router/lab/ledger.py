@@ -123,7 +123,6 @@ class _Turn:
 @dataclass(slots=True)
 class LedgerTally:
     entries: int = 0
-    with_text: int = 0
     unreadable: int = 0
     sessions: set[str] = field(default_factory=set)
 
@@ -149,13 +148,10 @@ def _note(row: _Row, turns: list[_Turn | None], tally: LedgerTally) -> None:
             last.go_on(row)
         return  # without a beginning it is no turn: its ask was refused, or is too old to be here
     try:
-        turn = _read_turn(row)
+        turns.append(_read_turn(row))
     except ValueError:
         turns.append(None)
         tally.unreadable += 1
-        return
-    turns.append(turn)
-    tally.with_text += turn.arrival is not None
 
 
 def _read_turn(row: _Row) -> _Turn:

@@ -34,7 +34,7 @@ class OffLoop:
         return await self.run(work, *given)
 
     async def read(self, work: Callable[[bytes, *_More], _T], body: bytes, *more: *_More) -> _T:
-        """The same for the bytes of a body."""
+        """Work on the bytes of a body, in a thread if they are many."""
         return await self.run(work, body, *more) if self.is_large(body) else work(body, *more)
 
     async def run(self, work: Callable[[*_More], _T], *given: *_More) -> _T:

@@ -15,7 +15,6 @@ PLAIN = "TANDEM_PLAIN"
 
 
 def is_plain_asked(environment: Mapping[str, str]) -> bool:
-    """Whether an environment asks for plain mode."""
     return environment.get(PLAIN, "") not in ("", "0")
 
 

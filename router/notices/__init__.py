@@ -1,1 +1,1 @@
-"""What is broken now, in one line each, and who is told."""
+"""Current troubles, in one line each, and the webhook that reports them."""

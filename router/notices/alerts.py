@@ -52,7 +52,7 @@ class _Known(Struct):
     """When it was last there."""
     said: Trouble
     said_at: float
-    """What was reported last, and when."""
+    """The trouble that was reported last, and when."""
 
 
 class Alerts:

@@ -69,7 +69,7 @@ class _Connection(HTTPConnection):
 
 
 class _TlsConnection(HTTPSConnection, _Connection):
-    """The same with TLS, which begins after that look."""
+    """A checked connection with TLS, which begins after the check."""
 
 
 class _Http(urllib.request.HTTPHandler):

@@ -77,7 +77,7 @@ class MessageCapture(Capture):
 
 
 def capture(exchange: Exchange, *, is_streaming: bool, is_message: bool) -> Capture:
-    """Who watches an answer of this kind."""
+    """The watcher of an answer of this kind."""
     if is_streaming:
         return MessageCapture(exchange) if is_message else ResponseCapture(exchange)
     return Capture(exchange, "content" if is_message else "output")

@@ -63,7 +63,7 @@ def open_summaries(view: RequestView) -> RequestView:
         return view
     items = input_items(with_digits(view.raw, view.body))
     opened = [_opened(as_object(item), item, f"input[{index}]") for index, item in enumerate(items)]
-    return view if opened == items else _with_items(view, opened)
+    return view if opened == items else with_items(view, opened)
 
 
 def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
@@ -77,7 +77,7 @@ def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
     return _message("user", summary, as_text(item.get("id")).removeprefix("cmp_") or "summary", "summary")
 
 
-def _with_items(view: RequestView, items: list[Json]) -> RequestView:
+def with_items(view: RequestView, items: list[Json]) -> RequestView:
     body: JsonObject = {**with_digits(view.raw, view.body), "input": items}
     return read_again(view, body, write_body(body))
 

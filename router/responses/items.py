@@ -22,7 +22,6 @@ def input_items(body: JsonObject) -> list[Json]:
 
 
 def read_ids(*lists: list[Json]) -> frozenset[str]:
-    """The ids of all items that have one."""
     return frozenset(name for items in lists for item in items if (name := as_text(as_object(item).get("id"))))
 
 

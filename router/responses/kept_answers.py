@@ -77,7 +77,6 @@ class KeptAnswers:
             self._timer = asyncio.get_running_loop().call_later(self._keep_seconds, self._forget_old)
 
     def find(self, slot: bytes) -> KeptAnswer | None:
-        """The answer that is kept in a slot."""
         until, answer = self._kept.get(slot, (0.0, None))
         return answer if until > self._clock() else None
 

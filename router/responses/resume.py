@@ -17,7 +17,7 @@ from router.dialects.requests import read_again
 from router.dialects.responses.compose import is_our_id
 from router.dialects.responses.request import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
-from router.responses.compact import ask_for_summary, may_hold_summaries, open_summaries, write_body
+from router.responses.compact import ask_for_summary, may_hold_summaries, open_summaries, with_items, write_body
 from router.responses.items import derive_id, input_items
 from router.responses.references import look_up, may_name_items
 from router.responses.threads import THREAD, resume_thread
@@ -71,10 +71,7 @@ async def resume(
             " with store: false. Send the whole conversation in input",
             param=PREVIOUS,
         )
-    if given is None:
-        return view
-    body: JsonObject = {**with_digits(view.raw, view.body), "input": _portable(given, reader="")}
-    return read_again(view, body, write_body(body))
+    return view if given is None else with_items(view, _portable(given, reader=""))
 
 
 def _can_continue(target: Target) -> bool:

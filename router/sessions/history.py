@@ -40,7 +40,7 @@ class History(Struct, frozen=True):
     running: str | None = None
     """How the running turn began; None before anybody said anything."""
     work: Work = field(default_factory=Work)
-    """What was done in the running turn."""
+    """The calls of the running turn."""
 
     def as_session(self) -> SessionHistory:
         """The finished turns."""

@@ -48,7 +48,7 @@ class SessionMemory:
     turn_of = staticmethod(read_turn)
 
     async def recall(self, view: RequestView, turn: Turn, alias: Alias = _AUTO) -> SessionSnapshot:
-        """What is known of the session that a request belongs to, and which wish counts in it."""
+        """The session that a request belongs to, and the wish that counts in it."""
         now, messages = self._clock(), len(view.conversation.items)
         name = "" if alias.name == AUTO else kept_name(exact_name(alias))
         lost = ""

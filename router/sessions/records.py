@@ -122,7 +122,6 @@ class Records(Generic[Key, Value]):
             held.is_storing = False
 
     def _take_again(self, held: Held[Value], stored: Versioned) -> None:
-        """Take the steps that are not stored on a newer version."""
         value = None if stored.state is None else self._read(stored.state)
         held.value, held.version = self._new if value is None else value, stored.version
         for step in held.steps:

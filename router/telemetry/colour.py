@@ -21,7 +21,6 @@ def can_redraw(stream: TextIO, environment: Mapping[str, str] = os.environ) -> b
 
 
 def has_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether colour may be written there."""
     return can_redraw(stream, environment) and not environment.get("NO_COLOR")
 
 
@@ -31,7 +30,6 @@ def wrap(text: str, colour: str) -> str:
 
 
 def paint(text: str, colour: str, stream: TextIO) -> str:
-    """The text in a colour, where the stream shows any."""
     return wrap(text, colour) if has_colour(stream) else text
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from router.contract.decision import Decision
 from router.contract.errors import UpstreamBarred
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, Decided, Fact, Recorded
@@ -20,7 +19,6 @@ class RequestLog:
 
 
 def report_defect(exchange: Exchange, error: Exception) -> None:
-    """Log the defect of an observer, by its kind and place."""
     events.fault_caught(request_id=exchange.id, kind=type(error).__name__, where=events.place_of(error))
 
 
@@ -43,15 +41,11 @@ class DefectLog:
 def _log_request(exchange: Exchange, recorded: Recorded) -> None:
     line, decided = recorded.entry.line, exchange.last(Decided)
     if decided is not None and decided.decision.opinions.skipped:
-        _log_skipped(decided.decision)
+        for skipped in decided.decision.opinions.skipped:
+            events.policy_skipped(policy=skipped.policy, reason=skipped.reason)
     if line.attempts > 1 or line.outcome != Outcome.SERVED:
         _log_misconfigured(exchange)
     events.request_settled(line)
-
-
-def _log_skipped(decision: Decision) -> None:
-    for skipped in decision.opinions.skipped:
-        events.policy_skipped(policy=skipped.policy, reason=skipped.reason)
 
 
 def _log_misconfigured(exchange: Exchange) -> None:

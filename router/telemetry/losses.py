@@ -11,6 +11,5 @@ class Losses:
         self._lock = threading.Lock()
 
     def add(self, requests: int) -> None:
-        """Count the lost traces of these requests."""
         with self._lock:
             self.count += requests

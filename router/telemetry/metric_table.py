@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """As Prometheus calls it."""
+    """Prometheus's name for it."""
 
     COUNTER = "counter"
     GAUGE = "gauge"

@@ -60,7 +60,6 @@ def wrap(spans: list[bytes], version: str = "") -> bytes:
 
 
 def _attributes(values: Values) -> list[dict[str, Any]]:
-    """Those that have a value."""
     return [
         {"key": name, "value": {"stringValue": value[:_MAX_CHARS]} if isinstance(value, str) else _number(value)}
         for name, value in values.items()

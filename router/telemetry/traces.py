@@ -114,7 +114,7 @@ class Traces:
         self._some.set()
 
     def close(self, within_seconds: float) -> None:
-        """The same, and wait for it so long at most. What was not sent by then is lost."""
+        """Stop, and wait up to this long for what is still to be sent. The rest is lost."""
         self._close_by = time.monotonic() + _SENDING_SHARE * within_seconds
         self.stop()
         self._thread.join(within_seconds)

@@ -41,7 +41,7 @@ class Seen(IntEnum):
 
 
 class Owner(Protocol):
-    """Whoever sent a request over a connection. It owns the connection until it is told one of the last three, once."""
+    """The sender of a request. It owns the connection until one of the last three methods is called, once."""
 
     def headers_seen(self) -> None:
         """The sink has the answer's status and headers, and its body is still to come."""

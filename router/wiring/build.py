@@ -212,7 +212,7 @@ def _follow_metrics(metrics: MetricsSwitch, loaded: LoadedConfig) -> None:
 
 
 def check_prices(loaded: LoadedConfig) -> None:
-    """Check what budgets need once more: other keys may bring the first, without the config being read again."""
+    """Re-check budgets when the key file changes: it may bring the first one."""
     faults: list[Fault] = []
     paths = {plan.target.name: f"tiers.{plan.target.tier}" for plan in loaded.targets}
     check_budgets(loaded.keys, loaded.targets, paths, loaded.config.ledger, faults)
@@ -302,23 +302,18 @@ def _build_dispatcher(
     state: State,
     clock: Callable[[], float],
 ) -> Dispatcher:
-    """Who calls the targets. Where no caller has a limit, no request pays for the question."""
+    """The dispatcher, with a guard only where a caller has a limit: no other request pays for one."""
     max_bytes, limited = loaded.config.limits.max_response_bytes, rights or {}
     has_limits = any(own.is_limited for own in limited.values())
     if state.shared is not None:
         state.shared.has_limits = has_limits or any(plan.target.quota is not None for plan in loaded.targets)
     if not has_limits:
         return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
-    guard = GuardedDispatcher
-    if state.shared is not None and state.shared.link is not None:
-        from router.callers.shared_limits import SharedGuard  # only routers that share limits need it
-
-        guard = SharedGuard
-    return guard(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
+    return GuardedDispatcher(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
 
 
 def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
-    """Who refuses a caller by its head alone. Where no caller has such a limit, no request pays for the question."""
+    """Refuses a caller by its head alone; None where no caller has such a limit, so that no request pays for it."""
     if not any(own.requests_per_minute or own.tokens_per_minute for own in (rights or {}).values()):
         return None
     return partial(state.rates.turn_away, rights or {})
@@ -330,7 +325,7 @@ def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:
 
 
 def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rules, state: State) -> Adviser | None:
-    """Who gives a second opinion. A question to it has no part of its tier's own instructions."""
+    """The adviser for second opinions. A question to it has no part of its tier's own instructions."""
     asked = config.second_opinion
     if asked is None:
         return None

@@ -98,7 +98,7 @@ class Built:
         return self.jobs.list_ended() if self.jobs is not None else ()
 
     def release_jobs(self) -> None:
-        """The router is asked to stop: background work need not wait until its callers are served."""
+        """On shutdown, release jobs at once instead of after in-flight requests."""
         if self.jobs is not None:
             spawn(self.jobs.stop(), name="release jobs")
 
@@ -118,7 +118,7 @@ class Built:
             await self.alerts.watch()
 
     async def keep_learning(self) -> None:
-        """The same now and then, with the file read off the loop."""
+        """Learn every ten minutes, with the file read in a thread."""
         while True:
             self._apply(*await asyncio.to_thread(self._read_ledger))
             with suppress(StoreUnusable, OSError):
@@ -157,7 +157,7 @@ class Built:
 
 
 def list_notices(house: House) -> NoticeBoard:
-    """What is broken now, by all that knows of it."""
+    """All current troubles, from every part that can have some."""
     state = house.state
 
     def of_targets() -> list[Notice]:

@@ -26,7 +26,7 @@ GONE_SECONDS = 600.0
 """How long keys work without their file. A deployment may take it away for a moment; one that stays away revokes them all."""
 
 Mark = tuple[int, ...]
-"""What is different once a file was written, replaced, or given other rights. Empty for no file."""
+"""Changes when a file is written, replaced, or given other rights. Empty for no file."""
 _SIZE = 0
 _UNKNOWN: Mark = (-1,)
 

@@ -73,7 +73,7 @@ class Reloader:
         return await asyncio.shield(self._waiting)
 
     async def answer(self) -> JsonObject:
-        """The same, as a page answers it."""
+        """The JSON that a page answers with."""
         return (await self.reload()).as_json()
 
     async def _run(self) -> Reloaded:

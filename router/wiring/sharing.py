@@ -43,7 +43,7 @@ def open_house(plan: Plan, state: State) -> House:
 
 
 def recognise_repeats(shared: Shared | None) -> Repeats:
-    """Who knows which requests are repeated: at this router, or at all that share a server."""
+    """Recognises repeated requests: of this router, or of all that share a server."""
     if shared is None:
         return Repeats()
     return Repeats(shared=shared.open_repeats(), goes_on_blind=shared.terms.when_blind is WhenBlind.OPEN)

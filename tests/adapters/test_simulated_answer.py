@@ -35,12 +35,21 @@ def test_words_are_as_long_as_they_are_told_to_be():
     assert 40 <= answer_to().tokens <= 60
 
 
+def test_json_is_given_where_it_is_wanted_and_fits_the_schema_if_there_is_one():
+    anything = json.loads("".join(answer_to(response_format={"type": "json_object"}).pieces))
+
+    assert "simulated" in anything["answer"]
+    assert json.loads("".join(answer_to(response_format=AS_SCHEMA).pieces)) == {"n": 1}
+
+
 def test_a_command_that_is_called_unasked_is_a_harmless_one():
     parameters = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 
     (call,) = answer_to(tools=[tool("delete_all"), tool("bash", parameters=parameters)]).calls
+    (plain,) = answer_to(tools=[tool("get_time")]).calls
 
     assert (call.name, call.arguments) == ("bash", '{"command":"ls"}')
+    assert (plain.name, plain.arguments) == ("get_time", "{}")
 
 
 @pytest.mark.parametrize(

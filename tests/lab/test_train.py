@@ -237,14 +237,6 @@ def test_lines_are_read_with_groups_and_weights_and_remarks_apart(tmp_path):
     assert [(each.remark.is_complaint, each.group) for each in said] == [(True, "data 0"), (False, "r 0")]
 
 
-def test_a_fingerprint_is_of_all_bytes_in_their_order(tmp_path):
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.write_bytes(b"1")
-    two.write_bytes(b"2")
-
-    assert fingerprint_of([one, two]) == fingerprint_of([one, two]) != fingerprint_of([two, one])
-
-
 @pytest.mark.shared
 def test_the_shipped_weights_are_fitted_to_the_files_that_make_train_reads(shared):
     """`make train` then gives the same bytes, which takes minutes."""

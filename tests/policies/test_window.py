@@ -3,13 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from policies.learned import LearnedConfig, LearnedPolicy
 from policies.window import WindowConfig, WindowPolicy
 from router.contract.opinions import RuleOut
 from router.contract.words import Tier
-from router.decide.choose import decide
-from router.decide.opinions import Rules
-from tests.tools.exchanges import ECONOMICS
 from tests.tools.values import ask, make_signals, make_target, stand
 
 
@@ -64,18 +60,6 @@ def test_no_limit_of_a_request_refuses_what_a_reserve_of_8000_lets_in(limit):
     policy = WindowPolicy(WindowConfig())
 
     assert policy.judge(ask(max_tokens=limit), make_signals(stand(make_target(window_tokens=200_000)), tokens=192_000)) == ()
-
-
-def test_of_two_fast_targets_the_larger_one_serves_what_the_smaller_cannot_hold():
-    policy = WindowPolicy(WindowConfig())
-    small, large = stand(make_target()), stand(make_target("wide", window_tokens=256_000))
-    deep = stand(make_target("sage", Tier.DEEP))
-    signals = make_signals(small, large, deep, text="fix the typo in calc.py", tokens=130_000)
-    quick = Rules((policy, LearnedPolicy(LearnedConfig())), ECONOMICS, spill_over=True, config_fingerprint="")
-
-    decision = decide(quick, ask(), signals)
-
-    assert (decision.tier, decision.targets) == (Tier.FAST, ("wide",))
 
 
 def test_a_window_that_a_target_named_long_ago_rules_it_out_only_while_another_can_serve():

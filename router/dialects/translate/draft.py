@@ -5,18 +5,22 @@ place for is noted as dropped; what would then mean something else is refused.
 """
 
 import base64
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import NamedTuple
 
 from router.contract.errors import BadRequest, Misfit
 from router.contract.request import Json, JsonObject
 from router.dialects.client_tools import CallItem
 from router.dialects.composer import CUSTOM_FIELD, Shape, is_blank
-from router.dialects.translate.names import ToolNames
 
 DEFAULT_SCHEMA_NAME = "answer"
 """What the schema of an answer is called where a dialect asks for a name and the caller gave none."""
+_MAX_NAME = 64
+"""The shortest limit of all dialects. Messages take twice as much, but what is given back whole may be short everywhere."""
+_NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 Mark = JsonObject | None
@@ -105,6 +109,41 @@ class Schema(NamedTuple):
     name: str | None = None
     is_strict: bool | None = None
     description: str | None = None
+
+
+class ToolNames:
+    """By which name a target knows each tool of one request: within what every host takes, and no two alike.
+
+    A name that fits stays as it is. Another is made from the tool's own, the same in every request, so that the beginning
+    of a prompt does not change from turn to turn.
+    """
+
+    __slots__ = ("_owners", "_seen")
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str | None, str], str] = {}
+        self._owners: set[str] = set()
+
+    def seen(self, name: str, namespace: str | None = None) -> str:
+        """The name for the target of a tool that the caller knows by this one."""
+        tool = (namespace or None, name)
+        found = self._seen.get(tool)
+        if found is None:
+            found = self._seen[tool] = self._make(tool)
+            self._owners.add(found)
+        return found
+
+    def _make(self, tool: tuple[str | None, str]) -> str:
+        namespace, name = tool
+        given = f"{namespace}__{name}" if namespace else name
+        plain = _NO_NAME.sub("_", given)
+        if plain == given and len(plain) <= _MAX_NAME and plain not in self._owners:
+            return plain
+        digest = blake2b(f"{namespace or ''}\0{name}".encode("utf-8", "replace")).hexdigest()
+        # Somebody may have named a tool as we would: then more of the digest tells them apart.
+        sizes = range(8, _MAX_NAME)
+        made = (f"{plain[: _MAX_NAME - size - 1]}_{digest[:size]}" for size in sizes)
+        return next(candidate for candidate in made if candidate not in self._owners)
 
 
 @dataclass(slots=True)

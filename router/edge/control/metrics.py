@@ -118,7 +118,7 @@ class Regret:
         self._began_at = self._from = self._last = since
         self._read_at = float("-inf")
         self._kept: dict[str, float] = {}
-        """What was counted before `_from`."""
+        """Counts from before `_from`."""
         self._known: dict[str, float] = {}
 
     async def read(self, since: float) -> Mapping[str, float]:
@@ -203,14 +203,12 @@ _VALKEY = ("valkey",)
 
 def read_shared(shared: Shared) -> "dict[str, Samples]":
     """The figures of what is shared. Each router counts what it did itself."""
-    return {**_read_valkey(shared), **_read_copy(shared)}
-
-
-def _read_valkey(shared: Shared) -> "dict[str, Samples]":
-    link, pulse = shared.link, shared.pulse
+    link, pulse, forwarder = shared.link, shared.pulse, shared.forwarder
+    lag: dict[str, Samples] = {} if forwarder is None else {"tandem_ledger_lag_seconds": {(): forwarder.lag_seconds}}
     if link is None or pulse is None:
-        return {}
+        return lag
     return {
+        **lag,
         "tandem_routers": {(): shared.replicas},
         "tandem_store_up": {_VALKEY: int(link.is_up and link.refusals.look() is None)},
         "tandem_store_trips_total": {_VALKEY: link.trips},
@@ -220,7 +218,3 @@ def _read_valkey(shared: Shared) -> "dict[str, Samples]":
         "tandem_store_unconfirmed_total": {(kind,): count for kind, count in link.unconfirmed.items()},
         "tandem_pulse_ignored_total": {(reason,): count for reason, count in pulse.ignored.items()},
     }
-
-
-def _read_copy(shared: Shared) -> "dict[str, Samples]":
-    return {"tandem_ledger_lag_seconds": {(): shared.forwarder.lag_seconds}} if shared.forwarder is not None else {}

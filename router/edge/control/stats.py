@@ -54,7 +54,6 @@ class Stats:
         ]
 
     def _show_own(self, caller: Caller, rights: Rights) -> JsonObject:
-        """Who a caller is here, what it may do, and what it has used."""
         tiers, may_force = ([*map(str, sorted(own))] for own in (rights.tiers, rights.may_force))
         may: JsonObject = {
             "tiers": [*tiers],

@@ -90,7 +90,7 @@ class CreateConnection(asyncio.Protocol):
         elif self._sink is not None and not self._sink.is_over:
             self._exchange.cancel(CancelReason.CALLER_LEFT)
         if self.is_paused:
-            self._admission.speedups.memory.give_back_later(self._loop)  # what such callers left unread is much, and free now
+            self._admission.speedups.memory.give_back_later(self._loop)  # what slow callers never read can be large: free it
 
     def eof_received(self) -> bool:
         # A caller that hangs up cannot be told from one that only stops sending, and cancelling is done by hanging up.

@@ -81,7 +81,7 @@ class SocketConnection(asyncio.Protocol):
         self._is_open = False
         self._lanes.close()
         if self.is_paused or self._holds_back:
-            self._admission.speedups.memory.give_back_later(self._loop)  # what such callers left unread is much, and free now
+            self._admission.speedups.memory.give_back_later(self._loop)  # what slow callers never read can be large: free it
         self._protocol = None  # not left to the collector, which runs seldom: it holds two windows for compression
         self._admission.release_socket()
 

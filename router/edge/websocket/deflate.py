@@ -14,7 +14,7 @@ from websockets.frames import CTRL_OPCODES, Frame, Opcode
 from websockets.typing import ExtensionParameter
 
 LIGHT_BYTES = 1 << 16
-"""What is larger is unpacked in a thread, and not on the loop."""
+"""Larger messages are unpacked in a thread, not on the loop."""
 _CHUNK_BYTES = 1 << 20
 _END = b"\x00\x00\xff\xff"
 _WINDOW_BITS = 12

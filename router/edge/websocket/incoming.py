@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MAX_STRAY_FRAMES = 4_096
 """Frames without one message that is served: pieces of one, pings, nonsense."""
 _MAX_STRAY_BYTES = 64 << 20
-"""The same in bytes, counted after they are unpacked."""
+"""In bytes, counted after they are unpacked."""
 _SLICE_BYTES = 16_384
 """A read is taken in slices, so that a flood of tiny frames is noticed before all of it is worked through."""
 _MAX_FRAMES_OF_A_TURN = 256

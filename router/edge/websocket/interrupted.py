@@ -108,10 +108,13 @@ class Said:
             found = _READ_DELTA.decode(event)
         except (ValueError, RecursionError):
             return
-        if not self._texts.get(found.output_index):
-            self._items.setdefault(found.output_index, {"id": found.item_id})
-        self._texts.setdefault(found.output_index, []).append(found.delta)
-        self._size += len(found.delta)
+        self._add_words(found.output_index, found.delta, found.item_id)
+
+    def _add_words(self, index: int, words: str, item_id: str) -> None:
+        if not self._texts.get(index):
+            self._items.setdefault(index, {"id": item_id})
+        self._texts.setdefault(index, []).append(words)
+        self._size += len(words)
 
     def _read_other(self, frame: Frame) -> None:
         """An event whose type does not come first, or an item that is done."""
@@ -125,9 +128,7 @@ class Said:
             self._texts.pop(index, None)
             self._size += len(frame.data)
         elif kind == _DELTA and isinstance(delta, str):
-            self._items.setdefault(index, {"id": as_text(event.get("item_id"))})
-            self._texts.setdefault(index, []).append(delta)
-            self._size += len(delta)
+            self._add_words(index, delta, as_text(event.get("item_id")))
 
     def _item(self, index: int) -> JsonObject:
         item, texts = self._items.get(index, {}), self._texts.get(index)

@@ -47,7 +47,7 @@ class Create(Struct, frozen=True):
     """The response that was ended for it by the person's new words."""
 
     def after(self, response_id: str) -> "Create":
-        """The same, going on from another response."""
+        """A copy that continues another response."""
         return replace(self, raw=_changed(self.raw, {"previous_response_id": response_id}), previous=response_id)
 
     def steered(self, steer: "Steer") -> "Create":
@@ -187,7 +187,7 @@ def _join(members: Mapping[str, msgspec.Raw]) -> bytes:
 
 
 def decision_frame(headers: Headers, lane: str = "") -> bytes:
-    """Who serves, and why: what an answer over HTTP says in its headers. Only for callers who ask for such frames."""
+    """The target and the reason, which an answer over HTTP has in its headers. Only for callers who ask for such frames."""
     return _own_frame("tandem.decision", lane, name_decision(headers))
 
 

@@ -44,7 +44,7 @@ class FrameSink(Struct, eq=False):
     _takes_frames: bool = False
     """Whether the caller asked for events of our own. Else what they say is in the metadata of the response."""
     _facts: dict[str, str] = {}
-    """Who serves, and why, until the response begins."""
+    """Headers with the target and the reason, kept until the response begins."""
     _status: int = 200
     _headers: Headers = ()
     _streams: bool = True

@@ -47,7 +47,7 @@ class Answer(Struct, eq=False):
             self._early.append(event)
 
     def release_early(self) -> list[bytes]:
-        """What was held, once."""
+        """The held events. They are returned once."""
         early, self._early = self._early, []
         return early
 

@@ -268,7 +268,7 @@ class SocketCall(Struct, eq=False):
             http.cancel()
 
     def _go_over_http(self) -> None:
-        """The same request over HTTP, which tells the sink everything from here on."""
+        """Send the request over HTTP, which feeds the sink from here on."""
         if self._is_over:
             self._pool.release(self._key)
             return

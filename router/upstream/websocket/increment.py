@@ -17,7 +17,7 @@ from router.dialects.splice import replace_fields
 
 _INPUT, _PREVIOUS = "input", "previous_response_id"
 _ON_A_SOCKET: JsonObject = {"type": "response.create", "stream": None, "background": None}
-"""What is said otherwise than over HTTP: every answer is a stream, and none is in the background."""
+"""Fields that differ from HTTP: every answer is a stream, and none is in the background."""
 _NOT_COMPARED = frozenset({*_ON_A_SOCKET, _INPUT, _PREVIOUS, "stream_options", "client_metadata"})
 """What may differ between a request and the one that it goes on from."""
 _NOT_SAID_BACK = frozenset({"id", "status", "annotations", "logprobs"})
@@ -32,7 +32,7 @@ class Baseline(Struct, frozen=True):
     given: int
     given_mark: bytes
     answered: tuple[Json, ...]
-    """What was answered, without what a client may leave out."""
+    """An answer, without what a client may leave out."""
 
 
 class Ask(Struct, frozen=True):

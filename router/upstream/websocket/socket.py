@@ -51,7 +51,7 @@ class ClosedEarly(CannotConnect):
 
 
 class Owner(Protocol):
-    """Whoever has a request under way on a socket."""
+    """The sender of the request that is under way on a socket."""
 
     def received(self, text: bytes) -> None:
         """A message has come."""
@@ -179,7 +179,6 @@ class UpstreamSocket(asyncio.Protocol):
         self._flush()
 
     def release(self) -> None:
-        """The owner is done with it."""
         self._owner = None
         self.used_at = self.loop.time()
 

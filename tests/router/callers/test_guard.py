@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 from msgspec.structs import replace
 
-from router.callers.guard import GuardedDispatcher
+from router.callers.guard import CallerLimit, GuardedDispatcher
 from router.contract.caller import Caller
 from router.contract.errors import BudgetSpent, RateLimited, UpstreamCut
 from router.contract.rights import Rights
@@ -16,7 +16,7 @@ from tests.tools.scripted import HandClock, answers, fails, reach
 from tests.tools.values import ask, make_target
 
 
-class Counting:
+class Counting(CallerLimit):
     """Counts what is held, and refuses where a test says so."""
 
     def __init__(self, refusal=None, told=()):
@@ -84,3 +84,34 @@ async def test_a_limit_of_attempts_is_asked_before_each_further_one():
 
     assert len(spark.adapter.opened) == 1
     assert limit.held == 0
+
+
+class Asked(CallerLimit):
+    """A limit that writes down what is asked of it, and in which order."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    async def reach(self, exchange, decided, rights):
+        self.said.append("reach")
+
+    async def reach_another(self, exchange, target):
+        self.said.append(f"reach another at {target.name}")
+
+    def allow_another(self, exchange, target):
+        self.said.append(f"allow another at {target.name}")
+
+    @contextmanager
+    def hold(self, exchange, decided, rights):
+        self.said.append("hold")
+        yield (("x-tandem-budget", "0.82"),)
+        self.said.append("give back")
+
+
+async def test_what_a_request_or_a_further_attempt_takes_is_asked_for_before_it_is_taken():
+    limit, sink = Asked(), RecordingSink()
+
+    await send(reach(make_target(), fails(UpstreamCut("spark", "cut")), answers()), limit, sink=sink)
+
+    assert limit.said == ["reach", "hold", "reach another at spark", "allow another at spark", "give back"]
+    assert ("x-tandem-budget", "0.82") in sink.headers

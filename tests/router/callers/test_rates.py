@@ -122,18 +122,13 @@ def test_a_request_for_which_no_target_was_called_is_not_counted():
     assert bench.shown == {"requests_per_minute": 0, "tokens_per_minute": 0}
 
 
-def test_counting_tokens_is_a_request_without_tokens():
+def test_counting_tokens_and_a_request_that_is_passed_on_are_requests_without_tokens():
     bench = Bench(requests_per_minute=9, tokens_per_minute=1_000)
 
     with bench.request(300, operation=Operation.COUNT_TOKENS):
         assert bench.shown == {"requests_per_minute": 1, "tokens_per_minute": 0}
-
-
-def test_a_request_that_is_passed_on_counts_as_one_without_tokens():
-    bench = Bench(requests_per_minute=1, tokens_per_minute=1_000)
-
-    with bench.rates.hold(make_exchange(), None, bench.rights):
-        assert bench.shown == {"requests_per_minute": 1, "tokens_per_minute": 0}
+        with bench.rates.hold(make_exchange(), None, bench.rights):
+            assert bench.shown == {"requests_per_minute": 2, "tokens_per_minute": 0}
 
 
 def test_requests_at_once_are_limited_and_a_place_is_free_when_one_ends():

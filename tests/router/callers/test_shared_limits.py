@@ -1,20 +1,16 @@
 """The rates of callers that several routers share."""
 
-from contextlib import contextmanager
-
 import pytest
-from msgspec.structs import replace
 
-from router.callers.shared_limits import SharedGuard, SharedRates
-from router.contract.caller import LOCAL, Caller
-from router.contract.errors import RateLimited, StoreUnavailable, UpstreamCut
+from router.callers.shared_limits import SharedRates
+from router.contract.caller import LOCAL
+from router.contract.errors import RateLimited, StoreUnavailable
 from router.contract.facts import AttemptOpened
 from router.contract.rights import Rights
-from router.dispatch.live.statistics import LiveStatistics
 from tests.tools.allowances import Pool
-from tests.tools.exchanges import RecordingSink, make_decided, make_decision, make_exchange
-from tests.tools.scripted import HandClock, answers, fails, reach
-from tests.tools.values import ask, make_target, make_view
+from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.scripted import HandClock
+from tests.tools.values import make_target, make_view
 
 FIVE = Rights(requests_per_minute=5)
 
@@ -71,36 +67,3 @@ async def test_a_minute_that_is_used_up_is_refused_before_a_request_is_read():
 
     with pytest.raises(RateLimited):
         rates.turn_away({LOCAL.name: FIVE}, LOCAL)
-
-
-class Asked:
-    """A limit that writes down what is asked of it, and in which order."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    async def reach(self, exchange, decided, rights):
-        self.said.append("reach")
-
-    async def reach_another(self, exchange, target):
-        self.said.append(f"reach another at {target.name}")
-
-    def allow_another(self, exchange, target):
-        self.said.append(f"allow another at {target.name}")
-
-    @contextmanager
-    def hold(self, exchange, decided, rights):
-        self.said.append("hold")
-        yield (("x-tandem-budget", "0.82"),)
-        self.said.append("give back")
-
-
-async def test_what_a_request_or_a_further_attempt_takes_is_asked_for_before_it_is_taken():
-    limit, sink, rights = Asked(), RecordingSink(), {"ada": Rights(in_flight=1)}
-    spark = reach(make_target(), fails(UpstreamCut("spark", "cut")), answers())
-    guard = SharedGuard({"spark": spark}, max_response_bytes=1 << 20, clock=HandClock(), rights=rights, limits=[limit])
-
-    await guard.send(make_exchange(), make_decided(replace(ask(), caller=Caller("ada"))), sink, LiveStatistics())
-
-    assert limit.said == ["reach", "hold", "reach another at spark", "allow another at spark", "give back"]
-    assert ("x-tandem-budget", "0.82") in sink.headers

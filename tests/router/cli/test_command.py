@@ -43,7 +43,7 @@ def test_a_project_with_a_folder_named_router_is_not_imported(tmp_path):
     )
 
     assert done.returncode == 0, done.stderr
-    assert "valid" in done.stdout + done.stderr
+    assert "nothing to fix" in done.stderr
 
 
 def test_the_installed_command_is_this_module():

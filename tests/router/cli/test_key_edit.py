@@ -223,3 +223,13 @@ def test_a_link_stays_a_link(written, tmp_path):
 
     assert link.is_symlink()
     assert "eve" in read_key_file(written).callers
+
+
+def test_a_file_of_another_user_is_not_taken_over(written, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: written.stat().st_uid + 1)
+    written.chmod(0o640)
+
+    with pytest.raises(PermissionError):
+        change_key_file(written, with_caller("eve"))
+
+    assert written.read_text() == WRITTEN

@@ -4,11 +4,18 @@ from datetime import UTC, datetime
 
 import pytest
 
-from router.cli.key_list import beginnings, list_keys
+from router.cli.common import known_names
+from router.cli.key_list import list_keys, read_spent
 from router.config.key_file import CallerSettings, KeyFile, KeySettings
+from router.config.load import find_keys
+from router.contract.caller import Caller
 from router.contract.past import CallerSums
+from tests.conftest import SIMULATED
+from tests.tools.kept import make_entry
+from tests.tools.ledgers import write_ledger
 
 NOW = datetime(2026, 11, 1, 0, 30, tzinfo=UTC)
+ADA = Caller("ada")
 
 
 def file_of(**callers):
@@ -20,16 +27,17 @@ def file_of(**callers):
 
 
 @pytest.mark.parametrize(
-    ("zone", "day", "month"),
-    [
-        ("UTC", datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)),
-        ("Europe/Berlin", datetime(2026, 10, 31, 23, tzinfo=UTC), datetime(2026, 10, 31, 23, tzinfo=UTC)),
-        ("America/New_York", datetime(2026, 10, 31, 4, tzinfo=UTC), datetime(2026, 10, 1, 4, tzinfo=UTC)),
-        ("Nowhere/Land", datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)),
-    ],
+    ("zone", "today", "month"), [("UTC", 0, 0), ("Europe/Berlin", 1.0, 1.0), ("America/New_York", 1.0, 3.0)]
 )
-def test_a_day_and_a_month_begin_where_the_config_says(zone, day, month):
-    assert beginnings(NOW, zone) == (day.timestamp(), month.timestamp())
+def test_a_day_and_a_month_begin_where_the_config_says(tmp_path, zone, today, month):
+    (tmp_path / "config.yaml").write_text(f"{SIMULATED}budgets: {{time_zone: {zone}}}\n")
+    an_hour_ago, weeks_ago = NOW.timestamp() - 3_600, NOW.timestamp() - 15 * 86_400
+    entries = [make_entry("1", ADA, at=an_hour_ago, cost_usd=1), make_entry("2", ADA, at=weeks_ago, cost_usd=2)]
+    write_ledger(tmp_path / "test.db", *entries)
+
+    (spent,) = read_spent(find_keys(tmp_path / "config.yaml", known_names), NOW)
+
+    assert (spent.today_usd or 0, spent.month_usd or 0) == (today, month)
 
 
 def test_what_a_caller_spent_is_the_sum_over_its_keys():

@@ -7,10 +7,7 @@ import pytest
 import yaml
 
 from router.cli import main
-from router.lab.ledger import LedgerTally, read_ledger
-from router.lab.past import Size
 from router.stores.sqlite.migrate import LEDGER
-from router.stores.sqlite.past import SqliteEntryReader
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.router.stores.rows import write_ledger
@@ -36,7 +33,8 @@ def test_without_a_word_the_last_turn_should_have_gone_to_the_other_tier(here, c
     told = capsys.readouterr()
     assert told.out.startswith("marked req_2: should have gone to deep. It went to fast because: looks like a quick edit")
     assert "tandem tune --apply teaches Tandem turns like this one" in told.err
-    assert read_marks(here) == [("req_2", "deep")]
+    assert main(["wrong"]) == 0
+    assert read_marks(here) == [("req_2", "deep")], "said twice, it is marked once"
 
 
 @pytest.mark.parametrize("arguments", [["req_1"], ["fast", "req_1"], ["req_1", "fast"]])
@@ -51,21 +49,6 @@ def test_a_tier_that_the_turn_had_is_no_mistake(here, capsys):
 
     assert "req_2 already went to fast: nothing was marked" in capsys.readouterr().err
     assert read_marks(here) == []
-
-
-def test_said_twice_it_is_marked_once(here):
-    assert main(["wrong"]) == 0
-    assert main(["wrong"]) == 0
-
-    assert read_marks(here) == [("req_2", "deep")]
-
-
-def test_the_mark_makes_the_turn_what_was_said_for_tune(here):
-    assert main(["wrong"]) == 0
-
-    deep, marked = read_ledger(SqliteEntryReader(here / "test.db"), LedgerTally())
-    assert (marked.size, marked.weight) == (Size.LONG, 10)
-    assert deep.weight == 1
 
 
 def test_nothing_that_was_typed_is_kept_or_shown(here, capsys):

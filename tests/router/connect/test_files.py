@@ -66,6 +66,18 @@ def test_a_new_file_and_its_folders_are_their_owners_alone_whatever_the_umask(tm
     assert [place.stat().st_mode & 0o777 for place in (path, *made)] == [0o600, 0o700, 0o700]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_what_root_writes_belongs_to_whom_it_belonged(tmp_path):
+    os.chown(tmp_path, 4_321, 4_321)
+    (tmp_path / "a").touch()
+    os.chown(tmp_path / "a", 1_234, 1_234)
+
+    for name in ("a", "new"):
+        files.write(tmp_path / name, b"new")
+
+    assert [(tmp_path / name).stat().st_uid for name in ("a", "new")] == [1_234, 4_321]
+
+
 def test_a_write_that_fails_leaves_nothing_behind(tmp_path):
     (tmp_path / "a").mkdir()
 

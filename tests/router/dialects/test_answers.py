@@ -3,9 +3,7 @@
 import pytest
 
 from router.contract.words import Dialect
-from router.dialects.answers import FIRST_TOKEN_MARKS, read_whole_answer
-from router.dialects.chat.compose import ChatComposer
-from router.dialects.composer import Answer
+from router.dialects.answers import read_whole_answer
 from router.dialects.sse import split_frames
 from router.dialects.table import SPECS
 
@@ -31,8 +29,3 @@ def test_an_end_in_one_dialect_is_none_in_another():
 
     assert SPECS[Dialect.MESSAGES].read_end(frames).is_complete
     assert not SPECS[Dialect.CHAT].read_end(frames).is_complete
-
-
-def test_every_dialect_has_a_mark_and_a_composer():
-    assert set(FIRST_TOKEN_MARKS) == set(Dialect)
-    assert isinstance(SPECS[Dialect.CHAT].composer(Answer("x", "m", 1)), ChatComposer)

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from router.dialects.chat.compose import ChatComposer
-from router.dialects.composer import Answer, ComposedCall, Shape, free_form, plain_id, write_call
+from router.dialects.composer import Answer, Shape, free_form, plain_id
 
 
 @pytest.mark.parametrize(
@@ -49,12 +48,3 @@ def test_a_tool_is_known_to_the_caller_by_its_own_name():
 
     assert answer.shape("ns__f") == Shape("f", "ns")
     assert answer.shape("other") == Shape("other")
-
-
-def test_a_call_that_is_known_whole_is_begun_told_and_ended():
-    whole, pieces = ChatComposer(Answer("x", "m", 1)), ChatComposer(Answer("x", "m", 1))
-
-    told = write_call(whole, ComposedCall("c", "ls", "{}"))
-
-    assert told == pieces.begin_call("c", "ls") + pieces.arguments("{}") + pieces.end_call()
-    assert told

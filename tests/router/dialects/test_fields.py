@@ -4,7 +4,7 @@ import pytest
 
 from router.contract.errors import BadRequest
 from router.contract.keys import make_key
-from router.dialects.fields import as_count, as_whole, fingerprint, objects, parts_of, read_list, read_model, texts_of
+from router.dialects.fields import as_count, as_whole, fingerprint, parts_of, read_model, texts_of
 
 
 @pytest.mark.parametrize(("value", "count"), [(3, 3), (0, 0), (-3, 0), (True, 0), ("3", 0), (None, 0), (2.5, 0), (2**63, 0)])
@@ -23,14 +23,6 @@ def test_a_model_must_be_a_plain_word(model):
         read_model({"model": model})
 
     assert caught.value.param == "model"
-
-
-def test_what_is_not_a_list_or_not_an_object_is_named_with_its_place():
-    with pytest.raises(BadRequest, match="tools: must be a list, not 7"):
-        read_list({"tools": 7}, "tools")
-    with pytest.raises(BadRequest, match=r"tools\[1\]: must be an object, not str|tools\[1\]: must be an object, not 'x'"):
-        list(objects([{}, "x"], "tools"))
-    assert read_list({}, "tools") == []
 
 
 def test_texts_are_taken_from_strings_and_from_parts_of_known_types():

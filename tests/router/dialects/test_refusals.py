@@ -73,16 +73,6 @@ def test_an_upgrade_that_is_refused_names_the_protocol_that_is_spoken_as_an_opti
     assert "upgrade" not in dict(refusal_headers(BadRequest("x")))
 
 
-def test_the_last_event_of_a_failed_stream_is_one_that_each_client_understands():
-    error = UpstreamMalformed("t", "x")
-
-    assert failure_event(error, Dialect.CHAT, "r").startswith(b'data: {"error":{')
-    assert failure_event(error, Dialect.MESSAGES, "r").startswith(b"event: error\ndata: ")
-    responses = failure_event(error, Dialect.RESPONSES, "r")
-    assert responses.startswith(b"event: response.failed\ndata: ")
-    assert json.loads(responses.split(b"data: ")[1])["response"]["error"]["code"] == "upstream_malformed"
-
-
 @pytest.mark.parametrize(
     ("body", "words"),
     [

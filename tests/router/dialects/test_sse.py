@@ -70,13 +70,6 @@ def test_words_of_a_model_cannot_fake_the_end_of_its_stream():
     assert not SPECS[Dialect.CHAT].read_end(feed(said, []).frames()).is_complete
 
 
-def test_an_error_event_is_a_failure_in_every_dialect():
-    assert SPECS[Dialect.CHAT].read_end(split_frames(b'data: {"error":{"message":"x"}}\n\n')).has_failed
-    assert SPECS[Dialect.MESSAGES].read_end(split_frames(b'event: error\ndata: {"type":"error"}\n\n')).has_failed
-    failed = b'event: response.failed\ndata: {"type":"response.failed","response":{}}\n\n'
-    assert SPECS[Dialect.RESPONSES].read_end(split_frames(failed)).has_failed
-
-
 def test_a_last_frame_of_megabytes_is_still_read():
     text = "x" * 3_000_000
     frame = f'event: response.completed\ndata: {{"type":"response.completed","response":{{"t":"{text}"}}}}\n\n'.encode()

@@ -13,7 +13,6 @@ from router.contract.entry import Attempt
 from router.contract.errors import (
     CallerKey,
     TandemError,
-    Unavailable,
     UpstreamAuth,
     UpstreamCut,
     UpstreamLost,
@@ -247,21 +246,6 @@ async def test_an_answer_whose_terminal_event_was_passed_on_was_served_whoever_c
     assert (trial.sink.words[-1], trial.sink.words.count("end")) == ("end", 1)
     assert b"shutting down" not in trial.sink.body
     assert trial.adapter.calls[0].is_cancelled
-    assert trial.has_let_go()
-
-
-async def test_a_router_that_stops_before_the_first_byte_refuses_what_waits():
-    trial = Trial(hangs)
-    task = trial.begin()
-    await asyncio.sleep(1)
-
-    trial.exchange.cancel(CancelReason.STOPPING)
-
-    with pytest.raises(Unavailable, match="shutting down"):
-        await task
-    assert trial.sink.words == ["feed_from"]
-    assert trial.facts == ["AttemptOpened", "AttemptEnded"]
-    assert trial.ended.attempt.error == "abandoned"
     assert trial.has_let_go()
 
 

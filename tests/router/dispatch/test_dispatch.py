@@ -446,6 +446,16 @@ async def test_from_a_full_quota_a_request_goes_on_at_once_and_no_failure_is_cou
     assert live.allowance([target], "spark", 0.0).standing("spark") is Track.PROVEN
 
 
+async def test_a_second_attempt_waits_for_the_quota_too():
+    trial = Trial(reach(LIMITED, BROKEN, answers()))
+
+    ending = await trial.run()
+
+    assert ending.outcome is Outcome.SERVED
+    assert seconds_passed() > 60
+    assert trial.attempts == [("spark", 500, "upstream_refused"), ("spark", 200, None)]
+
+
 async def test_a_request_that_went_elsewhere_for_the_quota_is_owed_and_one_that_would_have_gone_there_anyway_is_not():
     live = LiveStatistics()
     await Trial(reach(LIMITED), live=live).run()

@@ -103,6 +103,17 @@ class Running:
         self.listener.close()
 
 
+def answer_later():
+    """A road that answers once the event is set."""
+    may_answer = asyncio.Event()
+
+    async def slow(exchange, sink):
+        await may_answer.wait()
+        await answer_ok(exchange, sink)
+
+    return slow, may_answer
+
+
 async def begun(road: FakeRoad) -> None:
     async with asyncio.timeout(30):
         while not road.begun:  # noqa: ASYNC110  the road has no event for its first exchange
@@ -111,12 +122,7 @@ async def begun(road: FakeRoad) -> None:
 
 @pytest.mark.parametrize("by_shim", [False, True], ids=["direct", "handed over"])
 async def test_what_is_under_way_is_finished_before_the_stop(by_shim):
-    may_answer = asyncio.Event()
-
-    async def slow(exchange, sink):
-        await may_answer.wait()
-        await answer_ok(exchange, sink)
-
+    slow, may_answer = answer_later()
     road = FakeRoad(slow)
     async with Running(road, drain_seconds=5) as running, Caller(running.port, by_shim=by_shim) as caller:
         await caller.send(request_bytes("/v1/chat/completions", chat()))
@@ -156,11 +162,6 @@ async def test_a_second_signal_stops_at_once():
         await running.stopped()
 
     assert running.stops == 1
-
-
-async def test_a_request_is_served_over_the_listener():
-    async with Running(FakeRoad()) as running:
-        assert (await call(running.port, "/v1/chat/completions", chat())).body == ANSWER
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -209,12 +210,7 @@ async def test_while_it_still_listens_a_server_that_stops_serves_new_requests_an
 
 
 async def test_an_answer_that_has_not_begun_when_the_stop_comes_announces_the_close_too():
-    may_answer = asyncio.Event()
-
-    async def slow(exchange, sink):
-        await may_answer.wait()
-        await answer_ok(exchange, sink)
-
+    slow, may_answer = answer_later()
     async with Running(road := FakeRoad(slow), stop_listening_after_seconds=600) as running, Caller(running.port) as caller:
         await caller.send(request_bytes("/v1/chat/completions", chat()))
         await begun(road)

@@ -88,19 +88,11 @@ def test_a_history_that_turns_round_shows_its_harm():
     assert found.log_loss.may_harm
 
 
-def test_too_few_turns_fit_nothing():
-    assert tune(history(29, -1.0), SHIPPED) is None
-
-
-def test_a_single_session_cannot_be_split_and_fits_nothing():
-    assert tune(history(200, -1.0, per_session=200), SHIPPED) is None
-
-
-def test_what_lacks_is_said():
+def test_too_little_history_fits_nothing_and_what_lacks_is_said():
     few, one = history(29, -1.0), history(200, -1.0, per_session=200)
     last = [replace(sample, session="first" if sample.at < 40 else "last") for sample in history(200, -1.0)]
 
-    assert tune(last, SHIPPED) is None
+    assert [tune(samples, SHIPPED) for samples in (few, one, last)] == [None] * 3
     assert "29 turns" in say_what_lacks(few)
     assert "30 in two or more sessions are needed" in say_what_lacks(few)
     assert "all in one session" in say_what_lacks(one)

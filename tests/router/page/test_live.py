@@ -117,23 +117,13 @@ async def test_words_are_shown_only_where_texts_are_kept(start, config):
     assert shown == ["none", "fix it"]
 
 
-async def test_a_reader_whose_key_is_revoked_is_ended(start, tmp_path, config):
-    callers = Callers(tmp_path, ann={}, bob={})
-    tandem = await start(KEYS + config)
-    reading = await Reading.open(tandem.port, headers=callers["ann"])
-
-    callers.write(bob={})
-    swap(tandem, KEYS + config)
-
-    assert await reading.end()
-
-
-async def test_a_reader_whose_own_key_is_replaced_is_ended(start, tmp_path, config):
+@pytest.mark.parametrize("left", [{"bob": {}}, {"ann": {}}], ids=["revoked", "replaced by another of the same name"])
+async def test_a_reader_whose_key_is_gone_is_ended(start, tmp_path, config, left):
     callers = Callers(tmp_path, ann={})
     tandem = await start(KEYS + config)
     reading = await Reading.open(tandem.port, headers=callers["ann"])
 
-    Callers(tmp_path, ann={})  # the same name with another key
+    Callers(tmp_path, **left)
     swap(tandem, KEYS + config)
 
     assert await reading.end()

@@ -39,6 +39,14 @@ async def routers():
     return Router(channel, "a"), Router(channel, "b")
 
 
+@pytest.fixture
+async def looking(routers):
+    """Both routers, and what a reader at the first one is sent after its greeting."""
+    pieces = routers[0].read()
+    await event(pieces)
+    return *routers, pieces
+
+
 async def test_a_call_that_ends_at_another_router_is_a_row_with_the_name_of_that_router(routers):
     here, there = routers
     pieces = here.read()
@@ -56,10 +64,8 @@ async def test_a_call_that_ends_at_another_router_is_a_row_with_the_name_of_that
     ]
 
 
-async def test_each_row_comes_once_and_in_its_order_however_often_routers_report(routers):
-    here, there = routers
-    pieces = here.read()
-    await event(pieces)
+async def test_each_row_comes_once_and_in_its_order_however_often_routers_report(looking):
+    here, there, pieces = looking
 
     for number in range(0, 30, 3):
         for more in range(3):
@@ -86,10 +92,8 @@ async def test_a_caller_sees_its_own_calls_at_other_routers_and_no_others(router
     assert [row["id"] for row in batch["rows"]] == ["req_ann"]
 
 
-async def test_a_call_under_way_elsewhere_is_shown_until_it_ends(routers):
-    here, there = routers
-    pieces = here.read()
-    await event(pieces)
+async def test_a_call_under_way_elsewhere_is_shown_until_it_ends(looking):
+    _, there, pieces = looking
 
     exchange = there.begin("req_7")
     there.pulse.beat()
@@ -104,10 +108,8 @@ async def test_a_call_under_way_elsewhere_is_shown_until_it_ends(routers):
     assert ended["running"] == []
 
 
-async def test_a_call_of_a_router_that_fell_silent_is_not_shown_for_ever(routers):
-    here, there = routers
-    pieces = here.read()
-    await event(pieces)
+async def test_a_call_of_a_router_that_fell_silent_is_not_shown_for_ever(looking):
+    _, there, pieces = looking
     there.begin("req_7")
     there.pulse.beat()
     await event(pieces)
@@ -160,10 +162,8 @@ async def test_what_ended_before_somebody_looked_is_left_to_the_ledger_of_its_ro
     assert [row["id"] for row in batch["rows"]] == ["req_after"]
 
 
-async def test_more_calls_than_can_be_reported_are_counted_as_missed(routers):
-    here, there = routers
-    pieces = here.read()
-    await event(pieces)
+async def test_more_calls_than_can_be_reported_are_counted_as_missed(looking):
+    _, there, pieces = looking
 
     for number in range(230):
         there.end(f"req_{number}")
@@ -188,10 +188,8 @@ async def test_a_page_learns_when_the_others_cannot_be_heard_and_when_they_can(r
     assert back["shared"]["is_up"]
 
 
-async def test_a_router_whose_page_is_off_reports_no_rows_and_takes_none(routers):
-    here, there = routers
-    pieces = here.read()
-    await event(pieces)
+async def test_a_router_whose_page_is_off_reports_no_rows_and_takes_none(looking):
+    here, there, pieces = looking
     there.ring_switch.ring = None
 
     there.end("req_1")

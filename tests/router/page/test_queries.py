@@ -112,6 +112,10 @@ async def test_words_stay_hidden_where_texts_are_not_kept(tandem):
         ("turns?outcome=fine", "outcome"),
         ("sessions?before=1e5", "before"),
         ("series?span=10y", "span"),
+        ("past/turns?count=0", "count"),
+        ("past/turns?count=x", "count"),
+        ("past/sessions?count=10001", "count"),
+        ("past/sums?since=-1", "since"),
     ],
 )
 async def test_a_wrong_question_names_its_field(tandem, query, param):

@@ -2,7 +2,7 @@
 
 from router.contract.exchange import Observers
 from router.contract.facts import Recorded
-from router.page.ring import PageSwitch, Ring
+from router.page.ring import Kept, PageSwitch, Ring, read_kept
 from tests.tools.kept import make_entry
 
 
@@ -33,3 +33,8 @@ def test_a_switch_that_is_off_observes_nothing_and_one_turned_on_again_begins_em
     assert (switch.ring, observers.handlers[Recorded]) == (None, [])
     switch.follow(on=True)
     assert switch.ring is not first
+
+
+def test_of_a_decision_that_cannot_be_read_nothing_is_known():
+    assert read_kept('{"decided_by": "estimate", "v": 3}') == Kept("estimate")
+    assert read_kept(None) == read_kept("{") == read_kept('{"decided_by": 7}') == Kept()

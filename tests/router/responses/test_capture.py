@@ -72,15 +72,6 @@ def test_a_streamed_message_is_noted_before_the_piece_that_ends_it_leaves():
     assert seen == [*pieces, last[:9], MESSAGE, last[9:], "end"]
 
 
-def test_a_whole_message_is_noted_before_its_answer_ends():
-    sink, seen = captured(is_message=True, is_streaming=False)
-
-    sink.write(json.dumps(MESSAGE).encode())
-    sink.end()
-
-    assert seen == [json.dumps(MESSAGE).encode(), MESSAGE, "end"]
-
-
 @pytest.mark.parametrize("is_streaming", [True, False])
 def test_a_message_that_failed_or_is_none_is_not_noted(is_streaming):
     sink, seen = captured(is_message=True, is_streaming=is_streaming)
@@ -136,15 +127,16 @@ def test_a_stream_that_fails_is_not_noted():
     assert seen == [DELTA % b"a", "fail"]
 
 
-def test_a_whole_answer_is_noted_once_it_is_whole():
-    sink, seen = captured(is_streaming=False)
-    raw = json.dumps(RESPONSE).encode()
+@pytest.mark.parametrize(("answer", "is_message"), [(RESPONSE, False), (MESSAGE, True)])
+def test_a_whole_answer_is_noted_once_it_is_whole_and_before_it_ends(answer, is_message):
+    sink, seen = captured(is_streaming=False, is_message=is_message)
+    raw = json.dumps(answer).encode()
 
     sink.write(raw[:10])
     sink.write(raw[10:])
     sink.end()
 
-    assert seen == [raw[:10], raw[10:], RESPONSE, "end"]
+    assert seen == [raw[:10], raw[10:], answer, "end"]
 
 
 def frames(*events: dict):

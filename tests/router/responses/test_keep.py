@@ -25,6 +25,16 @@ class Known:
         self.kept.append((response.id, response.target, response.at, for_long))
 
 
+def complete(view, response: dict, job: str | None = None) -> list[tuple]:
+    """What a store is handed once a request is answered so."""
+    known = Known()
+    exchange = make_exchange(ResponseKeeper(known, lambda: 5.0))
+    exchange.arrival = replace(exchange.arrival, job=job)
+    exchange.note(Read(view))
+    exchange.note(ResponseCompleted(SPARK, response))
+    return known.kept
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -45,49 +55,32 @@ def test_nothing_of_other_dialects_and_operations_is_kept():
     assert not is_kept(replace(ask(), operation=Operation.COUNT_TOKENS))
 
 
-@pytest.mark.parametrize(("store", "for_long"), [(None, False), (True, True)])
-def test_a_completed_response_is_handed_to_the_store(store, for_long):
-    known = Known()
-    exchange = make_exchange(ResponseKeeper(known, lambda: 5.0))
-    exchange.note(Read(ask(store=store)))
-
-    exchange.note(ResponseCompleted(SPARK, {"id": "resp_7", "output": [SAID]}))
-
-    assert known.kept == [("resp_7", "spark", 5.0, for_long)]
+RESPONSE = {"id": "resp_7", "output": [SAID]}
 
 
-def test_the_response_of_a_job_is_kept_for_long_under_the_id_that_its_caller_knows():
-    known = Known()
-    exchange = make_exchange(ResponseKeeper(known, lambda: 5.0))
-    exchange.arrival = replace(exchange.arrival, job="resp_job")
-    exchange.note(Read(ask()))
-
-    exchange.note(ResponseCompleted(SPARK, {"id": "resp_7", "output": [SAID]}))
-
-    assert known.kept == [("resp_job", "spark", 5.0, True)]
+@pytest.mark.parametrize(
+    ("store", "job", "name", "for_long"),
+    [(None, None, "resp_7", False), (True, None, "resp_7", True), (None, "resp_job", "resp_job", True)],
+)
+def test_a_completed_response_is_handed_to_the_store_that_of_a_job_under_the_id_that_its_caller_knows(
+    store, job, name, for_long
+):
+    assert complete(ask(store=store), RESPONSE, job) == [(name, "spark", 5.0, for_long)]
 
 
 async def test_an_answer_in_a_thread_is_handed_to_the_store_for_this_process_alone():
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}, "store": True}
     view = make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"})
-    known, thread = Known(), await resume_thread(view, Known())
-    exchange = make_exchange(ResponseKeeper(known, lambda: 5.0))
-    exchange.note(Read(thread))
+    thread = await resume_thread(view, Known())
 
-    exchange.note(ResponseCompleted(SPARK, {"id": "msg_7", "content": []}))
-
-    assert known.kept == [("msg_7", "spark", 5.0, False)]
+    assert complete(thread, {"id": "msg_7", "content": []}) == [("msg_7", "spark", 5.0, False)]
     assert (is_kept(thread), is_kept(view)) == (True, False)
     assert not is_kept(replace(thread, operation=Operation.COUNT_TOKENS))
 
 
 def test_a_response_that_is_nested_too_deeply_to_be_written_is_not_kept():
-    known, deep = Known(), []
+    deep: list = []
     for _ in range(300):
         deep = [deep]
-    exchange = make_exchange(ResponseKeeper(known))
-    exchange.note(Read(ask()))
 
-    exchange.note(ResponseCompleted(SPARK, {"id": "resp_7", "output": deep}))
-
-    assert known.kept == []
+    assert complete(ask(), {"id": "resp_7", "output": deep}) == []

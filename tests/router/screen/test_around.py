@@ -110,6 +110,7 @@ def test_of_many_jobs_the_newest_are_shown_and_the_others_counted():
 
 def test_a_router_elsewhere_reports_the_same_in_its_stats():
     jobs = [{"id": "resp_1", "state": "completed", "ended_at": 1_000.0}, {"id": 7}, "x", {"id": "resp_2", "state": "x"}]
+    jobs.append({"id": "resp_3", "ended_at": 1_000.0})
 
     assert read_jobs({"jobs": jobs}) == write_jobs([make("resp_1")])
     assert read_jobs({}) == read_jobs({"jobs": None}) == []

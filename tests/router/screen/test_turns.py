@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.words import Outcome, Tier, TurnKind
-from router.screen.turns import Begun, Turns
+from router.screen.turns import Begun, Turn, Turns
 from tests.tools.kept import LINE
 
 ENDED = replace(
@@ -29,9 +29,18 @@ def ended(name: str, **more):
     return replace(ENDED, id=name, **more)
 
 
-def test_a_turn_and_its_tool_calls_are_one_line():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+@pytest.fixture
+def turns() -> Turns:
+    return Turns()
+
+
+@pytest.fixture
+def turn(turns) -> Turn:
+    """A turn of the session, begun with the call "1"."""
+    return turns.begin(begun("1"))
+
+
+def test_a_turn_and_its_tool_calls_are_one_line(turns, turn):
     turns.end(ended("1"))
 
     again = turns.begin(begun("2", TurnKind.TOOL_LOOP, because="call 1 of a turn on fast"))
@@ -42,8 +51,7 @@ def test_a_turn_and_its_tool_calls_are_one_line():
     assert (turn.first_seconds, turn.why, turn.number) == (0.3, "quick edit: rename", 1)
 
 
-def test_the_clock_runs_only_while_a_call_does():
-    turns = Turns()
+def test_the_clock_runs_only_while_a_call_does(turns):
     turn = turns.begin(begun("1", at=100.0))
     assert turn.took(103.5) == 3.5
 
@@ -54,8 +62,7 @@ def test_the_clock_runs_only_while_a_call_does():
     assert turn.took(601.0) == 3.0
 
 
-def test_the_next_ask_is_the_next_turn_and_closes_the_one_before():
-    turns = Turns()
+def test_the_next_ask_is_the_next_turn_and_closes_the_one_before(turns):
     first = turns.begin(begun("1"))
     turns.end(ended("1"))
     second = turns.begin(begun("2", TurnKind.FOLLOW_UP))
@@ -65,24 +72,19 @@ def test_the_next_ask_is_the_next_turn_and_closes_the_one_before():
     assert not second.is_closed
 
 
-def test_a_session_that_began_before_the_router_is_counted_by_its_history():
-    turns = Turns()
-
+def test_a_session_that_began_before_the_router_is_counted_by_its_history(turns):
     assert turns.begin(begun("1", number=7)).number == 7
     assert turns.begin(begun("2", number=3)).number == 8  # a compaction has shortened the history
 
 
-def test_two_sessions_keep_their_lines():
-    turns = Turns()
+def test_two_sessions_keep_their_lines(turns):
     one, other = turns.begin(begun("1")), turns.begin(begun("2", session="t"))
 
     assert turns.begin(begun("3", TurnKind.TOOL_LOOP)) is one
     assert turns.begin(begun("4", TurnKind.TOOL_LOOP, session="t")) is other
 
 
-def test_a_turn_that_is_moved_up_says_at_which_call_and_why():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_a_turn_that_is_moved_up_says_at_which_call_and_why(turns, turn):
     turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="in this turn 2 test runs failed"))
     turns.begin(begun("3", TurnKind.TOOL_LOOP, Tier.DEEP, because="this turn was moved up to deep and stays there"))
 
@@ -90,26 +92,20 @@ def test_a_turn_that_is_moved_up_says_at_which_call_and_why():
     assert turn.why == "moved up at call 2: in this turn 2 test runs failed"
 
 
-def test_words_that_tell_the_move_are_not_told_twice():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_words_that_tell_the_move_are_not_told_twice(turns, turn):
     turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="moved up at call 12: 6 edits, more than the ask promised"))
 
     assert turn.why == "moved up at call 12: 6 edits, more than the ask promised"
 
 
-def test_a_spill_is_no_move_up():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_a_spill_is_no_move_up(turns, turn):
     turns.end(ended("1", tier=Tier.DEEP, attempts=2, because="spark failed (503); looks like a quick edit"))
 
     assert (turn.tier, turn.has_moved_up) == (Tier.DEEP, False)
     assert turn.why == "spark failed (503); looks like a quick edit"
 
 
-def test_an_ask_that_nobody_served_and_is_sent_again_is_the_same_turn():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_an_ask_that_nobody_served_and_is_sent_again_is_the_same_turn(turns, turn):
     turns.end(ended("1", outcome=Outcome.FAILED, status=503, error="upstream_timeout", output_tokens=None, cost_usd=None))
     assert turn.has_failed
     assert turn.trouble == "failed: upstream_timeout"
@@ -119,9 +115,7 @@ def test_an_ask_that_nobody_served_and_is_sent_again_is_the_same_turn():
     assert (turn.has_failed, turn.trouble, turn.calls, turn.cost_usd, turn.lacks_cost) == (False, "", 2, 0.01, False)
 
 
-def test_so_is_one_whose_target_used_tokens_for_nothing_and_its_cost_is_in_the_turn():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_so_is_one_whose_target_used_tokens_for_nothing_and_its_cost_is_in_the_turn(turns, turn):
     turns.end(ended("1", outcome=Outcome.FAILED, status=504, error="upstream_timeout", output_tokens=0, cost_usd=0.5))
 
     assert turns.begin(begun("2")) is turn
@@ -129,18 +123,14 @@ def test_so_is_one_whose_target_used_tokens_for_nothing_and_its_cost_is_in_the_t
     assert (turn.calls, turn.cost_usd, turn.lacks_cost) == (2, 0.51, False)
 
 
-def test_an_ask_after_an_answer_that_broke_off_is_another_turn():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_an_ask_after_an_answer_that_broke_off_is_another_turn(turns, turn):
     turns.end(ended("1", outcome=Outcome.FAILED, status=200, error="upstream_refused"))
 
     assert turns.begin(begun("2")) is not turn
 
 
 @pytest.mark.parametrize("kind", [TurnKind.SIDE, TurnKind.COMPACTION, TurnKind.PREWARM])
-def test_what_a_client_asks_for_by_itself_is_a_line_without_a_number(kind):
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_what_a_client_asks_for_by_itself_is_a_line_without_a_number(turns, turn, kind):
     side = turns.begin(begun("2", kind))
 
     assert side.number is None
@@ -148,8 +138,7 @@ def test_what_a_client_asks_for_by_itself_is_a_line_without_a_number(kind):
     assert turns.begin(begun("3", TurnKind.TOOL_LOOP)) is turn
 
 
-def test_a_subagent_is_one_line_whatever_it_calls():
-    turns = Turns()
+def test_a_subagent_is_one_line_whatever_it_calls(turns):
     first = turns.begin(begun("1", TurnKind.SUBAGENT, session="agent"))
 
     assert turns.begin(begun("2", TurnKind.SUBAGENT, session="agent")) is first
@@ -172,9 +161,7 @@ def test_a_refusal_says_what_its_caller_was_told_or_else_the_code():
 @pytest.mark.parametrize(
     ("outcome", "words"), [(Outcome.ABANDONED, "interrupted"), (Outcome.CUT_SHORT, "cut short: upstream_cut")]
 )
-def test_an_answer_that_broke_off_says_so(outcome, words):
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_an_answer_that_broke_off_says_so(turns, turn, outcome, words):
     turns.end(ended("1", outcome=outcome, error="upstream_cut" if ":" in words else None))
 
     assert turn.trouble == words
@@ -185,9 +172,7 @@ def test_a_count_of_tokens_is_no_line():
     assert Turns().end(ended("1", tier=None, outcome=Outcome.SERVED)) is None
 
 
-def test_the_cost_is_marked_where_some_call_has_none():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_the_cost_is_marked_where_some_call_has_none(turns, turn):
     turns.end(ended("1"))
     turns.begin(begun("2", TurnKind.TOOL_LOOP))
     turns.end(ended("2", cost_usd=None))
@@ -195,17 +180,13 @@ def test_the_cost_is_marked_where_some_call_has_none():
     assert (turn.cost_usd, turn.lacks_cost) == (0.01, True)
 
 
-def test_it_is_marked_too_where_a_failed_call_used_tokens_that_have_no_price():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_it_is_marked_too_where_a_failed_call_used_tokens_that_have_no_price(turns, turn):
     turns.end(ended("1", outcome=Outcome.FAILED, status=502, error="upstream_malformed", output_tokens=0, cost_usd=None))
 
     assert turn.lacks_cost
 
 
-def test_the_first_token_shows_before_the_call_is_over():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_the_first_token_shows_before_the_call_is_over(turns, turn):
     turns.first_token("1", 0.25)
     assert turn.first_seconds == 0.25
 
@@ -237,8 +218,7 @@ def test_rows_of_the_ledger_give_the_same_line():
     assert told == shown
 
 
-def test_a_session_that_was_silent_for_long_is_let_go():
-    turns = Turns()
+def test_a_session_that_was_silent_for_long_is_let_go(turns):
     old = turns.begin(begun("1"))
     turns.end(ended("1"))
     running = turns.begin(begun("2", session="t"))
@@ -250,9 +230,7 @@ def test_a_session_that_was_silent_for_long_is_let_go():
     assert turns.begin(begun("4", TurnKind.TOOL_LOOP)) is not old
 
 
-def test_a_turn_waits_while_all_of_its_calls_wait_for_a_quota():
-    turns = Turns()
-    turn = turns.begin(begun("1"))
+def test_a_turn_waits_while_all_of_its_calls_wait_for_a_quota(turns, turn):
     turns.wait("1", is_waiting=True)
     assert turn.is_waiting
     turns.begin(begun("2", TurnKind.TOOL_LOOP))
@@ -265,8 +243,7 @@ def test_a_turn_waits_while_all_of_its_calls_wait_for_a_quota():
     assert turn.waiting == {"2"}
 
 
-def test_a_call_that_is_recorded_after_the_next_has_begun_takes_no_tier_back():
-    turns = Turns()
+def test_a_call_that_is_recorded_after_the_next_has_begun_takes_no_tier_back(turns):
     turns.begin(begun("1"))
     turns.begin(begun("2", TurnKind.TOOL_LOOP, Tier.DEEP, because="2 test runs failed"))
     turns.end(ended("1", tier=Tier.FAST))

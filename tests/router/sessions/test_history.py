@@ -37,6 +37,10 @@ def messages_turn(words: str, *tools: str) -> list[dict]:
     return [*turn, {"role": "assistant", "content": "Done."}]
 
 
+def talk(*said: tuple[str, str]):
+    return make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+
+
 TURNS = {Dialect.CHAT: chat_turn, Dialect.RESPONSES: responses_turn, Dialect.MESSAGES: messages_turn}
 
 
@@ -95,7 +99,7 @@ def test_the_persons_words_are_found_behind_answers_and_the_ones_before_them_too
         ("user", "two"),
         ("assistant", "b"),
     ]
-    conversation = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+    conversation = talk(*said)
 
     told = read_history(conversation, UNKNOWN_CLIENT)
 
@@ -124,7 +128,7 @@ def test_an_example_conversation_is_no_turn_of_the_persons():
         ("assistant", "done"),
         ("user", "and g"),
     ]
-    conversation = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+    conversation = talk(*said)
 
     told = read_history(conversation, BY_NAME["aider"])
 
@@ -133,8 +137,9 @@ def test_an_example_conversation_is_no_turn_of_the_persons():
 
 
 def test_the_text_of_a_command_begins_no_turn():
-    said = [("user", "<command-name>/tidy</command-name>"), ("user", "Rewrite all."), ("assistant", "ok"), ("user", "thanks")]
-    conversation = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
+    conversation = talk(
+        ("user", "<command-name>/tidy</command-name>"), ("user", "Rewrite all."), ("assistant", "ok"), ("user", "thanks")
+    )
 
     told = read_history(conversation, UNKNOWN_CLIENT)
 
@@ -144,8 +149,8 @@ def test_the_text_of_a_command_begins_no_turn():
 
 def test_the_question_before_a_summary_is_the_persons_only_where_it_is_the_last_message():
     said = [("user", "What did we do so far?"), ("assistant", "a summary"), ("user", "Continue if you have next steps")]
-    whole = make_view({"messages": [{"role": role, "content": text} for role, text in said]}).conversation
-    asked = make_view({"messages": [{"role": "user", "content": "What did we do so far?"}]}).conversation
+    whole = talk(*said)
+    asked = talk(said[0])
 
     assert read_history(whole, BY_NAME["opencode"]).words_at == ()
     assert read_history(asked, BY_NAME["opencode"]).words_at == (0,)

@@ -89,14 +89,6 @@ def test_anything_else_is_ordinary_text(text):
     assert contents(view) == [text]
 
 
-def test_the_newest_line_counts_and_every_line_goes():
-    view = heed(user("tier: deep\none"), user("two"), user("tier: fast\nthree"))
-
-    line = view.overrides.line
-    assert (line.tier, line.index, line.is_newest) == (Tier.FAST, 2, True)
-    assert contents(view) == ["one", "two", "three"]
-
-
 @pytest.mark.parametrize("word", ["quick", "turbo", "deep.", "Schnell"])
 def test_an_unknown_tier_is_refused_where_the_newest_message_is_that_line_alone(word):
     with pytest.raises(UnknownOverride, match="Known: fast, deep, auto"):
@@ -241,12 +233,6 @@ def test_an_editors_context_in_the_same_text_is_not_the_persons():
     assert context.overrides.line is None
 
 
-def test_a_plain_input_is_read_too():
-    view = apply_tier_lines(make_view({"input": "tier: deep\nfix"}, Dialect.RESPONSES))
-
-    assert (view.overrides.line.tier, view.body["input"]) == (Tier.DEEP, "fix")
-
-
 def test_a_model_that_begins_a_subagents_task_with_a_line_asks_for_nothing():
     headers = {**CLAUDE, "x-claude-code-agent-id": "a1"}
 
@@ -367,18 +353,17 @@ def test_an_exchange_with_the_router_is_left_out_and_what_else_is_in_its_message
     assert first.overrides.line.index == -1
 
 
-def test_an_exchange_that_a_target_answered_is_repeated_as_it_was_sent():
-    view = heed(user("tier: fast"), said("Here is more."), user("c"))
-
-    assert contents(view) == ["continue", "Here is more.", "c"]
-
-
-def test_a_line_that_nobody_answered_is_left_out():
-    assert contents(heed(user("tier: fast"), user("c"))) == ["c"]
-
-
-def test_a_sentence_for_another_tier_is_not_our_answer():
-    assert contents(heed(user("tier: deep"), said(SENTENCE), user("c"))) == ["continue", SENTENCE, "c"]
+@pytest.mark.parametrize(
+    ("messages", "sent"),
+    [
+        ((user("tier: fast"), said("Here is more."), user("c")), ["continue", "Here is more.", "c"]),
+        ((user("tier: deep"), said(SENTENCE), user("c")), ["continue", SENTENCE, "c"]),
+        ((user("tier: fast"), user("c")), ["c"]),
+    ],
+    ids=["answered by a target", "a sentence for another tier", "answered by nobody"],
+)
+def test_only_an_exchange_with_a_target_is_repeated_as_it_was_sent(messages, sent):
+    assert contents(heed(*messages)) == sent
 
 
 def test_a_conversation_is_never_left_empty():

@@ -74,21 +74,20 @@ def thinking(signature: str) -> dict:
     return {"role": "assistant", "content": blocks}
 
 
+BEGIN, FURTHER = ({"role": "user", "content": text} for text in ("begin", "go further"))
+
+
 def claude(*messages: dict):
-    said = [{"role": "user", "content": "begin"}, *messages, {"role": "user", "content": "go further"}]
+    """A conversation of a named session: its beginning, or all up to a later message."""
+    said = [BEGIN, *messages, FURTHER] if messages else [BEGIN]
     return make_view({"max_tokens": 9, "messages": said}, Dialect.MESSAGES, {"x-claude-code-session-id": "s"})
 
 
 async def test_hidden_state_belongs_to_who_answered_last_and_stays_theirs(memory):
-    begin = make_view(
-        {"max_tokens": 9, "messages": [{"role": "user", "content": "begin"}]},
-        Dialect.MESSAGES,
-        {"x-claude-code-session-id": "s"},
-    )
-    await step(memory, begin, Tier.DEEP)
+    await step(memory, claude(), Tier.DEEP)
     await step(memory, claude(thinking("one")), Tier.FAST)
 
-    origins = (await look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("two")))).origins
+    origins = (await look(memory, claude(thinking("one"), FURTHER, thinking("two")))).origins
 
     assert list(origins.values()) == ["sage", "spark"]
 
@@ -98,16 +97,12 @@ async def test_state_that_was_there_before_anyone_remembered_has_no_maker(memory
 
 
 async def test_an_answer_that_only_began_already_owns_what_comes_back(memory):
-    user = {"role": "user", "content": "begin"}
-    headers = {"x-claude-code-session-id": "s"}
-    await step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers), Tier.FAST)
+    await step(memory, claude(), Tier.FAST)
     view = claude(thinking("one"))
     turn = read_turn(view)
     answer(memory, await memory.recall(view, turn), view, turn, Tier.DEEP, TARGETS["sage"])
 
-    origins = (
-        await look(memory, claude(thinking("one"), {"role": "user", "content": "go further"}, thinking("cut short")))
-    ).origins
+    origins = (await look(memory, claude(thinking("one"), FURTHER, thinking("cut short")))).origins
 
     assert list(origins.values()) == ["spark", "sage"]
 
@@ -270,9 +265,7 @@ async def test_two_asks_in_flight_both_keep_what_they_made_warm(memory):
 
 
 async def test_a_refused_piece_stays_refused_beside_a_request_that_looked_before(memory):
-    user = {"role": "user", "content": "begin"}
-    headers = {"x-claude-code-session-id": "s"}
-    await step(memory, make_view({"max_tokens": 9, "messages": [user]}, Dialect.MESSAGES, headers))
+    await step(memory, claude())
     view = claude(thinking("one"))
     turn = read_turn(view)
     first, beside = await memory.recall(view, turn), await memory.recall(view, turn)

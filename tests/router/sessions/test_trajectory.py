@@ -1,5 +1,6 @@
 import json
 import statistics
+from functools import partial
 
 import pytest
 
@@ -10,17 +11,50 @@ from router.sessions.trajectory import is_edit
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view
 
-
-def loop(*steps: tuple[str, str, str]) -> Trajectory:
-    """A running turn of calls: the tool's name, its arguments, and what came back."""
-    messages = [{"role": "user", "content": "make the tests pass"}]
-    for number, (name, arguments, result) in enumerate(steps):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": result})
-    return read_turn(make_view({"messages": messages})).trajectory
+USER = {"role": "user", "content": "make the tests pass"}
 
 
+def turn_of(dialect: Dialect, *steps: tuple) -> Trajectory:
+    """A running turn of calls: a tool's name, its arguments, what came back, what was said before it, and whether it failed."""
+    items: list[dict] = []
+    for number, (name, arguments, result, *more) in enumerate(steps):
+        said, is_error = (*more, *("", False)[len(more) :])
+        items += _STEPS[dialect](f"c{number}", name, arguments, result, said, is_error)
+    return read(dialect, items)
+
+
+def read(dialect: Dialect, items: list[dict]) -> Trajectory:
+    field = "input" if dialect is Dialect.RESPONSES else "messages"
+    return read_turn(make_view({field: [USER, *items], "max_tokens": 9}, dialect)).trajectory
+
+
+def _chat(call_id, name, arguments, result, said, _):
+    call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": said or None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": call_id, "content": result},
+    ]
+
+
+def _responses(call_id, name, arguments, result, said, _):
+    return [
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": said}]},
+        {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments},
+        {"type": "function_call_output", "call_id": call_id, "output": result},
+    ]
+
+
+def _messages(call_id, name, arguments, result, said, is_error):
+    blocks = [{"type": "text", "text": said}] if said else []
+    answer = {"type": "tool_result", "tool_use_id": call_id, "content": result, "is_error": is_error}
+    return [
+        {"role": "assistant", "content": [*blocks, {"type": "tool_use", "id": call_id, "name": name, "input": arguments}]},
+        {"role": "user", "content": [answer]},
+    ]
+
+
+_STEPS = {Dialect.CHAT: _chat, Dialect.RESPONSES: _responses, Dialect.MESSAGES: _messages}
+loop = partial(turn_of, Dialect.CHAT)
 RED, GREEN = "==== 2 failed, 3 passed in 1.2s ====", "==== 5 passed in 1.2s ===="
 
 
@@ -107,29 +141,18 @@ def test_no_captured_tool_loop_raises_an_alarm(shared):
 
 
 def test_a_client_that_marks_red_tests_as_errors_is_understood_through_its_edits():
-    steps = []
-    for _ in range(3):
-        steps += [("Bash", "pytest", RED), ("Edit", '{"file_path": "a.py"}', "ok")]
-    messages = [{"role": "user", "content": "make the tests pass"}]
-    for number, (name, _, result) in enumerate(steps):
-        messages.append({"role": "assistant", "content": [{"type": "tool_use", "id": f"t{number}", "name": name, "input": {}}]})
-        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result, "is_error": name == "Bash"}
-        messages.append({"role": "user", "content": [block]})
-
-    seen = read_turn(make_view({"max_tokens": 9, "messages": messages}, Dialect.MESSAGES)).trajectory
+    seen = turn_of(Dialect.MESSAGES, *[("Bash", {}, RED, "", True), ("Edit", {}, "ok")] * 3)
 
     assert (seen.failures, seen.red_runs) == (3, 3)
 
 
 def test_reasoning_between_calls_takes_no_room():
-    items = [{"type": "message", "role": "user", "content": "make the tests pass"}]
+    items = []
     for number in range(9):
         items.append({"type": "reasoning", "id": f"rs_{number}", "summary": []})
-        items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hm"}]})
-        items.append({"type": "function_call", "call_id": f"c{number}", "name": "shell", "arguments": f"{number}"})
-        items.append({"type": "function_call_output", "call_id": f"c{number}", "output": RED})
+        items += _responses(f"c{number}", "shell", f"{number}", RED, "hm", False)
 
-    assert read_turn(make_view({"input": items}, Dialect.RESPONSES)).trajectory.red_runs == 9
+    assert read(Dialect.RESPONSES, items).red_runs == 9
 
 
 def test_green_ends_what_was_red_before():
@@ -137,14 +160,13 @@ def test_green_ends_what_was_red_before():
 
 
 def test_the_result_of_a_look_is_no_failure_however_many_calls_were_made_since():
-    items = [{"type": "message", "role": "user", "content": "make the tests pass"}]
-    items += [{"type": "function_call", "call_id": "look", "name": "read_file", "arguments": "log.txt"}]
+    items = [{"type": "function_call", "call_id": "look", "name": "read_file", "arguments": "log.txt"}]
     items += [
         {"type": "function_call", "call_id": f"c{number}", "name": "shell", "arguments": f"{number}"} for number in range(10)
     ]
     items += [{"type": "function_call_output", "call_id": "look", "output": RED}]
 
-    assert read_turn(make_view({"input": items}, Dialect.RESPONSES)).trajectory.failures == 0
+    assert read(Dialect.RESPONSES, items).failures == 0
 
 
 def test_all_calls_of_a_turn_are_counted_and_the_last_of_them_looked_at():
@@ -159,29 +181,17 @@ def test_tools_that_change_files_are_known_by_their_names(name, edits):
     assert is_edit(name) == edits
 
 
-def shell_edits(dialect: Dialect, count: int) -> Trajectory:
-    """A turn whose only tool is a shell, as the clients of each dialect send it."""
-    commands = [f"sed -i 's/a/b/' src/{number}.py" for number in range(count)]
-    if dialect is Dialect.CHAT:
-        return loop(*[("bash", json.dumps({"command": command}), "") for command in commands])
-    if dialect is Dialect.RESPONSES:
-        items = [{"type": "message", "role": "user", "content": "tidy up"}]
-        for number, command in enumerate(commands):
-            arguments = json.dumps({"command": ["bash", "-lc", command]})
-            items.append({"type": "function_call", "call_id": f"c{number}", "name": "shell", "arguments": arguments})
-            items.append({"type": "function_call_output", "call_id": f"c{number}", "output": "ok"})
-        return read_turn(make_view({"input": items}, dialect)).trajectory
-    messages = [{"role": "user", "content": "tidy up"}]
-    for number, command in enumerate(commands):
-        use = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": command}}
-        messages.append({"role": "assistant", "content": [use]})
-        messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": "ok"}]})
-    return read_turn(make_view({"max_tokens": 9, "messages": messages}, dialect)).trajectory
+SHELLS = {
+    Dialect.CHAT: lambda command: ("bash", json.dumps({"command": command})),
+    Dialect.RESPONSES: lambda command: ("shell", json.dumps({"command": ["bash", "-lc", command]})),
+    Dialect.MESSAGES: lambda command: ("Bash", {"command": command}),
+}
+"""A call of the only tool of a client that edits in a shell, as the clients of each dialect send it."""
 
 
-@pytest.mark.parametrize("dialect", [Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES])
+@pytest.mark.parametrize("dialect", SHELLS)
 def test_edits_made_in_a_shell_count_with_their_files_and_what_they_write(dialect):
-    seen = shell_edits(dialect, 7)
+    seen = turn_of(dialect, *[(*SHELLS[dialect](f"sed -i 's/a/b/' src/{number}.py"), "ok") for number in range(7)])
 
     assert (seen.calls, seen.edits, seen.files) == (7, 7, 7)
     assert seen.written_chars > 7 * 20
@@ -204,7 +214,6 @@ def test_shells_and_patches_of_the_responses_api_count_as_commands_and_edits():
     red = {"output": [{"stdout": RED, "stderr": "", "outcome": {"type": "exit", "exit_code": 1}}]}
     late = {"output": [{"stdout": "", "stderr": "", "outcome": {"type": "timeout"}}]}
     items = [
-        {"role": "user", "content": "make the tests pass"},
         *run_by_client("apply_patch", {"type": "update_file", "path": "a.py", "diff": "+x"}, {"output": "ok"}),
         *run_by_client("shell", {"commands": ["cd src", "sed -i s/a/b/ b.py"]}, red),
         *run_by_client("local_shell", {"type": "exec", "command": ["pytest"], "env": {}}, {"output": RED}),
@@ -212,7 +221,7 @@ def test_shells_and_patches_of_the_responses_api_count_as_commands_and_edits():
         *run_by_client("apply_patch", {"type": "delete_file", "path": "a.py"}, {"status": "failed", "output": "not there"}),
     ]
 
-    seen = read_turn(make_view({"input": items}, Dialect.RESPONSES)).trajectory
+    seen = read(Dialect.RESPONSES, items)
 
     assert (seen.calls, seen.edits, seen.files, seen.same_file_edits) == (5, 3, 2, 2)
     assert (seen.red_runs, seen.failures) == (2, 4)
@@ -231,8 +240,7 @@ def test_an_editor_that_only_views_and_notes_in_a_memory_change_no_file(is_text)
         seen = loop(*[(name, json.dumps(given), "ok") for name, given in uses])
     else:
         blocks = [{"type": "tool_use", "id": f"t{at}", "name": name, "input": given} for at, (name, given) in enumerate(uses)]
-        messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": blocks}]
-        seen = read_turn(make_view({"max_tokens": 9, "messages": messages}, Dialect.MESSAGES)).trajectory
+        seen = read(Dialect.MESSAGES, [{"role": "assistant", "content": blocks}])
 
     assert (seen.calls, seen.edits, seen.files) == (4, 3, 2)
 
@@ -243,19 +251,9 @@ def test_typing_into_a_running_command_is_no_edit():
 
 def test_how_unevenly_an_agent_writes_is_the_same_in_every_dialect():
     said = [0, 400, 0, 40]
-    chat = [{"role": "user", "content": "go"}]
-    items = [{"type": "message", "role": "user", "content": "go"}]
-    for number, chars in enumerate(said):
-        call = {"id": f"c{number}", "type": "function", "function": {"name": "shell", "arguments": "ls"}}
-        chat.append({"role": "assistant", "content": "x" * chars, "tool_calls": [call]})
-        chat.append({"role": "tool", "tool_call_id": f"c{number}", "content": "ok"})
-        items.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "x" * chars}]})
-        items.append({"type": "function_call", "call_id": f"c{number}", "name": "shell", "arguments": "ls"})
-        items.append({"type": "function_call_output", "call_id": f"c{number}", "output": "ok"})
-
     seen = [
-        read_turn(make_view({"messages": chat})).trajectory.unevenness,
-        read_turn(make_view({"input": items}, Dialect.RESPONSES)).trajectory.unevenness,
+        turn_of(dialect, *[("shell", "ls", "ok", "x" * chars) for chars in said]).unevenness
+        for dialect in (Dialect.CHAT, Dialect.RESPONSES)
     ]
 
     expected = statistics.pstdev(said) / (statistics.mean(said) + 50)
@@ -269,16 +267,12 @@ def test_recorded_calls_are_counted_in_requests_as_they_are_in_the_lab():
         [kind, number % 5 == 4, number % 7 == 6, f"{number:08x}", f"file{number % 3}", 100, (number * 37) % 900]
         for number, kind in enumerate(kinds * 6)
     ]
-    messages = [{"role": "user", "content": "make the tests pass"}]
-    for number, row in enumerate(rows):
-        call, result, said = as_call(row, f"c{number}")
-        blocks = [{"type": "text", "text": "x" * said}] if said else []
-        use = {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
-        messages.append({"role": "assistant", "content": [*blocks, use]})
-        answer = {"type": "tool_result", "tool_use_id": call.id, "content": result.text, "is_error": result.is_error}
-        messages.append({"role": "user", "content": [answer]})
+    calls = [as_call(row, f"c{number}") for number, row in enumerate(rows)]
 
-    seen = read_turn(make_view({"max_tokens": 9, "messages": messages}, Dialect.MESSAGES)).trajectory
+    seen = turn_of(
+        Dialect.MESSAGES,
+        *[(call.name, call.arguments, result.text, "x" * said, result.is_error) for call, result, said in calls],
+    )
 
     said = [row[6] for row in rows]
     edits = [row for row in rows if row[0] in ("edit", "shell_edit")]

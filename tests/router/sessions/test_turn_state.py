@@ -99,21 +99,14 @@ def read_metadata(metadata, **headers: str):
     return TOKENS.read(view, TURN, SESSION.key)
 
 
-def test_without_a_header_it_is_looked_for_in_the_metadata():
-    assert read_metadata({TURN_STATE: TOKEN}) is Tier.DEEP
-
-
 def test_a_header_counts_before_the_metadata_even_when_it_is_worth_nothing():
+    assert read_metadata({TURN_STATE: TOKEN}) is Tier.DEEP
     assert read_metadata({TURN_STATE: TOKEN}, **{TURN_STATE: ""}) is None
 
 
 @pytest.mark.parametrize("metadata", [None, "text", [], {}, {TURN_STATE: 5}, {TURN_STATE: None}, {TURN_STATE: [TOKEN]}])
 def test_metadata_of_any_shape_is_read_without_harm(metadata):
     assert read_metadata(metadata) is None
-
-
-def test_a_token_says_nothing_of_its_session():
-    assert "session" not in TOKEN
 
 
 async def test_codex_carries_the_tier_of_its_turn_itself_and_cannot_invent_one():

@@ -34,6 +34,21 @@ def claude(messages: list, system: str = "x-anthropic-billing-header: cc_version
     return make_view(body, Dialect.MESSAGES, headers)
 
 
+def text(words: str) -> dict:
+    return {"type": "text", "text": words}
+
+
+def told(*said: tuple[str, object]) -> list[dict]:
+    """Messages, each by its role and content."""
+    return [{"role": role, "content": content} for role, content in said]
+
+
+def chat(*said: tuple[str, object], **headers: str):
+    return make_view({"messages": told(*said)}, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "ok"}
+ONLY_TEXT = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n"
 CASES = [
     (
         "codex, after its environment",
@@ -66,107 +81,59 @@ CASES = [
     ),
     (
         "claude code, reminders around the words and a system message after them",
-        claude(
-            [
-                {"role": "user", "content": [REMINDER, {"type": "text", "text": "fix the typo"}]},
-                {"role": "system", "content": "# Environment"},
-            ]
-        ),
+        claude(told(("user", [REMINDER, text("fix the typo")]), ("system", "# Environment"))),
         (TurnKind.ASK, "fix the typo", "claude-code:s1"),
     ),
     (
         "claude code, a notification that nobody typed",
-        claude(
-            [{"role": "user", "content": "go"}, {"role": "assistant", "content": "ok"}, {"role": "user", "content": [REMINDER]}]
-        ),
+        claude(told(("user", "go"), ("assistant", "ok"), ("user", [REMINDER]))),
         (TurnKind.TOOL_LOOP, "go", "claude-code:s1"),
     ),
     (
         "claude code, a tool result with words after it is an ask",
-        claude(
-            [
-                {
-                    "role": "user",
-                    "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}, {"type": "text", "text": "stop"}],
-                }
-            ]
-        ),
+        claude(told(("user", [RESULT, text("stop")]))),
         (TurnKind.ASK, "stop", "claude-code:s1"),
     ),
     (
         "claude code, a subagent",
-        claude([{"role": "user", "content": "list"}], "x; cc_is_subagent=true", headers={"x-claude-code-agent-id": "a1"}),
+        claude(told(("user", "list")), "x; cc_is_subagent=true", headers={"x-claude-code-agent-id": "a1"}),
         (TurnKind.SUBAGENT, None, "claude-code:a1"),
     ),
-    (
-        "claude code, /compact",
-        claude(
-            [
-                {
-                    "role": "user",
-                    "content": [{"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n"}],
-                }
-            ]
-        ),
-        (TurnKind.COMPACTION, None, "claude-code:s1"),
-    ),
+    ("claude code, /compact", claude(told(("user", [text(ONLY_TEXT)]))), (TurnKind.COMPACTION, None, "claude-code:s1")),
     (
         "opencode, a title",
-        make_view(
-            {"messages": [{"role": "system", "content": "You are a title generator. You"}, {"role": "user", "content": "x"}]},
-            headers={"x-session-id": "o1"},
-        ),
+        chat(("system", "You are a title generator. You"), ("user", "x"), x_session_id="o1"),
         (TurnKind.SIDE, None, "opencode:o1"),
     ),
     (
         "opencode, a subagent",
-        ask("list", headers={"x-session-id": "o2", "x-parent-session-id": "o1"}),
+        chat(("user", "list"), x_session_id="o2", x_parent_session_id="o1"),
         (TurnKind.SUBAGENT, None, "opencode:o2"),
     ),
     (
         "cline, inside its task tag",
-        make_view(
-            {
-                "messages": [
-                    {
-                        "role": "user",
-                        "content": [
-                            {"type": "text", "text": "<task>\nfix it\n</task>"},
-                            {"type": "text", "text": "<environment_details>\n# Current Mode\nACT MODE\n</environment_details>"},
-                        ],
-                    }
-                ]
-            },
-            headers={"user-agent": "Cline/3.82.0", "x-tandem-session": "c"},
+        chat(
+            ("user", [text("<task>\nfix it\n</task>"), text("<environment_details>\nACT MODE\n</environment_details>")]),
+            user_agent="Cline/3.82.0",
+            x_tandem_session="c",
         ),
         (TurnKind.ASK, "fix it", "x:c"),
     ),
     (
         "aider, before its format rules",
-        make_view(
-            {
-                "messages": [
-                    {"role": "system", "content": "Act as an expert software developer.\nTake requests"},
-                    {"role": "user", "content": "rename f\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery"},
-                ]
-            },
-            headers={"x-tandem-session": "a"},
+        chat(
+            ("system", "Act as an expert software developer.\nTake requests"),
+            ("user", "rename f\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery"),
+            x_tandem_session="a",
         ),
         (TurnKind.ASK, "rename f", "x:a"),
     ),
     (
         "aider, a commit message",
-        make_view(
-            {
-                "messages": [
-                    {
-                        "role": "system",
-                        "content": "You are an expert software engineer that generates concise, one-line Git commit messages based",
-                    },
-                    {"role": "user", "content": "diff"},
-                ]
-            },
-            headers={"x-tandem-session": "a"},
+        chat(
+            ("system", "You are an expert software engineer that generates concise, one-line Git commit messages based"),
+            ("user", "diff"),
+            x_tandem_session="a",
         ),
         (TurnKind.SIDE, None, "x:a"),
     ),
@@ -176,11 +143,7 @@ CASES = [
             {
                 "messages": [
                     {"role": "user", "content": "what is here?"},
-                    {
-                        "role": "assistant",
-                        "content": None,
-                        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "ls"}}],
-                    },
+                    {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"name": "ls"}}]},
                     {"role": "tool", "tool_call_id": "c", "content": "README"},
                 ],
                 "tools": [TOOL],
@@ -207,15 +170,9 @@ def test_a_client_that_asks_whether_a_model_is_there_takes_no_turn():
 
 
 def test_go_on_inherits_what_the_ask_before_it_was_about():
-    messages = [
-        {"role": "user", "content": "rewrite the parser"},
-        {"role": "assistant", "content": "shall I?"},
-        {"role": "user", "content": "yes"},
-        {"role": "assistant", "content": "half done"},
-        {"role": "user", "content": "go on"},
-    ]
+    said = ("user", "rewrite the parser"), ("assistant", "shall I?"), ("user", "yes"), ("assistant", "half"), ("user", "go on")
 
-    turn = read_turn(make_view({"messages": messages}))
+    turn = read_turn(chat(*said))
 
     assert (turn.kind, turn.person_text, turn.ask_text) == (TurnKind.FOLLOW_UP, "go on", "rewrite the parser")
 
@@ -300,26 +257,22 @@ def test_a_subagent_that_only_searches_is_known():
     ],
 )
 def test_a_turn_says_what_it_goes_on_after(last, after):
-    said = [("user", "fix the typo"), ("assistant", "ok"), ("user", last)]
-
-    turn = read_turn(claude([{"role": role, "content": text} for role, text in said]))
+    turn = read_turn(claude(told(("user", "fix the typo"), ("assistant", "ok"), ("user", last))))
 
     assert (turn.kind is TurnKind.TOOL_LOOP, turn.goes_on_after) == (bool(after), after)
 
 
 def test_go_on_after_a_compaction_goes_on_however_short_the_conversation_is_now():
-    summary = {"type": "text", "text": "This session is being continued from a previous conversation."}
-    said = {"type": "text", "text": "continue"}
+    summary, said = text("This session is being continued from a previous conversation."), text("continue")
 
-    assert read_turn(claude([{"role": "user", "content": [summary, said]}])).kind is TurnKind.FOLLOW_UP
-    assert read_turn(claude([{"role": "user", "content": [said]}])).kind is TurnKind.ASK
+    assert read_turn(claude(told(("user", [summary, said])))).kind is TurnKind.FOLLOW_UP
+    assert read_turn(claude(told(("user", [said])))).kind is TurnKind.ASK
 
 
 def test_a_result_is_no_interruption_of_its_turn():
-    result = {"type": "tool_result", "tool_use_id": "t", "content": "Launching skill: ship"}
-    skill = {"type": "text", "text": "Base directory for this skill: /skills/ship\n\nRewrite the whole codebase."}
+    skill = text("Base directory for this skill: /skills/ship\n\nRewrite the whole codebase.")
 
-    turn = read_turn(claude([{"role": "user", "content": "ship it"}, {"role": "user", "content": [result, skill]}]))
+    turn = read_turn(claude(told(("user", "ship it"), ("user", [RESULT, skill]))))
 
     assert (turn.kind, turn.person_text, turn.goes_on_after) == (TurnKind.TOOL_LOOP, "ship it", "")
 
@@ -350,25 +303,20 @@ def test_a_request_of_the_clients_own_is_known_by_its_system_prompt(mark):
 
 
 def test_a_subagents_compaction_is_a_compaction():
-    said = [{"role": "user", "content": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n"}]
+    said = told(("user", ONLY_TEXT))
 
     assert read_turn(claude(said, "x; cc_is_subagent=true", tools=TOOLS)).kind is TurnKind.COMPACTION
 
 
 def test_two_runs_of_aider_that_begin_with_the_same_examples_are_two_sessions():
-    examples = [
-        {"role": "system", "content": "Act as an expert software developer.\nTake requests"},
-        {"role": "user", "content": "Change get_factorial() to use math.factorial"},
-        {"role": "assistant", "content": "ok"},
-        {
-            "role": "user",
-            "content": "I switched to a new code base. Please don't consider the above files or try to edit them.",
-        },
-        {"role": "assistant", "content": "Ok."},
-    ]
-    one, two = (
-        read_turn(make_view({"messages": [*examples, {"role": "user", "content": ask}]})) for ask in ("add f", "drop g")
+    examples = (
+        ("system", "Act as an expert software developer.\nTake requests"),
+        ("user", "Change get_factorial() to use math.factorial"),
+        ("assistant", "ok"),
+        ("user", "I switched to a new code base. Please don't consider the above files or try to edit them."),
+        ("assistant", "Ok."),
     )
+    one, two = (read_turn(chat(*examples, ("user", words))) for words in ("add f", "drop g"))
 
     assert one.session != two.session
     assert (one.client, one.history.turns, two.history.turns) == ("aider", 0, 0)

@@ -19,6 +19,14 @@ def begin(origin: FakeOrigin, **more) -> tuple[Call, RecordingSink]:
     return PreparedCall(origin, make_request(**more), b"POST /v1/chat HTTP/1.1\r\n").open(b"{}", sink), sink
 
 
+def begin_warm(**more):
+    """A call over a warm connection, whose transport keeps what is written."""
+    connection, transport = open_connection()
+    origin = FakeOrigin(warm=[connection])
+    call, sink = begin(origin, **more)
+    return call, sink, connection, transport, origin
+
+
 async def turn_loop() -> None:
     """Let what is ready run."""
     for _ in range(5):
@@ -26,10 +34,7 @@ async def turn_loop() -> None:
 
 
 async def test_a_warm_connection_is_used_at_once_and_given_back_after_the_answer():
-    connection, transport = open_connection()
-    origin = FakeOrigin(warm=[connection])
-
-    _, sink = begin(origin)
+    _, sink, connection, transport, origin = begin_warm()
     assert transport.written == b"POST /v1/chat HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}"
     connection.data_received(WHOLE)
 
@@ -50,10 +55,8 @@ async def test_without_a_warm_connection_a_fresh_one_is_opened():
 
 
 async def test_a_connection_that_may_not_be_reused_is_dropped():
-    connection, transport = open_connection()
-    origin = FakeOrigin(warm=[connection])
+    _, _, connection, transport, origin = begin_warm()
 
-    begin(origin)
     connection.data_received(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
 
     assert origin.given_back == []
@@ -75,21 +78,6 @@ async def test_a_reused_connection_that_dies_before_any_answer_is_tried_once_mor
     assert origin.given_back == [fresh]
 
 
-async def test_there_is_no_third_try():
-    warm, _ = open_connection()
-    fresh, _ = open_connection()
-    origin = FakeOrigin(fresh, warm=[warm])
-
-    _, sink = begin(origin)
-    warm.connection_lost(None)
-    await turn_loop()
-    fresh.connection_lost(None)
-    await turn_loop()
-
-    assert isinstance(sink.error, UpstreamUnreachable)
-    assert origin.dialled == 1
-
-
 @pytest.mark.parametrize(
     ("seen", "kind"),
     [
@@ -100,10 +88,8 @@ async def test_there_is_no_third_try():
     ],
 )
 async def test_once_any_byte_of_an_answer_was_seen_nothing_is_tried_again(seen, kind):
-    warm, _ = open_connection()
-    origin = FakeOrigin(warm=[warm])
+    _, sink, warm, _, origin = begin_warm()
 
-    _, sink = begin(origin)
     warm.data_received(seen)
     warm.connection_lost(ConnectionResetError())
     await turn_loop()
@@ -112,11 +98,15 @@ async def test_once_any_byte_of_an_answer_was_seen_nothing_is_tried_again(seen, 
     assert origin.dialled == 0
 
 
-async def test_a_fresh_connection_that_dies_is_not_tried_again():
+@pytest.mark.parametrize("is_second", [False, True], ids=["alone", "after a warm one"])
+async def test_a_fresh_connection_that_dies_is_not_tried_again(is_second):
     fresh, _ = open_connection()
-    origin = FakeOrigin(fresh)
+    warm = [open_connection()[0]] if is_second else []
+    origin = FakeOrigin(fresh, warm=warm)
 
     _, sink = begin(origin)
+    for connection in warm:
+        connection.connection_lost(None)
     await turn_loop()
     fresh.connection_lost(None)
     await turn_loop()
@@ -156,9 +146,8 @@ async def test_a_defect_while_connecting_ends_the_call_too(defect):
 
 
 async def test_a_target_that_does_not_begin_is_given_up_after_its_time():
-    connection, transport = open_connection()
+    _, sink, _, transport, _ = begin_warm()
 
-    _, sink = begin(FakeOrigin(warm=[connection]))
     await sink.finished(1_000)
 
     assert seconds_passed() == pytest.approx(60)
@@ -168,9 +157,8 @@ async def test_a_target_that_does_not_begin_is_given_up_after_its_time():
 
 
 async def test_bytes_before_the_headers_are_whole_do_not_prolong_the_wait():
-    connection, _ = open_connection()
+    _, sink, connection, _, _ = begin_warm()
 
-    _, sink = begin(FakeOrigin(warm=[connection]))
     await asyncio.sleep(50)
     connection.data_received(b"HTTP/1.1 200")
     await sink.finished(1_000)
@@ -179,9 +167,8 @@ async def test_bytes_before_the_headers_are_whole_do_not_prolong_the_wait():
 
 
 async def test_a_stream_may_last_as_long_as_its_pieces_come_and_ends_when_they_do_not():
-    connection, transport = open_connection()
+    _, sink, connection, transport, _ = begin_warm()
 
-    _, sink = begin(FakeOrigin(warm=[connection]))
     connection.data_received(STREAM)
     for _ in range(10):
         await asyncio.sleep(29)
@@ -195,9 +182,8 @@ async def test_a_stream_may_last_as_long_as_its_pieces_come_and_ends_when_they_d
 
 
 async def test_a_paused_call_waits_for_its_reader_and_not_for_its_target():
-    connection, transport = open_connection()
+    call, sink, connection, transport, _ = begin_warm()
 
-    call, sink = begin(FakeOrigin(warm=[connection]))
     connection.data_received(STREAM)
     call.pause()
     assert not transport.is_reading
@@ -221,9 +207,8 @@ async def test_a_call_that_is_paused_before_it_has_a_connection_gets_a_paused_on
 
 
 async def test_an_answer_in_one_piece_may_take_as_long_as_it_takes():
-    connection, _ = open_connection()
+    _, sink, connection, _, _ = begin_warm(waits_for_first_byte=False)
 
-    _, sink = begin(FakeOrigin(warm=[connection]), waits_for_first_byte=False)
     await asyncio.sleep(3_000)
     assert sink.error is None
     connection.data_received(WHOLE)
@@ -232,9 +217,8 @@ async def test_an_answer_in_one_piece_may_take_as_long_as_it_takes():
 
 
 async def test_no_timer_outlives_the_answer():
-    connection, _ = open_connection()
+    _, sink, connection, _, _ = begin_warm()
 
-    _, sink = begin(FakeOrigin(warm=[connection]))
     connection.data_received(STREAM + chunk(b"a"))
     connection.data_received(LAST)
     await asyncio.sleep(3_000)
@@ -243,9 +227,7 @@ async def test_no_timer_outlives_the_answer():
 
 
 async def test_cancelling_closes_the_connection_and_the_sink_hears_nothing_more():
-    connection, transport = open_connection()
-    origin = FakeOrigin(warm=[connection])
-    call, sink = begin(origin)
+    call, sink, connection, transport, origin = begin_warm()
     connection.data_received(STREAM)
 
     call.cancel()
@@ -274,8 +256,7 @@ async def test_a_call_that_is_cancelled_while_it_connects_hears_nothing_more_and
 
 
 async def test_what_is_not_an_answer_is_told_with_its_reason():
-    connection, _ = open_connection()
-    _, sink = begin(FakeOrigin(warm=[connection]))
+    _, sink, connection, _, _ = begin_warm()
 
     connection.data_received(b"HTTP/1.1 042 X\r\n\r\n")
 

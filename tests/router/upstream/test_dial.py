@@ -23,6 +23,37 @@ def closed_port():
         yield port
 
 
+@pytest.fixture
+def set_proxy(monkeypatch):
+    """Set HTTPS_PROXY, and nothing else that would keep it from being used."""
+
+    def set_it(url: str) -> None:
+        monkeypatch.setenv("HTTPS_PROXY", url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        read_address.cache_clear()
+
+    yield set_it
+    read_address.cache_clear()
+
+
+@pytest.fixture
+async def mute_port():
+    """A port on which somebody listens and says nothing."""
+
+    async def mute(reader, writer):
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(mute, "127.0.0.1", 0)
+    yield port_of(server)
+    server.close()
+
+
+def port_of(server: asyncio.Server) -> int:
+    return server.sockets[0].getsockname()[1]
+
+
 async def serve_tls(upstream, certificate, *, asks_for_certificate: bool = False):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
@@ -35,7 +66,7 @@ async def serve_tls(upstream, certificate, *, asks_for_certificate: bool = False
 async def test_a_target_with_its_own_authority_is_reached_over_tls(start, upstream, certificate):
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     server = await serve_tls(upstream, certificate)
-    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    url = f"https://localhost:{port_of(server)}/v1"
     tls = f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
     tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
 
@@ -49,7 +80,7 @@ async def test_a_target_with_its_own_authority_is_reached_over_tls(start, upstre
 async def test_a_certificate_that_nobody_vouches_for_is_refused(start, upstream, certificate):
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     server = await serve_tls(upstream, certificate)
-    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    url = f"https://localhost:{port_of(server)}/v1"
     tandem = await start(two_targets(url, url))
 
     reply = await call(tandem.port, "/v1/chat/completions", chat())
@@ -63,7 +94,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(start, upstream,
 async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstream, certificate):
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     server = await serve_tls(upstream, certificate, asks_for_certificate=True)
-    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
+    url = f"https://localhost:{port_of(server)}/v1"
     ours = certificate / "ours.pem"
     ours.write_bytes((certificate / "key.pem").read_bytes() + (certificate / "cert.pem").read_bytes())
     known = f'tls: {{ca_file: "{certificate / "cert.pem"}", client_cert: "{ours}"}},'
@@ -79,14 +110,14 @@ async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstrea
     assert hidden.status == 502
 
 
-async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, upstream, certificate, monkeypatch):
+async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, upstream, certificate, set_proxy):
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     server = await serve_tls(upstream, certificate)
     asked = []
 
     async def proxy(reader, writer):
         asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port_of(server))
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
         async def pump(source, drain):
@@ -97,10 +128,7 @@ async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, 
         await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer), return_exceptions=True)
 
     tunnel = await asyncio.start_server(proxy, "127.0.0.1", 0)
-    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{tunnel.sockets[0].getsockname()[1]}")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    read_address.cache_clear()
+    set_proxy(f"http://127.0.0.1:{port_of(tunnel)}")
     url, tls = "https://models.example/v1", f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
     tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
 
@@ -108,7 +136,6 @@ async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, 
 
     tunnel.close()
     server.close()
-    read_address.cache_clear()
     assert asked[0] == b"CONNECT models.example:443 HTTP/1.1"
     assert reply.json == CHAT_ANSWER
 
@@ -123,32 +150,9 @@ async def test_a_closed_port_is_no_connection(closed_port):
         await Dialer().dial(read_address(f"http://127.0.0.1:{closed_port}/v1"), None, 5)
 
 
-async def test_a_handshake_that_never_ends_is_given_up_in_time(certificate):
-    async def mute(reader, writer):
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(mute, "127.0.0.1", 0)
-    url = f"https://localhost:{server.sockets[0].getsockname()[1]}/v1"
-
+async def test_a_handshake_that_never_ends_is_given_up_in_time(certificate, mute_port):
     with pytest.raises(CannotConnect, match=r"no connection within 0.1 s"):
-        await Dialer().dial(read_address(url), Tls(ca_file=str(certificate / "cert.pem")), 0.1)
-
-    server.close()
-
-
-@pytest.fixture
-def set_proxy(monkeypatch):
-    """Set HTTPS_PROXY, and nothing else that would keep it from being used."""
-
-    def set_it(url: str) -> None:
-        monkeypatch.setenv("HTTPS_PROXY", url)
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        monkeypatch.delenv("no_proxy", raising=False)
-        read_address.cache_clear()
-
-    yield set_it
-    read_address.cache_clear()
+        await Dialer().dial(read_address(f"https://localhost:{mute_port}/v1"), Tls(ca_file=str(certificate / "cert.pem")), 0.1)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +173,7 @@ async def test_a_proxy_that_opens_no_tunnel_is_named_with_what_it_said(set_proxy
         writer.close()
 
     server = await asyncio.start_server(proxy, "127.0.0.1", 0)
-    set_proxy(f"http://{user}127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    set_proxy(f"http://{user}127.0.0.1:{port_of(server)}")
 
     with pytest.raises(CannotConnect) as caught:
         await Dialer().dial(read_address("https://models.example/v1"), None, 60)
@@ -186,7 +190,7 @@ async def test_the_user_and_password_of_a_proxy_are_sent_to_it_decoded(set_proxy
         writer.close()
 
     server = await asyncio.start_server(proxy, "127.0.0.1", 0)
-    set_proxy(f"http://me:p%40ss@127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    set_proxy(f"http://me:p%40ss@127.0.0.1:{port_of(server)}")
 
     with pytest.raises(CannotConnect):
         await Dialer().dial(read_address("https://models.example/v1"), None, 60)
@@ -215,15 +219,8 @@ async def test_a_proxy_that_cannot_be_used_is_named_instead_of_the_target(set_pr
     assert "s3cret-word" not in str(caught.value)
 
 
-async def test_a_proxy_that_says_nothing_is_named_when_time_is_up(set_proxy):
-    async def mute(reader, writer):
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(mute, "127.0.0.1", 0)
-    set_proxy(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+async def test_a_proxy_that_says_nothing_is_named_when_time_is_up(set_proxy, mute_port):
+    set_proxy(f"http://127.0.0.1:{mute_port}")
 
     with pytest.raises(CannotConnect, match=r"no connection through the proxy in HTTPS_PROXY within 0.1 s"):
         await Dialer().dial(read_address("https://models.example/v1"), None, 0.1)
-
-    server.close()

@@ -51,13 +51,6 @@ async def serve(house: House, arrival: Arrival) -> dict[str, str]:
     return dict(sink.headers)
 
 
-@pytest.fixture
-async def built(tmp_path):
-    built = build_house(load(SIMULATED, tmp_path))
-    yield built
-    await built.close()
-
-
 async def test_each_fact_is_told_to_memory_before_the_ledger_and_to_the_ledger_before_the_log(tmp_path, monkeypatch):
     told: list[tuple[str, str]] = []
 

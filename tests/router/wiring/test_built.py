@@ -11,7 +11,7 @@ from router.contract.target import WorkRatio
 from router.contract.words import Outcome
 from router.house import House
 from router.stores.sqlite.alarm import Failing
-from router.wiring.build import build_house, build_plan, build_state
+from router.wiring.build import build_plan, build_state
 from router.wiring.built import Built
 from router.wiring.built import find_ledger_troubles as find_troubles
 from tests.conftest import SIMULATED
@@ -19,13 +19,6 @@ from tests.router.stores.sqlite.test_writer import Opened
 from tests.router.wiring.test_build import load, request, serve
 from tests.tools.ledgers import keep_entry
 from tests.tools.waiting import some_turns, until
-
-
-@pytest.fixture
-async def built(tmp_path):
-    built = build_house(load(SIMULATED, tmp_path))
-    yield built
-    await built.close()
 
 
 async def test_what_the_ledger_shows_of_a_targets_work_is_learnt_by_the_live_figures(built):

@@ -1,18 +1,8 @@
 """The edge is built on the house, and every panel is on it."""
 
-import pytest
-
-from router.wiring.build import build_house, build_plan
+from router.wiring.build import build_plan
 from router.wiring.panels import build_edge
-from tests.conftest import SIMULATED
 from tests.router.wiring.test_build import OTHER, load
-
-
-@pytest.fixture
-async def built(tmp_path):
-    built = build_house(load(SIMULATED, tmp_path))
-    yield built
-    await built.close()
 
 
 async def test_the_edge_is_built_on_the_house_and_follows_its_plan(built, tmp_path):

@@ -71,17 +71,3 @@ def test_messages_get_one_way_to_sample_within_their_bounds_and_no_blank_stops()
     assert (body["temperature"], body["stop_sequences"]) == (1.0, ["END"])
     assert "top_p" not in body
     assert set(dropped) == {"blank stop sequences", "top_p, together with temperature", "temperature lowered to 1"}
-
-
-def test_long_ids_stay_apart():
-    calls = [{"id": "a" * 64 + end, "type": "function", "function": {"name": "f", "arguments": "{}"}} for end in "12"]
-    results = [{"role": "tool", "tool_call_id": call["id"], "content": "r"} for call in calls]
-
-    body, _ = crossed(
-        CHAT, MESSAGES, {"messages": [*ASK, {"role": "assistant", "content": None, "tool_calls": calls}, *results]}
-    )
-
-    ids = [block["id"] for block in body["messages"][1]["content"]]
-    assert len(set(ids)) == 2
-    assert max(map(len, ids)) <= 64
-    assert [block["tool_use_id"] for block in body["messages"][2]["content"]] == ids

@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from router.contract.errors import BadRequest
 from router.contract.request import ToolCall, ToolResult
 from router.contract.words import Dialect, Feature
 from router.dialects.opaque import all_keys, without_foreign
@@ -86,13 +85,6 @@ def test_a_developers_first_words_are_the_system_prompt_where_there_are_no_instr
 
     assert read(input=[developer]).system == "D"
     assert read(input=[developer], instructions="I").system == "I"
-
-
-def test_background_is_refused_naming_it():
-    with pytest.raises(BadRequest) as caught:
-        read(input="x", background=True)
-
-    assert caught.value.param == "background"
 
 
 def test_reasoning_is_needed_as_soon_as_it_is_configured():

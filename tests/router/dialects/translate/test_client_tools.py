@@ -194,23 +194,6 @@ def test_a_result_belongs_to_its_call_in_a_later_turn(subtests):
                 assert (output["type"], output["call_id"]) == ("function_call_output", "toolu_1")
 
 
-@pytest.mark.parametrize("case", RESPONSES_CASES, ids=lambda case: case[0])
-def test_a_session_that_hops_keeps_ids_and_pairs(case):
-    """A Responses target made the first call, a chat target the second, a messages target reads both."""
-    name, arguments, _, _, output, _ = case
-    asked = {"tools": [{"type": name}]}
-    first = {**item_of(case, "call_0"), "id": "of_the_host"}
-    (second,) = told_whole(RESPONSES, CHAT, spoken(CHAT, name, json.dumps(arguments)), **asked)["output"]
-    outputs = [{"type": f"{name}_call_output", "call_id": f"call_{number}", **output} for number in (0, 1)]
-    history = [{"role": "user", "content": "go"}, first, outputs[0], second, outputs[1]]
-
-    body, _ = crossed(RESPONSES, MESSAGES, {"input": history, **asked})
-
-    blocks = [block for message in body["messages"][1:] for block in message["content"]]
-    assert [block.get("id") or block["tool_use_id"] for block in blocks] == ["call_0", "call_0", "call_1", "call_1"]
-    assert [block["input"] for block in blocks if "input" in block] == [arguments, arguments]
-
-
 TEXTS, LIMITS = some.text(), some.none() | some.integers(1, 10**9)
 HELD = some.one_of(
     some.tuples(
@@ -282,29 +265,6 @@ def test_a_call_that_does_not_fit_its_item_is_a_functions_with_what_the_model_wr
     deltas = [event["delta"] for event in events if event["type"] == "response.function_call_arguments.delta"]
     assert "".join(deltas) == item["arguments"]
     assert ("response.function_call_arguments.done" in [event["type"] for event in events]) == (not is_cut)
-
-
-@pytest.mark.parametrize("name", ["shell", "local_shell", "apply_patch"])
-def test_a_call_that_was_cut_is_never_an_item_that_a_client_would_run(name):
-    arguments = {
-        "shell": '{"commands": ["rm -r /home"',
-        "local_shell": '{"command": ["rm"',
-        "apply_patch": '{"type": "delete_file"',
-    }
-
-    (item,) = told_whole(RESPONSES, CHAT, spoken(CHAT, name, arguments[name], is_cut=True), tools=[{"type": name}])["output"]
-
-    assert (item["type"], item["status"]) == ("function_call", "incomplete")
-
-
-def test_a_call_that_did_not_fit_has_its_tools_name_in_the_history():
-    call = {"type": "function_call", "call_id": "c", "name": "shell", "arguments": "rm"}
-    output = {"type": "function_call_output", "call_id": "c", "output": "invalid"}
-    history = [{"role": "user", "content": "go"}, call, output]
-
-    body, _ = crossed(RESPONSES, CHAT, {"input": history, "tools": [{"type": "shell"}]})
-
-    assert body["messages"][1]["tool_calls"][0]["function"] == {"name": "shell", "arguments": "rm"}
 
 
 def test_several_calls_at_once_come_back_one_after_another():

@@ -26,118 +26,67 @@ def chat(*messages: dict, **more) -> dict:
     return {"messages": [*(messages or ASK)], **more}
 
 
+def user(*parts: dict) -> dict:
+    return {"role": "user", "content": [*parts]}
+
+
+def said(content: object = "a", **more) -> dict:
+    return {"role": "assistant", "content": content, **more}
+
+
+WORDS = {"type": "text", "media_type": "text/plain", "data": "words"}
+CITED = {"citations": {"enabled": True}}
+BREAKPOINT = {"text": "x", "prompt_cache_breakpoint": {"a": 1}}
 LOST = [
     (CHAT, chat({"role": "user", "content": "x", "name": "ann"}), "name of messages"),
-    (CHAT, chat(*ASK, {"role": "assistant", "content": "a", "audio": {"id": "au_1"}}, *ASK), "audio of messages"),
-    (
-        CHAT,
-        chat(*ASK, {"role": "assistant", "content": "a", "reasoning_details": [{"type": "x"}]}, *ASK),
-        "reasoning of earlier answers",
-    ),
-    (
-        CHAT,
-        chat(*ASK, {"role": "assistant", "content": "a", "annotations": [{"type": "url_citation"}]}, *ASK),
-        "annotations of messages",
-    ),
+    (CHAT, chat(*ASK, said(audio={"id": "au_1"}), *ASK), "audio of messages"),
+    (CHAT, chat(*ASK, said(reasoning_details=[{"type": "x"}]), *ASK), "reasoning of earlier answers"),
+    (CHAT, chat(*ASK, said(annotations=[{"type": "url_citation"}]), *ASK), "annotations of messages"),
     (
         CHAT,
         chat(tools=[{"type": "function", "function": {"name": "f", "description": d}} for d in "ab"]),
         "the first of two tools named f",
     ),
-    (MESSAGES, claude({"role": "user", "content": [{"type": "text", "text": "x", "citations": [{"a": 1}]}]}), "citations"),
+    (CHAT, chat(user({"type": "text", **BREAKPOINT})), "prompt_cache_breakpoint of parts"),
     (
-        MESSAGES,
-        claude(
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "document",
-                        "citations": {"enabled": True},
-                        "source": {"type": "text", "media_type": "text/plain", "data": "words"},
-                    }
-                ],
-            }
-        ),
-        "citations",
+        CHAT,
+        chat(*ASK, said(None, tool_calls=[SIGNED]), {"role": "tool", "tool_call_id": "c", "content": "r"}),
+        "extra_content of calls",
     ),
+    (MESSAGES, claude(user({"type": "text", "text": "x", "citations": [{"a": 1}]})), "citations"),
+    (MESSAGES, claude(user({"type": "document", "source": WORDS, **CITED})), "citations"),
     (
         MESSAGES,
         claude(tools=[{"name": "f", "input_schema": SCHEMA, "input_examples": [{"a": "x"}]}]),
         "input_examples of tools",
     ),
-    (
-        MESSAGES,
-        claude(*ASK, {"role": "assistant", "content": [{"type": "text", "text": "a"}, PICTURED]}, *ASK),
-        "images and files in assistant messages",
-    ),
-    (
-        RESPONSES,
-        {"input": "x", "tools": [{"type": "namespace", "name": "m", "description": "Group.", "tools": [tool("f")]}]},
-        "description of namespaces",
-    ),
-    (
-        RESPONSES,
-        {"input": [*ASK, {"role": "assistant", "phase": "commentary", "content": "a"}, *ASK]},
-        "phase of items",
-    ),
-    (
-        RESPONSES,
-        {"input": "x", "tools": [{"type": "custom", "name": "f", "defer_loading": True}]},
-        "defer_loading of tools",
-    ),
-    (
-        RESPONSES,
-        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "x", "prompt_cache_breakpoint": {"a": 1}}]}]},
-        "prompt_cache_breakpoint of parts",
-    ),
-    (
-        RESPONSES,
-        {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": PAGES, "detail": "high"}]}]},
-        "detail of files",
-    ),
-    (
-        CHAT,
-        chat({"role": "user", "content": [{"type": "text", "text": "x", "prompt_cache_breakpoint": {"a": 1}}]}),
-        "prompt_cache_breakpoint of parts",
-    ),
-    (
-        CHAT,
-        chat(*ASK, {"role": "assistant", "tool_calls": [SIGNED]}, {"role": "tool", "tool_call_id": "c", "content": "r"}),
-        "extra_content of calls",
-    ),
-    (
-        MESSAGES,
-        claude({"role": "user", "content": [{**PICTURED, "transformations": [{"type": "crop"}]}]}),
-        "transformations of parts",
-    ),
+    (MESSAGES, claude(*ASK, said([{"type": "text", "text": "a"}, PICTURED]), *ASK), "images and files in assistant messages"),
+    (MESSAGES, claude(user({**PICTURED, "transformations": [{"type": "crop"}]})), "transformations of parts"),
     (
         MESSAGES,
         claude(
             *ASK,
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f", "input": {}, "toolset_name": "t"}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "r"}]},
+            said([{"type": "tool_use", "id": "c", "name": "f", "input": {}, "toolset_name": "t"}]),
+            user({"type": "tool_result", "tool_use_id": "c", "content": "r"}),
         ),
         "toolset_name of calls",
     ),
     (
         MESSAGES,
         claude(
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "search_result",
-                        "title": "t",
-                        "source": "s",
-                        "content": [{"type": "text", "text": "x"}],
-                        "citations": {"enabled": True},
-                    }
-                ],
-            }
+            user({"type": "search_result", "title": "t", "source": "s", "content": [{"type": "text", "text": "x"}], **CITED})
         ),
         "citations",
     ),
+    (
+        RESPONSES,
+        {"input": "x", "tools": [{"type": "namespace", "name": "m", "description": "Group.", "tools": [tool("f")]}]},
+        "description of namespaces",
+    ),
+    (RESPONSES, {"input": [*ASK, said(phase="commentary"), *ASK]}, "phase of items"),
+    (RESPONSES, {"input": "x", "tools": [{"type": "custom", "name": "f", "defer_loading": True}]}, "defer_loading of tools"),
+    (RESPONSES, {"input": [user({"type": "input_text", **BREAKPOINT})]}, "prompt_cache_breakpoint of parts"),
+    (RESPONSES, {"input": [user({"type": "input_file", "file_data": PAGES, "detail": "high"})]}, "detail of files"),
 ]
 
 

@@ -152,29 +152,6 @@ def test_a_whole_answer_fits_the_sdks_type_and_says_what_the_stream_says(sdk, ca
         assert [call["function"]["arguments"] for call in message["tool_calls"]] == [call[2] for call in CALLS]
 
 
-def test_why_an_answer_ended_survives(subtests):
-    for (caller, target), finish in itertools.product(PAIRS, [Finish.STOP, Finish.LENGTH]):
-        with subtests.test(caller=caller, target=target, finish=finish):
-            answer = translated(caller, target).answer
-
-            events = events_of(answer.feed(answer_of(target, finish, calls=0)[0]) + answer.finish())
-
-            said = {
-                Dialect.CHAT: lambda events=events: next(
-                    c["finish_reason"] for e in events for c in e["choices"] if c["finish_reason"]
-                ),
-                Dialect.RESPONSES: lambda events=events: events[-1]["type"],
-                Dialect.MESSAGES: lambda events=events: next(
-                    e["delta"]["stop_reason"] for e in events if e["type"] == "message_delta"
-                ),
-            }[caller]()
-            expected = {
-                "stop": ("stop", "response.completed", "end_turn"),
-                "length": ("length", "response.incomplete", "max_tokens"),
-            }
-            assert said == expected[finish][(Dialect.CHAT, Dialect.RESPONSES, Dialect.MESSAGES).index(caller)]
-
-
 @pytest.mark.parametrize(("caller", "target"), PAIRS)
 def test_a_stream_that_stops_short_gets_no_end(caller, target):
     data = answer_of(target)[0]

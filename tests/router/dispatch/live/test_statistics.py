@@ -79,11 +79,27 @@ def test_a_queue_is_no_slowness_and_the_next_prompt_call_ends_it(live):
     assert status(live, 9.2).wait_seconds == 0.0
 
 
+def test_behind_a_queue_that_was_left_nobody_is_told_that_there_is_none(live):
+    call = Call(live)
+    call.leave(2.0)
+
+    assert status(live, 2.0).wait_seconds == pytest.approx(3.6)
+    assert status(live, 6.0).wait_seconds < 1.0
+
+
 def test_a_long_prompt_is_not_late_while_it_is_read(live):
     Call(live, tokens=120_000)
 
     assert status(live, 2.2).wait_seconds == 0.0
     assert round(status(live, 3.2).wait_seconds, 2) == 1.0
+
+
+def test_where_calls_have_been_late_for_minutes_each_call_of_a_turn_counts_as_late(live):
+    for at in range(0, 150, 30):
+        Call(live, at=at).begin(at + 8.2)
+
+    found = status(live, 128.2)
+    assert (found.wait_seconds, round(found.speed.ttft_seconds, 1)) == (0.0, 8.2)
 
 
 def test_a_wait_is_held_against_the_targets_max_wait():
@@ -337,6 +353,17 @@ def test_after_its_rest_one_request_goes_there_and_the_others_only_when_it_serve
     assert status(live, 101.3).wait_seconds == 0
 
 
+def test_a_probe_that_fails_doubles_the_rest_and_one_whose_caller_left_leaves_it_to_the_next(live):
+    fail_often(live)
+    Call(live, at=101.5).end(101.6, error=GONE)
+    assert status(live, 103.5).wait_seconds == RESTED_WAIT_SECONDS
+    assert status(live, 103.7).wait_seconds == 0
+
+    left = Call(live, at=104.0)
+    left.exchange.note(AttemptEnded(104.1, SPARK, Attempt("spark", None, "abandoned", 0.1), None, None, None))
+    assert status(live, 104.2).wait_seconds == 0
+
+
 def test_where_every_target_rests_none_is_passed_over(live):
     fail_often(live)
     fail_often(live, target=SAGE)
@@ -405,6 +432,15 @@ def test_a_question_that_was_late_or_that_its_caller_left_says_nothing(live):
         note_question(live, 100.0, code=code)
 
     assert (status(live, 100.1).wait_seconds, status(live, 100.1).closed_seconds) == (0.0, 0.0)
+
+
+def test_an_answered_question_ends_a_row_of_failures(live):
+    for _ in range(4):
+        Call(live, at=100.0).end(100.0, error=GONE)
+    note_question(live, 101.0)
+    Call(live, at=102.0).end(102.0, error=GONE)
+
+    assert status(live, 102.1).wait_seconds == 0.0
 
 
 def too_many_at_once():

@@ -131,15 +131,6 @@ def test_a_quota_that_nobody_has_used_is_shown_as_well():
     assert picture["spark"]["requests_per_minute"] == {"used": 0, "limit": 1}
 
 
-@pytest.mark.parametrize("seconds", [10.0, WINDOW_SECONDS + 1])
-async def test_a_target_is_used_again_as_soon_as_there_is_room(queues, seconds):
-    take(queues)
-
-    spark = queues.apply(signals_of(), VIEW, seconds).statuses["spark"]
-
-    assert (spark.wait_seconds == 0) is (seconds > WINDOW_SECONDS)
-
-
 async def test_who_looks_on_sees_the_wait_in_a_queue_of_ours():
     queues, target = Queues(), make_target(quota=Quota(in_flight=1))
     assert queues.show(stand(target), 0.0).wait_seconds == 0.0

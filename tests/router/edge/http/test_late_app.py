@@ -66,22 +66,6 @@ async def test_it_can_be_built_before_the_first_call():
     assert (calls.built, calls.paths) == (1, ["/a"])
 
 
-async def test_a_building_that_failed_before_the_first_call_is_tried_again_with_it(monkeypatch):
-    calls, failures = Calls(), [ImportError("broken")]
-    monkeypatch.setattr(events, "fault_caught", lambda **fields: None)
-
-    def build():
-        if failures:
-            raise failures.pop()
-        return calls.build()
-
-    app = LateApp(build)
-    await app.load()
-    await call(app, "/a")
-
-    assert (calls.built, calls.paths) == (1, ["/a"])
-
-
 async def test_a_building_that_failed_is_logged_answered_and_tried_again(monkeypatch):
     calls, logged = Calls(), []
     failures = [ImportError("broken")]
@@ -95,7 +79,9 @@ async def test_a_building_that_failed_is_logged_answered_and_tried_again(monkeyp
     app = LateApp(build)
     with pytest.raises(InternalFault):
         await call(app, "/a")
+    failures.append(ImportError("still broken"))
+    await app.load()  # ahead of a call, nobody is told
     await call(app, "/b")
 
-    assert [(fields["request_id"], fields["kind"]) for fields in logged] == [("req_/a", "ImportError")]
+    assert [(fields["request_id"], fields["kind"]) for fields in logged] == [("req_/a", "ImportError"), ("", "ImportError")]
     assert calls.paths == ["/b"]

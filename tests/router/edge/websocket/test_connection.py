@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -15,6 +14,7 @@ from tests.conftest import SIMULATED
 from tests.tools.edge import FakeRoad, wait_for_ever
 from tests.tools.running import running
 from tests.tools.sockets import open_socket
+from tests.tools.waiting import until
 
 HANDSHAKE = (
     b"GET /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
@@ -64,14 +64,6 @@ async def test_a_socket_that_answers_no_ping_is_dropped(tmp_path, monkeypatch):
     assert received.endswith(b"\x89\x00" * 3)
 
 
-async def test_a_message_may_come_in_pieces(tmp_path):
-    async with running(SIMULATED, tmp_path) as tandem, open_socket(tandem.port) as socket:
-        text = json.dumps({"type": "response.create", "model": "auto", "input": "fix the typo"})
-        await socket.connection.send(text[begin : begin + 7] for begin in range(0, len(text), 7))
-
-        assert (await socket.answer())["type"] == "response.completed"
-
-
 async def read_to_the_end(reader: asyncio.StreamReader) -> bytes:
     received = b""
     with contextlib.suppress(ConnectionResetError):
@@ -112,7 +104,7 @@ async def test_a_caller_that_asks_and_reads_nothing_is_not_read_until_it_does():
     socket = connection.SocketConnection(admission, set(), Place({}, "an address"), parse_head(HANDSHAKE))
     socket.connection_made(transport)
     socket.data_received(HANDSHAKE)
-    await asyncio.wait_for(wait_until(lambda: transport.unread > 0), 30)
+    await until(lambda: transport.unread > 0)
     socket.data_received(b"\x81\x82\0\0\0\0{}")
     assert transport.calls == []
 
@@ -123,8 +115,3 @@ async def test_a_caller_that_asks_and_reads_nothing_is_not_read_until_it_does():
     socket.resume_writing()
     assert transport.calls == ["pause", "resume"]
     socket.connection_lost(None)
-
-
-async def wait_until(is_so) -> None:
-    while not is_so():  # noqa: ASYNC110  the library is loaded in a thread
-        await asyncio.sleep(0.001)

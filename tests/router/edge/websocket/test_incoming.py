@@ -64,8 +64,22 @@ class Reader:
 
 
 @pytest.fixture
-async def reader():
-    return Reader()
+async def make_reader():
+    """Makes readers, which are closed with the test."""
+    made: list[Reader] = []
+
+    def make(**more) -> Reader:
+        made.append(Reader(**more))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.incoming.close()
+
+
+@pytest.fixture
+async def reader(make_reader):
+    return make_reader()
 
 
 async def test_a_message_is_handed_on_whole_however_it_comes(reader):
@@ -75,18 +89,16 @@ async def test_a_message_is_handed_on_whole_however_it_comes(reader):
 
     assert reader.messages == [b"one", b"two"]
     assert reader.close_code is None
-    reader.incoming.close()
 
 
 @pytest.mark.parametrize("frame", [PING, b"\x8a\x80\0\0\0\0", text(b"x")], ids=["pings", "pongs", "nonsense"])
-async def test_a_flood_of_frames_without_a_message_that_is_served_ends_the_socket(frame):
-    reader = Reader(understands=False)
+async def test_a_flood_of_frames_without_a_message_that_is_served_ends_the_socket(make_reader, frame):
+    reader = make_reader(understands=False)
     reader.take(frame * 100_000)
     await reader.settle()
 
     assert reader.close_code == 1008
     assert len(reader.messages) < 5_000
-    reader.incoming.close()
 
 
 async def test_a_million_pieces_of_one_byte_end_the_socket_before_they_are_all_read(reader):
@@ -95,7 +107,6 @@ async def test_a_million_pieces_of_one_byte_end_the_socket_before_they_are_all_r
 
     assert reader.close_code == 1008
     assert reader.messages == []
-    reader.incoming.close()
 
 
 async def test_messages_that_are_served_may_be_as_many_as_they_like(reader):
@@ -103,20 +114,19 @@ async def test_messages_that_are_served_may_be_as_many_as_they_like(reader):
         reader.take(PING + text(b"x"))
 
     assert reader.close_code is None
-    reader.incoming.close()
 
 
 @pytest.mark.parametrize("half", [text(b"half", head=0x01), text(b"x" * 1_000)[:200]], ids=["a piece", "half a frame"])
-async def test_a_message_that_is_never_finished_ends_the_socket(half):
-    reader = Reader(body_timeout_seconds=0.05, min_body_bytes_per_second=8_192)
+async def test_a_message_that_is_never_finished_ends_the_socket(make_reader, half):
+    reader = make_reader(body_timeout_seconds=0.05, min_body_bytes_per_second=8_192)
     reader.take(half)
     await asyncio.wait_for(reader.flushed.wait(), 30)
 
     assert reader.close_code == 1008
 
 
-async def test_a_message_that_comes_at_a_fair_pace_may_take_its_time():
-    reader = Reader(body_timeout_seconds=0.02, min_body_bytes_per_second=100)
+async def test_a_message_that_comes_at_a_fair_pace_may_take_its_time(make_reader):
+    reader = make_reader(body_timeout_seconds=0.02, min_body_bytes_per_second=100)
     frame = text(b"x" * 100)
     for begin in range(0, len(frame), 20):
         reader.take(frame[begin : begin + 20])
@@ -124,7 +134,6 @@ async def test_a_message_that_comes_at_a_fair_pace_may_take_its_time():
 
     assert len(reader.messages) == 1
     assert reader.close_code is None
-    reader.incoming.close()
 
 
 async def test_nothing_is_done_for_what_comes_together_with_a_close_or_after_it(reader):
@@ -133,7 +142,6 @@ async def test_nothing_is_done_for_what_comes_together_with_a_close_or_after_it(
 
     assert reader.messages == []
     assert reader.close_code == 1000
-    reader.incoming.close()
 
 
 class Packer:
@@ -146,75 +154,68 @@ class Packer:
         return text((self._packer.compress(data) + self._packer.flush(zlib.Z_SYNC_FLUSH))[:-4], head=0xC1)
 
 
-async def test_packed_messages_of_every_size_come_whole_and_in_their_order():
-    reader, packed = Reader(packs=True, max_body_bytes=2 << 20), Packer()
+async def test_packed_messages_of_every_size_come_whole_and_in_their_order(make_reader):
+    reader, packed = make_reader(packs=True, max_body_bytes=2 << 20), Packer()
     sent = [b"x" * size for size in (0, 1, 65_535, 65_536, 65_537, 200_000, 3, 1_500_000, 7)]
     reader.take(b"".join(map(packed, sent)) + text(b"plain"))
     await reader.settle()
 
     assert reader.messages == [*sent, b"plain"]
     assert reader.close_code is None
-    reader.incoming.close()
 
 
-async def test_a_packed_message_in_pieces_with_a_ping_between_is_one():
-    reader, frame = Reader(packs=True), Packer()(b"some words that are packed")
+async def test_a_packed_message_in_pieces_with_a_ping_between_is_one(make_reader):
+    reader, frame = make_reader(packs=True), Packer()(b"some words that are packed")
     data = frame[6:]
     reader.take(text(data[:5], head=0x41) + PING + text(data[5:], head=0x80))
 
     assert reader.messages == [b"some words that are packed"]
-    reader.incoming.close()
 
 
-async def test_heavy_messages_are_read_in_a_thread_and_light_ones_on_the_loop():
-    reader, packed = Reader(packs=True, max_body_bytes=2 << 20), Packer()
+async def test_heavy_messages_are_read_in_a_thread_and_light_ones_on_the_loop(make_reader):
+    reader, packed = make_reader(packs=True, max_body_bytes=2 << 20), Packer()
     reader.take(text(b"a") + text(b"b" * 600_000) + packed(b"c" * 600_000) + packed(b"d"))
     await reader.settle()
 
     here = threading.current_thread().name
     assert [name == here for name in reader.read_in] == [True, False, False, True]
     assert [len(message) for message in reader.messages] == [1, 600_000, 600_000, 1]
-    reader.incoming.close()
 
 
-async def test_messages_that_are_refused_count_by_what_they_unpack_to():
-    reader, packed = Reader(packs=True, understands=False, max_body_bytes=20 << 20), Packer()
+async def test_messages_that_are_refused_count_by_what_they_unpack_to(make_reader):
+    reader, packed = make_reader(packs=True, understands=False, max_body_bytes=20 << 20), Packer()
     reader.take(b"".join(packed(b" " * (19 << 20)) for _ in range(6)))
     await reader.settle()
 
     assert reader.close_code == 1008
     assert len(reader.messages) == 4
-    reader.incoming.close()
 
 
-async def test_a_message_that_unpacks_to_too_much_ends_the_socket():
-    reader = Reader(packs=True, max_body_bytes=1 << 20)
+async def test_a_message_that_unpacks_to_too_much_ends_the_socket(make_reader):
+    reader = make_reader(packs=True, max_body_bytes=1 << 20)
     reader.take(Packer()(b" " * (2 << 20)))
     await reader.settle()
 
     assert (reader.close_code, reader.messages) == (1009, [])
-    reader.incoming.close()
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 40, b"\x06" * 200])
-async def test_what_cannot_be_unpacked_ends_the_socket(data):
-    reader = Reader(packs=True)
+async def test_what_cannot_be_unpacked_ends_the_socket(make_reader, data):
+    reader = make_reader(packs=True)
     reader.take(text(data, head=0xC1))
     await reader.settle()
 
     assert reader.close_code == 1002
-    reader.incoming.close()
 
 
 async def test_a_message_that_is_marked_as_packed_without_leave_ends_the_socket(reader):
     reader.take(Packer()(b"x"))
 
     assert reader.close_code == 1002
-    reader.incoming.close()
 
 
-async def test_many_light_messages_leave_others_their_turns():
-    reader, turns = Reader(), 0
+async def test_many_light_messages_leave_others_their_turns(make_reader):
+    reader, turns = make_reader(), 0
     reader.take(text(b"x") * 4_000)
     while reader.incoming.is_busy:
         turns += 1
@@ -222,7 +223,6 @@ async def test_many_light_messages_leave_others_their_turns():
 
     assert len(reader.messages) == 4_000
     assert turns >= 10
-    reader.incoming.close()
 
 
 async def test_a_socket_that_is_closed_while_a_heavy_message_is_read_hears_nothing_of_it(reader):

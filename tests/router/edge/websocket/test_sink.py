@@ -61,33 +61,32 @@ def test_state_that_the_client_carries_comes_as_metadata(socket):
     assert socket.sent[0] == {"type": "response.metadata", "headers": {"x-codex-turn-state": "token"}}
 
 
-def test_a_refusal_is_one_error_with_its_status_and_wait(socket):
+def whole(body: bytes, status: int = 200) -> list[dict]:
+    """The frames of an answer that comes in one piece."""
+    socket = FakeSocket()
     sink = FrameSink(socket, "req_1")
-    sink.start(429, JSON)
-    sink.write(b'{"error":{"code":"busy","message":"later"}}')
+    sink.start(status, JSON)
+    sink.write(body)
     sink.end()
-
-    assert [(frame["type"], frame["status"], frame["error"]["code"]) for frame in socket.sent] == [("error", 429, "busy")]
-    assert socket.sent[0]["headers"] == {"retry-after": "3"}
+    return socket.sent
 
 
-def test_an_answer_in_one_piece_is_a_completed_response(socket):
-    sink = FrameSink(socket, "req_1")
-    sink.start(200, JSON)
-    sink.write(b'{"object":"response","id":"resp_1"}')
-    sink.end()
+def test_a_refusal_is_one_error_with_its_status_and_wait():
+    (frame,) = whole(b'{"error":{"code":"busy","message":"later"}}', 429)
 
-    assert [(frame["type"], frame["response"]["id"]) for frame in socket.sent] == [("response.completed", "resp_1")]
+    assert (frame["type"], frame["status"], frame["error"]["code"]) == ("error", 429, "busy")
+    assert frame["headers"] == {"retry-after": "3"}
+
+
+def test_an_answer_in_one_piece_is_a_completed_response():
+    (frame,) = whole(b'{"object":"response","id":"resp_1"}')
+
+    assert (frame["type"], frame["response"]["id"]) == ("response.completed", "resp_1")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}"])
-def test_what_is_no_answer_is_an_error(socket, body):
-    sink = FrameSink(socket, "req_1")
-    sink.start(200, JSON)
-    sink.write(body)
-    sink.end()
-
-    assert [(frame["type"], frame["status"]) for frame in socket.sent] == [("error", 502)]
+def test_what_is_no_answer_is_an_error(body):
+    assert [(frame["type"], frame["status"]) for frame in whole(body)] == [("error", 502)]
 
 
 def test_an_error_inside_a_stream_gets_the_form_of_a_socket_and_is_told_once(socket):

@@ -171,7 +171,7 @@ async def test_who_has_a_request_on_a_socket_hears_with_which_code_it_was_closed
     assert (await play(target, close_for_the_size)).code == 1009
 
 
-@pytest.mark.parametrize("size", [1, 5, 12, 13, 16, 33, 60])
+@pytest.mark.parametrize("size", [1, 5, 11, 12, 13, 16, 33, 60])
 async def test_an_answer_to_the_handshake_may_come_in_pieces(target, monkeypatch, size):
     received = UpstreamSocket.data_received
 
@@ -184,18 +184,7 @@ async def test_an_answer_to_the_handshake_may_come_in_pieces(target, monkeypatch
 
     assert socket.is_usable
     socket.close()
-
-
-@pytest.mark.parametrize("size", [1, 5, 11])
-async def test_a_refusal_of_the_handshake_may_come_in_pieces(target, monkeypatch, size):
-    received = UpstreamSocket.data_received
-    monkeypatch.setattr(
-        UpstreamSocket,
-        "data_received",
-        lambda self, data: [received(self, data[begin : begin + size]) for begin in range(0, len(data), size)],
-    )
     target.upgrade_status = 404
-
     with pytest.raises(UpgradeRefused) as caught:
         await connect(target)
     assert caught.value.status == 404
