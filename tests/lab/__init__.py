@@ -1,1 +1,1 @@
-"""The maintainer's lab: fits the shipped weights. `python -m tests.lab --help`."""
+"""The maintainer's lab: fits the shipped weights and studies them. `python -m tests.lab --help`."""

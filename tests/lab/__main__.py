@@ -1,21 +1,28 @@
-"""`python -m tests.lab`: fit the weights that come with Tandem, and show how well they do on data that was left out."""
+"""`python -m tests.lab`: fit the weights that come with Tandem, and measure them in more ways than `tandem eval` does."""
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from policies.reading import Weights, load_weights, read_weights
-from router.cli.common import say
-from router.cli.eval import RESCUE_LEGEND, write_rescue
+from router.cli import Ended
+from router.cli.assumptions import add_assumption_arguments, read_assumptions
+from router.cli.common import add_config_argument, load_or_end, say
+from router.cli.eval import RESCUE_LEGEND, explaining_here, judge, write_rescue
 from router.cli.tables import cell, style_here, write_table
+from router.config.load import LoadedConfig
 from router.contract.economics import FLIP_SCORES
 from router.contract.rescue import SHIPPED, RescueWeights
-from router.contract.words import Preference
+from router.contract.words import Preference, Tier
 from router.lab.figures import Judged, count_heard, measure, measure_rescue, split_by_set
-from router.lab.labelled import BadData, load_turns
+from router.lab.labelled import BadData, Item, load_items, load_turns
 from router.lab.marks import sigmoid
 from tests.lab.items import Row, load_rows, load_said
+from tests.lab.measure import Pace, cost_curve, measure_all, regret, reliability
+from tests.lab.plots import draw_cost_curve, draw_reliability
 from tests.lab.rescue import fit_out_of_fold, fit_rescue
 from tests.lab.train import CannotFit, fingerprint_of, fit
 
@@ -27,6 +34,33 @@ _FAST_BELOW = FLIP_SCORES[Preference.BALANCED]
 """About where `preference: balanced` divides, so that two sets of weights are held to the same choice."""
 _MAX_OVERLAP = 0.01
 """The share of a development set that may be fitted too: short words ("fix typo") are written by many."""
+_COLUMNS = {
+    "items": "items",
+    "auroc": "AUROC",
+    "auroc_within": "within",
+    "quick_recall": "quick on fast",
+    "long_recall": "long on deep",
+    "seconds": "to done",
+    "against_deep": "of deep",
+    "wrong_per_100": "wrong in 100",
+    "seconds_always_fast": "all fast",
+    "fast_against_deep": "of deep",
+    "wrong_per_100_always_fast": "wrong in 100",
+    "regret": "regret",
+    "regret_always_deep": "all deep",
+    "regret_always_fast": "all fast",
+    "accuracy": "accuracy",
+    "quick_precision": "precision",
+    "quick_precision_at_28": "prec@28%",
+    "calibration_error": "off by",
+    "auroc_of_length": "length",
+}
+_LEGEND = """
+within: AUROC inside one repository. to done: mean seconds of a turn with redos, over turns whose calls were recorded; of deep:
+divided by the same for all of them on deep. wrong in 100: wrong first answers. regret: mean cost of a choice as `balanced`
+weighs it, where a quick edit sent to deep costs 1. precision: of quick edits sent to fast; prec@28%: if the 28 % with the lowest
+scores went there. off by: mean difference between score and share of long tasks. length: AUROC of the prompt's length alone.
+"""
 
 
 def shipped_data(folder: Path) -> list[Path]:
@@ -44,6 +78,9 @@ def main(given: Sequence[str] | None = None) -> int:
     except (BadData, CannotFit) as error:
         say(str(error))
         return 2
+    except Ended as end:
+        say(end.text)
+        return end.code
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -59,6 +96,17 @@ def build_parser() -> argparse.ArgumentParser:
     rescue = commands.add_parser("rescue", help="fit what notices turns that go wrong, and print its five weights")
     rescue.add_argument("data", nargs="*", type=Path, metavar="DATA", help="files of recorded calls (default: the shared ones)")
     rescue.set_defaults(run=_fit_rescue)
+    evaluate = commands.add_parser("eval", help="every figure of labelled turns, by preference too, with pictures")
+    add_config_argument(evaluate)
+    evaluate.add_argument("data", nargs="+", type=Path, metavar="DATA", help="files of labelled turns")
+    evaluate.add_argument(
+        "--without-calls", action="store_true", help="hide tools and tool calls, as a chat-style editor would"
+    )
+    evaluate.add_argument("--preference", action="store_true", help="also show what each preference would choose")
+    evaluate.add_argument("--plots", type=Path, metavar="FOLDER", help="write reliability.svg and cost-curve.svg there")
+    evaluate.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_assumption_arguments(evaluate)
+    evaluate.set_defaults(run=_evaluate)
     return parser
 
 
@@ -152,6 +200,64 @@ def _fit_rescue(arguments: argparse.Namespace) -> int:
 
 def _write(weights: RescueWeights) -> str:
     return ", ".join(f"{name}={value}" for name, value in weights._asdict().items())
+
+
+def _evaluate(arguments: argparse.Namespace) -> int:
+    """Every figure of every set, for people or programs."""
+    loaded = load_or_end(arguments.config)
+    items = [item for item in load_items(arguments.data) if item.is_clear]
+    if arguments.without_calls:
+        items = [replace(item, has_tools=False, calls=(), edits=()) for item in items]
+    judged = _judge_here(loaded, items)
+    if not judged:
+        raise BadData("these files contain no clear items")
+    sets = split_by_set(judged)
+    if arguments.preference:
+        sets |= {f"preference: {name}": _judge_here(_preferring(loaded, name), items) for name in Preference}
+    pace = _pace(loaded, arguments)
+    figures = {name: measure_all(entries, pace) for name, entries in sets.items()}
+    if arguments.plots:
+        _draw(arguments.plots, sets)
+    if arguments.json:
+        print(json.dumps({"assumed": pace.assumed.as_json(), "sets": figures}, indent=2))
+    else:
+        rows = [[name, *(_cell(found[field]) for field in _COLUMNS)] for name, found in figures.items()]
+        print("\n".join(write_table(("", *_COLUMNS.values()), rows, style_here())))
+        say(_LEGEND + pace.assumed.sentence())
+    return 0
+
+
+def _cell(value: float | None) -> str:
+    return str(value) if isinstance(value, int) else cell(value)
+
+
+def _judge_here(loaded: LoadedConfig, items: list[Item]) -> list[Judged]:
+    with explaining_here(loaded) as explain:
+        return judge(explain, items).judged
+
+
+def _preferring(loaded: LoadedConfig, preference: Preference) -> LoadedConfig:
+    return replace(loaded, config=loaded.config.model_copy(update={"preference": preference}))
+
+
+def _pace(loaded: LoadedConfig, arguments: argparse.Namespace) -> Pace:
+    """How fast the first target of each tier typically is."""
+    fast, deep = (
+        next(plan.target.typical for plan in loaded.targets if plan.target.tier is tier) for tier in (Tier.FAST, Tier.DEEP)
+    )
+    return Pace(fast, deep, read_assumptions(arguments))
+
+
+def _draw(folder: Path, sets: dict[str, list[Judged]]) -> None:
+    """Two pictures of the first set, with the choice that was made in it."""
+    name, judged = next(iter(sets.items()))
+    highest = max((entry.score for entry in judged if entry.is_fast), default=0.0)
+    always_deep = regret([entry._replace(is_fast=False) for entry in judged])
+    curve = draw_cost_curve(cost_curve(judged), always_deep, [("chosen", highest, regret(judged))], name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, picture in {"reliability.svg": draw_reliability(reliability(judged), name), "cost-curve.svg": curve}.items():
+        (folder / file).write_text(picture, encoding="utf-8")
+        say(f"wrote {folder / file}")
 
 
 if __name__ == "__main__":
