@@ -10,7 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from router.cli.demo import play_afternoon
 from router.cli.demo.afternoon import write_config
+from router.stores.sqlite.past import wait_for_writer
 from tests.tools.running import running
+from tests.tools.waiting import until
 
 SPEED = 10.0
 
@@ -35,6 +37,8 @@ async def test_the_page_the_stats_and_the_metrics_agree_after_the_demos_afternoo
     config.write_text(write_config("l.db", SPEED))
     async with running(config.read_text(), tmp_path) as router:
         await play_afternoon(router.url, (), SPEED, None)
+        await until(lambda: not router.house.state.running)
+        await asyncio.to_thread(wait_for_writer, tmp_path / "l.db")
 
         rows = await asyncio.to_thread(get_all, f"{router.url}/tandem/turns", "rows")
         sessions = await asyncio.to_thread(get_all, f"{router.url}/tandem/sessions", "sessions")
