@@ -51,7 +51,6 @@ REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 class Admission:
     __slots__ = (
         "_gathering",
-        "_gathers_from",
         "_house",
         "_start",
         "_wrong_keys",
@@ -68,7 +67,7 @@ class Admission:
     def __init__(self, house: House) -> None:
         self.take_slot = self._take_slot
         self._house, self.speedups = house, house.state.speedups
-        self._gathering, self._gathers_from = self.speedups.gathering, self.speedups.gathers_from
+        self._gathering = self.speedups.gathering
         self._start = self.speedups.start
         self._wrong_keys, self.logins = WrongKeys(), Logins()
         self.in_flight = 0
@@ -212,13 +211,12 @@ class Admission:
         self, arrival: Arrival, sink: AnswerSink, loop: asyncio.AbstractEventLoop | None = None
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it; None if it is over already. For `loop` see `spawn`."""
-        exchange = self._house.begin(arrival)
         start, gathering = self._start, self._gathering
-        gathering.has_several = self.in_flight >= self._gathers_from
-        if gathering.has_several:
+        if gathering.count(self.in_flight):
             # Start on the loop's next turn, to share each step with requests that arrive now (see `Gathering`).
-            start = spawn
-            gathering.admit(exchange)
+            start, exchange = spawn, self._house.begin(arrival, gathering)
+        else:
+            exchange = self._house.begin(arrival)
         task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)
