@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from msgspec import structs
 
 from router.contract.caller import Caller
-from router.contract.exchange import Arrival, Deadline, Exchange, Observers
+from router.contract.exchange import Arrival, Company, Deadline, Exchange, Observers
 from router.contract.keys import KeyRing
 from router.contract.limits import Limits
 from router.contract.request import JsonObject
@@ -168,8 +168,8 @@ class FakeRoad:
         self.begun: list[Exchange] = []
         self.explained: list[Arrival] = []
 
-    def begin(self, arrival: Arrival) -> Exchange:
-        exchange = Exchange(arrival, 0.0, Deadline(float("inf")), Observers((), print))
+    def begin(self, arrival: Arrival, company: Company | None = None) -> Exchange:
+        exchange = Exchange(arrival, 0.0, Deadline(float("inf")), Observers((), print), company=company)
         self.begun.append(exchange)
         return exchange
 
