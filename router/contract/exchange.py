@@ -4,7 +4,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import repeat
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
@@ -169,17 +168,18 @@ class Confirming(Protocol):
 
 _NOTHING: dict[type[Any], Any] = {}
 _CALLS = (AttemptOpened, Queued)
-Step = Callable[[], Awaitable[None]]
-"""Between two parts of the road. Its caller goes on when the others may."""
 
 
-class _Nobody:
-    """Is waited for by a request that is alone."""
+class Company(Protocol):
+    """The requests that came at about the same time: each step is cheaper right after the same of another."""
 
-    __await__ = ().__iter__
+    def join(self) -> Awaitable[None]:
+        """Wait until all of them are here."""
+        ...
 
-
-_go_on: Any = repeat(_Nobody()).__next__  # both are written in C, so that this costs a request that is alone next to nothing
+    def catch_up(self) -> Awaitable[None]:
+        """Let the others take the step before."""
+        ...
 
 
 class Exchange(Struct, eq=False):
@@ -192,13 +192,11 @@ class Exchange(Struct, eq=False):
     plan: Any = None
     """The plan that it began with, which only the house reads."""
     off_loop: OffLoop = work_here
+    company: Company | None = None
+    """Requests with which it takes its steps; None where it was alone when it came."""
     journal: list[Fact] = []
     _newest: dict[type[Any], Any] = {}
     cancelled: CancelReason | None = None
-    gather: Step = _go_on
-    """Wait for the requests that came at about the same time: each step is cheaper right after the same of another."""
-    catch_up: Step = _go_on
-    """Let them take the step before. A request that was alone when it came waits in neither."""
     task: "asyncio.Task[None] | None" = None
     """What takes this exchange down the road."""
     confirming: Confirming | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from router.contract.relay import PreparedRequest, Sink, Tls, UpstreamCall, UpstreamRequest, Used
 from router.loop.speedups import Speedups
 from router.upstream.address import Address, pool_key, read_address
-from router.upstream.call import Origin, PreparedCall, retire, write_fields
+from router.upstream.call import Origin, PreparedCall, write_fields
 from router.upstream.dial import Dialer
 from router.upstream.websocket.call import PreparedSocketCall
 from router.upstream.websocket.pool import SocketPool
@@ -51,7 +51,7 @@ class Pool:
         ends = list(used)
         kept = {pool_key(read_address(end.base_url), end.tls) for end in ends}
         for key in self._origins.keys() - kept:
-            retire(self._origins.pop(key))
+            self._origins.pop(key).retire()
         self._sockets.keep_only((end.target, end.base_url.rstrip("/")) for end in ends)
 
     async def close(self) -> None:
