@@ -5,7 +5,7 @@ A store is used by its own event loop's thread alone. Writing never fails a requ
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
@@ -55,9 +55,9 @@ class Versioned(NamedTuple):
 class SessionStore(Protocol):
     """Keeps what must survive a restart of a session's memory: small records, by a key that says nothing of the session.
 
-    Calls may take long, and may be answered in another order than they were made. A store that one process owns knows versions
-    without asking anybody: it answers `swap` at once, and writes soon. A shared one raises `StoreUnusable` while it cannot be
-    asked.
+    A store that one process owns knows versions without asking anybody: it answers `swap` at once, and writes soon. A shared
+    one returns a future, and raises `StoreUnusable` while it cannot be asked. Answers may come late, or never. Where they come
+    out of order, a change may be made twice, and none is lost.
     """
 
     @property
@@ -73,7 +73,7 @@ class SessionStore(Protocol):
         """The newest records of several keys, in their order. A shared store is asked once for all of them."""
         ...
 
-    def swap(self, key: str, version: int, at: float, state: bytes) -> bool | Awaitable[bool]:
+    def swap(self, key: str, version: int, at: float, state: bytes) -> "bool | asyncio.Future[bool]":
         """Replace a record that still has this version; its version is one higher then. Where it has another, change nothing.
 
         Who gets False loads the record, does its change again on that, and tries once more. A shared store that has lost a
