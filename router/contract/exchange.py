@@ -4,7 +4,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import repeat
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
@@ -150,17 +149,18 @@ class Confirming(Protocol):
 
 _NOTHING: dict[type[Any], Any] = {}
 _CALLS = (AttemptOpened, Queued)
-Step = Callable[[], Awaitable[None]]
-"""A wait between two stages, for requests that arrived together."""
 
 
-class _Nobody:
-    """An awaitable that completes at once."""
+class Company(Protocol):
+    """Requests that arrived at about this time: a step is cheaper right after another request's."""
 
-    __await__ = ().__iter__
+    def join(self) -> Awaitable[None]:
+        """Wait until all are here."""
+        ...
 
-
-_go_on: Any = repeat(_Nobody()).__next__  # both are written in C: next to free for a lone request
+    def catch_up(self) -> Awaitable[None]:
+        """Let the others finish the previous step."""
+        ...
 
 
 class Exchange(Struct, eq=False):
@@ -173,13 +173,11 @@ class Exchange(Struct, eq=False):
     plan: Any = None
     """The plan that it began with; only the house reads it."""
     off_loop: OffLoop = work_here
+    company: Company | None = None
+    """None for a request that arrived alone."""
     journal: list[Fact] = []
     _newest: dict[type[Any], Any] = {}
     cancelled: CancelReason | None = None
-    gather: Step = _go_on
-    """Wait for requests that arrived at about this time: a stage is cheaper right after another request's."""
-    catch_up: Step = _go_on
-    """Let them finish the previous stage. A request that arrived alone waits in neither."""
     task: "asyncio.Task[None] | None" = None
     confirming: Confirming | None = None
     """None where nothing is shared."""
