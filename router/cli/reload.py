@@ -1,4 +1,4 @@
-"""`tandem reload`: have a running router take its config again."""
+"""`tandem reload`: have a running router reload its config."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask the router, and print what changed. Exit code 1: nothing was changed."""
+    """Reload, and print what changed. Exit code 1: nothing did."""
     key, router = read_own_key(arguments.key_env), find_running(arguments.config, arguments.url)
     url = router.url
     if not arguments.url and router.config != find_path(arguments.config):
