@@ -42,14 +42,12 @@ GROUPS = {
         "keys": "give callers keys, rights and budgets; list, rotate or revoke them; forget a caller",
     },
 }
-"""Listed by `tandem --help`."""
 
 _UNLISTED = {
     "statusline": "print the tier of a Claude Code session, for its status line",
     "mcp": "serve delegation to a coding agent as tools, over the Model Context Protocol",
     "completion": "print a shell completion script",
 }
-"""Run by other programs, or once."""
 
 COMMANDS = {name: summary for group in (*GROUPS.values(), _UNLISTED) for name, summary in group.items()}
 
@@ -62,7 +60,7 @@ RENAMED: dict[str, tuple[str, list[str]]] = {
     "sessions": ("tandem log --sessions", ["log", "--sessions"]),
     "train": ("make train, in a checkout", []),
 }
-"""Old names, their replacements, and the arguments used until the next release; none for what is gone."""
+"""Old names, what replaces them, and arguments until the next release; none for what is gone."""
 
 _OLD_NAMES = {old.partition(" ")[0] for old in RENAMED}
 _MORE_HELP = (
@@ -93,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _close_output()
         return 1
-    except OSError as error:  # unforeseen: a missing folder, a full disk
+    except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{where}{error.strerror or error}", file=sys.stderr)
         _close_output()
@@ -123,7 +121,7 @@ def _run(given: list[str]) -> int:
 
 
 def replace_old(given: list[str], chosen: str) -> list[str]:
-    """Replace an old name in the arguments. Raises `Ended` for what is gone."""
+    """Raises `Ended` for what is gone."""
     at = given.index(chosen)
     before, after = given[:at], given[at + 1 :]
     old = f"{chosen} {after[0]}" if after else ""
@@ -146,7 +144,7 @@ def cut_off_rest(given: list[str]) -> tuple[list[str], list[str]]:
 
 
 def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser and those of the commands. Only `loaded` commands are imported and get arguments."""
+    """Only `loaded` commands are imported and get arguments."""
     parser = _Parser(prog="tandem")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
@@ -157,7 +155,7 @@ def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, a
 
 
 class _Parser(argparse.ArgumentParser):
-    """The parser of `tandem` itself, with grouped commands in its help, which `argparse` cannot do."""
+    """Groups commands in its help, which `argparse` cannot do."""
 
     def format_help(self) -> str:
         width = max(map(len, COMMANDS)) + 2

@@ -74,7 +74,7 @@ def ask_object(
     key: str = "",
     more: Mapping[str, str] | None = None,
 ) -> JsonObject:
-    """The JSON object that a router answers. Raises `Refused` and `Unreachable`."""
+    """Raises `Refused` and `Unreachable`."""
     with errors_of(url), ask(url, path, body, within_seconds=within_seconds, key=key, more=more) as answer:
         told: Any = json.load(answer)
         if not isinstance(told, dict):
@@ -85,7 +85,6 @@ def ask_object(
 
 @contextlib.contextmanager
 def errors_of(url: str) -> Iterator[None]:
-    """Translate request errors into `Refused` and `Unreachable`."""
     try:
         yield
     except urllib.error.HTTPError as error:

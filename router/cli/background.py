@@ -1,7 +1,6 @@
 """Background jobs at a running router, over its HTTP API.
 
-`tandem delegate`, `jobs` and `mcp` use this. `Jobs.find` leaves the answer alone; after `Jobs.read` or `Jobs.follow` a job is
-not restarted after a crash.
+`Jobs.find` leaves the answer alone; after `Jobs.read` or `Jobs.follow` a job is not restarted after a crash.
 """
 
 import contextlib
@@ -23,14 +22,14 @@ _ENDS = frozenset(f"response.{state}" for state in FINAL)
 
 
 class Page(NamedTuple):
-    """Jobs, newest first, and where the next page begins."""
+    """Newest first."""
 
     jobs: list[JsonObject]
     before: str | None
 
 
 class Jobs:
-    """The jobs of one caller at one router. All methods raise `Refused` and `Unreachable`."""
+    """All methods raise `Refused` and `Unreachable`."""
 
     def __init__(self, url: str, key: str = "") -> None:
         self.url, self._key = url, key
@@ -41,11 +40,11 @@ class Jobs:
         return self._ask("/v1/responses", json.dumps({**body, "background": True}).encode(), more)
 
     def begin_agent(self, task: str) -> JsonObject:
-        """Register an agent's work as a job: its id, owner and first log number."""
+        """Register an agent's job: id, owner and first log number."""
         return self._ask("/tandem/jobs", json.dumps({"task": task}).encode())
 
     def write_log(self, job_id: str, owner: str, number: int, text: str) -> JsonObject:
-        """Append to an agent's log and renew its lease: the next number, and whether it was cancelled."""
+        """Append to the log and renew the lease: the next number, and whether the job was cancelled."""
         body = {"owner": owner, "number": number, "text": text}
         return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/log", json.dumps(body).encode())
 
@@ -53,11 +52,9 @@ class Jobs:
         return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/end", json.dumps(body).encode())
 
     def read(self, job_id: str) -> JsonObject:
-        """The response so far."""
         return self._ask(f"/v1/responses/{quote(job_id, safe='')}")
 
     def cancel(self, job_id: str) -> JsonObject:
-        """Stop a job, unless it is over."""
         return self._ask(f"/v1/responses/{quote(job_id, safe='')}/cancel", b"")
 
     def find(self, job_id: str) -> JsonObject:
@@ -65,7 +62,7 @@ class Jobs:
         return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}")
 
     def find_owner(self, job_id: str) -> str:
-        """The owner of a job that was not found, visible to admins; empty if there is none."""
+        """The owner of a job that only admins see; empty without one."""
         with contextlib.suppress(Refused, Unreachable):
             return str(self.find(job_id).get("caller") or "")
         return ""
@@ -77,7 +74,7 @@ class Jobs:
         return Page(objects_in(told.get("data")), str(after) if after else None)
 
     def follow(self, job_id: str, after: int = -1) -> Iterator[tuple[str, JsonObject]]:
-        """The events of a job's answer after a number, until it or the connection ends."""
+        """The events after a number, until the job or the connection ends."""
         after_it = f"&starting_after={after}" if after >= 0 else ""
         path = f"/v1/responses/{quote(job_id, safe='')}?stream=true{after_it}"
         with errors_of(self.url), ask(self.url, path, within_seconds=_SILENCE_SECONDS, key=self._key) as lines:
@@ -89,7 +86,6 @@ class Jobs:
 
 
 def is_over(job: JsonObject) -> bool:
-    """Whether a job or its response is in a final state."""
     return str(job.get("status") or job.get("state")) in tuple(map(str, FINAL))
 
 
@@ -98,13 +94,12 @@ def is_end(event: str) -> bool:
 
 
 def text_of(response: JsonObject) -> str:
-    """The text of a response, or its refusal."""
     parts = (part for item in objects_in(response.get("output")) for part in objects_in(item.get("content")))
     return "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
 
 
 def why_it_ended(response: JsonObject) -> str:
-    """Why a response is incomplete; empty if not stated."""
+    """Empty if not stated."""
     error, details = response.get("error"), response.get("incomplete_details")
     if isinstance(error, dict):
         return str(error.get("message") or error.get("code") or "")

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print findings. Exit codes: 0 nothing to fix, 1 something, 2 `tandem serve` would refuse to start."""
+    """Exit codes: 0 nothing to fix, 1 something, 2 `tandem serve` would refuse to start."""
     if arguments.schema:
         print(write_schema(known_names()), end="")
         return 0

@@ -49,7 +49,6 @@ def add_yes_argument(parser: argparse._ActionsContainer, more: str = "", default
 
 
 def add_old_option(parser: argparse._ActionsContainer, old: str, dest: str, **given: Any) -> None:
-    """A hidden former name of an option, kept until the next release."""
     parser.add_argument(old, dest=dest, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **given)
 
 
@@ -83,7 +82,7 @@ def _read_number(text: str, kind: Callable[[str], float], least: float, most: fl
 
 
 def load_or_end(path: str | None) -> LoadedConfig:
-    """The config. Raises `Ended` with every fault."""
+    """Raises `Ended` with every fault."""
     try:
         return load_config(find_config(path), known_names())
     except ConfigError as error:
@@ -96,10 +95,10 @@ class Reading(NamedTuple):
     path: Path | None
     named: str | None
     adapt: Callable[[LoadedConfig], LoadedConfig] = lambda loaded: loaded
-    """Adds what is not in the file: what workers share."""
+    """Adds what workers share."""
 
     def load(self) -> LoadedConfig:
-        """Reread it. A deleted file is a fault; without a file, one is looked for."""
+        """A deleted file is a fault; without a file, one is looked for."""
         return self.adapt(load_config(self.path if self.path is not None else find_config(self.named), known_names()))
 
 
@@ -112,7 +111,7 @@ def refuse_config(source: str, faults: Sequence[Fault]) -> Ended:
 
 
 def common_dialect(loaded: LoadedConfig) -> Dialect:
-    """A dialect of both tiers, for examples; the default if they share none."""
+    """For examples; the default if the tiers share none."""
     spoken = {tier: {d for plan in loaded.targets if plan.target.tier is tier for d in plan.target.speaks} for tier in Tier}
     shared = spoken[Tier.FAST] & spoken[Tier.DEEP] or spoken[Tier.FAST] | spoken[Tier.DEEP]
     return DEFAULT_DIALECT if DEFAULT_DIALECT in shared else min(shared, default=DEFAULT_DIALECT)
@@ -130,7 +129,6 @@ def command_name() -> str:
 
 
 def init_command() -> str:
-    """The command that writes a config here, with `--force` if one exists."""
     return f"{command_name()} init{' --force' if Path('config.yaml').exists() else ''}"
 
 
@@ -139,7 +137,6 @@ def rounded(value: float | None) -> float | None:
 
 
 def table_path(loaded: LoadedConfig) -> Path | None:
-    """The trained policy's personal table."""
     named = next((found for _, settings in loaded.policies if (found := getattr(settings, "personal", ""))), "")
     return Path(named) if named else None
 
@@ -151,7 +148,7 @@ def print_json(value: object) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line for people, on standard error."""
+    """Print to standard error."""
     print(text, file=sys.stderr)
 
 

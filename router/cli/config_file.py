@@ -13,7 +13,7 @@ from router.config.load import ConfigError, check_config, find_config
 
 
 def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> None:
-    """Change the config's text, and print what was done and how to undo it. Raises `Ended`."""
+    """Change the config, and print how to undo that. Raises `Ended`."""
     path = find_config(arguments.config)
     if path is None:
         raise Ended(2, f"there is no config file to write to\n  hint: {command_name()} init writes one")
@@ -54,7 +54,7 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
 
 
 def write_private(path: Path, content: bytes, mode: int) -> None:
-    """Write a file with its final mode from the start, so that others never can read it."""
+    """Set the final mode from the start, so that others can never read it."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)

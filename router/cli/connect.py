@@ -106,7 +106,6 @@ def _find_recipe(client: str) -> Recipe:
 
 
 def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
-    """Start the client, print its settings, or connect it."""
     loaded, key, store = load_or_end(arguments.config), read_key(arguments.key_env), open_store()
     _check_key(recipe, loaded, key, arguments)
     facts = read_facts(loaded, arguments.url, ask_codex() if recipe.client == _CODEX else (), key)
@@ -127,7 +126,6 @@ def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> b
 
 
 def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, arguments: argparse.Namespace) -> None:
-    """Refuse what cannot work, before any question or change."""
     if key is None:
         if loaded.keys is not None and arguments.url is None:
             hint = "put your key into an environment variable, then --key-env NAME"
@@ -143,7 +141,6 @@ def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, argu
 
 
 def _list(facts: Facts) -> int:
-    """List every client: whether it is installed, and where it points."""
     store, shell = open_store(), shell_here()
     for client in known_clients():
         recipe = load_recipe(client)
@@ -251,7 +248,6 @@ def _undo(recipe: Recipe, arguments: argparse.Namespace) -> int:
 
 
 def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
-    """Settings that contain the router's address."""
     try:
         facts = read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env), asks=False)
         facts = {**facts, **mcp_facts(facts)}
@@ -281,7 +277,7 @@ def _say_why(error: Exception) -> Ended:
 
 
 def _show(changes: list[Change], key: str = "") -> None:
-    """Print the difference as a patch, with the key hidden."""
+    """The key is hidden."""
     for change in changes:
         if not change.is_needed:
             continue

@@ -54,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start a job and print its id, or with `--wait` its answer."""
     if arguments.with_hands:
         say("--with-hands is now called --agent; the old name goes with the next release")
         arguments.agent = True
@@ -108,7 +107,7 @@ def _report(started: JsonObject, job_id: str, *, as_json: bool, is_agent: bool) 
 
 
 def _read_task(given: str) -> str:
-    """The task, or standard input. Raises `TaskRefused`."""
+    """Raises `TaskRefused`."""
     if given != "-":
         return given
     raw = sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -14,7 +14,7 @@ class CannotEdit(Exception):
 
 
 class NewRule(NamedTuple):
-    """A line of `rules:`. The comment states its origin."""
+    """The comment states the rule's origin."""
 
     words: str
     tier: str
@@ -66,7 +66,6 @@ def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
 
 
 def _set_value(text: str, block: str, name: str, value: str) -> str:
-    """Put the value where the parser's marks say."""
     line_end = "\r\n" if "\r\n" in text else "\n"
     header, inner = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), block)
     if header is None or inner is None:
@@ -87,7 +86,6 @@ def _set_value(text: str, block: str, name: str, value: str) -> str:
 
 
 def next_line(text: str, index: int) -> int:
-    """Where the next line begins."""
     if index and text[index - 1] == "\n":  # a text block ends with its line
         return index
     found = text.find("\n", index)
@@ -95,7 +93,7 @@ def next_line(text: str, index: int) -> int:
 
 
 def last_index(node: yaml.Node) -> int:
-    """Where a value ends. A block's own mark is past the comments that follow it."""
+    """A block's own mark is past the comments that follow it."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
         return last_index(node.value[-1][1])
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:

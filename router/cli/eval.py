@@ -147,7 +147,6 @@ def _check_auroc(measured: dict[str, float], least: float) -> int:
 
 
 def _evaluate_complaints(arguments: argparse.Namespace) -> int:
-    """Report how many complaints are heard, and how many false ones."""
     remarks, are_heard = load_remarks(arguments.data), []
     if not remarks:
         raise BadData("these files contain no remarks")
@@ -214,10 +213,7 @@ def _rounded(figures: JsonObject) -> JsonObject:
 
 @contextlib.contextmanager
 def explaining_here(loaded: LoadedConfig) -> Iterator[Explain]:
-    """Decide with this config, in this process.
-
-    One run per decision, since Ctrl-C is noticed only between runs: decisions hardly wait.
-    """
+    """Decide in this process, with a run per decision: Ctrl-C is noticed only between runs."""
     house = build_house(loaded, with_ledger=False).house
     try:
         with asyncio.Runner() as runner:
@@ -233,7 +229,6 @@ def _explaining(arguments: argparse.Namespace) -> contextlib.AbstractContextMana
 
 
 def judge(explain: Explain, items: Sequence[Item]) -> Verdicts:
-    """Score every item. Refused requests are reported."""
     found = Verdicts([], [])
     with Progress("measuring", len(items)) as progress:
         for item in items:
@@ -247,7 +242,7 @@ def judge(explain: Explain, items: Sequence[Item]) -> Verdicts:
 
 
 def _ask(url: str, item: Item) -> JsonObject:
-    """A running router's verdict on an item. Errors name the URL."""
+    """Errors name the URL."""
     try:
         path = f"/tandem/explain?dialect={DEFAULT_DIALECT}"
         with ask(url, path, arrival_of(item).raw, within_seconds=_TIMEOUT_SECONDS) as answer:

@@ -94,7 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _explain(arguments: argparse.Namespace, loaded: LoadedConfig, words: str) -> JsonObject:
-    """The decision, with the assumed sizes of earlier turns."""
     headers = _read_headers(arguments.header)
     built = build_house(loaded, with_ledger=False)
     built.learn()
@@ -119,7 +118,7 @@ def _read_arrival(arguments: argparse.Namespace) -> Arrival:
 async def _write_arrival(
     arguments: argparse.Namespace, loaded: LoadedConfig, built: Built, words: str
 ) -> tuple[Arrival, tuple[AssumedTurn, ...]]:
-    """The request for these words after earlier turns, and the assumed sizes of those."""
+    """The request, and the assumed sizes of earlier turns."""
     after, calls = arguments.after, arguments.calls
     if not arguments.client and not after:
         dialect = Dialect(arguments.dialect) if arguments.dialect else common_dialect(loaded)

@@ -15,7 +15,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
 Open = Callable[[str], AbstractContextManager[Iterable[bytes]]]
 """Opens the feed with a query, and yields lines as they arrive. Raises as `urllib.request.urlopen` does."""
 Pause = Callable[[float], bool]
-"""Waits for some seconds. Returns True when reading should end."""
+"""Returns True when reading should end."""
 
 
 class Told(NamedTuple):
@@ -31,7 +31,7 @@ REFUSED = "refused"
 
 
 class FeedReader:
-    """One feed over as many connections as it takes."""
+    """One feed over many connections."""
 
     def __init__(self, open_feed: Open, tell: Callable[[Told], None], *, query: str = "", after: str | None = None) -> None:
         self._open, self._tell, self._query = open_feed, tell, query
@@ -41,11 +41,9 @@ class FeedReader:
         self._pause_seconds = _FIRST_PAUSE_SECONDS
 
     def start(self) -> None:
-        """Read until the program ends."""
         threading.Thread(target=self.read, args=(threading.Event().wait,), name="feed", daemon=True).start()
 
     def read(self, pause: Pause) -> None:
-        """Read until `pause` ends it or the router refuses."""
         while (reason := self._read_once()) is not None:
             self._tell(Told(LOST, {"reason": reason}))
             if pause(self._pause_seconds):
@@ -82,7 +80,7 @@ class FeedReader:
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[tuple[str, str, JsonObject]]:
-    """Name, id and data of each event. Comments and data other than JSON objects are skipped."""
+    """Name, id and data of each event that holds a JSON object."""
     event, number, data = "", "", b""
     for raw in lines:
         line = raw.rstrip(b"\r\n")

@@ -32,7 +32,6 @@ _WORDS = {
 }
 _GONE_IN_TIME = "texts of responses stay there for up to an hour, and sessions, without text, for 7 days after their last use"
 _SHARED, _VALKEY = Path("shared.postgres"), Path("shared.valkey")
-"""Names of the shared stores in a list of files."""
 
 
 def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: bool) -> int:
@@ -75,7 +74,7 @@ def _find_files(loaded: LoadedConfig) -> list[Path]:
 
 
 def _count(files: list[Path], caller: Caller) -> Iterator[Kept]:
-    """What files and copies keep. Problems with a copy are reported at deletion."""
+    """Problems with a copy are reported at deletion."""
     for path in files:
         yield count_kept(path, caller)
         for copy in find_copies(path):
@@ -95,10 +94,7 @@ def _server_of(loaded: LoadedConfig) -> ValkeyTerms | None:
 
 
 def _visit_shared(loaded: LoadedConfig, caller: Caller, *, deletes: bool) -> Iterator[Kept]:
-    """Count or delete what shared stores keep.
-
-    An unreachable Valkey server does not stop the deletion: its data expires.
-    """
+    """Count or delete. An unreachable Valkey server does not stop the deletion: its data expires."""
     if loaded.shared_postgres is not None:
         from router.stores.postgres import forget as in_database  # asyncpg, of the extra `shared`
 
@@ -115,7 +111,7 @@ def _visit_shared(loaded: LoadedConfig, caller: Caller, *, deletes: bool) -> Ite
 
 
 def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:
-    """The personal table, if the caller's marks trained it. Its weights mix all marks, so it is deleted whole."""
+    """The personal table, if the caller's marks trained it. Its weights mix all marks, so it goes whole."""
     path = table_path(loaded)
     try:
         table = load_personal(str(path)) if path is not None else None
@@ -158,7 +154,6 @@ def _say_done(done: list[Kept], table: Path | None) -> None:
 
 
 def _say_rest(name: str, loaded: LoadedConfig, files: list[Path]) -> None:
-    """Report what this command cannot delete."""
     owner = next((owner for path in files if (owner := find_owner(path)) is not None), None)
     if owner is not None:
         say(f"the router that runs ({owner}) keeps recent texts in memory for up to an hour, and sessions until it stops")

@@ -15,7 +15,6 @@ _TERMINAL = "/dev/tty"
 
 
 def has_terminal() -> bool:
-    """Whether this process has an open controlling terminal."""
     try:
         os.close(os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -56,8 +55,7 @@ class Hangup:
 def stop_with_terminal(stop: Callable[[], None]) -> None:
     """Stop when the terminal closes without a signal.
 
-    SIGHUP goes to the terminal's first process. If that is `make`, it waits for us, and we would serve on unseen. Under
-    `nohup`, that is intended.
+    SIGHUP goes to the terminal's first process. If that is `make`, it waits for us, and we serve on. `nohup` intends that.
     """
     loop = asyncio.get_running_loop()
 

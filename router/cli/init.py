@@ -146,7 +146,7 @@ def _choose(
 def _ask_offers(
     tier: Tier, hosted: list[Offer], local: LocalOffers, found: Mapping[str, Found], interview: Interview
 ) -> list[Offer]:
-    """Ask who serves a tier. Proposed ones come first and are the default."""
+    """Proposed ones come first and are the default."""
     proposed = [*hosted, *local.proposed[tier]]
     others = [offer for offer in local.all if offer not in proposed] if proposed else []
     offers = [*proposed, *others]
@@ -178,7 +178,6 @@ def _say_absent(name: str, presets: Presets, found: Mapping[str, Found], tier: T
 
 
 def _pick(offer: Offer, found: Mapping[str, Found]) -> str:
-    """The model to propose, preferably one that the provider lists."""
     if offer.provider.is_local:
         return offer.model
     return offer.choose(found[offer.provider.name].reached.models) or offer.model
@@ -208,7 +207,6 @@ def _with_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
 
 
 def _with_facts(offer: Offer, presets: Presets) -> Offer:
-    """Add the model's facts, or report that they are unknown."""
     known = presets.with_own_facts(offer)
     if "window_tokens" not in known.facts:
         say(f"the window, abilities and price of {known.model} ({known.provider.title}) are not known here")
@@ -217,7 +215,6 @@ def _with_facts(offer: Offer, presets: Presets) -> Offer:
 
 
 def _share(chosen: dict[Tier, list[Offer]]) -> None:
-    """Let an empty tier use the other's models."""
     for tier in Tier:
         if not chosen[tier] and chosen[tier.other]:
             say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")
@@ -234,7 +231,6 @@ def _say_nothing_found(presets: Presets, *, has_others: bool) -> None:
 
 
 def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> str:
-    """The default file with the chosen targets."""
     if not any(chosen.values()):
         return text
     names = Counter(offer.provider.name for offers in chosen.values() for offer in offers)

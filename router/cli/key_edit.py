@@ -25,7 +25,7 @@ _Span = tuple[int, int]
 
 
 def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile:
-    """Change or create a file of keys, under a lock, and return its new content.
+    """Change or create a file of keys, under a lock.
 
     Raises `ConfigError` for an invalid file, `CannotEdit` for an unusual form, and `OSError`.
     """
@@ -190,7 +190,6 @@ def _write_name(name: str) -> str:
 
 
 def _write_rights(caller: CallerSettings) -> dict[str, str]:
-    """Rights that differ from the defaults, as YAML."""
     return {
         name: f"[{', '.join(value)}]" if isinstance(value, list) else json.dumps(value).removesuffix(".0")
         for name, value in caller.model_dump(mode="json", exclude_defaults=True, exclude={"keys"}).items()

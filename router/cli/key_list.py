@@ -22,14 +22,12 @@ _TITLES = ("id", "name", "tiers", "may force", "admin", "limits", "expires", "to
 
 @dataclass(frozen=True, slots=True)
 class ListedKey:
-    """One key of a caller, or a caller without keys."""
-
     name: str
     key: KeySettings | None
     caller: CallerSettings
     today_usd: float
     month_usd: float
-    """Spent by the caller with all its keys."""
+    """By all keys of the caller."""
     last_used: datetime | None
     is_first: bool
     """The caller's own columns are shown once."""
@@ -44,7 +42,7 @@ def print_keys(place: KeyPlace, file: KeyFile, now: datetime, *, as_json: bool) 
 
 
 def list_keys(file: KeyFile, spent: list[CallerSums]) -> Iterator[ListedKey]:
-    """Every key. Its last use is the caller's where the ledger does not name keys."""
+    """Without keys in the ledger, a key's last use is its caller's."""
     names_keys = any(sums.key for sums in spent)
     for name, caller in sorted(file.callers.items()):
         own = [sums for sums in spent if sums.caller == name]

@@ -17,13 +17,11 @@ NONE = "none"
 
 
 class Right(NamedTuple):
-    """A right, as the key file and the command line name it."""
-
     setting: str
     option: str
     help: str
     read: Callable[[str], object] | None = None
-    """Parses its value; None for a switch."""
+    """None for a switch."""
     metavar: str = ""
     words: str = ""
     """A limit in a sentence."""
@@ -86,7 +84,6 @@ def add_right_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def describe_rights(caller: CallerSettings) -> list[str]:
-    """A caller's rights in sentences."""
     lines = [f"served by {_name_tiers(caller.tiers)}{'' if len(caller.tiers) > 1 else ' only'}"]
     asked = _name_tiers(caller.may_force)
     lines.append(f"may ask for {asked} by name" if asked else "may not ask for a tier by name: Tandem chooses")

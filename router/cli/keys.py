@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run an action. Only a new key goes to standard output, once; the rest goes to standard error."""
+    """Only a new key goes to standard output, once; the rest goes to standard error."""
     _check_usage(arguments)
     if arguments.action == "forget":
         return forget_caller(
@@ -151,7 +151,6 @@ def _add(place: KeyPlace, arguments: argparse.Namespace) -> int:
 
 
 def _set(place: KeyPlace, arguments: argparse.Namespace) -> int:
-    """Change a caller's rights. Keys and history stay."""
     name, now, chosen = arguments.what, now_in_utc(), _read_rights(arguments)
     lifetime: timedelta | None = getattr(arguments, "expires", None)
 
@@ -202,7 +201,7 @@ def _rotate(place: KeyPlace, arguments: argparse.Namespace) -> int:
 
 
 def _revoke(place: KeyPlace, arguments: argparse.Namespace) -> int:
-    """Remove a key, or a caller with all keys. A caller without keys is removed too."""
+    """A caller without keys is removed too."""
     key, gone = split_key(arguments.what), list[str]()
     what = key[0] if key is not None else arguments.what
 
@@ -259,7 +258,7 @@ def _test(place: KeyPlace, arguments: argparse.Namespace) -> int:
 
 
 def _why_refused(text: str, file: KeyFile, now: datetime) -> str:
-    """Why a key is refused: for the operator, never for a caller."""
+    """For the operator, never for a caller."""
     parts = split_key(text)
     if parts is None:
         return "this is not a key of Tandem: tdm_, 8 hex digits, _, and 43 letters, digits, - or _"
@@ -276,7 +275,7 @@ def _read(place: KeyPlace) -> KeyFile:
 
 
 def _check(file: KeyFile, name: str, changes: Mapping[str, Any]) -> KeyFile:
-    """The file with a new or changed caller. Raises `Ended` for an invalid name or right."""
+    """Raises `Ended` for an invalid name or right."""
     settings = vars(file.callers[name]) if name in file.callers else {}
     try:
         return KeyFile(callers={**file.callers, name: CallerSettings(**{**settings, **changes})})
@@ -296,7 +295,6 @@ def _settings_of(new: NewKey, now: datetime, lifetime: timedelta | None) -> KeyS
 
 
 def _lifetime_of(caller: CallerSettings) -> timedelta | None:
-    """The lifetime given to a caller's newest key."""
     newest = max(caller.keys, key=lambda key: key.created, default=None)
     return newest.expires - newest.created if newest is not None and newest.expires is not None else None
 
@@ -311,7 +309,6 @@ def _say_rights(caller: CallerSettings, key: KeySettings, now: datetime) -> None
 
 
 def _hand_out(place: KeyPlace, name: str, new: NewKey) -> None:
-    """Show a key, once, and how to use it."""
     say("The key is shown only now:")
     print(new.text, flush=True)
     say(f"{name} puts it into the environment variable TANDEM_KEY, and connects a client such as codex or claude-code:")
@@ -334,7 +331,6 @@ def _say_missing_line(place: KeyPlace) -> None:
 
 
 def _url_of(place: KeyPlace) -> str:
-    """The router's address for colleagues, as far as the config tells."""
     server = place.config.server
     host = server.host
     try:

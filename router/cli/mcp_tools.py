@@ -47,7 +47,6 @@ class Tool(NamedTuple):
 
     @property
     def schema(self) -> JsonObject:
-        """The arguments as JSON Schema."""
         return {
             "type": "object",
             "properties": dict(self.arguments),
@@ -119,7 +118,7 @@ TOOLS = (
 
 
 class Delegation:
-    """Runs the tools at one router, which is asked in threads."""
+    """The router is asked in threads."""
 
     def __init__(
         self,
@@ -130,7 +129,7 @@ class Delegation:
         self._jobs, self._sleep, self._clock = jobs, sleep, clock
 
     async def call(self, name: str, given: JsonObject, session: str = "") -> Answer:
-        """Run a tool for an agent's session. Errors are answers: the model can react."""
+        """Errors are answers: the model can react."""
         tool = next((tool for tool in TOOLS if tool.name == name), None)
         if tool is None:
             return Answer(f"unknown tool: {name}", is_error=True)
@@ -176,7 +175,6 @@ class Delegation:
 
 
 def _write_result(response: JsonObject) -> str:
-    """The result, preceded by its state if incomplete."""
     state, text, why = str(response.get("status")), text_of(response), why_it_ended(response)
     if state == JobState.COMPLETED:
         return text or "The task completed with an empty answer."

@@ -11,7 +11,6 @@ from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import point
 
 KEY_VARIABLE = "TANDEM_KEY"
-"""Where a command finds the router's key by default."""
 
 
 def point_command(

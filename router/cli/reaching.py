@@ -20,12 +20,12 @@ def add_router_arguments(parser: argparse.ArgumentParser, url_help: str = "") ->
 
 
 def list_running() -> list[Router]:
-    """Running routers of this user, newest start first."""
+    """Newest start first."""
     return [router for router in all_routers() if router.is_running()]
 
 
 def find_path(config: str | None) -> Path | None:
-    """The config's path, unread. Raises `Ended`."""
+    """Raises `Ended`."""
     try:
         found = find_config(config)
     except ConfigError as error:
@@ -34,7 +34,7 @@ def find_path(config: str | None) -> Path | None:
 
 
 def find_running_or_none(config: str | None, url: str | None = None) -> Router | None:
-    """The router of `--url` or of this config; in a folder without a config, the only one running."""
+    """The router of `--url` or this config; in a folder without a config, the only one running."""
     if url is not None:
         checked = find_url(url)
         return find_at(checked) or Router(checked, None, 0.0)
@@ -61,7 +61,7 @@ def find_running(config: str | None, url: str | None = None, *, or_only: bool = 
 
 
 def find_url(named: str | None) -> str:
-    """The address of `--url`, else of this user's running router. Raises `Ended`."""
+    """Raises `Ended`."""
     if named is not None:
         if not named.startswith(("http://", "https://")):
             raise Ended(2, f"--url must begin with http:// or https://: {named}")
@@ -73,7 +73,7 @@ def find_url(named: str | None) -> str:
 
 
 def read_own_key(variable: str | None) -> str:
-    """The key in the variable that `--key-env` names; empty without it. Raises `Ended`."""
+    """Empty without `--key-env`. Raises `Ended`."""
     key = read_key(variable)
     if key is not None and not key.value:
         raise Ended(2, f"--key-env: {key.variable} is not set")

@@ -14,7 +14,7 @@ _ASK_SECONDS = 5.0
 
 
 def explain(error: Exception, url: str = "") -> str:
-    """Explain one of `REFUSALS`, with a hint. `url` is where the router was to listen."""
+    """`url` is where the router was to listen."""
     if isinstance(error, CannotListen):
         return _say_taken(str(error), url)
     if isinstance(error, StoreInUse):

@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Decide past turns again, and print what would change."""
     events.set_up_logging(as_json=True)
     present = load_or_end(arguments.config)
     other = load_or_end(arguments.against) if arguments.against else present
@@ -129,7 +128,6 @@ def _readable(report: Report) -> str:
 
 
 def _compare(report: Report) -> list[str]:
-    """Compare all ways of choosing."""
     total = report.total
     sides = {report.before_name: total.before, "all on deep": total.all_deep, "all on fast": total.all_fast}
     if report.before_name == _ALL_DEEP:

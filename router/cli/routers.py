@@ -1,7 +1,7 @@
-"""Known routers: a small file for each in the user's state folder, with its address and ledger.
+"""Known routers: a file for each in the user's state folder, with its address and ledger.
 
-`tandem serve` writes it, so that other commands find router and ledger from any folder. If callers need keys, it holds one that
-the router made for its user's commands, valid until the router ends. Imports are light: status lines run often.
+`tandem serve` writes it, so that other commands find both from any folder. If callers need keys, it holds one for the user's
+own commands, valid until the router ends. Imports are light: status lines run often.
 """
 
 import base64
@@ -41,7 +41,6 @@ class Router(NamedTuple):
     key: str = ""
     """For its user's commands, if callers need keys."""
     certificate: str = ""
-    """The digest of its HTTPS certificate."""
 
     pid: int = 0
     """Its process, or the workers' parent."""
@@ -50,12 +49,11 @@ class Router(NamedTuple):
     """Of the config in use."""
     workers: int = 1
     shared: tuple[str, ...] = ()
-    """Settings of the stores that it shares with other routers."""
+    """Names of settings."""
     is_service: bool = False
     """Started by a service manager, which may restart it."""
 
     def is_running(self) -> bool:
-        """Whether its address accepts connections."""
         return is_listening(self.url, _LISTEN_SECONDS)
 
     def __repr__(self) -> str:
@@ -63,7 +61,6 @@ class Router(NamedTuple):
 
 
 def record_of(loaded: "LoadedConfig", config: Path | None, url: str, key: str, *, has_ledger: bool, workers: int = 1) -> Router:
-    """The record of a router that starts in this process."""
     return Router(
         url,
         loaded.ledger_path.absolute() if has_ledger and loaded.ledger_path is not None else None,
@@ -98,7 +95,7 @@ def _facts_of(loaded: "LoadedConfig") -> dict[str, Any]:
 
 
 def note_router(router: Router) -> None:
-    """Record a started router. Failures do not stop it."""
+    """Failures do not stop the router."""
     with contextlib.suppress(NoHome, OSError):
         folder = state_folder() / _FOLDER
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -107,10 +104,7 @@ def note_router(router: Router) -> None:
 
 
 def leave_router(router: Router) -> None:
-    """Record a router's end: drop its key, or the record if it has no ledger.
-
-    Skipped if another has started since on its ledger or address.
-    """
+    """Drop the key, or the record if it has no ledger, unless another router took the ledger or address."""
     with contextlib.suppress(NoHome, OSError):
         folder = state_folder() / _FOLDER
         known = _read(_file_of(router, folder))
@@ -123,12 +117,12 @@ def leave_router(router: Router) -> None:
 
 
 def known_routers() -> list[Router]:
-    """Routers whose ledgers exist, newest start first."""
+    """Newest start first."""
     return [router for router in all_routers() if router.ledger is not None and router.ledger.is_file()]
 
 
 def all_routers() -> list[Router]:
-    """All recorded routers, newest start first."""
+    """Newest start first."""
     found = []
     with contextlib.suppress(NoHome, OSError):
         found = [router for file in (state_folder() / _FOLDER).glob("*.json") if (router := _read(file)) is not None]
@@ -136,7 +130,7 @@ def all_routers() -> list[Router]:
 
 
 def find_router(url: str | None = None) -> Router | None:
-    """The router at an address; without one, a running router, else the one started last."""
+    """By address; without one, a running router, else the one started last."""
     routers = known_routers()
     if url is not None:
         return next((router for router in routers if router.url == url), None)
@@ -144,7 +138,7 @@ def find_router(url: str | None = None) -> Router | None:
 
 
 def find_at(url: str) -> Router | None:
-    """The router started last at an address, with a ledger or without."""
+    """With a ledger or without."""
     wanted = _normal(url)
     return next((router for router in all_routers() if _normal(router.url) == wanted), None)
 
@@ -159,7 +153,6 @@ def _file_of(router: Router, folder: Path) -> Path:
 
 
 def _write(router: Router, folder: Path) -> None:
-    """Write a private file atomically."""
     file = _file_of(router, folder)
     part = folder / f".{file.stem}.{os.getpid()}"
     paths = {"ledger": router.ledger, "config": router.config}
@@ -184,7 +177,7 @@ def _read(file: Path) -> Router | None:
 
 
 def _forget_old(folder: Path) -> None:
-    """Keep the newest records whose ledger exists, or that run without one."""
+    """Keep the newest, without ended routers that have no ledger."""
     records = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
     for number, file in enumerate(records):
         router = _read(file)
@@ -197,13 +190,12 @@ def _is_worth_keeping(router: Router) -> bool:
 
 
 def url_of(host: str, port: int, *, is_tls: bool = False) -> str:
-    """The address of a router from this machine."""
     host = _ANYWHERE.get(host, host)
     return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def digest_certificate(path: Path) -> str:
-    """The digest of a PEM file's first certificate; empty without one."""
+    """Of the first certificate in a PEM file; empty without one."""
     try:
         _, _, rest = path.read_text(encoding="ascii", errors="replace").partition(_BEGIN)
         text, end, _ = rest.partition(_END)
@@ -223,7 +215,7 @@ def is_listening(url: str, within_seconds: float = 2.0) -> bool:
 
 
 def is_tandem(url: str, within_seconds: float = 2.0) -> bool:
-    """Whether a Tandem router answers at an address. Any certificate will do, since nothing secret is sent."""
+    """Any certificate will do, since nothing secret is sent."""
     import ssl
     import urllib.error
     import urllib.request  # takes longer than all the rest

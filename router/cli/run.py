@@ -52,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command with a router on a free port, then print the totals."""
     if not arguments.arguments:
         raise Ended(2, "name a command, as in tandem run -- codex exec 'fix the typo'")
     program = shutil.which(arguments.arguments[0])
@@ -112,7 +111,6 @@ def _build(loaded: LoadedConfig, screen: Screen, url: str, *, with_ledger: bool)
 
 
 async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str], own_key: str) -> int:
-    """Run the command with the router's address, and a key if callers need one."""
     key = ClientKey(KEY_VARIABLE, own_key) if loaded.keys is not None else None
     with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
         command, added = await asyncio.to_thread(point_command, loaded, url, command, key, Path(folder))
@@ -120,7 +118,7 @@ async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str], own_k
 
 
 async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) -> int:
-    """The command's exit status as a shell reports it. Ctrl-C reaches it directly; stop signals are passed on."""
+    """The exit status as a shell reports it. Ctrl-C reaches the command directly; stop signals are passed on."""
     loop, started, early = asyncio.get_running_loop(), asyncio.Event(), list[int]()
     process: asyncio.subprocess.Process
 

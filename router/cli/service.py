@@ -41,18 +41,16 @@ class Service:
     stop: tuple[Step, ...]
     state: Step
     logs: str
-    """The command that shows its log."""
     after_removal: tuple[Step, ...] = ()
 
     def is_ours(self) -> bool:
-        """Whether this command wrote the file."""
         try:
             return _MARK in self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return False
 
     def write(self, command: list[str], check: list[str], folder: Path) -> str:
-        """The service's file. `check` tests the config before a reload."""
+        """`check` tests the config before a reload."""
         template = _read_template(self.path.name)
         if self.path.name == _UNIT:
             return _fill_unit(template, command, check, folder)
@@ -87,7 +85,7 @@ def _fill_unit(template: str, command: list[str], check: list[str], folder: Path
 
 
 def find_manager(platform: str, home: Path) -> Service | None:
-    """The current user's service; None without a known manager."""
+    """None without a known manager."""
     if platform == "darwin":
         path, domain = home / "Library" / "LaunchAgents" / f"{_LABEL}.plist", f"gui/{os.getuid()}"
         return Service(
@@ -188,7 +186,7 @@ def _remove(service: Service) -> int:
 
 
 def _run(command: tuple[str, ...]) -> tuple[str, str]:
-    """Run a step. Returns its error, or an empty text, and its output."""
+    """Returns its error, or an empty text, and its output."""
     try:
         done = subprocess.run(  # noqa: S603  the system's own
             command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
@@ -200,6 +198,5 @@ def _run(command: tuple[str, ...]) -> tuple[str, str]:
 
 
 def is_offered() -> bool:
-    """Whether a service could be installed here and is not."""
     service = find_manager(sys.platform, Path.home())
     return service is not None and not service.path.exists()

@@ -65,7 +65,6 @@ _OURS = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0 *(?:\[heap\])?\n(?
 class Order:
     reading: Reading
     count: int
-    """Number of serving processes."""
     host: str
     port: int
     as_json: bool
@@ -164,7 +163,6 @@ class Serving:
             self._server.handle_exit(signal.SIGHUP, None)
 
     def _take(self, taken: LoadedConfig) -> None:
-        """Apply a reload."""
         allow_handles(taken.config.limits.max_in_flight, taken.config.limits.max_sockets)
         if self._tls is not None and taken.tls_paths is not None:
             try:
@@ -175,7 +173,6 @@ class Serving:
             note_reload(self._record, taken)
 
     def _announce(self) -> None:
-        """Report that callers are served, and begin background work."""
         took_ms = (time.perf_counter() - self._order.began) * 1000
         loaded, seat, built = self._loaded, self._seat, self._built
         if self._record is not None:
@@ -229,7 +226,7 @@ def use_large_pages() -> None:
 
 
 def find_spans(maps: bytes) -> Iterator[tuple[int, int]]:
-    """Spans of our memory that fill large pages: start and bytes."""
+    """Start and bytes."""
     for begins, ends, used in _OURS.findall(maps):
         start, end = int(begins, 16), int(ends, 16)
         first, after = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
@@ -262,7 +259,6 @@ def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
 
 
 def _connect_command(loaded: LoadedConfig, url: str) -> str:
-    """The command that connects a client, with the address if the config has another."""
     server = loaded.config.server
     if url == url_of(server.host, server.port, is_tls=server.tls is not None):
         return f"{command_name()} connect codex | claude-code | opencode"
@@ -275,14 +271,12 @@ def _name_of(plan: TargetPlan) -> str:
 
 
 def _short_path(path: Path) -> str:
-    """Relative to here or home, if shorter."""
     whole = str(path.absolute())
     here, home = os.path.relpath(whole), whole.replace(str(Path.home()), "~", 1)
     return min((whole, home) if here.startswith("..") else (whole, home, here), key=len)
 
 
 def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | None", *, as_json: bool) -> None:
-    """What happens until the end, and how to hurry it."""
     listens, drain = loaded.config.server.stop_listening_after_seconds, loaded.config.limits.drain_seconds
     running = admission.in_flight
     if as_json:
@@ -296,10 +290,7 @@ def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | 
 
 
 def allow_handles(max_in_flight: int, max_sockets: int) -> int:
-    """Raise the limit of file handles as far as needed and allowed, and return it.
-
-    Each request needs one for its caller and one for its target.
-    """
+    """Raise the limit of file handles as far as needed and allowed: two per request. Returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * max_in_flight + max_sockets + _OWN_HANDLES
     if soft == resource.RLIM_INFINITY or soft >= needed:
@@ -312,7 +303,6 @@ def allow_handles(max_in_flight: int, max_sockets: int) -> int:
 
 @contextlib.contextmanager
 def explained(url: str) -> Iterator[None]:
-    """End the command with the reason why a router cannot serve."""
     try:
         yield
     except REFUSALS as error:
@@ -320,7 +310,6 @@ def explained(url: str) -> Iterator[None]:
 
 
 def refuse_unrecorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
-    """End the command if the config needs a ledger and there is none."""
     try:
         check_recorded(loaded.keys, loaded.source, with_ledger=with_ledger)
     except ConfigError as error:

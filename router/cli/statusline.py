@@ -1,8 +1,7 @@
 """`tandem statusline`: a line for Claude Code's status line.
 
-It reads the ledger by session id, without a request to a busy router, and also after a restart. A test connection shows whether
-the router runs. With a key it asks for the budget that is left, also without a ledger. Imports are light: Claude Code calls it
-often.
+It reads the ledger by session id, without a request to a busy router, and with a key asks for the budget that is left. Imports
+are light: Claude Code calls it often.
 """
 
 import argparse
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _look_up(config: str | None, ledger: str | None) -> tuple[str, str | None]:
-    """Read the config. Its import takes longer than all the rest."""
+    """Its import takes longer than all the rest."""
     from router.config.load import ConfigError, find_config, load_config
     from router.wiring.build import known_names
 
@@ -89,7 +88,7 @@ def _say(url: str, ledger: str | None, session: str, key: str = "") -> str:
 
 
 def ask_budget(url: str, key: str) -> object:
-    """A key owner's budget as the router reports it; None without a timely answer."""
+    """None without a timely answer."""
     from http.client import HTTPConnection, HTTPException, HTTPSConnection  # only for callers with a key
 
     parts = urlsplit(url)
@@ -105,7 +104,6 @@ def ask_budget(url: str, key: str) -> object:
 
 
 def say_left(budget: object) -> str:
-    """What is left today, else this month; empty without a budget."""
     for period, words in (("day", "left today"), ("month", "left this month")):
         own = budget.get(period) if isinstance(budget, dict) else None
         left = own.get("left_usd") if isinstance(own, dict) else None
@@ -115,7 +113,7 @@ def say_left(budget: object) -> str:
 
 
 def describe(rows: list[tuple[str, str, str]]) -> str:
-    """The tier, its reason and the turn. The reason is the first call's unless the tier has changed."""
+    """The reason is the first call's unless the tier has changed."""
     asks = [row for row in rows if row[0] != "tool_loop"]
     _, tier, because = rows[-1]
     if asks and asks[-1][1] == tier:

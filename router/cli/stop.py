@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Stop the router and wait for its end. Exit code 1: there is none, or it did not end."""
+    """Exit code 1: there is no router, or it did not end."""
     router = find_running(arguments.config, arguments.url, or_only=find_path(arguments.config) is None)
     pid, began = _find_process(router), time.monotonic()
     running = 0 if arguments.now else _count_running(router)
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find_process(router: Router) -> int:
-    """The router's process, by its ledger's lock, else by its record if it answers. Raises `Ended`."""
+    """By the ledger's lock, else by the record if the router answers. Raises `Ended`."""
     if router.ledger is not None:
         owner = find_owner(router.ledger)
         pid = owner.pid if owner is not None else 0

@@ -27,7 +27,7 @@ def columns_here() -> int:
 
 
 def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], style: Style, *, left: Collection[str] = ()) -> list[str]:
-    """Aligned text. The first column and those in `left` are aligned left, the others right."""
+    """The first column and those in `left` are aligned left, the others right."""
     cells = [[clean(cell, style) for cell in row] for row in (titles, *rows)]
     widths = [max(width_of(row[index]) for row in cells) for index in range(len(titles))]
     columns = [(width, _is_right(index, title, left)) for index, (title, width) in enumerate(zip(titles, widths, strict=True))]

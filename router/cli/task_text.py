@@ -1,7 +1,4 @@
-"""The text of a delegated task: the task, then its files, quoted and named.
-
-The task has no tools, so it sees only what is quoted.
-"""
+"""The text of a delegated task, with its files quoted: it has no tools."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +26,7 @@ class TaskTooLong(TaskRefused):
 
 
 def write_request(task: str, quoted: Sequence[tuple[str, str]] = (), tier: str | None = None) -> JsonObject:
-    """The request for a task, with quoted texts by name. Raises `TaskRefused`."""
+    """Raises `TaskRefused`."""
     if not task.strip():
         raise TaskRefused("the task is empty")
     text = "\n\n".join([task.strip(), *(_quote(name, content) for name, content in quoted)])
@@ -39,7 +36,7 @@ def write_request(task: str, quoted: Sequence[tuple[str, str]] = (), tier: str |
 
 
 def read_file(path: Path) -> tuple[str, str]:
-    """A file's name as given, and its text. Raises `TaskRefused`."""
+    """Raises `TaskRefused`."""
     try:
         with path.open("rb") as file:
             raw = file.read(MOST_FILE_BYTES + 1)
@@ -58,6 +55,6 @@ def read_file(path: Path) -> tuple[str, str]:
 
 
 def _quote(name: str, content: str) -> str:
-    """Quote a text between fences longer than any in it."""
+    """Fences are longer than any in the text."""
     fence = "`" * (1 + max((len(ticks) for ticks in _TICKS.findall(content)), default=2))
     return f"{name}:\n{fence}\n{content.rstrip(chr(10))}\n{fence}"

@@ -84,8 +84,7 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     with asyncio.Runner() as runner:
         weights = loaded.weights_fingerprint
         try:
-            # One run per turn with text, since Ctrl-C is noticed only between runs; a run costs as much as two turns without
-            # one.
+            # A run per turn with text, since Ctrl-C is noticed only between runs.
             for case in history.cases("tuning"):
                 if case.arrival is None and case.kept is not None and case.kept.weights != weights:
                     # Scored with other weights, and without text to score again.
@@ -115,12 +114,11 @@ def _without_table(loaded: LoadedConfig) -> LoadedConfig:
 
 
 def _takes_offset(tuning: Tuning, arguments: argparse.Namespace) -> bool:
-    """Whether the fitted values are written: only with `--anyway` if they may do harm."""
+    """Values that may do harm need `--anyway`."""
     return bool(arguments.apply) and (arguments.anyway or not tuning.offset_may_harm) and tuning.fitted != tuning.present
 
 
 def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, loaded: LoadedConfig) -> int:
-    """Write what does no visible harm: rules and values into the config, and the personal table."""
     wrote_table = _write_table(taught, loaded)
     if tuning is None:
         return 0 if taught is not None else 1
@@ -155,7 +153,7 @@ def _change(text: str, tuning: Tuning, weights: str, *, has_offset: bool) -> str
 
 
 def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool:
-    """Write the personal table. Returns whether it changed."""
+    """Returns whether the table changed."""
     path = table_path(loaded)
     if taught is None or path is None or not taught.table.kinds:
         return False
@@ -172,7 +170,7 @@ def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool:
 
 
 def _forget(loaded: LoadedConfig) -> int:
-    """Delete the personal table. The marks stay in the ledger for the next `--apply`."""
+    """The marks stay in the ledger for the next `--apply`."""
     path = table_path(loaded)
     if path is None or not path.exists():
         say("nothing to forget: no marks were applied")

@@ -25,7 +25,7 @@ Show = Callable[[str, JsonObject], None]
 def follow_to_the_end(jobs: Jobs, job_id: str, show: Show, pause: Callable[[float], object] | None = None) -> JsonObject:
     """Pass every event to `show` once, reconnecting as needed, and return the final response.
 
-    Raises `Unreachable` if no router answers at first, and `Refused` if the job does not exist.
+    Raises `Unreachable` if no router answers at first, and `Refused` without such a job.
     """
     after, seconds, has_heard, is_lost = -1, _FIRST_PAUSE_SECONDS, False, False
     pause = pause or threading.Event().wait
@@ -83,7 +83,7 @@ class Shown:
             say(state)
 
     def finish(self, response: JsonObject) -> int:
-        """Report the end and return the exit status."""
+        """Returns the exit status."""
         if not self._as_json:
             if not self._has_text:
                 self._write(text_of(response))
@@ -105,7 +105,7 @@ class Shown:
 
 
 def print_result(response: JsonObject, *, as_json: bool) -> int:
-    """Print the answer of a finished job; returns the exit status."""
+    """Returns the exit status."""
     shown = Shown(as_json=as_json)
     if as_json:
         print_json(response)
@@ -113,7 +113,7 @@ def print_result(response: JsonObject, *, as_json: bool) -> int:
 
 
 def watch(jobs: Jobs, job_id: str, *, as_json: bool = False) -> int:
-    """Show an answer to its end; returns the exit status. Ctrl-C does not stop the job."""
+    """Returns the exit status. Ctrl-C does not stop the job."""
     shown = Shown(as_json=as_json)
     try:
         return shown.finish(follow_to_the_end(jobs, job_id, shown.take))

@@ -14,7 +14,6 @@ LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step
 
 
 def welcome(loaded: LoadedConfig, url: str) -> str:
-    """For new users: targets, address, and a request of each kind to paste."""
     lines = []
     if loaded.is_simulated:
         lines += [

@@ -23,12 +23,11 @@ class AgentLog:
         self.is_cancelled = False
 
     def note(self, line: str) -> None:
-        """Write a line of our own."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"tandem: {line}\n")
 
     def send(self) -> None:
-        """Send what is new, and renew the job's lease. Raises `Refused` and `Unreachable`."""
+        """Send what is new, and renew the lease. Raises `Refused` and `Unreachable`."""
         while True:
             has_more = self._read()
             told = self._jobs.write_log(self._job_id, self._owner, self.number, self._waiting)
@@ -51,7 +50,7 @@ class AgentLog:
             self.send()
 
     def _read(self) -> bool:
-        """Read more of the file, unless text waits to be sent. Returns whether there is more."""
+        """Returns whether there is more."""
         end = min(self._path.stat().st_size, self._most)
         if not self._waiting:
             with self._path.open("rb") as file:

@@ -97,7 +97,7 @@ def find_repository(folder: Path) -> Repository:
 
 
 def _ask_git(folder: Path, *arguments: str) -> str:
-    """Git's output. Raises `GitRefused`."""
+    """Raises `GitRefused`."""
     command, environment = ["git", "-C", str(folder), *arguments], without_git(os.environ)
     try:
         asked = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
@@ -110,7 +110,6 @@ def _ask_git(folder: Path, *arguments: str) -> str:
 
 
 def _check_task(task: str) -> None:
-    """Refuse a task that is unfit as an argument, or looks like an option."""
     if not task.strip():
         raise Ended(2, "the task is empty")
     if task.startswith("-"):
@@ -121,7 +120,7 @@ def _check_task(task: str) -> None:
 
 
 def _load_config(url: str, named: str | None) -> LoadedConfig:
-    """The config of `--config`, else of the router that this user started.
+    """The config of `--config`, else of this user's router.
 
     Never that of the current folder: a foreign repository could bring a command to run.
     """
@@ -148,7 +147,7 @@ def _read_runner(loaded: LoadedConfig) -> list[str]:
 
 
 def _find_key(loaded: LoadedConfig, url: str, variable: str | None) -> ClientKey | None:
-    """The agent's key: the user's own, or the one that the router made for local commands."""
+    """The user's own key, or the one that the router made for local commands."""
     if variable is not None or loaded.keys is None:
         return read_key(variable)
     router = find_at(url)
@@ -156,7 +155,6 @@ def _find_key(loaded: LoadedConfig, url: str, variable: str | None) -> ClientKey
 
 
 def _make_folder() -> Path:
-    """A private folder for the worktree and the log."""
     try:
         above = state_folder() / _FOLDER
         above.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -27,9 +27,9 @@ MOST_CHANGE_BYTES = 2 << 20
 _LOOK_SECONDS = 0.5
 """How often the job's lease is renewed, which also reports a cancellation."""
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 600.0, 2.0
-"""How long, and how often, the result is offered to a router that does not answer."""
+"""How long and how often the result is offered."""
 _GRACE_SECONDS, _GROUP_LOOK_SECONDS = 5.0, 0.02
-"""How long programs get to end after SIGTERM, and how often that is checked."""
+"""A program's time to end after SIGTERM, and how often that is checked."""
 _GONE = 404
 _MISLEADING = (
     "GIT_DIR",
@@ -51,20 +51,18 @@ class Assignment(msgspec.Struct, frozen=True):
     number: int
     """The first number of the job's log."""
     command: tuple[str, ...]
-    """The agent's command with its task."""
+    """With its task."""
     variables: Mapping[str, str]
-    """Added to the environment, to point the agent at the router."""
+    """Point the agent at the router, in addition to the environment."""
     repository: str
     inside: str
     """The agent's folder in the repository; empty for its root."""
     commit: str
     folder: str
-    """For the worktree, the log and the agent's settings."""
     deadline_seconds: float
 
 
 def without_git(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which git finds the repository by folder."""
     return {name: value for name, value in environment.items() if name not in _MISLEADING}
 
 
@@ -98,7 +96,7 @@ def end_group(leader: subprocess.Popen[bytes], grace_seconds: float = _GRACE_SEC
 
 
 def _send(group: int, number: int) -> bool:
-    """Signal a process group. False if it is empty."""
+    """False for an empty group."""
     with contextlib.suppress(PermissionError):  # a member runs as another user
         try:
             os.killpg(group, number)
@@ -186,7 +184,6 @@ class Worker:
         return self._log.is_cancelled or self.is_stopped or self._is_lost or time.monotonic() > self._until
 
     def _report(self) -> None:
-        """Send the log, if the router answers."""
         try:
             self._log.send()
         except Unreachable:
@@ -225,7 +222,7 @@ class Worker:
         return asked.stdout
 
     def _hand_in(self, state: JobState, error: str, change: str) -> bool:
-        """End the job, retrying for a while. Returns whether the router accepted it."""
+        """End the job, with retries. Returns whether the router accepted it."""
         until = time.monotonic() + _PATIENCE_SECONDS
         body = {"owner": self._given.owner, "state": str(state), "change": change, "error": error}
         while not self._is_lost:

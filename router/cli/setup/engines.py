@@ -62,7 +62,7 @@ def read_listed(entry: JsonObject) -> ListedModel | None:
 
 
 def engine_kind(listed: tuple[ListedModel, ...], server: str) -> str:
-    """The engine, by its models' owners or the `server` header; empty if unknown."""
+    """Empty if unknown."""
     if server.startswith("llama.cpp"):
         return "llamacpp"
     return next((_BY_OWNER[model.owner] for model in listed if model.owner in _BY_OWNER), "")
@@ -102,7 +102,7 @@ def _window(value: Json) -> int | None:
 
 
 def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
-    """A model's parameters: as its engine reports, else by its name (`7b`, `8x7B`, `135M`); None if unknown."""
+    """As the engine reports, else by name (`7b`, `8x7B`, `135M`); None if unknown."""
     known = next((entry.parameters for entry in listed if entry.name == model and entry.parameters), None)
     if known is not None:
         return known
@@ -121,7 +121,6 @@ class Remark(NamedTuple):
 
 
 def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
-    """Where the config promises more than the engine has."""
     target, found = plan.target, []
     true = engine.window_of(plan.endpoint.model)
     if true is not None and target.window_tokens > true:
@@ -146,7 +145,6 @@ def describe(engine: Engine, model: str) -> list[str]:
 
 
 def find_small_windows(plans: Sequence[TargetPlan]) -> Remark | None:
-    """Models too small for coding agents, and what serves those instead."""
     models = [plan for plan in plans if plan.is_model]
     small = [plan for plan in models if room_for_prompt(plan.target.window_tokens) < _AGENT_TOKENS]
     if not small:
@@ -166,5 +164,4 @@ def find_small_windows(plans: Sequence[TargetPlan]) -> Remark | None:
 
 
 def room_for_prompt(window_tokens: int) -> int:
-    """A window without the room reserved for the answer."""
     return window_tokens - reserve_tokens(window_tokens)

@@ -1,4 +1,4 @@
-"""What a client must know of the router: address, models and windows, status line."""
+"""What a client must know of the router."""
 
 import json
 import os
@@ -80,10 +80,7 @@ def read_facts(
 
 
 def mcp_facts(facts: Facts) -> Facts:
-    """How a client starts `tandem mcp`, by the address and key in other facts.
-
-    `mcp_variables` is for clients that pass on only named variables.
-    """
+    """How a client starts `tandem mcp`. `mcp_variables` is for clients that pass on only named variables."""
     key = facts["key_env"]
     command = [*own_command(), "mcp", "--url", facts["url"], *(["--key-env", key] if key else [])]
     return {
@@ -117,9 +114,9 @@ def _models_behind(loaded: LoadedConfig) -> dict[str, str]:
 
 
 def _name_of_auto(catalogue: Catalogue, model: str) -> str:
-    """`auto` for clients that take prompt, tools and limits from a model's name: the model behind it.
+    """The name of `auto` for clients that take prompt, tools and limits from a model's name.
 
-    Only if the router reads that as `auto`, as shipped patterns do for usual names.
+    The model behind it, if the router reads that as `auto`, as with shipped patterns.
     """
     return model if model and catalogue.means_auto(model) else "auto"
 
@@ -151,7 +148,7 @@ def _copilot_facts(model: str, own: LoadedConfig | None) -> Facts:
 
 
 def _write_catalogue(known: Mapping[str, JsonObject], windows: Mapping[str, int], own: Catalogue | None) -> str:
-    """Codex's catalogue with the router's windows; `own` is None for a router with another config."""
+    """`own` is None for a router with another config."""
     ours = {model.name: model for model in own.tiers()} if own is not None else {}
     models = [
         ours.get(name, ListedModel(name, *TITLES[name], windows[name]))._replace(window_tokens=windows[name])
@@ -163,7 +160,6 @@ def _write_catalogue(known: Mapping[str, JsonObject], windows: Mapping[str, int]
 
 
 def open_store() -> Store:
-    """What `tandem connect` changed."""
     return Store(state_folder() / "connect")
 
 
@@ -182,7 +178,7 @@ def _own_catalogue(loaded: LoadedConfig) -> Catalogue:
 
 
 def own_command() -> list[str]:
-    """The command line of this program from any folder."""
+    """From any folder."""
     called, beside = Path(sys.argv[0]), Path(sys.executable).parent / "tandem"
     if called.name == "tandem" and called.exists():
         return [str(called.absolute())]
@@ -190,7 +186,7 @@ def own_command() -> list[str]:
 
 
 def ask_codex(command: str = "codex") -> list[JsonObject]:
-    """Codex's own catalogue; empty if it is not installed or does not print it."""
+    """Empty if Codex is not installed or does not print its catalogue."""
     program = shutil.which(command)
     for arguments in _WAYS if program else ():
         try:

@@ -55,8 +55,6 @@ _HINT = "\n  hint: "
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check: `ok`, `note`, a warning, or something to `fix`, with a hint."""
-
     about: str
     state: str
     text: str
@@ -64,7 +62,6 @@ class Finding:
     is_refusal: bool = False
     """`tandem serve` would refuse to start."""
     figures: JsonObject = field(default_factory=dict)
-    """For programs."""
 
     def as_json(self) -> JsonObject:
         told: JsonObject = {"about": self.about, "state": self.state, "text": self.text, "hint": self.hint}
@@ -72,13 +69,12 @@ class Finding:
 
 
 def refuse(about: str, words: str) -> Finding:
-    """A reason for `tandem serve` not to start."""
     text, _, hint = words.partition(_HINT)
     return Finding(about, FIX, text, hint, is_refusal=True)
 
 
 def say_findings(findings: list[Finding]) -> None:
-    """A line for each, with its hint below. What to fix comes last, where it is seen."""
+    """What to fix comes last, where it is seen."""
     for finding in sorted(findings, key=lambda found: _ORDER.index(found.state)):
         colour, mark = _COLOURS[finding.state], f"{finding.state:<5}"
         first, *more = [*_wrap(finding.text), *_wrap(f"hint: {finding.hint}" if finding.hint else "")]
@@ -88,13 +84,12 @@ def say_findings(findings: list[Finding]) -> None:
 
 
 def _wrap(text: str) -> list[str]:
-    """Wrap to the terminal, between words: commands and paths stay whole for pasting."""
+    """Commands and paths stay whole for pasting."""
     room = max(columns_here() - _INDENT, _LEAST_COLUMNS)
     return [part for line in text.splitlines() for part in wrap(line, room, break_long_words=False, break_on_hyphens=False)]
 
 
 def look_at_faults(error: ConfigError) -> list[Finding]:
-    """Every fault of a config, and that of its address."""
     faults, server = list(error.faults), error.content.get("server")
     host = server.get("host") if isinstance(server, dict) else None
     try:
@@ -110,7 +105,7 @@ def look_at_faults(error: ConfigError) -> list[Finding]:
 
 
 def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
-    """All that is known of a config offline. `in_full` reads the whole ledger."""
+    """`in_full` reads the whole ledger."""
     findings = [Finding("config", GOOD, f"{loaded.source} ({loaded.fingerprint})")]
     findings += [Finding("config", WARN, warning) for warning in loaded.warnings]
     if loaded.is_simulated:
@@ -131,7 +126,6 @@ def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
 
 
 def describe(loaded: LoadedConfig) -> list[Finding]:
-    """What a config means: targets, policies and model names."""
     names = ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS)
     meanings = (name if name == meaning else f"{name} → {meaning}" for name, meaning in names.meanings.items())
     policies = ", ".join(name for name, _ in loaded.policies)
@@ -159,7 +153,6 @@ def _describe_target(plan: TargetPlan) -> str:
 
 
 def look_at_port(loaded: LoadedConfig) -> Finding:
-    """Whether the port is free or this router's."""
     server, url = loaded.config.server, _url_of(loaded)
     try:
         bind(server.host, server.port, needs_keys=loaded.keys is not None).close()
@@ -197,7 +190,6 @@ def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:
 
 
 def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
-    """The installed clients, and whether they are connected here."""
     if loaded.config.server.port == 0:
         text = "server.port is 0: the address changes with every start"
         return [Finding("client", NOTE, text, "set server.port for clients")]
@@ -211,7 +203,6 @@ def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
 
 
 def look_at_files(loaded: LoadedConfig, *, in_full: bool = False) -> list[Finding]:
-    """Whether the router's files can be opened, and the ledger's free space."""
     ledger, found = loaded.ledger_path, list[Finding | None]()
     if ledger is None:
         found.append(Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem why and tandem tune read it"))
@@ -255,7 +246,6 @@ def _is_own(loaded: LoadedConfig, address: str) -> bool:
 
 
 def _look_at_room(path: Path) -> Finding:
-    """Free space for a ledger that can be opened."""
     free = shutil.disk_usage(next(parent for parent in path.parents if parent.exists())).free
     if (coming := foresee(path, LEDGER)) is not None:
         before, needed = coming
@@ -271,7 +261,6 @@ def _look_at_room(path: Path) -> Finding:
 
 
 def look_at_shared(loaded: LoadedConfig) -> list[Finding]:
-    """Shared stores, their packages, and what is not shared."""
     terms = loaded.shared
     if terms is None:
         return []
@@ -290,7 +279,7 @@ def look_at_shared(loaded: LoadedConfig) -> list[Finding]:
 
 
 def look_at_callers(loaded: LoadedConfig, now: float) -> list[Finding]:
-    """The number of keys, and those that have expired or will in two weeks."""
+    """The number of keys, and those that expire within two weeks."""
     keys = loaded.keys
     if keys is None:
         return []
@@ -329,7 +318,6 @@ def look_at_windows(loaded: LoadedConfig) -> list[Finding]:
 
 
 def look_at_python() -> Finding:
-    """The interpreter, and whether it is an optimised build."""
     text = f"{platform.python_implementation()} {platform.python_version()}"
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     if arguments and "--enable-optimizations" not in arguments:

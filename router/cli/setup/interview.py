@@ -10,7 +10,7 @@ _SHOWN = 40
 
 
 def confirm(question: str) -> bool:
-    """Ask for a yes. Enter means yes, the end of input no; so does no terminal, with a hint to `--yes`."""
+    """Enter means yes; the end of input, or no terminal, no."""
     if not sys.stdin.isatty():
         say("nothing was changed\n  hint: --yes changes the files without asking")
         return False
@@ -23,7 +23,7 @@ def confirm(question: str) -> bool:
 
 
 def offer(question: str) -> bool:
-    """Offer something more. Enter, or no terminal, means no."""
+    """Enter, or no terminal, means no."""
     if not sys.stdin.isatty():
         return False
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
@@ -31,13 +31,12 @@ def offer(question: str) -> bool:
 
 
 class Interview:
-    """Asks, or takes defaults. Questions go to standard error: standard output may be a file."""
+    """Questions go to standard error: standard output may be a file."""
 
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
 
     def choose_many(self, question: str, titles: Sequence[str], usual: Sequence[int]) -> list[int]:
-        """Choose several by number, in order."""
         if not self._asks or not titles:
             return list(usual)
         say(f"\n{question}")
@@ -54,7 +53,7 @@ class Interview:
             say(f"  numbers from 1 to {len(titles)}, separated by spaces")
 
     def choose_model(self, title: str, usual: str, listed: Sequence[str]) -> str:
-        """Choose a provider's model by name; `?` lists them."""
+        """`?` lists the models."""
         while self._asks:
             more = ", ? lists them" if listed else ""
             answer = self._read(f"model of {title} [{usual}]{more}: ")

@@ -72,12 +72,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The result of asking a provider or target. `problem` is empty on success."""
+    """`problem` is empty on success."""
 
     problem: str = ""
     hint: str = ""
     listed: tuple[ListedModel, ...] = ()
-    """Its models; empty without a list."""
+    """Empty without a list."""
     skew_seconds: float | None = None
     """How far this machine's clock is ahead of theirs."""
     ttft_seconds: float | None = None
@@ -133,13 +133,12 @@ async def _ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpo
 
 
 async def _fetch(upstream: Upstream, request: UpstreamRequest, within_seconds: float) -> Collected | None:
-    """The answer; None after a timeout."""
+    """None after a timeout."""
     sink = Collected(_MAX_BYTES)
     return sink if await _is_over(upstream.open(request, sink), sink, within_seconds) else None
 
 
 async def _is_over(call: UpstreamCall, sink: Collected, within_seconds: float) -> bool:
-    """Wait for a call's end, cancel the rest, and return whether it ended in time."""
     try:
         async with asyncio.timeout(within_seconds):
             await sink.over.wait()
@@ -163,7 +162,7 @@ def _hint_for(problem: str, endpoint: Endpoint) -> str:
 
 
 def _hint_for_proxy(problem: str, proxy: Proxy, host: str) -> str:
-    """A hint for a proxy in the way, without its password."""
+    """Never has the password."""
     where = f"{proxy.host}:{proxy.port}"
     if "(407)" in problem:
         return f"set {proxy.variable} to http://USER:PASSWORD@{where}, with special characters percent-encoded (@ is %40)"
@@ -193,7 +192,6 @@ def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
 
 
 def _read_refusal(sink: Collected, endpoint: Endpoint) -> Reached:
-    """A failed listing in the target's own words."""
     status, body = sink.status, bytes(sink.body)
     if status == 503 and read_loading(body):
         problem = f'loading: it says "{words_of(body, endpoint)}" ({status})'
@@ -221,7 +219,6 @@ def _skew(date: str) -> float | None:
 
 
 def judge_model(reached: Reached, model: str) -> Reached:
-    """Add a problem if the model is not listed."""
     if reached.problem or not reached.models or model in reached.models or f"{model}:latest" in reached.models:
         return reached
     near = close_to(model, reached.models) or f"it lists {', '.join(reached.models[:5])} … "
@@ -258,10 +255,7 @@ def _write_question(plan: TargetPlan) -> Arrival:
 
 
 async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within_seconds: float) -> Refusal | None:
-    """The target's own words for a failed question, most of which the router replaces for callers.
-
-    None if it answers now, or not at all.
-    """
+    """The target's own words for a failed question, which callers mostly do not get; None if it answers now or not at all."""
     adapter = known_names().adapters[plan.adapter](plan.endpoint, plan.settings, house.state.upstream)
     reachable = Reachable(plan.target, adapter, plan.endpoint.model, plan.fit)
     sink = Collected(_MAX_BYTES)
@@ -275,7 +269,6 @@ async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within
 
 
 def _read_error(sink: Collected) -> tuple[str, str]:
-    """Code and message of a refusal or a broken answer."""
     if sink.error is not None:
         return sink.error.code, sink.error.message
     error, message = read_error(bytes(sink.body))
@@ -312,7 +305,7 @@ async def _ask_engine(
 
 
 async def _ask(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, path: str, within_seconds: float) -> Json:
-    """The JSON at a path next to `/v1`; None without one."""
+    """None without JSON at a path next to `/v1`."""
     request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
     if request is None:
         return None

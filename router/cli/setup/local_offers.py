@@ -1,7 +1,6 @@
-"""What local servers can do for each tier, with their windows and slots, for `tandem init`.
+"""What local servers can do for each tier, for `tandem init`.
 
-Servers are not timed: engines are slow after a start, and a test would keep the machine busy. The model with fewer parameters
-is taken for the faster one.
+Servers are not timed: engines are slow after a start. The model with fewer parameters is taken for the faster one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,9 +25,9 @@ class LocalOffers:
 
 
 def offer_locals(presets: Presets, found: Mapping[str, Found], *, is_alone: bool) -> LocalOffers:
-    """The local servers as offers. If nothing else was found (`is_alone`), they serve both tiers.
+    """If nothing else was found (`is_alone`), local servers serve both tiers.
 
-    The largest model serves deep, the others fast. If sizes are unknown, all are proposed for fast, and both tiers share them.
+    The largest model serves deep, the others fast. If sizes are unknown, both tiers share them.
     """
     offers = [_offer(presets, one) for one in found.values() if one.provider.is_local]
     sizes = {offer.provider.name: size_of(offer.model, found[offer.provider.name].reached.listed) for offer in offers}
@@ -63,20 +62,18 @@ def _offer(presets: Presets, found: Found) -> Offer:
 
 
 def _usable_models(found: Found) -> list[str]:
-    """Models that can answer, loaded ones first: loading takes long."""
+    """Loaded models first: loading takes long."""
     models = [model for model in found.reached.models if "embed" not in model.lower()]
     return sorted(models, key=lambda model: model not in found.reached.engine.windows)
 
 
 def with_local_model(offer: Offer, model: str, found: Found) -> Offer:
-    """The offer with this model, and its window if reported."""
     chosen = offer.with_model(model)
     window = found.reached.engine.window_of(model)
     return replace(chosen, facts={**chosen.facts, "window_tokens": window}) if window else chosen
 
 
 def add_quotas(chosen: dict[Tier, list[Offer]], found: Mapping[str, Found]) -> None:
-    """Set how many requests each local server takes at once, and how long one may wait."""
     is_shared = len({offer.provider.base_url for offers in chosen.values() for offer in offers}) == 1
     for tier, offers in chosen.items():
         for index, offer in enumerate(offers):
@@ -92,7 +89,6 @@ def add_quotas(chosen: dict[Tier, list[Offer]], found: Mapping[str, Found]) -> N
 
 
 def say_windows(chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> None:
-    """Report which local windows are guesses."""
     guessed = {
         offer.provider.name: offer
         for offers in chosen.values()

@@ -17,7 +17,6 @@ from router.contract.words import Feature, Tier
 _PLACEHOLDER = re.compile(r"\{([A-Z_]+)\}")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _FACTS = ("window_tokens", "accepts", "price")
-"""Facts that differ between a provider's models."""
 _WORDS = re.compile(r"[a-z]+")
 _OTHER_WORK = frozenset(
     """
@@ -47,14 +46,11 @@ class Provider:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Variables in its address."""
         return tuple(_PLACEHOLDER.findall(self.base_url))
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A provider's model for a tier, with its facts."""
-
     provider: Provider
     tier: Tier
     model: str
@@ -66,23 +62,22 @@ class Offer:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Variables needed in addition to the key."""
+        """In addition to the key."""
         return (*self.provider.needs, *_PLACEHOLDER.findall(self.model))
 
     def filled(self, values: Mapping[str, str]) -> "Offer":
-        """The offer with variables replaced by values."""
         provider = self.provider
         address = _fill(provider.base_url, values)
         return replace(self, provider=replace(provider, base_url=address), model=_fill(self.model, values))
 
     def with_model(self, model: str) -> "Offer":
-        """The offer with another model, without the first one's facts unless it is local."""
+        """Drops the first model's facts, unless the server is local."""
         keeps_all = model == self.model or self.provider.is_local
         facts = {name: value for name, value in self.facts.items() if keeps_all or name not in _FACTS}
         return replace(self, model=model, facts=facts)
 
     def choose(self, listed: Iterable[str]) -> str:
-        """The preset model if listed, else the newest of its kind; of a local server, the first model."""
+        """The preset model if listed, else the newest of its kind; of a local server, the first."""
         models = list(listed)
         if self.model in models:
             return self.model
@@ -93,7 +88,6 @@ class Offer:
         return models[0] if models and self.provider.is_local else ""
 
     def write(self, name: str, variable: str) -> str:
-        """Its entry in the config's `targets`."""
         settings: dict[str, Any] = {"name": name, "adapter": self.provider.adapter, "dialect": self.provider.dialect}
         settings |= {"base_url": self.provider.base_url, "model": self.model}
         settings |= {"api_key": f"env:{variable}"} if variable else {}
@@ -109,10 +103,8 @@ class LibraryKey:
     keys: tuple[str, ...]
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    """For credentials that are not an API key."""
 
     def write(self, variable: str) -> str:
-        """A one-line entry of `targets`."""
         target = {"name": self.model.partition("/")[0], "adapter": "litellm", "model": self.model}
         more = {"options": dict(self.options)} if self.options else {"api_key": f"env:{variable}"}
         return f"- {_scalar({**target, **more})}"
@@ -127,19 +119,13 @@ class Presets:
     by_litellm: tuple[LibraryKey, ...] = ()
 
     def find(self, tier: Tier, provider: str, *, serves_both: bool = False) -> Offer | None:
-        """A provider's offer for a tier, else its offer for the other.
-
-        A provider that serves both tiers uses its two models, if it has a second one.
-        """
+        """A provider's offer for a tier, else for the other. A provider of both uses its two models."""
         first, second = (self.spares, self.offers) if serves_both else (self.offers, self.spares)
         ranked = (*first[tier], *second[tier], *self.offers[tier.other])
         return next((offer for offer in ranked if offer.provider.name == provider), None)
 
     def usable(self, found: Container[str]) -> dict[Tier, list[Offer]]:
-        """The offers of these providers for each tier.
-
-        Spare models serve a tier without offers; such a provider uses its other model for the other tier.
-        """
+        """Spare models serve a tier without offers; their provider then uses its other model for the other tier."""
         usual = {tier: [offer for offer in self.offers[tier] if offer.provider.name in found] for tier in Tier}
         offers = {tier: usual[tier] or [offer for offer in self.spares[tier] if offer.provider.name in found] for tier in Tier}
         for tier in Tier:
@@ -149,10 +135,7 @@ class Presets:
         return offers
 
     def with_own_facts(self, offer: Offer) -> Offer:
-        """The offer with its model's facts: from a preset, else from the table of models.
-
-        Abilities are limited to those in the provider's presets: its dialect may have fewer than the table.
-        """
+        """Facts from a preset, else from the table of models, with no more abilities than the provider's presets have."""
         if offer.provider.is_local:
             return offer
         every = (
@@ -216,7 +199,7 @@ def _fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def _newness(model: str) -> tuple[tuple[int, ...], bool, str]:
-    """A sort key by the numbers in a name. Names without a date are preferred."""
+    """By the numbers in a name. Names without a date are preferred."""
     plain = _DATED.sub("", model)
     numbers = tuple(int(part) for found in _NUMBER.findall(plain) for part in found.split("."))
     return numbers, plain == model, model

@@ -18,14 +18,14 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 
 
 class ClientKey(NamedTuple):
-    """A key's variable, and its value; empty if not set."""
+    """The value is empty if not set."""
 
     variable: str
     value: str
 
 
 def read_key(variable: str | None) -> ClientKey | None:
-    """The key that `--key-env` names. Raises `Ended` for an invalid name, unshown: it may be the key itself."""
+    """Raises `Ended` for an invalid name, unshown: it may be the key itself."""
     if variable is None:
         return None
     secret = Secret(f"{ENVIRONMENT}{variable}")
@@ -36,7 +36,7 @@ def read_key(variable: str | None) -> ClientKey | None:
 
 
 def ask_router(address: str, key: ClientKey | None) -> dict[str, int] | None:
-    """A router's model names and windows; None without an answer. Raises `Ended` if it refuses the key."""
+    """Model names and windows; None without an answer. Raises `Ended` if the router refuses the key."""
     is_here = urlsplit(address).hostname in _HERE
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))
     request = urllib.request.Request(f"{address}/v1/models")  # noqa: S310  the scheme was checked

@@ -1,7 +1,7 @@
 """Explains a target's refusal at setup: the fault in its own words, and what to do.
 
-The router's own patterns (`router/dialects/accounts.py`) come first. The looser ones here cover more hosts: a wrong guess only
-misnames a problem, and these questions hold nothing to quote.
+After the router's patterns (`router/dialects/accounts.py`), looser ones cover more hosts: a wrong guess only misnames a
+problem.
 """
 
 import re
@@ -58,7 +58,6 @@ class Refusal:
 
 
 def explain_refusal(status: int, headers: dict[str, str], body: bytes, endpoint: Endpoint) -> Refusal:
-    """Explain an answer with a status other than 200."""
     host = urlsplit(endpoint.base_url).hostname or "its provider"
     if 300 <= status < 400:
         return _explain_redirect(status, headers.get("location", ""), endpoint)

@@ -23,7 +23,6 @@ _SLOW_SECONDS = 5.0
 
 
 def look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls: bool) -> list[Finding]:
-    """Ask all targets for their models and, with `calls`, for a few words."""
     # Opening shared stores is unnecessary and could change them.
     return asyncio.run(_look_at_targets(replace(loaded, shared=None), within_seconds, calls=calls))
 
@@ -78,7 +77,6 @@ def _tell_clock(whose: str, ahead_seconds: float | None, allowed_seconds: float)
 
 
 def look_at_stores(loaded: LoadedConfig) -> list[Finding]:
-    """Check the shared stores, and what the ledger has yet to copy to them."""
     if (shared := loaded.shared) is None:
         return []
     events.set_up_logging(as_json=False, note=lambda line: None)  # findings are reported here
@@ -92,7 +90,7 @@ def look_at_stores(loaded: LoadedConfig) -> list[Finding]:
 
 
 def _explained(about: str, look: Callable[[], list[Finding]]) -> list[Finding]:
-    """The findings, or why there are none. Missing packages are reported elsewhere."""
+    """Missing packages are reported elsewhere."""
     try:
         return look()
     except ModuleNotFoundError:

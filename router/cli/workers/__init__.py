@@ -31,7 +31,6 @@ def count_workers(asked: int | Literal["auto"]) -> int:
 
 
 def count_cores(limit: Path = _CPU_LIMIT) -> int:
-    """The cores that this process may use, within its container's CPU limit."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         share, period = limit.read_text(encoding="ascii").split()

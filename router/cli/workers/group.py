@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def serve_group(order: Order, loaded: LoadedConfig) -> int:
-    """Serve with several workers until told to stop. Raises `Ended`, `CannotListen` and `StoreUnusable`."""
+    """Raises `Ended`, `CannotListen` and `StoreUnusable`."""
     program = find_server(loaded)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the parent handles it: unwind what was started
     with ExitStack() as stack:
@@ -82,7 +82,7 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
 
 
 def find_server(loaded: LoadedConfig) -> str | None:
-    """The server program to start; None if the config names a server. Raises `Ended` without either."""
+    """None if the config names a server. Raises `Ended` without either."""
     if find_spec("hiredis") is None:
         raise Ended(2, say_missing("several workers need", "hiredis"))
     if loaded.shared is not None and loaded.shared.valkey is not None:
@@ -104,7 +104,7 @@ def _start_valkey(program: str, stack: ExitStack) -> OwnValkey:
 
 
 def _hold_files(order: Order, loaded: LoadedConfig, url: str, stack: ExitStack) -> tuple[bool, tuple[str, ...]]:
-    """Lock the files that workers write. Returns whether there is a ledger: not if its folder is unwritable."""
+    """Returns whether there is a ledger: not if its folder is unwritable."""
     if not order.with_ledger:
         return False, ()
     try:
@@ -116,7 +116,7 @@ def _hold_files(order: Order, loaded: LoadedConfig, url: str, stack: ExitStack) 
 
 
 def _join_terms(terms: SharedTerms | None, number: int, valkey: OwnValkey | None, secret: Secret | None) -> SharedTerms:
-    """What a worker shares with others: without a ledger they have no common key file, and need a secret."""
+    """Without a ledger, workers have no common key file and need a secret."""
     terms = terms or SharedTerms(name_replica())
     own = ValkeyTerms(Secret(valkey.url)) if valkey is not None else None
     return replace_terms(

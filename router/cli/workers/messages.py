@@ -11,13 +11,11 @@ from router.contract.request import JsonObject
 
 class Kind(StrEnum):
     READY = "ready"
-    """A worker serves."""
     ASK = "ask"
     """A worker asks all workers, through the parent."""
     QUESTION = "question"
     """The parent passes the question on."""
     ANSWER = "answer"
-    """A worker answers it."""
     OUTCOME = "outcome"
     """All answers, by worker number."""
     GROUP = "group"
@@ -25,7 +23,6 @@ class Kind(StrEnum):
     STOP = "stop"
     """Finish and end; the second time, end at once."""
     ENDED = "ended"
-    """Why a worker cannot continue."""
 
 
 class Topic(StrEnum):
@@ -38,18 +35,13 @@ class Topic(StrEnum):
 
 
 class Message(Struct, omit_defaults=True):
-    """An answer has its question's number."""
-
     kind: Kind
     topic: Topic | None = None
     number: int = 0
     body: Raw = Raw(b"null")
-    """JSON that depends on kind and topic."""
 
 
 class LastWords(Struct):
-    """Exit code and reason of a worker's end."""
-
     code: int
     text: str
 
@@ -58,7 +50,6 @@ class Taken(Struct, omit_defaults=True):
     """What a reload changed in a worker, or the faults that prevented it."""
 
     told: Raw = Raw(b"{}")
-    """The answer to `tandem reload`."""
     source: str = ""
     faults: list[tuple[str, str, str]] = []
 
@@ -67,7 +58,7 @@ class Taken(Struct, omit_defaults=True):
         return cls(source=error.source, faults=[(fault.path, fault.problem, fault.hint) for fault in error.faults])
 
     def get(self) -> JsonObject:
-        """What changed. Raises `ConfigError` if nothing did."""
+        """Raises `ConfigError` if nothing changed."""
         if self.faults:
             raise ConfigError(self.source, [Fault(*fault) for fault in self.faults])
         told: JsonObject = msgspec.json.decode(self.told)

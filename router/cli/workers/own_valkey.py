@@ -21,14 +21,13 @@ PROGRAMS = ("valkey-server", "redis-server")
 MAX_MEMORY = "512mb"
 _FOLDER, _SOCKET, _LOCK, _LOG = "workers", "socket", "lock", "log"
 _PREFIX = "tandem-workers-"
-"""A folder's prefix among those of other programs."""
 _MAX_PATH = 100
 """Socket paths are limited to 104 to 108 bytes."""
 _START_SECONDS, _STOP_SECONDS, _PAUSE_SECONDS = 10.0, 5.0, 0.01
 
 
 class CannotStart(Exception):
-    """The server did not start. The message ends with its own last line."""
+    """The message ends with the server's own last line."""
 
 
 def find_program() -> str | None:
@@ -37,7 +36,7 @@ def find_program() -> str | None:
 
 class OwnValkey:
     def __init__(self, program: str) -> None:
-        """Make its folder. Raises `OSError`, and `CannotStart` if every path is too long."""
+        """Raises `OSError`, and `CannotStart` if every path is too long."""
         self._program = program
         self.folder = _make_folder()
         self.socket = self.folder / _SOCKET
@@ -109,7 +108,6 @@ class OwnValkey:
 
 
 def _make_folder() -> Path:
-    """A private folder in the state folder, else among temporary files."""
     try:
         parent = state_folder() / _FOLDER
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -124,7 +122,7 @@ def _make_folder() -> Path:
 
 
 def _make_short(parent: Path, prefix: str) -> Path | None:
-    """A new folder; None if its socket's path would be too long. Raises `OSError`."""
+    """None if its socket's path would be too long. Raises `OSError`."""
     _remove_stale(parent, prefix)
     made = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
     if len(os.fsencode(made / _SOCKET)) <= _MAX_PATH:
@@ -134,7 +132,7 @@ def _make_short(parent: Path, prefix: str) -> Path | None:
 
 
 def _remove_stale(parent: Path, prefix: str) -> None:
-    """Remove folders of this user's killed groups, whose locks are free."""
+    """Remove folders of killed groups, whose locks are free."""
     for folder in parent.glob(f"{prefix}*"):
         with suppress(OSError):
             if folder.lstat().st_uid != os.getuid():

@@ -35,16 +35,13 @@ MAX_DEATHS, WITHIN_SECONDS = 5, 60.0
 _LOOK_SECONDS = 2.0
 """How often the terminal and the Valkey server are checked."""
 _ALIVE_SECONDS, _MAX_MISSED = 10.0, 6
-"""How often workers must prove that they are alive, and how often in a row they may fail before they are killed.
-
-More than once, since a resumed group is late at first.
-"""
+"""How often workers must answer, and how many misses are fatal. Several: a resumed group is late at first."""
 _SEND_SECONDS = 1.0
 _READ_BYTES = 1 << 16
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 Work = Callable[[Seat, socket.socket, LoadedConfig], int]
-"""Serves on a socket as a worker until told to stop. Returns the exit code."""
+"""Returns the exit code."""
 
 
 @dataclass(slots=True)
@@ -57,7 +54,6 @@ class _Worker:
     missed: int = 0
     """Unanswered questions in a row."""
     is_hung: bool = False
-    """Killed for that."""
     last_words: str = ""
     code: int = 0
     """The exit code that it announced; 0 without one."""
@@ -65,15 +61,13 @@ class _Worker:
 
 @dataclass(slots=True)
 class Parent:
-    """Starts workers and supervises them until all have ended."""
-
     count: int
     listeners: Sequence[socket.socket]
     """One per worker, or one for all."""
     loaded: LoadedConfig
     """The config for new workers: after a reload, fixed settings stay as at the start."""
     load: Callable[[], LoadedConfig]
-    """Rereads the config. Raises `ConfigError`."""
+    """Raises `ConfigError`."""
     work: Work
     own_key: NewKey
     on_ready: Callable[[], None]
@@ -97,7 +91,7 @@ class Parent:
     _had_terminal: bool = field(default=False, init=False)
 
     def run(self) -> int:
-        """Serve until told to stop. Raises `Ended` if the workers cannot continue."""
+        """Raises `Ended` if the workers cannot continue."""
         self._had_terminal = has_terminal()
         self._wake, woken = socket.socketpair()
         for end in (self._wake, woken):
@@ -139,7 +133,6 @@ class Parent:
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
     def _be_worker(self, number: int, channel: socket.socket) -> None:
-        """Run a worker in the new process, and exit."""
         code = 1
         seat = Seat(number, self.count, self.own_key, channel, was_ready=self._is_ready)
         try:
@@ -332,7 +325,6 @@ class Parent:
             self._send(worker, write_message(Kind.GROUP, number=self._count_serving()))
 
     def _reload(self, asked: Round | None) -> None:
-        """Check the config once, then have each worker load it."""
         try:
             loaded = keep_fixed(self.loaded, self.load())
             self.check(loaded)

@@ -17,7 +17,7 @@ class Round:
     """0 for the parent."""
     topic: Topic
     number: int = 0
-    """The asker's number for it."""
+    """The asker's own."""
     answers: dict[str, Raw] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
     until: float = 0.0
@@ -29,21 +29,19 @@ class Round:
 
 
 class Rounds:
-    """Open questions by the parent's number."""
-
     def __init__(self) -> None:
         self._open: dict[int, Round] = {}
         self._numbers: Iterator[int] = itertools.count(1)
 
     def begin(self, asked: Round, workers: set[int], now: float) -> bytes:
-        """Wait for these workers' answers. Returns the question to send."""
+        """Returns the question to send."""
         asked.waiting, asked.until = workers, now + _WAIT_SECONDS[asked.topic]
         number = next(self._numbers)
         self._open[number] = asked
         return write_message(Kind.QUESTION, asked.topic, number)
 
     def take(self, worker: int, message: Message) -> list[Round]:
-        """Take an answer. Returns the rounds that it completes."""
+        """Returns the rounds that this completes."""
         if (asked := self._open.get(message.number)) is None:
             return []
         asked.answers[str(worker)] = message.body
@@ -51,7 +49,7 @@ class Rounds:
         return self._take_complete()
 
     def drop(self, worker: int) -> list[Round]:
-        """Stop waiting for an ended worker. Returns the rounds that this completes."""
+        """Returns the rounds that this completes."""
         for asked in self._open.values():
             asked.waiting.discard(worker)
         return self._take_complete()

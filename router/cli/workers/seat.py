@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 Answers = dict[Topic, Callable[[], Awaitable[bytes]]]
 _MAX_LINE_BYTES = 64 << 20
 _ASK_SECONDS = {Topic.RELOAD: 60.0, Topic.FIGURES: 5.0}
-"""How long a worker waits for the parent, whose own deadline for workers is shorter."""
+"""Longer than the parent waits for workers."""
 
 
 class Reporting:
-    """Reports this worker's figures. Loaded on first use."""
-
     def __init__(self, built: Built) -> None:
         self._built = built
         self._figures: Figures | None = None
@@ -45,8 +43,6 @@ class Reporting:
 
 
 class Seat:
-    """One worker's place in its group."""
-
     def __init__(self, number: int, count: int, own_key: NewKey, channel: socket.socket, *, was_ready: bool = False) -> None:
         """`was_ready`: all workers have served before, so that a replacement is ready at once."""
         self.number, self.own_key = number, own_key
@@ -57,7 +53,6 @@ class Seat:
         self._asked: dict[int, asyncio.Future[Raw]] = {}
         self._numbers = itertools.count(1)
         self.is_orphaned = False
-        """The parent ended before this worker."""
 
     def say_last_words(self, code: int, text: str) -> None:
         """Report why this worker ends unasked."""
