@@ -13,6 +13,7 @@ from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Superseded, TandemError, Unavailable
 from router.contract.facts import AttemptOpened, Fact, QuestionEnded, Queued
 from router.contract.relay import RouteRequest
+from router.contract.request import NOW, Moment
 from router.contract.stores import ResponseStore
 from router.contract.words import Dialect, Operation, PassedRoute, Word
 
@@ -44,6 +45,8 @@ class Arrival(Struct, frozen=True):
     """The background job that it is an attempt of. Its caller is not there, and its answer goes to the job's log."""
     passed: Passed | None = None
     """What is passed on as it is. Then there is nothing to read or to decide."""
+    moment: Moment = NOW
+    """When it came: a past time where a turn is replayed."""
 
 
 class Deadline(Struct, frozen=True):

@@ -19,6 +19,8 @@ class Trouble(Word):
     BUDGET_SPENT = "budget_spent"
     LEDGER_LOSING = "ledger_losing"
     """The ledger loses rows, or cannot be written to."""
+    POLICY_OFF = "policy_off"
+    """A policy of the operator's own failed, and is not asked any more."""
     STORE_AWAY = "store_away"
     """A server that routers share cannot be used."""
 

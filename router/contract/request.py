@@ -1,6 +1,9 @@
 """A request as the road sees it: the bytes that came, a cheap view of them, and what the caller wished."""
 
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, overload
 
 from msgspec import Struct
@@ -182,6 +185,28 @@ class Continuation(Protocol):
         ...
 
 
+class Moment:
+    """What a policy may know besides the request and its signals: the time, and the router's environment variables."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, at: float | None = None) -> None:
+        self._at = at
+        """Seconds since 1970; None for whatever time it is."""
+
+    @property
+    def now(self) -> datetime:
+        """The time in the zone of the router."""
+        return datetime.fromtimestamp(time.time() if self._at is None else self._at, UTC).astimezone()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return os.environ
+
+
+NOW = Moment()
+
+
 class RequestView(Struct, frozen=True):
     """A request, read once. `raw` is the body as it came; `body` is its one parse.
 
@@ -215,6 +240,7 @@ class RequestView(Struct, frozen=True):
     """Which target made each opaque item of this request, by its key. Items of unknown origin are not here."""
     has_one_model: bool = False
     """Whether the reading has proven that `model` is in the body once. Where it has not, it is usually so all the same."""
+    moment: Moment = NOW
 
     @property
     def as_sent(self) -> JsonObject:
