@@ -1,7 +1,6 @@
-"""Small records at hand, changed by pure steps and stored by version: no step is lost, in whichever order a store answers.
+"""Small records in memory, changed by pure steps and stored by version, so that no step is lost.
 
-A step is taken at once on what is at hand, and is remembered until it is stored. Where the store has a newer version, that one
-is loaded and the steps are taken again on it.
+Steps are kept until stored. If the store has a newer version, that is loaded and they are applied again.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ Step = Callable[[Value], Value]
 
 
 class Held(Generic[Value]):
-    """One record: as it is now, the version that it was loaded or stored with, and the steps taken since then."""
+    """A record, its stored version, and the steps since."""
 
     __slots__ = ("at", "is_storing", "steps", "value", "version")
 
@@ -28,10 +27,9 @@ class Held(Generic[Value]):
 
 
 class Records(Generic[Key, Value]):
-    """Records by key, of which the longest unused is let go first. `new` is what one begins as, `read` answers None for junk.
+    """Records by key; the least recently used go first. `read` returns None for junk.
 
-    What is at hand is taken for the newest: its process alone writes to the store. For one that shares a store with others see
-    `shared_records`.
+    Records in memory count as newest, since only this process writes to the store (see `shared_records`).
     """
 
     def __init__(
@@ -49,11 +47,10 @@ class Records(Generic[Key, Value]):
         self._storing: set[asyncio.Task[None]] = set()
 
     async def load(self, key: Key) -> Value | None:
-        """The record that is at hand, or else in the store; None where there is none."""
         held = self.held.get(key)
         if held is None:
             stored = await self._store.load(self._name_of(key))
-            held = self.held.get(key)  # another request may have changed it meanwhile, which is newer than what was loaded
+            held = self.held.get(key)  # a concurrent request's change is newer than what was loaded
             if held is None:
                 value = None if stored.state is None else self._read(stored.state)
                 if value is None:
@@ -62,7 +59,7 @@ class Records(Generic[Key, Value]):
         return held.value
 
     def update(self, key: Key, step: Step[Value], start: Value, replaces: Value | None = None) -> None:
-        """Take a step on the record as it is now. One not at hand, or one that this one replaces, is at `start`."""
+        """Apply a step to the current record, or to `start` if that is missing or `replaces`."""
         held = self.held.get(key)
         if held is None or (before := held.value) is replaces:
             self._begin(key, step, start, held)
@@ -73,7 +70,7 @@ class Records(Generic[Key, Value]):
             held.steps.append(step)
 
     def store(self, key: Key, at: float) -> "asyncio.Future[None] | None":
-        """Store what was changed; no request waits for it. The time says when a record may be forgotten."""
+        """Store changes in the background. `at` decides when a record may be forgotten."""
         held = self.held.get(key)
         if held is None or not held.steps:
             return None
@@ -95,7 +92,7 @@ class Records(Generic[Key, Value]):
         return None
 
     async def close(self) -> None:
-        """Store what is left, and what was being stored by a task that was cancelled."""
+        """Store the rest, including what cancelled tasks left."""
         await self._wait()
         for key, held in list(self.held.items()):
             if held.at:
@@ -107,7 +104,7 @@ class Records(Generic[Key, Value]):
             await asyncio.wait(self._storing)
 
     async def _store_steps(self, name: str, held: Held[Value], is_stored: bool | Awaitable[bool]) -> None:
-        """Go on until no step is left: the first answer of the store is still to come, or was no."""
+        """Repeat until no step is left. `is_stored` is the store's first reply."""
         held.is_storing, taken = True, len(held.steps)
         try:
             while taken:

@@ -13,9 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
-from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
-from router.callers.rates import CallerRates
 from router.config.across import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
@@ -35,6 +33,8 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
 from router.jobs.jobs import Jobs
+from router.limits.budgets import Budgets, Terms
+from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.notices.alerts import Alerts

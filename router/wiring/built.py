@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.callers.budgets import find_troubles as find_budget_troubles
 from router.contract.entry import FinishedWork
 from router.contract.job import EndedJob
 from router.contract.notices import Notice, Notices, Trouble
@@ -20,6 +19,7 @@ from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
+from router.limits.budgets import find_troubles as find_budget_troubles
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
 from router.page.ring import PageSwitch
