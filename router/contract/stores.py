@@ -5,7 +5,7 @@ A store belongs to its event loop's thread. A failed write never fails a request
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
@@ -55,8 +55,9 @@ class Versioned(NamedTuple):
 class SessionStore(Protocol):
     """Session records that survive a restart, by opaque keys.
 
-    Calls may be slow, and answered out of order. A store of one process knows versions itself: it answers `swap` at once and
-    writes soon. A shared one raises `StoreUnusable` while it is unreachable.
+    A store of one process knows versions itself: it answers `swap` at once and writes soon. A shared one returns a future, and
+    raises `StoreUnusable` while it is unreachable. Its answers may come late or never; where they come out of order, a change
+    may be made twice, and none is lost.
     """
 
     @property
@@ -72,7 +73,7 @@ class SessionStore(Protocol):
         """The newest records of several keys, in order. A shared store is asked once."""
         ...
 
-    def swap(self, key: str, version: int, at: float, state: bytes) -> bool | Awaitable[bool]:
+    def swap(self, key: str, version: int, at: float, state: bytes) -> "bool | asyncio.Future[bool]":
         """Replace a record that still has this version, making it one higher; otherwise change nothing.
 
         On False, load the record, repeat the change on it, and try once more. A shared store that lost a record takes any
