@@ -106,12 +106,8 @@ class Known:
     policies: Mapping[str, type[PolicyConfig]]
     adapters: Mapping[str, KnownAdapter]
     clients: tuple[str, ...] = ()
-<<<<<<< HEAD
-    """The clients that are recognised."""
     open_policy: Callable[..., type[Policy]] | None = None
     """Opens a policy of the operator's own; None where none may be used."""
-=======
->>>>>>> origin/main
 
 
 def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> Fault:
