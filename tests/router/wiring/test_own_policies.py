@@ -1,5 +1,6 @@
 """Policies of one's own: opened, held to the contract, and switched off when one fails."""
 
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -101,3 +102,10 @@ async def test_a_reload_takes_the_text_of_the_file_as_it_is_now(tmp_path, write,
     done = await tandem.built.reloader.reload()
 
     assert done.changes.applied == ("policy night: ./night.py was read again",)
+
+
+def test_the_example_of_the_page_can_be_used(tmp_path, write):
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "add-a-policy.md"
+    write(page.read_text().partition("```python\n")[2].partition("```")[0])
+
+    assert open_policy(str(tmp_path / "night.py"), is_package=False).name == "night"
