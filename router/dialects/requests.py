@@ -83,6 +83,7 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
         caller=arrival.caller,
         previous_response_id=reading.previous_response_id,
         has_one_model=has_one_model,
+        moment=arrival.moment,
     )
 
 
