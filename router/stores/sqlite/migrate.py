@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from router.contract.entry import COLUMNS, column_types
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.damage import StoreDamaged, find_copies, read_damage
 from router.stores.sqlite.files import (
@@ -32,6 +33,7 @@ from router.stores.sqlite.lock import StoreInUse, find_owner
 from router.stores.sqlite.rows import transaction
 from router.telemetry import events
 
+SQL: dict[type, str] = {str: "TEXT", float: "REAL", int: "INTEGER", bool: "INTEGER"}
 Migrations = tuple[str, ...]
 """The scripts of one kind of file: the n-th makes version n."""
 UPKEEP = "upkeep"
@@ -76,7 +78,10 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
         before = _check_ours(database, path, migrations)
         make_private(path)
         database.execute("PRAGMA journal_mode = WAL")
-        return _migrate(database, path, before, migrations) if before < len(migrations) else None
+        migrated = _migrate(database, path, before, migrations) if before < len(migrations) else None
+        if migrations is LEDGER:
+            _add_columns(database)
+        return migrated
 
 
 def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> None:
@@ -181,6 +186,15 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
             copy.unlink(missing_ok=True)  # the file is as it was: a copy for each try would fill the disk
         raise
     return Migrated(path.name, before, len(migrations), copy) if copy is not None else None
+
+
+def _add_columns(database: sqlite3.Connection) -> None:
+    """Add columns of the ledger that a release has brought without a script. They are null in older rows."""
+    found = _read_tables(database).get("entries", COLUMNS)
+    if missing := column_types().keys() - set(found):
+        with transaction(database):
+            for name in sorted(missing.difference(_read_tables(database)["entries"])):  # another process may have been faster
+                database.execute(f"ALTER TABLE entries ADD COLUMN {name} {SQL[column_types()[name][0]]}")
 
 
 def _announce(database: sqlite3.Connection, path: Path, before: int, version: int) -> None:
