@@ -55,10 +55,7 @@ def keep_entry(
     keeps_text: bool = False,
     output_tokens: int | None = None,
 ) -> None:
-    """Record that a simulated target served a request, by default the decision's.
-
-    `tokens` is None for an answer that was not counted.
-    """
+    """Record that a simulated target served a request; by default the decision's, with an uncounted answer."""
     view, decision = decided.view, decided.decision
     target = house.plan.targets[f"simulated-{tier or decision.tier}"]
     arrival = Arrival(view.id, view.dialect, Operation.CREATE, view.headers, view.raw, view.caller)
