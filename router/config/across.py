@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from router.config.faults import ConfigError, Fault, Known, check_block, close_to
-from router.config.models import SHIPPED_MODELS, LedgerSettings, SecondOpinionSettings
+from router.config.models import SHIPPED_MODELS, SHIPPED_POLICIES, LedgerSettings, SecondOpinionSettings
+from router.config.own_policies import is_own
 from router.config.reading import expand
 from router.config.target_settings import TargetSettings
 from router.config.targets import TargetBlock, TargetPlan
@@ -25,8 +26,13 @@ _LEAST_PRICE = 0.001
 
 
 def check_policies(entries: Sequence[Any], folder: Path, known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
+    """The shipped policies that are listed; all of them where only the operator's own are."""
     found: list[tuple[str, PolicyConfig]] = []
+    if all(map(is_own, entries)) and entries:
+        entries = (*SHIPPED_POLICIES, *entries)
     for index, entry in enumerate(entries):
+        if is_own(entry):
+            continue
         path, named = f"policies[{index}]", {entry: None} if isinstance(entry, str) else entry
         name, content = next(iter(named.items())) if isinstance(named, dict) and len(named) == 1 else (None, None)
         if not isinstance(name, str) or not isinstance(content, dict | None):

@@ -66,6 +66,7 @@ def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfi
             *_compare_targets(before, after),
             *(_say_setting(path, old, new) for path in applied),
             *_compare_keys(before.keys, after.keys),
+            *_compare_own(before, after),
             *_compare_weights(weights_before or before.weights_fingerprint, after.weights_fingerprint),
         ),
         needs_restart=tuple(_say_setting(path, first, new) for path in fixed),
@@ -102,6 +103,15 @@ def _flatten(loaded: LoadedConfig) -> Flat:
     found["ledger.path"] = str(loaded.ledger_path) if loaded.ledger_path is not None else None
     found["store.path"] = str(loaded.store_path) if loaded.store_path is not None else None
     return found
+
+
+def _compare_own(before: LoadedConfig, after: LoadedConfig) -> Iterator[str]:
+    """Own policies whose file holds another text, or that could not be used before or cannot now."""
+    known = {own.source: own for own in before.own_policies}
+    for own in after.own_policies:
+        old = known.get(own.source)
+        if old is not None and (old.digest, old.trouble) != (own.digest, own.trouble):
+            yield f"policy {own.name}: {own.source} was read again"
 
 
 def _walk(block: object, prefix: str) -> Iterator[tuple[str, object]]:

@@ -5,7 +5,7 @@ import difflib
 import functools
 import importlib.util
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from router.config.models import Config
 from router.config.settings import fields_of, inner_block
-from router.contract.opinions import PolicyConfig
+from router.contract.opinions import Policy, PolicyConfig
 from router.contract.relay import Adapter
 from router.contract.words import Tier
 
@@ -106,6 +106,8 @@ class Known:
     policies: Mapping[str, type[PolicyConfig]]
     adapters: Mapping[str, KnownAdapter]
     clients: tuple[str, ...] = ()
+    open_policy: Callable[..., type[Policy]] | None = None
+    """Opens a policy of the operator's own; None where none may be used."""
 
 
 def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> Fault:

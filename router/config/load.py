@@ -34,6 +34,7 @@ from router.config.key_file import read_key_file
 from router.config.model_facts import provider_of
 from router.config.models import Config, KeysSettings
 from router.config.outside import check_alerts, check_metrics_key, check_shared, check_webhooks, read_trace_headers
+from router.config.own_policies import OwnPolicy, is_own, open_own
 from router.config.parsing import parse
 from router.config.reading import ENV_FILE, EnvFileUnreadable, expand, is_open_to_others, read_config, read_env_file
 from router.config.reading import default_text as default_text
@@ -67,6 +68,8 @@ class LoadedConfig:
     targets: tuple[TargetPlan, ...]
     policies: tuple[tuple[str, PolicyConfig], ...]
     warnings: tuple[str, ...]
+    own_policies: tuple[OwnPolicy, ...] = ()
+    """Policies of the operator's own, with those that are switched off."""
     keys: KeyRing | None = None
     """The callers' keys; None if none are needed."""
     webhook: Secret | None = None
@@ -97,6 +100,13 @@ class LoadedConfig:
     def weights_fingerprint(self) -> str:
         """The fingerprint of the weights; empty if no policy has any."""
         return fingerprint_of(self.policies)
+
+    @property
+    def switched_off(self) -> list[str]:
+        """Why own policies are not in use, a sentence each."""
+        return [
+            f"policy {own.name}: switched off. {own.source}: {own.trouble}" for own in self.own_policies if own.kind is None
+        ]
 
     @property
     def is_simulated(self) -> bool:
@@ -253,6 +263,7 @@ def _check_blocks(
 ) -> LoadedConfig:
     """Check what the shape does not show. The result is valid only if no fault was added."""
     policies = check_policies(config.policies, folder, known, faults)
+    own = _open_own(config.policies, folder, known, faults)
     check_rules(config.rules, policies, known, faults)
     blocks = read_blocks(config)
     targets = check_targets(blocks, config.limits, folder, known, faults, keys)
@@ -273,6 +284,7 @@ def _check_blocks(
         fingerprint=hashlib.blake2b(config.model_dump_json().encode(), digest_size=6).hexdigest(),
         targets=tuple(targets),
         policies=tuple(policies),
+        own_policies=own,
         warnings=(),
         keys=ring,
         webhook=check_alerts(config.alerts.webhook, checker),
@@ -283,11 +295,17 @@ def _check_blocks(
     )
     warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
+    warnings += loaded.switched_off
     warnings += warn_of_short_ledger(ring, config.ledger)
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
         warnings.append(f"{folder / ENV_FILE}: other users of this machine may read it; chmod 600 {folder / ENV_FILE}")
     return _set_aside_unfitting(replace(loaded, warnings=(*warnings, *warn_of_key(tls))))
+
+
+def _open_own(entries: Sequence[object], folder: Path, known: Known, faults: list[Fault]) -> tuple[OwnPolicy, ...]:
+    own = [(f"policies[{index}]", entry) for index, entry in enumerate(entries) if is_own(entry)]
+    return open_own(own, folder, known.open_policy, faults) if known.open_policy is not None else ()
 
 
 def _set_aside_unfitting(loaded: LoadedConfig) -> LoadedConfig:

@@ -15,6 +15,17 @@ from router.contract.spending import find_zone
 from router.contract.webhooks import JobWebhook
 from router.contract.words import PassedRoute, Preference, Subagents, Tier
 
+SHIPPED_POLICIES = (
+    "override",
+    "rules",
+    "capability",
+    "window",
+    "side_request",
+    "effort",
+    "learned",
+    "boundary",
+    "trajectory",
+)
 SHIPPED_MODELS = {
     "auto": "auto",
     "fast": "fast",
@@ -220,21 +231,9 @@ class Config(Settings):
     rules: tuple[object, ...] = Field(default=(), max_length=1_000)
     """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
     lean: 2.0."""
-    policies: tuple[object, ...] = Field(
-        default=(
-            "override",
-            "rules",
-            "capability",
-            "window",
-            "side_request",
-            "effort",
-            "learned",
-            "boundary",
-            "trajectory",
-        ),
-        max_length=100,
-    )
-    """The policies in use. Their order does not matter."""
+    policies: tuple[object, ...] = Field(default=SHIPPED_POLICIES, max_length=100)
+    """The policies in use, in any order. One of your own is a file (`- file: ./night.py`) or an installed module
+    (`- package: night`), with `settings:` if it has any; where only your own are listed, the shipped ones stay."""
     limits: Limits = Limits()
     """Limits on callers, requests and answers."""
     jobs: JobTerms = JobTerms()

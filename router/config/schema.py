@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from router.config.faults import Known
 from router.config.models import Config
+from router.config.own_policies import OwnPolicySettings
 from router.config.settings import field_notes, fields_of, inner_block
 
 _Node = dict[str, Any]
@@ -39,7 +40,7 @@ def write_schema(known: Known) -> str:
 def _one_policy(places: dict[str, _Node]) -> _Node:
     named = {name: {"anyOf": [place, {"type": "null"}]} for name, place in places.items()}
     block = {"type": "object", "properties": named, "additionalProperties": False, "minProperties": 1, "maxProperties": 1}
-    return {"anyOf": [{"enum": list(places)}, block]}
+    return {"anyOf": [{"enum": list(places)}, block, OwnPolicySettings.model_json_schema()]}
 
 
 def _options_of(name: str, place: _Node, target: _Node) -> _Node:
