@@ -346,15 +346,15 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # Lines and files of each room: what it had when this was last set, plus 3 %. Who needs more raises the row in the same commit
 # and says why at its end.
 BUDGETS = {
-    "cli": (12312, 87),
+    "cli": (11947, 87),
     "dialects": (8207, 67),
     "stores": (8147, 59),
     "dispatch": (4280, 33),
-    "edge": (5493, 43),
+    "edge": (5322, 43),
     "contract": (5209, 37),
     "lab": (3604, 23),
     "config": (3_480, 20),
-    "sessions": (3299, 26),
+    "sessions": (3132, 26),
     "limits": (2205, 16),
     "upstream": (1985, 13),
     "telemetry": (2068, 17),
