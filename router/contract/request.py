@@ -181,6 +181,10 @@ class Continuation(Protocol):
         """The same, when the target that was to store the response turned out to have lost it."""
         ...
 
+    def changed(self, change: Callable[[list[Json]], list[Json]]) -> "Continuation":
+        """The same, with a change to the messages that each target is to see."""
+        ...
+
 
 class RequestView(Struct, frozen=True):
     """A request, read once. `raw` is the body as it came; `body` is its one parse.
