@@ -177,6 +177,10 @@ class Continuation(Protocol):
         """The request as this target is to see it."""
         ...
 
+    def transcript(self) -> Transcript:
+        """The whole conversation."""
+        ...
+
     def without_reference(self) -> "Continuation":
         """The same, when the target that was to store the response turned out to have lost it."""
         ...

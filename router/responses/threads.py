@@ -45,7 +45,7 @@ async def resume_thread(view: RequestView, sent: JsonObject, store: ResponseStor
         pinned: JsonObject = {name: sent[name] for name in _PINNED if sent.get(name) is not None}
         thread = HeldThread(view.raw, sent, Transcript([], []), pinned, f"{THREAD}:{view.id}")
     else:
-        thread = HeldThread(view.raw, sent, *_read_stored(previous, sent, await store.find(previous, _keeper_of(view.caller))))
+        thread = HeldThread(view.raw, sent, *_read_stored(previous, sent, await store.find(previous, keeper_of(view.caller))))
     body, raw = thread.write_whole(reader="")
     return replace(view, body=body, raw=raw, headers=headers, continued=thread)
 
@@ -126,6 +126,12 @@ class HeldThread(NamedTuple):
     def transcript(self) -> Transcript:
         return self.history.then(as_list(self.body.get(_MESSAGES)), "")
 
+    def record(self, message: JsonObject, session: str) -> JsonObject:
+        """An answer as it is kept. `session` is that of the request, if it turned out to be of another one."""
+        content = as_list(message.get("content"))
+        output: list[Json] = [{"role": "assistant", "content": content}] if content else []  # hosts refuse an empty message
+        return {"id": message["id"], "output": output, "pinned": self.pinned, "session": session or self.session}
+
     def write_whole(self, reader: str) -> tuple[JsonObject, bytes]:
         """The body with everything, as `reader` can take it, and the same as bytes."""
         changes: JsonObject = {THREAD: None}
@@ -139,22 +145,7 @@ class HeldThread(NamedTuple):
         return body, replace_fields(self.raw, self.body, changes)
 
 
-def record_message(view: RequestView, target: Target | None, at: float, message: JsonObject, session: str) -> StoredResponse:
-    """A thread up to an answer, under the answer's id. `session` is the one that its next request belongs to."""
-    thread = view.continued
-    assert isinstance(thread, HeldThread)
-    content = as_list(message.get("content"))
-    output: list[Json] = [{"role": "assistant", "content": content}] if content else []  # hosts refuse an empty message
-    kept: JsonObject = {
-        "id": message["id"],
-        "output": output,
-        "pinned": thread.pinned,
-        "session": session,
-    }
-    return StoredResponse.write(_keeper_of(view.caller), target.name if target else "", at, thread.transcript(), kept)
-
-
-def _keeper_of(caller: Caller) -> Caller:
+def keeper_of(caller: Caller) -> Caller:
     """Whom a thread is kept for: its caller, apart from the caller's responses. No route for responses asks for this one."""
     return Caller(f"{caller.name}\0threads")
 

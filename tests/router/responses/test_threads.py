@@ -11,7 +11,8 @@ from router.contract.errors import BadRequest, ThreadForgotten, ThreadUnsupporte
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation, Tier
 from router.dialects.requests import read_request
-from router.responses.threads import HeldThread, record_message
+from router.responses.keep import record_response
+from router.responses.threads import HeldThread
 from router.stores.memory.responses import MemoryResponses
 from tests.router.responses.kept import restore
 from tests.tools.values import make_target, make_view
@@ -44,7 +45,7 @@ async def held(*content: dict, view=None, target=SPARK, name: str = "msg_1", sto
     """A store with a thread up to one answer."""
     store = store or MemoryResponses(clock=lambda: 2.0)
     resumed = await restore(view or create(), store)
-    store.keep(record_message(resumed, target, 1.0, {"id": name, "content": list(content)}, "s"), for_long=False)
+    store.keep(record_response(resumed, target, 1.0, {"id": name, "content": list(content)}, "s"), for_long=False)
     return store
 
 
