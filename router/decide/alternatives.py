@@ -16,8 +16,10 @@ _COUNT_SECONDS = 0.02
 """A conversation that has grown is counted again in 1 to 10 ms. A first count of 500 KB takes 50 to 100: it serves the next."""
 
 
-def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> float:
+def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals, *, is_awaited: bool = True) -> float:
     """How many seconds a request may wait for an exact count: 0 where both ends of the estimate's band decide the same.
+
+    As long as it takes, where nobody is waiting for an answer.
 
     Policies read the count (a window's limit, a rule's `more_than_tokens`), so they are asked at each end. Where one end
     would be refused, the count is waited for: nobody is refused because of an estimate.
@@ -27,11 +29,15 @@ def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> fl
         low, high = (choose(rules, request, end, collect(rules, request, end), says_way_back=False) for end in ends)
     except TandemError:
         return inf
-    return 0.0 if low.tier is high.tier and low.targets[:1] == high.targets[:1] else _COUNT_SECONDS
+    if low.tier is high.tier and low.targets[:1] == high.targets[:1]:
+        return 0.0
+    return _COUNT_SECONDS if is_awaited else inf
 
 
-def foresee(rules: Rules, decided: Decided) -> Decided:
-    """The same with what dispatch must know where requests wait for room at a target."""
+def foresee(rules: Rules, decided: Decided, may_wait: bool = True) -> Decided:
+    """The same with what dispatch must know where requests may wait for room at a target."""
+    if not may_wait:
+        return decided
     worth = worth_waiting(decided.decision)
     return replace(decided, worth_waiting_seconds=worth, missed=_find_missed(rules, decided))
 

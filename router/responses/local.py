@@ -90,7 +90,7 @@ def answer_locally(
     """
     if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:
         return _count(exchange, given, kept, caller)
-    line, sentence = view.overrides.line, None
+    line = view.overrides.line
     if line is not None and line.is_alone:
         rights = plan.rules.rights
         if rights is not None:
@@ -98,6 +98,8 @@ def answer_locally(
         sentence = kept.memory.set_tier(view, plan.models.resolve(view.model), exchange)
     elif exchange.arrival.responses is None or given.body.get("generate") is not False:
         return None
+    else:
+        sentence = None
     return _say(exchange, given, sentence, kept, caller)
 
 

@@ -1,7 +1,7 @@
 """Putting the signals together, and knowing when an estimate of tokens is not good enough."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from router.sense.tokens import Calibration, estimate_prompt
 
 _CALIBRATED_TOKENS = 4_000
 """From here on a session's earlier counts narrow the estimate."""
-SMALL_TOKENS = 700
+_SMALL_TOKENS = 700
 """No model's window is near this."""
 _FILLED = 0.6
 """Of a window. From 0.7 on, the end of the window lies inside the estimate's band: by then the vocabulary should be loaded."""
@@ -52,42 +52,46 @@ def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]
 
 def approaches_a_limit(signals: Signals) -> bool:
     """Whether the prompt is near the limit of a target, or may be soon: a cheap question, which nearly all answer with no."""
-    low, far = signals.prompt.low, (signals.prompt.high + RESERVE_TOKENS) / _FILLED
+    high = signals.prompt.high
+    if high < _SMALL_TOKENS:
+        return False
+    low, far = signals.prompt.low, (high + RESERVE_TOKENS) / _FILLED
     windows = [*map(_window_of, signals.statuses.values())]
     return far >= min(windows, default=math.inf) and any(low <= window <= far for window in windows)
 
 
-def is_near_a_limit(signals: Signals) -> bool:
-    """Whether the band of the estimate holds the limit of some target, so that only an exact count can tell."""
-    prompt = signals.prompt
-    far = prompt.high + RESERVE_TOKENS  # or less: a request may need less room for its answer
-    return not prompt.is_exact and any(prompt.low <= status.target.window_tokens <= far for status in signals.statuses.values())
-
-
-def fills_its_window(decision: Decision) -> bool:
-    """Whether a prompt takes up so much of its target's window that it is likely to be counted before long.
+def prepare_count(decision: Decision, counter: TokenCounter) -> None:
+    """Have the vocabulary loaded where a prompt takes up so much of its target's window that it is counted before long.
 
     The windows of other targets do not matter: it does not move when it grows out of them.
     """
     status = decision.signals.statuses[decision.targets[0]]
-    return decision.prompt_tokens > status.target.window_tokens * _FILLED
+    if decision.prompt_tokens > status.target.window_tokens * _FILLED:
+        counter.prepare()
 
 
 async def count_exactly(
-    view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration, within_seconds: float
+    view: RequestView,
+    signals: Signals,
+    counter: TokenCounter,
+    calibration: Calibration,
+    worth: Callable[[Signals], float],
 ) -> Signals:
-    """The signals with the prompt counted, or marked as estimated where the count is late.
+    """The signals with the prompt counted, where only that can tell whether it fits a target and for as long as it is worth.
 
-    What a count taught narrows the session's next estimates, also if it was late for this request.
+    A prompt whose count is late is marked as estimated. What a count taught narrows the session's next estimates even then.
     """
-    session = SessionKey(view.caller, signals.turn.session)
+    prompt, session = signals.prompt, SessionKey(view.caller, signals.turn.session)
+    far = prompt.high + RESERVE_TOKENS  # or less: a request may need less room for its answer
+    is_near = any(prompt.low <= status.target.window_tokens <= far for status in signals.statuses.values())
+    if prompt.is_exact or not is_near or not (seconds := worth(signals)):
+        return signals
 
     def learn(tokens: int) -> None:
         calibration.note(session, estimate_prompt(view).tokens, tokens)
 
     try:
-        exact = await counter.count(view, within_seconds, learn)
+        exact = await counter.count(view, seconds, learn)
     except TimeoutError:
-        prompt = signals.prompt
         return replace(signals, prompt=replace(prompt, late_range=(prompt.low, prompt.high)))
     return signals if exact is None else replace(signals, prompt=exact)
