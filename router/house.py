@@ -8,7 +8,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from router.contract.errors import InBackground, TandemError
-from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Deadline, Exchange
+from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Company, Deadline, Exchange
 from router.contract.facts import Decided, Ending, Read, Settled
 from router.contract.request import JsonObject, RequestView
 from router.contract.sinks import AnswerSink, Copy, watch
@@ -41,11 +41,12 @@ class House:
         """Serve by another plan from now on. Requests under way keep theirs; memory, figures, stores and connections stay."""
         self.plan = plan
 
-    def begin(self, arrival: Arrival) -> Exchange:
+    def begin(self, arrival: Arrival, company: Company | None = None) -> Exchange:
         """Take an admitted request in. Its deadline runs from now on."""
-        plan = self.plan
-        now = self.clock()
-        return Exchange(arrival, now, Deadline(now + plan.deadline_seconds), self.state.observers, plan, self._off_loop)
+        now, plan = self.clock(), self.plan
+        return Exchange(
+            arrival, now, Deadline(now + plan.deadline_seconds), self.state.observers, plan, self._off_loop, company
+        )
 
     async def serve(self, exchange: Exchange, caller: AnswerSink) -> None:
         """Take a request from its bytes to its last fact. What observes the facts, memory and ledger first, is in `wiring`."""
@@ -84,12 +85,14 @@ class House:
         given = await restore_history(exchange, given, state.responses, plan.targets)
         exchange.note(Read(given))
         view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines and may_hold_lines(given) else given
-        await exchange.gather()
+        if (company := exchange.company) is not None:
+            await company.join()
         if (local := answer_locally(exchange, given, view, plan, state, caller)) is not None:
             return await local
         decided = await self._decide(plan, view, exchange)
         exchange.note(decided)
-        await exchange.catch_up()
+        if company is not None:
+            await company.catch_up()
         reply = reply_to(exchange, given, caller)
         return reply.finish(await self._dispatch(plan, exchange, decided, reply.sink))
 

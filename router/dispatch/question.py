@@ -25,8 +25,8 @@ from router.dialects.requests import read_request
 from router.dialects.table import SPECS
 from router.dispatch.meter import cost_of, is_billed, measure_usage
 from router.dispatch.outgoing import Outgoing, Reachable, prepare
-from router.dispatch.queues.waiter import Permit
 from router.dispatch.refused import read_refusal
+from router.limits.waiter import Permit
 
 LATE = "late"
 """The error of a question whose answer did not come in time."""

@@ -1,14 +1,12 @@
 """Everything that makes requests cheaper without changing an answer, in one object that a house is built with."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from router.loop.memory import FreeMemory
 from router.loop.off_loop import OffLoop
 from router.loop.tasks import spawn, spawn_started
-from router.loop.together import DirectOutbox, Gathering, Outbox
+from router.loop.together import Gathering, Outbox
 
 PLAIN = "TANDEM_PLAIN"
 """The environment variable that turns all of it off."""
@@ -25,9 +23,9 @@ class Speedups:
         self.is_plain = plain
         self.off_loop = OffLoop(plain=plain)
         self.memory = FreeMemory(plain=plain)
-        self.gathering = Gathering()
-        self.gathers_from = sys.maxsize if plain else 2
-        """With this many requests in flight, new ones take their steps together."""
+        self.gathering = Gathering(plain=plain)
         self.start: Callable[..., asyncio.Task[None] | None] = spawn if plain else spawn_started
         """Starts a request that is alone."""
-        self.new_outbox: Callable[[], Outbox] = DirectOutbox if plain else partial(Outbox, self.gathering)
+
+    def new_outbox(self) -> Outbox:
+        return Outbox(self.gathering)

@@ -4,13 +4,12 @@ Running the same step for several requests in a row halves its cost: code and da
 """
 
 import asyncio
+import sys
 import types
 from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
-
-from router.contract.exchange import Exchange
 
 _T = TypeVar("_T")
 _MAX_WAITING = 32
@@ -20,14 +19,16 @@ _MAX_WAITING = 32
 class Gathering:
     """Where they wait for each other, until a turn of the event loop brings nobody new: then all go on."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, plain: bool = False) -> None:
         self._waiting: list[asyncio.Future[None]] = []
-        self.has_several = True
+        self._several = sys.maxsize if plain else 2
+        self.has_several = not plain
         """Whether several requests were inside when the last one came. One that is alone has nobody to wait for."""
 
-    def admit(self, exchange: Exchange) -> None:
-        """Have a request take its steps together with the others."""
-        exchange.gather, exchange.catch_up = self.join, let_others_catch_up
+    def count(self, in_flight: int) -> bool:
+        """Note how many requests are inside. Returns whether the newest takes its steps together with the others."""
+        self.has_several = has_several = in_flight >= self._several
+        return has_several
 
     def join(self) -> asyncio.Future[None]:
         """Wait with the others. The future is done when all go on."""
@@ -48,11 +49,11 @@ class Gathering:
             if not turn.done():
                 turn.set_result(None)
 
-
-@types.coroutine
-def let_others_catch_up() -> Generator[None, None, None]:
-    """Between two steps: let the others take the first one too."""
-    yield
+    @staticmethod
+    @types.coroutine
+    def catch_up() -> Generator[None, None, None]:
+        """Between two steps: let the others take the first one too."""
+        yield
 
 
 class Outbox:
@@ -90,10 +91,3 @@ class Outbox:
                 told = {"message": "something could not be sent", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(told)
         self._has_sent = False
-
-
-class DirectOutbox(Outbox):
-    """Sends everything at once."""
-
-    def put(self, send: Callable[[_T], None], what: _T) -> None:
-        send(what)

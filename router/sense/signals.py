@@ -1,4 +1,4 @@
-"""Putting the signals together, and knowing when an estimate of tokens is not good enough."""
+"""Assembles the signals, and tells when a token estimate is too rough."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,18 +17,17 @@ from router.sense.features import read_features
 from router.sense.tokens import Calibration, estimate_prompt
 
 _CALIBRATED_TOKENS = 4_000
-"""From here on a session's earlier counts narrow the estimate."""
+"""From here on, earlier counts of a session narrow the estimate."""
 _SMALL_TOKENS = 700
-"""No model's window is near this."""
 _FILLED = 0.6
-"""Of a window. From 0.7 on, the end of the window lies inside the estimate's band: by then the vocabulary should be loaded."""
+"""Share of a window. From 0.7 on, its end lies within the estimate's band: the vocabulary should be loaded by then."""
 _window_of = attrgetter("target.window_tokens")
 
 
 def read_signals(
     view: RequestView, turn: Turn, alias: Alias, statuses: Mapping[str, TargetStatus], calibration: Calibration
 ) -> Signals:
-    """Measure what policies may look at. Costs the same for a page and for a book."""
+    """Costs as much for a page as for a book."""
     prompt = estimate_prompt(view)
     if prompt.tokens > _CALIBRATED_TOKENS:
         prompt = calibration.narrow(SessionKey(view.caller, turn.session), prompt)
@@ -40,7 +39,7 @@ def read_signals(
 
 
 def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]:
-    """The words of the finished turns, the newest first, where these may point back at them and nobody remembers their size."""
+    """Earlier turns, newest first, if the words may point back at them and their size is not remembered."""
     last = turn.history.last
     if not last or features is None or not features.is_short or turn.position.ask is not None:
         return ()
@@ -51,7 +50,7 @@ def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]
 
 
 def approaches_a_limit(signals: Signals) -> bool:
-    """Whether the prompt is near the limit of a target, or may be soon: a cheap question, which nearly all answer with no."""
+    """Cheap, and nearly always false."""
     high = signals.prompt.high
     if high < _SMALL_TOKENS:
         return False
@@ -61,9 +60,9 @@ def approaches_a_limit(signals: Signals) -> bool:
 
 
 def prepare_count(decision: Decision, counter: TokenCounter) -> None:
-    """Have the vocabulary loaded where a prompt takes up so much of its target's window that it is counted before long.
+    """Load the vocabulary if a count is likely soon.
 
-    The windows of other targets do not matter: it does not move when it grows out of them.
+    Other targets' windows do not matter: a prompt does not move when it outgrows them.
     """
     status = decision.signals.statuses[decision.targets[0]]
     if decision.prompt_tokens > status.target.window_tokens * _FILLED:
@@ -77,9 +76,9 @@ async def count_exactly(
     calibration: Calibration,
     worth: Callable[[Signals], float],
 ) -> Signals:
-    """The signals with the prompt counted, where only that can tell whether it fits a target and for as long as it is worth.
+    """The signals with an exact count where a target's limit lies within the estimate's band, for as long as that is worth it.
 
-    A prompt whose count is late is marked as estimated. What a count taught narrows the session's next estimates even then.
+    A prompt whose count is late is marked as estimated. Even a late count narrows the session's next estimates.
     """
     prompt, session = signals.prompt, SessionKey(view.caller, signals.turn.session)
     far = prompt.high + RESERVE_TOKENS  # or less: a request may need less room for its answer

@@ -29,14 +29,14 @@ _IDLE_SECONDS = 50.0
 class Origin:
     """One address: its idle connections, and the way to open more. A call owns what it took until it gives it back."""
 
-    __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_tls", "outbox")
+    __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_max_idle", "_tls", "outbox")
 
     def __init__(self, address: Address, tls: Tls | None, dialer: Dialer, outbox: Outbox) -> None:
         self._address, self._tls, self._dialer = address, tls, dialer
         self.outbox = outbox
         """Calls over warm connections are sent together with those that are sent at the same time."""
         self._idle: list[Connection] = []
-        self._dialling = 0
+        self._dialling, self._max_idle = 0, _MAX_IDLE
 
     def take(self) -> Connection | None:
         """The connection that was idle for the shortest time, if it is still good."""
@@ -57,7 +57,7 @@ class Origin:
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection that has nothing under way, unless too many wait already."""
-        if len(self._idle) >= _MAX_IDLE:
+        if len(self._idle) >= self._max_idle:
             connection.drop()
         else:
             self._idle.append(connection)
@@ -74,32 +74,16 @@ class Origin:
                 self.give_back(await self.connect(within_seconds))
 
     def _has_one(self) -> bool:
-        return bool(self._dialling) or any(idle.may_serve_after(_IDLE_SECONDS) for idle in self._idle)
+        return not self._max_idle or bool(self._dialling) or any(idle.may_serve_after(_IDLE_SECONDS) for idle in self._idle)
 
     def close(self) -> None:
         while self._idle:
             self._idle.pop().drop()
 
-
-class RetiredOrigin(Origin):
-    """An address that no target has any more. Calls under way end as they began, and leave no connection.
-
-    It is a class of its own, so that no request asks an origin whether it is still in use.
-    """
-
-    __slots__ = ()
-
-    def give_back(self, connection: Connection) -> None:
-        connection.drop()
-
-    def connect_ahead(self, within_seconds: float, target: str) -> None:
-        return
-
-
-def retire(origin: Origin) -> None:
-    """Close the idle connections of an origin, and from now on each of the others when its call is over."""
-    origin.close()
-    origin.__class__ = RetiredOrigin
+    def retire(self) -> None:
+        """Keep no connection from now on: no target has this address any more. Calls under way end as they began."""
+        self._max_idle = 0
+        self.close()
 
 
 class PreparedCall:

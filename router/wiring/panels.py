@@ -10,7 +10,7 @@ from router.contract.request import JsonObject
 from router.contract.rights import Rights
 from router.contract.target import Price
 from router.edge.admission import Admission
-from router.edge.http.asgi import App, AsgiApp, LateApp
+from router.edge.http.asgi import App, AsgiApp
 from router.house import House
 from router.wiring.built import Built
 
@@ -31,7 +31,7 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
 
         return build_control(list_panels(built, is_ready, admission), rights_now)
 
-    return admission, AsgiApp(admission, LateApp(build))
+    return admission, AsgiApp(admission, build)
 
 
 def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission) -> "tuple[Panel, ...]":

@@ -10,9 +10,8 @@ from typing import Any
 from hypothesis import strategies as some
 from msgspec import structs
 
-from router.callers.rates import CallerRates
 from router.contract.caller import Caller
-from router.contract.exchange import Arrival, Deadline, Exchange, Observers
+from router.contract.exchange import Arrival, Company, Deadline, Exchange, Observers
 from router.contract.keys import KeyRing
 from router.contract.limits import Limits
 from router.contract.request import JsonObject
@@ -21,6 +20,7 @@ from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 from router.edge.admission import Admission
 from router.edge.server import Server, bind
+from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
 from router.sense.models import ModelNames
 from router.wiring.built import Built
@@ -168,8 +168,8 @@ class FakeRoad:
         self.begun: list[Exchange] = []
         self.explained: list[Arrival] = []
 
-    def begin(self, arrival: Arrival) -> Exchange:
-        exchange = Exchange(arrival, 0.0, Deadline(float("inf")), Observers((), print))
+    def begin(self, arrival: Arrival, company: Company | None = None) -> Exchange:
+        exchange = Exchange(arrival, 0.0, Deadline(float("inf")), Observers((), print), company=company)
         self.begun.append(exchange)
         return exchange
 

@@ -1,8 +1,4 @@
-"""Bridges: a caller's dialect on one side, a target's on the other. No I/O.
-
-Each dialect that can be bridged has one reader and one writer of requests, one parser of answers and one composer of them.
-A bridge is a pair of these, so six bridges are made of twelve parts.
-"""
+"""Bridges between a caller's dialect and a target's: each combines one's readers with the other's writers."""
 
 from typing import NamedTuple
 
@@ -27,7 +23,7 @@ _TOO_DEEP = "the JSON is nested too deeply to be rewritten: over 250 levels"
 
 
 class Translated(NamedTuple):
-    """A request on the other side: its body there, what it lost, and who brings the answer back."""
+    """A request for the target: its body, what it lost, and the translator of its answer."""
 
     body: bytes
     dropped: tuple[str, ...]
@@ -35,7 +31,7 @@ class Translated(NamedTuple):
 
 
 class Bridge(NamedTuple):
-    """One way across, named `<caller>_to_<target>`."""
+    """One direction, named `<caller>_to_<target>`."""
 
     caller: Dialect
     target: Dialect
@@ -53,7 +49,7 @@ class Bridge(NamedTuple):
         return draft
 
     def cross(self, view: RequestView, context: WriteContext, *, created: int, instructions: str = "") -> Translated:
-        """Write a request for a target. Raises a `TandemError` where the target could only misunderstand it."""
+        """Write a request for a target. Raises a `TandemError` if the target could only misunderstand it."""
         body = with_digits(view.raw, view.body)
         if body is not view.body:
             view = replace(view, body=body)

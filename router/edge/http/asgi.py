@@ -95,13 +95,25 @@ class AsgiSink:
 class AsgiApp:
     """The app behind uvicorn's own protocol: admits every request, serves create calls, hands on the rest."""
 
-    def __init__(self, admission: Admission, control: App) -> None:
-        self._admission, self._control = admission, control
+    def __init__(self, admission: Admission, build_control: Callable[[], App]) -> None:
+        self._admission, self._build_control = admission, build_control
+        self._building = asyncio.Lock()
+        self._control: App | None = None
+        """The control plane, built in a thread with the first request for it. Create calls never need it."""
 
     async def load(self) -> None:
-        """Load the control plane before it is asked for anything."""
-        if isinstance(self._control, LateApp):
-            await self._control.load()
+        """Build the control plane before it is asked for anything. If that fails, the first request for it is refused."""
+        with suppress(TandemError):
+            await self._load_control("")
+
+    async def _load_control(self, request_id: str) -> App:
+        async with self._building:
+            if self._control is None:
+                try:
+                    self._control = await asyncio.to_thread(self._build_control)
+                except Exception as error:
+                    raise report_fault(error, request_id) from error  # a broken installation, which else the start would show
+            return self._control
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -124,7 +136,8 @@ class AsgiApp:
                 return
             if route is None:
                 scope["state"] = {"request_id": request_id, "caller": caller, "headers": head.headers, "key": head.key}
-                await self._control(scope, receive, send)
+                control = self._control or await self._load_control(request_id)
+                await control(scope, receive, send)
                 return
             body = await collect_body(_body_pieces(receive), self._admission.limits)
             arrival = Arrival(request_id, route.dialect, route.operation, head.headers, body, caller, head.key)
@@ -169,33 +182,6 @@ class AsgiApp:
         finally:
             watch.cancel()
         await asyncio.wait([work])  # the answer is out, and its record is not: the next request comes after it
-
-
-class LateApp:
-    """Builds its app once, at the first call, in a thread: requests that need none of it go on meanwhile."""
-
-    def __init__(self, build: Callable[[], App]) -> None:
-        self._build = build
-        self._building = asyncio.Lock()
-        self._app: App | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app or await self._built(scope["state"]["request_id"])
-        await app(scope, receive, send)
-
-    async def load(self) -> None:
-        """Build it before the first call. If that fails, the first call reports it."""
-        with suppress(TandemError):
-            await self._built("")
-
-    async def _built(self, request_id: str) -> App:
-        async with self._building:
-            if self._app is None:
-                try:
-                    self._app = await asyncio.to_thread(self._build)
-                except Exception as error:
-                    raise report_fault(error, request_id) from error  # a broken installation, which else the start would show
-            return self._app
 
 
 class CallerLeft(Exception):

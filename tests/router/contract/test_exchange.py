@@ -79,18 +79,6 @@ def test_the_first_call_is_whichever_began_first_of_a_question_a_wait_and_an_att
     assert exchange.first_call_at() == at
 
 
-def test_a_request_that_is_alone_takes_its_steps_without_a_turn_of_the_loop():
-    exchange = Exchange(ARRIVAL, 0.0, Deadline(1.0), None)
-
-    async def take_steps() -> str:
-        await exchange.gather()
-        await exchange.catch_up()
-        return "done"
-
-    with pytest.raises(StopIteration, match="done"):
-        take_steps().send(None)
-
-
 def test_it_is_known_by_its_arrival(exchange):
     assert (exchange.id, exchange.caller) == ("req_1", ARRIVAL.caller)
 

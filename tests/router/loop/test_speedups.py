@@ -4,7 +4,6 @@ import pytest
 
 from router.loop.speedups import PLAIN, Speedups, is_plain_asked
 from router.loop.tasks import spawn, spawn_started
-from router.loop.together import DirectOutbox, Outbox
 
 
 def test_plain_mode_turns_every_speedup_off():
@@ -13,8 +12,8 @@ def test_plain_mode_turns_every_speedup_off():
 
     assert (fast.off_loop.is_large(body), plain.off_loop.is_large(body)) == (True, False)
     assert (fast.start, plain.start) == (spawn_started, spawn)
-    assert (type(fast.new_outbox()), type(plain.new_outbox())) == (Outbox, DirectOutbox)
-    assert fast.gathers_from == 2 < 1_000_000 < plain.gathers_from
+    assert [fast.gathering.count(in_flight) for in_flight in (1, 2)] == [False, True]
+    assert not plain.gathering.count(1_000_000)
 
 
 @pytest.mark.parametrize(("value", "is_asked"), [(None, False), ("", False), ("0", False), ("1", True), ("yes", True)])

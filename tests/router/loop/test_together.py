@@ -2,8 +2,7 @@
 
 import asyncio
 
-from router.loop.together import _MAX_WAITING, DirectOutbox, Gathering, Outbox, let_others_catch_up
-from tests.tools.exchanges import make_exchange
+from router.loop.together import _MAX_WAITING, Gathering, Outbox
 
 
 async def test_several_that_let_each_other_catch_up_take_every_step_together():
@@ -12,7 +11,7 @@ async def test_several_that_let_each_other_catch_up_take_every_step_together():
     async def work(name: str) -> None:
         for number in range(3):
             steps.append(f"{name}{number}")
-            await let_others_catch_up()
+            await Gathering.catch_up()
 
     await asyncio.gather(work("a"), work("b"))
 
@@ -26,11 +25,9 @@ async def test_who_comes_a_turn_later_goes_on_with_who_waits_already():
         for _ in range(turns):
             await asyncio.sleep(0)
         steps.append(f"{name} comes")
-        exchange = make_exchange()
-        gathering.admit(exchange)
-        await exchange.gather()
+        await gathering.join()
         steps.append(f"{name} decides")
-        await exchange.catch_up()
+        await gathering.catch_up()
         steps.append(f"{name} goes")
 
     await asyncio.gather(come("a", 0), come("b", 1), come("c", 2))
@@ -112,8 +109,8 @@ async def test_one_that_cannot_be_sent_costs_no_other_and_is_told():
     assert [str(error) for error in told] == ["broken"]
 
 
-async def test_a_direct_outbox_sends_each_at_once():
-    outbox, sent = DirectOutbox(), []
+async def test_an_outbox_in_plain_mode_sends_each_at_once():
+    outbox, sent = Outbox(Gathering(plain=True)), []
 
     for number in range(4):
         outbox.put(sent.append, number)
@@ -126,7 +123,7 @@ async def test_what_a_lone_request_sends_leaves_at_once_but_not_before_what_wait
     outbox = Outbox(gathering)
     for number in range(3):
         outbox.put(sent.append, number)
-    gathering.has_several = False
+    gathering.count(1)
 
     outbox.put(sent.append, 3)
     before = list(sent)

@@ -4,7 +4,7 @@ import asyncio
 
 from router.contract.relay import UpstreamRequest
 from router.contract.target import Timeouts
-from router.loop.together import DirectOutbox
+from router.loop.together import Gathering, Outbox
 from router.upstream.connection import CannotConnect, Connection
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -56,7 +56,7 @@ class FakeOrigin:
         self.dialled = 0
         self.may_connect = asyncio.Event()
         self.may_connect.set()
-        self.outbox = DirectOutbox()
+        self.outbox = Outbox(Gathering(plain=True))
 
     def take(self):
         return self.warm.pop() if self.warm else None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from router.contract.relay import Tls, Used
 from router.loop.together import Outbox
 from router.upstream.address import read_address
-from router.upstream.call import Origin, PreparedCall, retire
+from router.upstream.call import Origin, PreparedCall
 from router.upstream.connection import CannotConnect
 from router.upstream.pool import Pool
 from tests.router.upstream.fakes import make_request, open_connection
@@ -234,13 +234,16 @@ async def test_a_retired_origin_keeps_no_connection_and_still_serves_calls_under
     idle, working = open_connection()[0], open_connection()[0]
     origin.give_back(idle)
 
-    retire(origin)
+    origin.retire()
     origin.give_back(working)
 
     assert not idle.is_usable
     assert not working.is_usable
     assert origin.take() is None
     assert await origin.connect(1.0)
+    origin.connect_ahead(1.0, "x")
+    await asyncio.sleep(0)
+    assert origin.take() is None
 
 
 async def test_addresses_that_are_still_used_are_kept_and_others_are_forgotten():

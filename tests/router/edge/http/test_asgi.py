@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ from router.contract.exchange import CancelReason
 from router.contract.sinks import Waiting
 from router.edge.admission import Admission
 from router.edge.http.asgi import AsgiApp, AsgiSink, collect_body
+from router.telemetry import events
 from tests.tools.edge import ANSWER, LIMITS, FakeRoad, Flow, answer_ok, wait_for_ever
 from tests.tools.waiting import later
 
@@ -65,7 +67,7 @@ async def no_control(scope, receive, send) -> None:
 class App:
     def __init__(self, road: FakeRoad, control=no_control) -> None:
         self.road, self.admission = road, Admission(road)
-        self._app = AsgiApp(self.admission, control)
+        self._app = AsgiApp(self.admission, lambda: control)
 
     async def __call__(self, asgi: Asgi) -> None:
         await self._app(asgi.scope, asgi.receive, asgi.send)
@@ -284,3 +286,68 @@ async def test_a_body_by_the_byte_is_refused_though_it_is_never_silent():
 
     with pytest.raises(BodyTimeout):
         await collect_body(trickle(), LIMITS)
+
+
+class Control:
+    """A control plane that notes its calls, and how often it was built."""
+
+    def __init__(self) -> None:
+        self.built, self.paths, self.failures = 0, [], []
+        self.may_build = threading.Event()
+        self.may_build.set()
+        self.app = AsgiApp(Admission(FakeRoad()), self.build)
+
+    def build(self):
+        assert self.may_build.wait(10)
+        if self.failures:
+            raise self.failures.pop()
+        self.built += 1
+        return self
+
+    async def __call__(self, scope, receive, send) -> None:
+        self.paths.append(scope["path"])
+
+    async def ask(self, path: str) -> Asgi:
+        asgi = Asgi(method="GET", path=path)
+        await self.app(asgi.scope, asgi.receive, asgi.send)
+        return asgi
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+async def test_the_control_plane_is_built_once_with_its_first_request_or_ahead_of_it(ahead):
+    control = Control()
+    if ahead:
+        await control.app.load()
+    assert control.built == ahead
+
+    await control.ask("/a")
+    await control.ask("/b")
+
+    assert (control.built, control.paths) == (1, ["/a", "/b"])
+
+
+async def test_requests_that_come_at_once_share_one_building_and_the_loop_goes_on_meanwhile():
+    control = Control()
+    control.may_build.clear()
+
+    async def let_it_build() -> None:
+        control.may_build.set()  # only a loop that goes on gets here
+
+    await asyncio.gather(control.ask("/a"), control.ask("/b"), let_it_build())
+
+    assert (control.built, sorted(control.paths)) == (1, ["/a", "/b"])
+
+
+async def test_a_control_plane_that_cannot_be_built_is_logged_answered_and_tried_again(monkeypatch):
+    control, logged = Control(), []
+    monkeypatch.setattr(events, "fault_caught", lambda **fields: logged.append(fields))
+
+    control.failures.append(ImportError("broken"))
+    assert (await control.ask("/a")).status == 500
+    control.failures.append(ImportError("still broken"))
+    await control.app.load()  # ahead of a request, nobody is answered
+    await control.ask("/b")
+
+    assert [fields["kind"] for fields in logged] == ["ImportError", "ImportError"]
+    assert [bool(fields["request_id"]) for fields in logged] == [True, False]
+    assert control.paths == ["/b"]
