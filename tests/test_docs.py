@@ -81,18 +81,6 @@ def test_the_examples_that_serve_prints_go_where_it_says(capsys):
         assert capsys.readouterr().out.split()[0] == tier
 
 
-def test_the_policy_of_the_how_to_is_a_policy():
-    from tests.tools.values import ask, make_signals
-
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "add-a-policy.md").read_text(), re.DOTALL)
-    space: dict = {}
-    exec(block, space)
-
-    policy = space["ShortPolicy"](space["ShortConfig"]())
-
-    assert policy.judge(ask(), make_signals(text="fix it"))[0].log_odds == -0.5
-
-
 def test_every_word_of_the_glossary_has_a_meaning_and_stands_in_order():
     rows = re.findall(r"^\| ([a-z, ]+) \| (.+) \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
     words = [word for word, _ in rows if word != "word"]
