@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Superseded, TandemError, Unavailable
@@ -120,6 +121,10 @@ class Observers:
             self.handlers[kind].remove(handler)
 
 
+UNOBSERVED = Observers((), lambda exchange, error: None)
+"""For an exchange that counts in no session, figure or ledger."""
+
+
 class HasBody(Protocol):
     """A request, read or not."""
 
@@ -220,6 +225,14 @@ class Exchange(Struct, eq=False):
                 handle(self, fact)
             except Exception as error:  # noqa: BLE001  an observer's defect must not end the request
                 self.observers.report(self, error)
+
+    def record_as(self, request_id: str) -> None:
+        """Have its end recorded under another id: that of its arrival is for the request that is served at last."""
+        self.arrival = replace(self.arrival, id=request_id)
+
+    def leave_unrecorded(self) -> None:
+        """Note what comes for nobody: the attempts of the job that it became are recorded, each as an exchange of its own."""
+        self.observers = UNOBSERVED
 
     def first_call_at(self) -> float | None:
         """When the request first waited for somebody else: a second opinion, a queue, a target. Until then it is our time."""

@@ -153,6 +153,26 @@ class JobWatch(Protocol):
         ...
 
 
+class JobObserver:
+    """Follows what happens to the jobs of a store. Each method does nothing unless it is overridden."""
+
+    def addresses_for(self, state: JobState) -> Sequence[str]:
+        """The webhooks that get an event when a job ends in this state."""
+        return ()
+
+    def job_ended(self, job: Job, ending: JobEnding) -> None:
+        """A job has ended here."""
+
+    def job_ended_elsewhere(self, job_id: str) -> None:
+        """A job has ended at another router that shares the store."""
+
+    def job_read(self, job_id: str) -> None:
+        """The end of a job was read, or the job was deleted, here or at another router."""
+
+    def updates_missed(self) -> None:
+        """The store was away, and what other routers did meanwhile is not known."""
+
+
 class JobStore(Protocol):
     """Keeps jobs and their logs until they are too old. Held by `tests/contract/test_job_store.py`.
 
@@ -198,8 +218,8 @@ class JobStore(Protocol):
         """
         ...
 
-    async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
-        """End a job, and note which webhooks (by address) are to be told. False: this attempt is no longer its owner's."""
+    async def finish(self, job: Job, ending: JobEnding) -> bool:
+        """End a job, with an event for each webhook that its observer names. False: this attempt is no longer its owner's."""
         ...
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
@@ -224,21 +244,15 @@ class JobStore(Protocol):
         """
         ...
 
-    def hear(
-        self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
-    ) -> None:
-        """From now on, call these with the ids of jobs that end elsewhere, and of those whose end is read or deleted there.
-
-        What happens while its database is away is not heard: `on_missed` is called whenever it can be heard again. A store that
-        one router has alone calls none of them.
-        """
+    def observe(self, observer: JobObserver) -> None:
+        """Report what happens to jobs to this observer from now on."""
         ...
 
     async def collected(self, job_id: str) -> None:
         """Note that the caller has read the end of a job."""
         ...
 
-    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Sequence[str] = ()) -> Job | None:
+    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding) -> Job | None:
         """Ask to cancel a job: a queued one ends so, a running one is ended by its owner. A final one stays as it is.
 
         Answers the job as it is now; None where there is none.
@@ -251,10 +265,6 @@ class JobStore(Protocol):
 
     async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
         """Jobs, newest first, without `body`, `headers`, `queued` and `response`."""
-        ...
-
-    async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
-        """The jobs of a session that are over, and whose end its caller has not read; the newest eight, as in a list."""
         ...
 
     async def take_due(

@@ -229,13 +229,13 @@ class Admission:
         self, arrival: Arrival, sink: AnswerSink, loop: asyncio.AbstractEventLoop | None = None
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
-        start, gathering = self._start, self._gathering
-        if gathering.count(self.in_flight):
-            # It waits for the next turn of the loop, to take each step together with those that come now (see `Gathering`).
-            start, exchange = spawn, self._house.begin(arrival, gathering)
-        else:
+        if not self._gathering.count(self.in_flight):
             exchange = self._house.begin(arrival)
-        task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
+            task = self._start(self._serve(exchange, sink), name=arrival.id, loop=loop)
+        else:
+            # It waits for the next turn of the loop, to take each step together with those that come now (see `Gathering`).
+            exchange = self._house.begin(arrival, self._gathering)
+            task = spawn(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)
         return exchange, task

@@ -85,10 +85,13 @@ class SqlJobs(JobQuestions):
         self._watches.note(job.id)
         return is_written
 
-    async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
+    async def finish(self, job: Job, ending: JobEnding) -> bool:
+        addresses = self._observer.addresses_for(ending.state)
         is_ended = await self._write(lambda database: job_rows.finish(database, job, ending, addresses))
         self._watches.note(job.id)
         self._watches.note(None)  # its caller has room for another
+        if is_ended:
+            self._observer.job_ended(job, ending)
         return is_ended
 
     async def _fetch(self, statement: str, *values: object) -> Sequence[Any]:
@@ -102,20 +105,18 @@ class SqlJobs(JobQuestions):
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
         return await self._write(lambda database: job_rows.hand_out(database, job_id, attempt))
 
-    def hear(
-        self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
-    ) -> None:
-        """Nothing is heard of what happens elsewhere."""
-
     async def collected(self, job_id: str) -> None:
         await self._write(lambda database: job_rows.collect(database, job_id))
+        self._observer.job_read(job_id)
 
-    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Sequence[str] = ()) -> Job | None:
+    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding) -> Job | None:
         """Cancel a job, and wake its owner."""
         if not is_writable(job_id):
             return None
+        addresses = self._observer.addresses_for(ending.state)
         found = await self._write(lambda database: job_rows.cancel(database, job_id, caller, ending, addresses))
         self._watches.note_stop(job_id)
+        self._report_cancelled(found, ending)
         return found
 
     async def forget(self, job_id: str, caller: Caller | None) -> bool:
@@ -123,6 +124,8 @@ class SqlJobs(JobQuestions):
             return False
         is_forgotten = await self._write(lambda database: job_rows.forget(database, job_id, caller))
         self._watches.note_stop(job_id)
+        if is_forgotten:
+            self._observer.job_read(job_id)
         return is_forgotten
 
     async def take_due(
