@@ -4,9 +4,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from router.callers.budgets import Budgets
-from router.callers.guard import CallerLimit
-from router.callers.rates import CallerRates
 from router.contract.caller import Caller
 from router.contract.errors import NotPermitted
 from router.contract.exchange import Exchange, Observers, Passed
@@ -25,6 +22,9 @@ from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
+from router.limits.budgets import Budgets
+from router.limits.limit import CallerLimit
+from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser

@@ -21,7 +21,7 @@ from router.decide.doubt import LONG, QUICK, cost_of_asking, decide_with, value_
 from router.decide.opinions import Rules
 from router.dispatch.outgoing import Reachable
 from router.dispatch.question import LATE, MAX_TOKENS, ask, estimate_tokens
-from router.dispatch.queues.queues import Queues
+from router.limits.queues import Queues
 from router.sense.features import shown_words
 from router.sessions.marks import mark_turn
 

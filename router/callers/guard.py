@@ -1,7 +1,7 @@
 """The guard before the dispatcher: where callers have limits, each is asked before the first target is called."""
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import Any
 
 from router.contract.exchange import Exchange, Passed
@@ -10,36 +10,13 @@ from router.contract.relay import Headers, Sink
 from router.contract.request import JsonObject
 from router.contract.rights import Rights
 from router.contract.sinks import AnswerSink
-from router.contract.target import Target
 from router.contract.words import Tier
 from router.dispatch.context import DispatchContext
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.dispatch.rules import GiveUp, Tried, Try
-
-
-class CallerLimit:
-    """Something of which a caller has only so much: requests a minute, or money."""
-
-    async def reach(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> None:
-        """Where routers share a limit, ask for what a request needs. `hold` takes it, or says that there is too little.
-
-        Raises `StoreUnavailable` where that is not known.
-        """
-
-    def hold(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> AbstractContextManager[Headers]:
-        """Take what a request needs, and settle what it took when it is over; says what its answer is to tell its caller.
-
-        `decided` is None for a request that is passed on. Raises a `TandemError` where too little is left.
-        """
-        raise NotImplementedError
-
-    async def reach_another(self, exchange: Exchange, target: Target) -> None:
-        """Where routers share a limit, ask for what a further attempt at this target needs."""
-
-    def allow_another(self, exchange: Exchange, target: Target) -> None:
-        """Take what a further attempt at this target needs. Raises a `TandemError` where too little is left."""
+from router.limits.limit import CallerLimit
 
 
 def carry_along(carried: Mapping[Tier, Headers], told: Sequence[Headers]) -> Mapping[Tier, Headers]:

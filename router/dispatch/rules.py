@@ -28,8 +28,8 @@ from router.contract.errors import (
 from router.contract.exchange import Deadline
 from router.contract.target import Target
 from router.dialects.hosts import STREAM_OPTIONS, says_too_long
-from router.dispatch.budget import Allowance, Track
 from router.dispatch.live.circuit import blames_request
+from router.limits.retries import Allowance, Track
 
 _NO_TIME_SECONDS = 0.01
 """What is left of a deadline whose timer fired a moment early: nobody answers in that time."""

@@ -23,9 +23,9 @@ from router.dialects.refusals import failure_event
 from router.dialects.table import SPECS
 from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
-from router.dispatch.queues.queue import SIDE_WAIT_SECONDS, TargetQueue
-from router.dispatch.queues.waiter import Expected, Permit, Waiter
 from router.dispatch.streaming import HEARTBEAT, HEARTBEAT_SECONDS
+from router.limits.queue import SIDE_WAIT_SECONDS, TargetQueue
+from router.limits.waiter import Expected, Permit, Waiter
 
 _LOOK_SECONDS = 0.5
 """How often a request that waits looks whether it is still worth it."""

@@ -1,1 +1,1 @@
-"""HTTP in: which requests are let in, by which route, and how an answer or a refusal goes back."""
+"""HTTP in: routes, admission, and the way an answer or a refusal goes back."""

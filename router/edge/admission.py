@@ -1,4 +1,4 @@
-"""Admission, one sequence for every way in: what a request must pass before it takes a slot, and how it is then served."""
+"""Admission: the checks before a request takes a slot, and the start of its exchange."""
 
 import asyncio
 import time
@@ -33,27 +33,22 @@ from router.loop.tasks import spawn
 from router.telemetry import events
 
 _SHEDDING_SECONDS = 5
-"""When to come back while memory is short: it is looked at twice a second, and given back every five."""
+"""Memory is measured twice a second and given back every five."""
 _FOR_LOGINS = "/tandem/"
-"""What a login is good for. Everything else needs the key itself."""
+"""The paths that a login opens. All others need the key itself."""
 _PASSED_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 class Slot(Enum):
-    """What an admitted request holds until it is released."""
-
     REQUEST = "request"
-    """One of the requests that may be in flight: for a request whose body is read."""
+    """For a request whose body is read."""
     SOCKET = "socket"
-    """One of the WebSockets that may be open."""
 
 
 REQUEST, SOCKET = Slot.REQUEST, Slot.SOCKET
 
 
 class Admission:
-    """Checks requests, counts those in flight, and starts each as an exchange of its own."""
-
     __slots__ = (
         "_gathering",
         "_house",
@@ -67,7 +62,7 @@ class Admission:
     )
 
     take_slot: Callable[[Limits], None]
-    """Hold one of the slots, until it is released. Raises `Unavailable` when there is none."""
+    """Take a slot. Raises `Unavailable` when all are taken."""
 
     def __init__(self, house: House) -> None:
         self.take_slot = self._take_slot
@@ -87,17 +82,14 @@ class Admission:
         return self._house.state.responses
 
     def admit(self, head: Head, takes: Slot | None = REQUEST) -> Caller:
-        """Let a request in, and return who sends it. What it takes is held until it is released.
-
-        Raises a `TandemError` for the first thing that is wrong. A new guard (a rate, a drain) is a line here.
-        """
+        """Let a request in and return its caller. Raises a `TandemError` for the first check that fails."""
         plan = self._house.plan
         limits = plan.limits
         if head.count > limits.max_headers or head.size > limits.max_header_bytes:
             raise headers_too_large(head.count, limits)
         if not head.is_checked:
             check_head(head, takes, any_host=plan.keys is not None)
-        # Where no keys are taken there is one caller, and no request pays for the question.
+        # Without keys there is one caller, and requests skip the lookup.
         caller = LOCAL
         if plan.tells_callers_apart:
             caller = identify(plan, head, head.headers)
@@ -112,9 +104,9 @@ class Admission:
         return caller
 
     def recognise(self, head: Head) -> None:
-        """See whose browser asks for a page, by its login, before the request is admitted. A key that comes along counts more.
+        """Identify a browser by its login cookie, before admission. A key in the headers wins.
 
-        Raises `Forbidden` for a write that only another site's form would send in this way.
+        Raises `Forbidden` for a write without the page's header, as another site's form would send it.
         """
         keys, cookies = self._house.plan.keys, head.headers.get("cookie")
         if keys is None or cookies is None or not head.path.startswith(_FOR_LOGINS) or read_token(head.headers):
@@ -128,10 +120,7 @@ class Admission:
         know_by(key, keys, head)
 
     def find_key(self, token: str, peer: object) -> Key:
-        """The key that somebody logs in with. Raises what any request with a wrong key is answered.
-
-        Raises `NotFound` where no key is needed.
-        """
+        """The key given at a login. Raises `Unauthorized` or `RateLimited`; `NotFound` where keys are not used."""
         keys = self._house.plan.keys
         if keys is None:
             raise NotFound("this router needs no key, so there is no login")
@@ -141,10 +130,7 @@ class Admission:
             raise self._refuse_key(token, peer) from None
 
     def identify(self, head: Head, headers: dict[str, str]) -> Caller:
-        """Who sends a later request on a connection that began with this head. Raises `Unauthorized`.
-
-        Where keys are needed, the request has the key of its connection: one that it brings itself is taken out of its headers.
-        """
+        """The caller of a later request on a connection, by the connection's own key. Raises `Unauthorized`."""
         plan = self._house.plan
         if plan.keys is not None:
             for name in CREDENTIALS:
@@ -156,10 +142,7 @@ class Admission:
             raise
 
     def refuse(self, error: TandemError, head: Head | None, peer: object) -> TandemError:
-        """What to answer to a request that was not admitted: too many wrong keys from one address are told to wait.
-
-        `peer` is where the connection comes from, as transports and ASGI servers describe it.
-        """
+        """The error for a request that was not admitted: 429 after too many wrong keys from one address."""
         if not isinstance(error, Unauthorized) or head is None:
             return error
         return self._refuse_key(head.token, peer)
@@ -167,12 +150,12 @@ class Admission:
     def _refuse_key(self, token: str | None, peer: object) -> TandemError:
         address = str(peer[0]) if isinstance(peer, tuple | list) and peer else ""
         refusal = self._wrong_keys.refuse(address, time.monotonic(), has_key=bool(token))
-        if token and isinstance(refusal, Unauthorized):  # a flood is not worth a line for each of its keys
+        if token and isinstance(refusal, Unauthorized):  # a flood of wrong keys is not logged key by key
             self._report_wrong_key(token)
         return refusal
 
     def _report_wrong_key(self, token: str | None) -> None:
-        """Log the id of a key that was refused, if it has the form of a key, and why. The rest of it is a secret."""
+        """Log the reason and the key's id; the rest of it is secret."""
         found, keys = split_key(token or ""), self._house.plan.keys
         if found is None or token is None or keys is None:
             events.key_refused(key=None, reason="not a key of Tandem")
@@ -189,11 +172,10 @@ class Admission:
 
     @property
     def is_shedding(self) -> bool:
-        """Whether new requests are refused for want of memory."""
         return self.take_slot == self._refuse_slot
 
     def shed(self) -> None:
-        """Refuse new requests until they are readmitted. The function is swapped so that no request pays for the question."""
+        """Refuse new requests until `readmit`. Swapping the function costs requests nothing."""
         self.take_slot = self._refuse_slot
 
     def readmit(self) -> None:
@@ -203,7 +185,7 @@ class Admission:
         raise Unavailable("the router is short of memory. Try again later", retry_after_seconds=_SHEDDING_SECONDS)
 
     def _take_socket(self, limits: Limits) -> None:
-        """Count a WebSocket as open. Its first request will come soon, for either tier: connections are opened meanwhile."""
+        """Count an open WebSocket, and connect to both tiers ahead of its first request."""
         if self.is_shedding:
             self._refuse_slot(limits)
         if self.sockets >= limits.max_sockets:
@@ -215,7 +197,7 @@ class Admission:
         self.sockets -= 1
 
     def check_passed(self, route: PassedRoute, head: Head) -> None:
-        """Refuse a request for a route that is not decided, by its head alone. Raises a `TandemError`."""
+        """Check the head of a passed-through request. Raises a `TandemError`."""
         if route not in self._house.plan.pass_through:
             hint = f"Set pass_through: {{{route}: TARGET}} in the router's config to relay such requests"
             raise NotFound(f"{head.path[:100]}: no target is named for {route}. {hint}")
@@ -228,12 +210,12 @@ class Admission:
     def start(
         self, arrival: Arrival, sink: AnswerSink, loop: asyncio.AbstractEventLoop | None = None
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
-        """Begin an exchange and the task that serves it, which is None when it is over already. For `loop` see `spawn`."""
+        """Begin an exchange and the task that serves it; None if it is over already. For `loop` see `spawn`."""
         if not self._gathering.count(self.in_flight):
             exchange = self._house.begin(arrival)
             task = self._start(self._serve(exchange, sink), name=arrival.id, loop=loop)
         else:
-            # It waits for the next turn of the loop, to take each step together with those that come now (see `Gathering`).
+            # Start on the loop's next turn, to share each step with requests that arrive now (see `Gathering`).
             exchange = self._house.begin(arrival, self._gathering)
             task = spawn(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
@@ -241,7 +223,7 @@ class Admission:
         return exchange, task
 
     async def _serve(self, exchange: Exchange, sink: AnswerSink) -> None:
-        """Run the road. A bug of ours becomes a 500 without details, or a cut once an answer has begun."""
+        """Serve the exchange. A defect becomes a bare 500, or a cut if an answer has begun."""
         try:
             await self._house.serve(exchange, sink)
         except Exception as error:  # noqa: BLE001  the edge: a defect must not leave the caller without an answer
@@ -254,7 +236,7 @@ class Admission:
 
 
 def check_head(head: Head, takes: Slot | None, *, any_host: bool) -> None:
-    """Refuse a request by what its head says. A head need not be checked twice: `any_host` is fixed at the start."""
+    """Check a head once; it is not checked again, since `any_host` is fixed at the start."""
     headers, route = head.headers, head.route
     check_origin(headers, head.hosts, head.origins, any_host=any_host, is_link=route is None and is_link(head))
     if route is not None and takes is not SOCKET:
@@ -265,7 +247,7 @@ def check_head(head: Head, takes: Slot | None, *, any_host: bool) -> None:
 
 
 def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
-    """Create calls are posted. A client whose WebSocket cannot be had must learn it at once: it goes on over HTTP."""
+    """Only POST makes a create call. A failed WebSocket handshake gets 426, on which clients fall back to HTTP."""
     if method == "POST":
         return
     if SPECS[route.dialect].has_socket and headers.get("upgrade", "").lower() == "websocket":
@@ -274,6 +256,6 @@ def check_method(method: str, headers: Mapping[str, str], route: Route) -> None:
 
 
 def report_fault(error: Exception, request_id: str) -> InternalFault:
-    """Log a defect by its kind and where in our code it is, never by its values. The caller is told only that there was one."""
+    """Log a defect by kind and place, never by its values. The caller gets no details."""
     events.fault_caught(request_id=request_id, kind=type(error).__name__, where=events.place_of(error))
     return InternalFault("Tandem had an internal error")

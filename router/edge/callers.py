@@ -1,4 +1,4 @@
-"""The caller of a request, found by its head."""
+"""Finds the caller of a request from its head."""
 
 import hmac
 import math
@@ -16,11 +16,10 @@ _DIGEST_BYTES = 12
 
 
 def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
-    """The caller of a request. Raises `Unauthorized` where a key of this router is needed and none came that is valid.
+    """The caller of a request. Raises `Unauthorized` where a valid key of this router is required.
 
-    A router without keys listens on loopback alone, and there is one caller. Where callers bring their own keys for a target,
-    each of those is a caller, known by a digest: what one of them stored is not another's. A caller who brings none is the
-    local one.
+    Without keys the router serves loopback alone and has one caller. Where callers bring their own keys for a target, each key
+    is a caller, named by a digest, so that stored responses stay apart.
     """
     keys = plan.keys
     if keys is not None:
@@ -36,12 +35,11 @@ def identify(plan: Plan, head: Head, headers: Mapping[str, str]) -> Caller:
 
 
 def is_metrics_key(plan: Plan, token: str) -> bool:
-    """Whether a token is the key that opens `/metrics` alone. The time that this takes says nothing of either."""
+    """Whether a token is the key that opens `/metrics` alone, compared in constant time."""
     return plan.metrics_key is not None and hmac.compare_digest(digest_of(token), plan.metrics_key)
 
 
 def _find_caller(plan: Plan, keys: KeyRing, head: Head) -> Caller:
-    """The caller of a key. The key is taken out of the headers: nothing after this sees it."""
     token = head.token
     if token is None:
         token = head.token = read_token(head.headers)
@@ -54,7 +52,7 @@ def _find_caller(plan: Plan, keys: KeyRing, head: Head) -> Caller:
 
 
 def know_by(key: Key, keys: KeyRing, head: Head) -> Caller:
-    """Note whose request it is, by a key that was found valid: `identify` then takes it as it is."""
+    """Cache the caller of a valid key on the head."""
     head.key = key.id
     head.ring, head.caller = keys, key.caller
     head.expires_at = math.inf if key.expires_at is None else key.expires_at

@@ -1,4 +1,4 @@
-"""`GET /v1/models` in the shapes that clients ask for: OpenAI's, Anthropic's, or a client's own."""
+"""`GET /v1/models` in OpenAI's shape, Anthropic's, or a client's own."""
 
 import contextlib
 from collections.abc import Container, Mapping
@@ -26,17 +26,16 @@ TITLES = {
 
 
 class Catalogue:
-    """The models that a caller may ask for, and how large their windows are. That of `auto` may be the fast tier's."""
+    """The models on offer and their context windows. `auto` may show the fast tier's."""
 
     def __init__(self, models: ModelNames, targets: Mapping[str, Target], window_of_auto: Tier = Tier.DEEP) -> None:
         self._models, self._targets, self._window_of_auto = models, targets, window_of_auto
 
     def lists(self, name: str) -> bool:
-        """Whether callers are told of a name."""
         return name in self._models.listed()
 
     def means_auto(self, name: str) -> bool:
-        """Whether a name leaves the choice of the tier to us."""
+        """Whether a name leaves the choice of tier to the router."""
         try:
             alias = self._models.resolve(name)
         except UnknownModel:
@@ -44,7 +43,7 @@ class Catalogue:
         return alias.tier is None and alias.target is None
 
     def window(self, name: str) -> int:
-        """The largest context window of the targets that a name may lead to."""
+        """The largest context window among the targets of a name."""
         alias = self._models.resolve(name)
         if alias.target is not None:
             return self._targets[alias.target].window_tokens
@@ -52,7 +51,6 @@ class Catalogue:
         return max(target.window_tokens for target in self._targets.values() if target.tier in tiers)
 
     def _tiers_of_auto(self) -> tuple[Tier, ...]:
-        """The tiers whose windows count for `auto`."""
         has_fast = any(target.tier is Tier.FAST for target in self._targets.values())
         return (Tier.FAST,) if self._window_of_auto is Tier.FAST and has_fast else tuple(Tier)
 
@@ -61,7 +59,7 @@ class Catalogue:
         return {"object": "list", "data": [self.openai_entry(name) for name in self._models.listed()]}
 
     def openai_entry(self, name: str) -> JsonObject:
-        """One model; raises `UnknownModel`."""
+        """Raises `UnknownModel`."""
         return {
             "id": name,
             "object": "model",
@@ -71,7 +69,7 @@ class Catalogue:
         }
 
     def anthropic(self, limit: int, after: str | None = None) -> JsonObject:
-        """For Anthropic SDKs, a page at a time."""
+        """A page for Anthropic SDKs."""
         listed = self._models.listed()
         names = listed[listed.index(after) + 1 :] if after in listed else listed
         shown = names[:limit]
@@ -84,7 +82,7 @@ class Catalogue:
         }
 
     def anthropic_entry(self, name: str) -> JsonObject:
-        """One model; raises `UnknownModel`."""
+        """Raises `UnknownModel`."""
         return {
             "type": "model",
             "id": name,
@@ -95,7 +93,7 @@ class Catalogue:
         }
 
     def tiers(self) -> list[ListedModel]:
-        """The listed names of `auto` and the tiers, with what a client's own list says of them."""
+        """`auto` and the tiers, where listed."""
         return [self._tier(name) for name in TITLES if self.lists(name)]
 
     def _tier(self, name: str) -> ListedModel:
@@ -107,20 +105,20 @@ class Catalogue:
 
 
 class OwnLists:
-    """Lists in the shape of one client alone, made of that client's own entries."""
+    """Model lists in a client's own shape."""
 
     def __init__(self) -> None:
         self._lists = [(shape, StoredEntries(shape.stored)) for shape in MODEL_LISTS]
 
     def find(self, query: Container[str], catalogue: Catalogue) -> JsonObject | None:
-        """The list that the parameters of a query ask for; None where they ask for no client's own."""
+        """The list that the query asks for; None for the standard one."""
         return next(
             (shape.write(stored(), catalogue.tiers()) for shape, stored in self._lists if shape.asked_by in query), None
         )
 
 
 class StoredEntries:
-    """A client's entries that `tandem connect` stored below the state folder, read again when they change."""
+    """A client's entries stored by `tandem connect`, reread when the file changes."""
 
     def __init__(self, stored: Path) -> None:
         self._stored = stored
@@ -128,7 +126,7 @@ class StoredEntries:
         self._entries: dict[str, JsonObject] = {}
 
     def __call__(self) -> dict[str, JsonObject]:
-        """By our names; empty where nothing is stored, or nothing that can be read."""
+        """By our model names; empty if missing or unreadable."""
         with contextlib.suppress(OSError, NoHome, orjson.JSONDecodeError):
             path = state_folder() / self._stored
             now = path.stat()
@@ -141,10 +139,10 @@ class StoredEntries:
 
 
 def _takes_free_form(target: Target) -> bool:
-    """Whether a free-form tool can be called there: over a bridge it becomes a function."""
+    """A bridge turns a free-form tool into a function."""
     return (Feature.CUSTOM_TOOLS if _is_native(target) else Feature.TOOLS) in target.accepts
 
 
 def _is_native(target: Target) -> bool:
-    """Whether it is asked in the dialect of clients that read such a list, not over a bridge."""
+    """Whether no bridge is needed for clients that read such a list."""
     return any(SPECS[dialect].reads_catalogue for dialect in target.speaks)

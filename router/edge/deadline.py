@@ -1,16 +1,14 @@
-"""One timer whose deadline moves. Moving it on costs nothing until the old one comes."""
+"""One timer whose deadline can be moved at no cost."""
 
 import asyncio
 from collections.abc import Callable
 
 _NEVER = float("inf")
 _EARLY_SECONDS = 0.001
-"""A loop may call a little early, and a deadline may come a little nearer without a new timer."""
+"""A loop may call a little early; a deadline this much nearer needs no new timer."""
 
 
 class DeadlineTimer:
-    """Calls one function when its time has come, unless the deadline was moved or cleared before."""
-
     __slots__ = ("_at", "_handle", "_loop", "on_deadline")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -18,10 +16,8 @@ class DeadlineTimer:
         self._at = _NEVER
         self._handle: asyncio.TimerHandle | None = None
         self.on_deadline: Callable[[], None] | None = None
-        """Called when the time has come; None without a deadline."""
 
     def set(self, seconds: float, on_deadline: Callable[[], None]) -> None:
-        """Move the deadline to this many seconds from now."""
         self.on_deadline = on_deadline
         self._at = at = self._loop.time() + seconds
         handle = self._handle
@@ -31,7 +27,7 @@ class DeadlineTimer:
             self._handle = self._loop.call_at(at, self._check)
 
     def abort_unread(self, transport: asyncio.Transport, seconds: float) -> None:
-        """Cut a caller that reads nothing for this long. One that reads slowly may."""
+        """Cut a caller that reads nothing for this long. Slow readers are kept."""
         unread_bytes = transport.get_write_buffer_size()
 
         def check() -> None:
@@ -43,11 +39,10 @@ class DeadlineTimer:
         self.set(seconds, check)
 
     def clear(self) -> None:
-        """Have no deadline. The timer is left where it is: the next `set` will mostly find it early enough."""
+        """Drop the deadline but keep the timer, which the next `set` can mostly reuse."""
         self._at, self.on_deadline = _NEVER, None
 
     def cancel(self) -> None:
-        """Have no deadline and no timer."""
         self.clear()
         if self._handle is not None:
             self._handle.cancel()
@@ -55,7 +50,6 @@ class DeadlineTimer:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the deadline: never less than none."""
         return max(0.0, self._at - self._loop.time())
 
     def _check(self) -> None:

@@ -1,7 +1,7 @@
-"""Accepting connections: only so many from one address, and none while the process is short of file handles.
+"""Accepts connections, limited per address, and pauses while file handles are short.
 
-The event loop accepts them, in C where it is uvloop. It knows neither limit: without handles asyncio's logs an error for each
-place in its backlog, and uvloop drops callers who could have waited. Over TLS a connection counts before its handshake.
+The event loop does the accepting, without limits of its own: out of handles, asyncio logs an error for each waiting connection,
+and uvloop drops callers who could wait. Over TLS a connection counts before its handshake.
 """
 
 import asyncio
@@ -20,24 +20,23 @@ from router.loop.tasks import spawn
 from router.telemetry import events
 
 YOUNG_SECONDS = 0.5
-"""How long after a caller has connected a stop waits for its request: balancers connect when they have one to send."""
+"""How long a stop waits for the first request of a new connection: balancers connect when they have one to send."""
 _AT_ONCE = 1
-"""Connections that are accepted before the loop does something else, such as to count them."""
+"""One per turn of the loop, so that each is counted before the next."""
 BACKLOG = 2048
-"""Connections that wait to be accepted."""
 _PAUSE_SECONDS = 0.1
 _QUIET_SECONDS = 60.0
-"""What happens again within this time is not logged again."""
+"""Repeated events within this time are not logged again."""
 _MAX_SPARE_HANDLES = 64
-"""Handles that callers may not have: a request that is accepted needs one for its target, and the ledger needs some too."""
+"""Handles kept for targets and the ledger."""
 _ON_THEIR_WAY = 4
-"""Handles that are taken before a pause begins: the loop's own of the listening socket, and connections not counted yet."""
+"""Handles in use before a pause begins: the loop's listening socket, and connections not yet counted."""
 _LINK_LOCAL = b"\xfe\x80"
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 
 
 class Place:
-    """One of the connections that an address may have. Whichever protocol has the connection by its end gives it back."""
+    """A slot in an address's connection limit. The connection's last protocol frees it."""
 
     __slots__ = ("_is_taken", "_open", "_origin")
 
@@ -46,7 +45,7 @@ class Place:
         open_connections[origin] = open_connections.get(origin, 0) + 1
 
     def free(self) -> None:
-        """Let another connection have it. A second call does nothing."""
+        """A second call does nothing."""
         if not self._is_taken:
             return
         self._is_taken = False
@@ -57,8 +56,6 @@ class Place:
 
 
 class Listener:
-    """Accepts the connections of one listening socket."""
-
     def __init__(
         self,
         listening: socket.socket,
@@ -70,14 +67,14 @@ class Listener:
         closing_seconds: Callable[[], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A TLS handshake may take `handshake_seconds`. A caller has `closing_seconds` to read the rest and confirm the end."""
+        """`handshake_seconds` bounds a TLS handshake; `closing_seconds`, a caller's time to read the rest and confirm."""
         self._listening, self._make_protocol, self._max_per_address = listening, make_protocol, max_per_address
         self._handshake_seconds, self._closing_seconds = handshake_seconds, closing_seconds
         self._tls, self._clock = tls, clock
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
         self._open: dict[str | bytes, int] = {}
-        """Connections by origin. One without any is not listed, so the table is as small as the limit of handles."""
+        """By origin, without zeros: bounded by the handle limit."""
         self._paused: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._refused, self._refusal_at, self._pause_at = 0, -_QUIET_SECONDS, -_QUIET_SECONDS
@@ -88,25 +85,23 @@ class Listener:
 
     @property
     def is_paused(self) -> bool:
-        """Whether callers wait until there are file handles."""
         return self._paused is not None
 
     def is_serving(self) -> bool:
-        """Whether connections are accepted, as of a loop's own server."""
         return not self._is_closed
 
     async def start(self) -> None:
-        """Accept connections. The loop has a handle of its own, so that the socket goes on to listen while it accepts none."""
+        """Accept connections. The loop gets a duplicate handle, so that the socket listens on during a pause."""
         server = await self._loop.create_server(lambda: _Door(self), sock=self._listening.dup(), backlog=_AT_ONCE)
         self._listening.listen(BACKLOG)
-        if self._is_closed or self._paused is not None:  # paused by a connection that had been accepted before
+        if self._is_closed or self._paused is not None:  # paused by a connection accepted before this point
             server.close()
         else:
             self._server = server
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a caller has connected and is not accepted yet. To close the socket would cut it off."""
+        """Whether a caller waits to be accepted: closing the socket would cut it off."""
         if self._is_closed:
             return False
         waiting = select.poll()
@@ -114,21 +109,21 @@ class Listener:
         return bool(waiting.poll(0))
 
     def close(self) -> None:
-        """Accept no more. The listening socket stays open, and so do the connections."""
+        """Stop accepting. The socket and open connections stay open."""
         self._is_closed = True
         self._stop_accepting()
         if self._paused is not None:
             self._paused.cancel()
 
     async def wait_closed(self) -> None:
-        """Does nothing: uvicorn awaits it on a loop's own server."""
+        """A no-op that uvicorn awaits."""
 
     def take(self, transport: asyncio.BaseTransport) -> Place | None:
-        """A place for a connection that was just accepted, if its address may have one more."""
+        """A slot for a new connection, if its address may have one more."""
         if not self._has_handles() and self._paused is None:
             self._pause()
         peer = transport.get_extra_info("peername")
-        if peer is None:  # it has left already
+        if peer is None:  # the caller has left
             return None
         origin = origin_of(peer[0])
         if self._open.get(origin, 0) < (limit := self._max_per_address()):
@@ -137,7 +132,7 @@ class Listener:
         return None
 
     def make_protocol(self, transport: asyncio.Transport, place: Place) -> asyncio.BaseProtocol:
-        """The protocol of a connection that may come in. Over TLS, the event loop's own, with ours behind its handshake."""
+        """The protocol of an accepted connection. Over TLS the event loop's calls ours after the handshake."""
         first = self._make_protocol(place)
         return first if self._tls is None else self._behind_tls(self._tls, first, transport, place)
 
@@ -145,7 +140,7 @@ class Listener:
         self, tls: ssl.SSLContext, first: asyncio.Protocol, transport: asyncio.Transport, place: Place
     ) -> asyncio.BaseProtocol:
         def settle(done: asyncio.Future[None]) -> None:
-            if done.exception() is not None or transport.is_closing():  # then nobody tells `first` of the end
+            if done.exception() is not None or transport.is_closing():  # then `first` never learns of the end
                 place.free()
 
         shaken = self._loop.create_future()
@@ -162,10 +157,10 @@ class Listener:
         return made
 
     def _has_handles(self) -> bool:
-        """Whether there are more handles than the spare ones.
+        """Whether handles remain besides the spare ones.
 
-        A new handle gets the lowest free number, which tells it at once. After a shortage high numbers are in use too, and a
-        low one may be the last: then as many as are needed are tried.
+        A new handle gets the lowest free number, so one probe is enough. After a shortage high numbers are in use and a low one
+        may be the last: then as many as needed are probed.
         """
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if limit == resource.RLIM_INFINITY:
@@ -189,7 +184,6 @@ class Listener:
             self._server = None
 
     def _pause(self) -> None:
-        """Let callers wait in the backlog until there are handles again."""
         self._stop_accepting()
         self._paused = self._loop.call_later(_PAUSE_SECONDS, self._look_again)
         if self._clock() - self._pause_at >= _QUIET_SECONDS:
@@ -205,7 +199,7 @@ class Listener:
             self._paused = self._loop.call_later(_PAUSE_SECONDS, self._look_again)
 
     def _refuse(self, origin: str | bytes, limit: int) -> None:
-        """Count a refusal, and log it at most once a minute: whoever floods us must not flood the log."""
+        """Count a refusal, and log at most one a minute."""
         self._refused += 1
         if self._clock() - self._refusal_at >= _QUIET_SECONDS:
             events.connections_refused(address=write_origin(origin), limit=limit, refused=self._refused)
@@ -213,7 +207,7 @@ class Listener:
 
 
 class _Door(asyncio.Protocol):
-    """What a connection meets first: it is counted, and let in or closed."""
+    """A connection's first protocol: counts it, then lets it in or closes it."""
 
     __slots__ = ("_listener",)
 
@@ -232,10 +226,7 @@ class _Door(asyncio.Protocol):
 
 
 def origin_of(address: str) -> str | bytes:
-    """What counts as one address: an IPv4 address, or the /64 network of an IPv6 one, all of which one caller usually has.
-
-    Link-local addresses count by themselves: all machines of a link share one such network.
-    """
+    """An IPv4 address, an IPv6 /64, which one caller usually has whole, or a link-local address, whose /64 is shared."""
     if ":" not in address:
         return address
     packed = socket.inet_pton(socket.AF_INET6, address.partition("%")[0])
@@ -252,9 +243,9 @@ def write_origin(origin: str | bytes) -> str:
 
 
 def tls_protocol_of(loop: asyncio.AbstractEventLoop) -> Any:
-    """The protocol with which an event loop does TLS. uvloop's is in C, and has the same arguments as asyncio's.
+    """The event loop's TLS protocol. uvloop's is in C and takes asyncio's arguments.
 
-    Neither loop documents it. Their documented way, `start_tls`, loses what a caller sends before it is called.
+    Neither is documented; the documented `start_tls` loses bytes that the caller sends before it is called.
     """
     uvloop = sys.modules.get("uvloop.loop")
     return uvloop.SSLProtocol if uvloop is not None and isinstance(loop, uvloop.Loop) else SSLProtocol

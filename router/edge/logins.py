@@ -1,8 +1,7 @@
-"""Logins of the page: a browser that has shown a key once is known by a cookie from then on. Nothing here reads a clock.
+"""Browser logins: a key given once is replaced by a cookie. Times are arguments.
 
-Logins are kept in memory alone, under a digest of their cookie: the table is of no use to somebody who reads it, and a restart
-ends them all. Create calls never look here (`Admission.recognise` is asked for pages only): no other site can spend money with
-a cookie.
+Logins are kept in memory under a digest of their cookie, so a leaked table is useless and a restart ends them. Create calls
+never accept a cookie (`Admission.recognise` handles pages only), so that another site cannot spend money.
 """
 
 import secrets
@@ -14,12 +13,12 @@ from router.contract.keys import Key, KeyRing
 
 COOKIE = "tandem_login"
 PAGE_HEADER = "x-tandem-page"
-"""`1` in every write of the page. A form cannot send a header, and another origin's script may not without our consent."""
+"""Set to `1` in every write of the page. A form cannot send headers, and another origin's script needs our consent."""
 LOGIN_SECONDS = 12 * 3600
 MAX_LOGINS = 1_024
-"""More are not remembered: the oldest ends."""
+"""Beyond this, the oldest login ends."""
 MAX_LOGINS_OF_A_KEY = 16
-"""So that one caller who logs in again and again ends its own logins and nobody else's."""
+"""So that repeated logins of one caller end only its own."""
 _ID_BYTES = 32
 
 
@@ -29,19 +28,19 @@ class _Login(Struct, frozen=True):
 
 
 class Logins:
-    """The logins of browsers. Times are given in seconds since 1970."""
+    """Times are in seconds since 1970."""
 
     __slots__ = ("_logins",)
 
     def __init__(self) -> None:
         self._logins: dict[bytes, _Login] = {}
-        """The oldest first."""
+        """Oldest first."""
 
     def __len__(self) -> int:
         return len(self._logins)
 
     def begin(self, key: Key, now: float) -> str:
-        """Log the owner of a key in. The cookie's value is new and random: one that the browser brought is never taken over."""
+        """Start a login. The cookie's value is always new, never one that the browser sent."""
         self._forget_ended(now)
         of_key = [name for name, login in self._logins.items() if login.key.id == key.id]
         for name in of_key[: max(0, len(of_key) - MAX_LOGINS_OF_A_KEY + 1)]:
@@ -53,12 +52,11 @@ class Logins:
         return value
 
     def find(self, cookies: str, keys: KeyRing, now: float) -> Key | None:
-        """The key by which the sender of a `Cookie` header logged in; None if it did not, or its login or its key has ended."""
+        """The key of the login in a `Cookie` header; None if there is none or it has expired."""
         login = self._logins.get(_digest(read_login(cookies)))
         return keys.renew(login.key, now) if login is not None and now < login.ends_at else None
 
     def end(self, cookies: str) -> None:
-        """Log the sender of a `Cookie` header out."""
         self._logins.pop(_digest(read_login(cookies)), None)
 
     def _forget_ended(self, now: float) -> None:
@@ -67,14 +65,14 @@ class Logins:
 
 
 def read_login(cookies: str) -> str:
-    """Our own cookie of a `Cookie` header. Empty if it is missing or comes twice: a neighbouring site can add one."""
+    """Our cookie in a `Cookie` header; empty if missing or repeated, since a neighbouring site can add one."""
     pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
     found = [value for name, _, value in pairs if name == COOKIE]
     return found[0] if len(found) == 1 else ""
 
 
 def write_cookie(value: str, *, is_secure: bool) -> str:
-    """The `Set-Cookie` header that begins a login; with an empty value, the one that ends it."""
+    """The `Set-Cookie` header that starts a login; an empty value ends it."""
     age = LOGIN_SECONDS if value else 0
     return f"{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/; Max-Age={age}{'; Secure' if is_secure else ''}"
 

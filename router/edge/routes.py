@@ -1,4 +1,4 @@
-"""The routes: which paths are create calls, in which dialect, and what the headers of a request must be like."""
+"""The routes of create calls, and checks of request headers."""
 
 import math
 import os
@@ -22,43 +22,34 @@ from router.dialects.table import SPECS
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A create call: its dialect and what it asks for."""
-
     dialect: Dialect
     operation: Operation = Operation.CREATE
 
 
 class Head(Struct, eq=False):
-    """What every way in knows of a request before its body. Names are lower case.
-
-    A header that comes twice keeps its last value; one that is a list keeps them all.
-    """
+    """The parts of a request known before its body. A repeated header keeps its last value; a list header, all."""
 
     method: str
     path: str
     route: Route | None
-    """The create call that its path names."""
     headers: Mapping[str, str]
     count: int
-    """How many headers there are."""
     size: int
     """Bytes, with the request line and every line end."""
     hosts: int
-    """How many of the headers are `host`; below, how many are `origin` and `content-length`."""
+    """Number of `host` headers; then of `origin` and `content-length`."""
     origins: int
     lengths: int
     length: int
-    """The body's length; 0 if the request states none, or several, or one that is not a plain number."""
+    """0 if not stated, repeated, or not a plain number."""
     is_checked: bool = False
-    """Whether admission has read it and found nothing wrong. What it says is then not read again; the limits still count."""
+    """Whether admission has checked it. Only limits are checked again."""
     token: str | None = None
-    """The key that came with it, where callers need one: it is then no longer among the headers. None until it was read."""
+    """The caller's key, taken out of the headers; None until read."""
     key: str | None = None
-    """The id of that key, once it was found valid."""
     ring: KeyRing | None = None
-    """The keys among which it was found: while they are the same, and until it expires, it is not looked up again."""
+    """The ring that knew the key: not looked up again until it changes or the key expires."""
     caller: Caller = LOCAL
-    """Whose key it is, where `ring` is set."""
     expires_at: float = math.inf
 
 
@@ -68,20 +59,19 @@ ROUTES: Mapping[str, Route] = {
     for operation, path in spec.paths.items()
     for prefix in ("/v1", "")
 }
-"""By path. Clients leave `/v1` out where they take it for part of the base URL."""
+"""By path. Some clients take `/v1` for part of the base URL and leave it out."""
 SOCKET_PATHS = tuple(
     path for path, route in ROUTES.items() if route.operation is Operation.CREATE and SPECS[route.dialect].has_socket
 )
-"""Where a WebSocket may be asked for."""
 EXPLAIN = "/tandem/explain"
-"""The one control route whose body is a create call's."""
+"""The one control route whose body is that of a create call."""
 METRICS = "/metrics"
 """The one control route with a key of its own."""
 LOGIN, LOGOUT = "/tandem/login", "/tandem/logout"
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/hello", LOGIN, LOGOUT})
-"""Pages that say nothing of anyone, and need no key: probes, what clients ask for before they begin, and the way in and out."""
+"""Pages open without a key: probes, clients' first checks, login and logout."""
 OPEN_FOLDER = "/page/"
-"""The files of the page. They are the same for everyone, and the form that takes a key is made of them."""
+"""The page's static files, which include the login form."""
 PATHS_WITH_BODY = frozenset({*ROUTES, EXPLAIN})
 
 _PASSED = re.compile(rf"(?:/v1)?(/({'|'.join(PassedRoute)})(?:/.*)?)", re.DOTALL).fullmatch
@@ -91,7 +81,7 @@ _PASSED_HEADERS = frozenset(
     x-client-request-id
     """.split()
 )
-"""The caller's headers that go along with what is passed on. Everything else, credentials above all, stays here."""
+"""Caller headers that are passed on. All others, credentials above all, stay here."""
 _MAX_REMEMBERED = 64
 _PLAIN_NUMBER = re.compile(r"[0-9]{1,19}").fullmatch
 _NO_HOST = re.compile(r"[^\w.:\[\]-]")
@@ -102,7 +92,7 @@ _unused_noise: list[str] = []
 
 
 def new_request_id() -> str:
-    """Ordered by time, and not to be guessed. Randomness is drawn from the system by the page, not by the request."""
+    """A request id: ordered by time, and unguessable. Randomness is read in batches."""
     if not _unused_noise:
         page = os.urandom(4096).hex()
         _unused_noise.extend(page[start : start + 16] for start in range(0, len(page), 16))
@@ -113,7 +103,7 @@ _OWN_HEADERS = {spec.own_header: dialect for dialect, spec in SPECS.items() if s
 
 
 def dialect_of_path(path: str, headers: Container[str] = ()) -> Dialect:
-    """The dialect in which to refuse a request, whatever is wrong with it: the route's, else that of the caller's SDK."""
+    """The dialect for a refusal: the route's, else that of the caller's SDK."""
     route = ROUTES.get(path)
     if route is not None:
         return route.dialect
@@ -124,15 +114,14 @@ def dialect_of_path(path: str, headers: Container[str] = ()) -> Dialect:
 
 
 def read_passed(path: str) -> PassedRoute | None:
-    """The route that a path belongs to, of those that are not decided."""
     found = _PASSED(path)
     return PassedRoute(found[2]) if found is not None else None
 
 
 def write_passed(method: str, raw_path: bytes, query: bytes, headers: Mapping[str, str], body: bytes) -> RouteRequest:
-    """The part of a request that is relayed. Raises `BadRequest` for a path that leads out of its route."""
+    """The part of a request to relay. Raises `BadRequest` for a path that leaves its route."""
     target = raw_path.decode("latin-1")
-    # Servers differ in how often they decode a path, and some cut what follows a semicolon off each segment.
+    # Servers differ in how often they decode a path, and some drop what follows a semicolon in a segment.
     found, parts = _PASSED(target), [part.partition(";")[0] for part in re.split(r"[/\\]", unquote(unquote(target)))]
     if found is None or not target.isascii() or not {".", ".."}.isdisjoint(parts):
         raise BadRequest("the path must be ASCII, without . or .. as segments")
@@ -144,10 +133,10 @@ def write_passed(method: str, raw_path: bytes, query: bytes, headers: Mapping[st
 def check_origin(
     headers: Mapping[str, str], hosts: int, origins: int = 0, *, any_host: bool = False, is_link: bool = False
 ) -> None:
-    """Refuse other web pages: any page can reach loopback, and names itself in Origin when it does.
+    """Refuse requests of other web pages: any page can reach loopback, but must send its Origin.
 
-    Without keys, only loopback names are answered to. With them (`any_host`), a router may have any name. A person may follow
-    a link to the live page from anywhere (`is_link`).
+    Without keys only loopback names are accepted; with keys (`any_host`) any name. A link to the live page (`is_link`) may be
+    followed from anywhere.
     """
     if hosts != 1:
         raise BadRequest("the Host header is missing or repeated")
@@ -159,7 +148,7 @@ def check_origin(
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
 def _check_origin(host: str, origin: str | None, site: str, any_host: bool) -> None:
-    """Check what the cache has not seen: it keeps who was let in, and a refusal is never kept."""
+    """Caches what is accepted; refusals raise, and are not cached."""
     if not host:
         raise BadRequest("the Host header is missing or repeated")
     if _NO_HOST.search(host):
@@ -173,14 +162,13 @@ def _check_origin(host: str, origin: str | None, site: str, any_host: bool) -> N
 
 
 def is_link(head: Head) -> bool:
-    """Whether a person opens the live page in a window of its own. Its data is asked for by the page itself."""
+    """Whether a browser opens the live page itself."""
     if (head.method, head.path) != ("GET", "/"):
         return False
     return (head.headers.get("sec-fetch-mode"), head.headers.get("sec-fetch-dest")) == ("navigate", "document")
 
 
 def headers_too_large(count: int, limits: Limits) -> HeadersTooLarge:
-    """There are too many headers, or else they are too large."""
     if count > limits.max_headers:
         return HeadersTooLarge(f"{count} headers; the limit is {limits.max_headers}")
     return HeadersTooLarge(f"the headers are over the limit of {limits.max_header_bytes} bytes")
@@ -188,12 +176,12 @@ def headers_too_large(count: int, limits: Limits) -> HeadersTooLarge:
 
 @lru_cache(maxsize=_MAX_REMEMBERED)
 def read_length(value: str) -> int | None:
-    """The number that a content-length states: digits, and no more of them than any length has."""
+    """The number in a content-length: digits only, at most 19."""
     return int(value) if _PLAIN_NUMBER(value) else None
 
 
 def check_body_headers(headers: Mapping[str, str], lengths: int) -> None:
-    """Refuse a body by what its headers say, before a byte of it is read. `lengths` counts its content-length headers."""
+    """`lengths` counts the content-length headers."""
     _check_media_type(headers.get("content-type", "application/json"), headers.get("content-encoding", ""))
     if lengths and (lengths > 1 or read_length(headers["content-length"]) is None):
         raise BadRequest("content-length: must be one plain number")

@@ -1,4 +1,4 @@
-"""Listening: the socket, the event loop, and an orderly stop."""
+"""The listening socket, the event loop, and an orderly stop."""
 
 import asyncio
 import contextlib
@@ -25,19 +25,19 @@ from router.edge.websocket.connection import SocketConnection
 _LOOK_SECONDS = 0.05
 _ACCEPT_SECONDS = 1.0
 _KEPT_SECONDS = 0.5
-"""How long a balancer may still use connections that it has kept: it notices the stop when a new one is refused."""
+"""How long a balancer may still use kept connections: it notices the stop when a new one is refused."""
 _CLOSING_SECONDS = 1.0
-"""For callers to notice that their connection was closed: over TLS they confirm it, and some only when they use it again."""
+"""For callers to notice a closed connection: over TLS they confirm it, some only on their next use."""
 _TICKS_OF_A_LOOK = 5
-"""uvicorn ticks ten times a second; memory is looked at twice."""
+"""uvicorn ticks ten times a second; memory is measured twice."""
 
 
 class CannotListen(Exception):
-    """The address cannot be bound. The message says why and what to do."""
+    """The message has the cause and a hint."""
 
 
 def check_host(host: str, *, needs_keys: bool = False) -> None:
-    """Refuse any address but loopback where no caller keys protect it."""
+    """Allow only loopback unless callers need keys."""
     if needs_keys:
         return
     try:
@@ -52,14 +52,14 @@ def check_host(host: str, *, needs_keys: bool = False) -> None:
 
 
 def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
-    """A listening socket; on loopback, unless callers need a key. Raises `CannotListen`."""
+    """A listening socket, on loopback unless callers need keys. Raises `CannotListen`."""
     check_host(host, needs_keys=needs_keys)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(BACKLOG)  # of two that bound it at the same moment, one may listen
+        listener.listen(BACKLOG)  # if two processes bound it together, only one can listen
     except OSError as error:
         listener.close()
         hint = (
@@ -73,20 +73,17 @@ def bind(host: str, port: int, *, needs_keys: bool = False) -> socket.socket:
 
 
 def can_balance() -> bool:
-    """Whether the system spreads connections over several sockets with one address. macOS gives all to the last of them."""
+    """Whether sockets with one address share connections. macOS gives all of them to the last one."""
     return sys.platform == "linux"
 
 
 def bind_several(host: str, port: int, count: int, *, needs_keys: bool = False) -> list[socket.socket]:
-    """Listening sockets with one address, for as many processes. Raises `CannotListen`, also if another program listens there.
-
-    Where the system cannot balance them, it is one socket that all share.
-    """
+    """Sockets with one address, or one shared where the system cannot balance. Raises `CannotListen`."""
     first = bind(host, port, needs_keys=needs_keys)
     if not can_balance():
         return [first]
-    # Bound without SO_REUSEPORT, the first finds out whether the address is free: with it, another router of the same user
-    # would share the address with this one.
+    # The first is bound without SO_REUSEPORT to learn whether the address is free: with it, another router of the user could
+    # share the address.
     family, address = first.family, first.getsockname()
     first.close()
     listeners: list[socket.socket] = []
@@ -98,7 +95,7 @@ def bind_several(host: str, port: int, count: int, *, needs_keys: bool = False) 
             listener.bind(address)
             listener.listen(BACKLOG)
             listener.setblocking(False)
-    except OSError as error:  # somebody was faster
+    except OSError as error:  # another program was faster
         for listener in listeners:
             listener.close()
         raise CannotListen(f"cannot listen on {host}:{address[1]}: {error.strerror}\n  hint: try --port 4001") from error
@@ -106,7 +103,7 @@ def bind_several(host: str, port: int, count: int, *, needs_keys: bool = False) 
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with its own logging off, a stop in steps, and a word when it is ready."""
+    """uvicorn's server, without its logging, with a staged stop and a call when ready."""
 
     def __init__(
         self,
@@ -121,20 +118,20 @@ class Server(uvicorn.Server):
         tls: TlsFiles | None = None,
         stops_on: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM),
     ) -> None:
-        """`on_hangup` is what a SIGHUP does. Without it, the signal asks for a stop as the others do."""
+        """`on_hangup` handles SIGHUP, which otherwise stops the server."""
         for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         super().__init__(
             uvicorn.Config(
                 app,
-                http=ControlConnection,  # so that none of uvicorn's own is loaded
+                http=ControlConnection,  # keeps uvicorn from loading its own
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 date_header=False,
-                proxy_headers=False,  # anyone can send them, and wrong keys are counted by address
+                proxy_headers=False,  # anyone can forge them, and wrong keys are counted by address
             )
         )
         self._admission, self._outbox = admission, admission.speedups.new_outbox()
@@ -145,7 +142,7 @@ class Server(uvicorn.Server):
         self._is_stopping = False
 
     def _make_first(self, place: Place) -> asyncio.Protocol:
-        """A protocol for a new connection: ours, which hands over to uvicorn's own what is not a create call."""
+        """Our protocol for a new connection. It hands what is not a create call to uvicorn's."""
         first = CreateConnection(self._admission, cast("Any", self._connections), place, self._make_successor, self._outbox)
         if self._is_stopping:
             first.say_close()
@@ -156,7 +153,7 @@ class Server(uvicorn.Server):
         return ControlConnection(self._admission, place, head_seconds, self._make_first, **given)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, by a listener of our own instead of the event loop's: it knows limits."""
+        """Listen with our own listener, which enforces limits."""
         admission = self._admission
         listeners = [
             Listener(
@@ -171,7 +168,7 @@ class Server(uvicorn.Server):
         ]
         for listener in listeners:
             await listener.start()
-        self.servers = cast("Any", listeners)  # they are closed here, and uvicorn asks nothing of them
+        self.servers = cast("Any", listeners)  # closed by us; uvicorn never uses them
         self.started = True
         self._on_ready()
 
@@ -181,12 +178,9 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen for a while longer, then let what is under way finish within its time.
-
-        What runs on after that is the house's to stop, with a reason. A second signal ends both waits.
-        """
+        """Listen a while longer, then let requests finish within the drain time. A second signal ends both waits."""
         self._is_stopping = True
-        # Callers are asked to connect again, to a router that stays, with each answer from now on.
+        # Each answer now asks its caller to reconnect, to another router.
         self.server_state.default_headers = [(b"connection", b"close")]
         for connection in list(self._connections):
             if isinstance(connection, CreateConnection):
@@ -197,7 +191,7 @@ class Server(uvicorn.Server):
             listener.close()
         if self._listens_seconds:
             await self._wait(lambda: False, _KEPT_SECONDS)
-        for _ in range(2):  # the loop reads what has come: a connection with a request is not idle
+        for _ in range(2):  # let the loop read what has arrived: a connection with a request is not idle
             await asyncio.sleep(0)
         for connection in list(self._connections):
             connection.shutdown()
@@ -208,17 +202,17 @@ class Server(uvicorn.Server):
                 connection.shutdown()
 
     async def _accept_waiting(self) -> None:
-        """Accept the callers that have connected by now. Where they keep coming, this ends after a while."""
+        """Accept callers that have connected, for a bounded time."""
         loop, listeners = asyncio.get_running_loop(), cast("list[Listener]", self.servers)
         deadline = loop.time() + _ACCEPT_SECONDS
-        while any(listener.has_waiting for listener in listeners) and loop.time() < deadline:  # noqa: ASYNC110  the system's
+        while any(listener.has_waiting for listener in listeners) and loop.time() < deadline:  # noqa: ASYNC110  the system
             await asyncio.sleep(0)
 
     def _is_drained(self) -> bool:
         return not self.server_state.tasks and all(connection.is_done for connection in self._connections)
 
     async def _wait(self, is_over: Callable[[], bool], seconds: float) -> bool:
-        """Wait until something is so, and return whether it is: the time may pass before, or a second signal come."""
+        """Wait until `is_over`, a timeout or a second signal. Returns whether it is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while not self.force_exit and not is_over() and (left := deadline - loop.time()) > 0:  # noqa: ASYNC110  plain attributes
@@ -227,13 +221,13 @@ class Server(uvicorn.Server):
 
     @property
     def _connections(self) -> "set[CreateConnection | ControlConnection | SocketConnection]":
-        return cast("Any", self.server_state.connections)  # type: ignore[no-any-return]  # declared for uvicorn's own alone
+        return cast("Any", self.server_state.connections)  # type: ignore[no-any-return]  # typed for uvicorn's own
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGINT, SIGTERM or SIGHUP, at once on a second one; then return: the ledger is flushed, and we exit 0."""
+        """Stop on SIGINT, SIGTERM or SIGHUP (at once on a second one), then return, to flush the ledger and exit 0."""
         loop, numbers = asyncio.get_running_loop(), [*self._stops_on]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` is there to outlive its terminal
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # respect `nohup`
             numbers.append(signal.SIGHUP)
         for number in numbers:
             loop.add_signal_handler(number, self.handle_exit, number, None)
@@ -252,8 +246,8 @@ class Server(uvicorn.Server):
 
 
 def _ignore(loop: asyncio.AbstractEventLoop, numbers: list[signal.Signals]) -> None:
-    """Let no further signal end the process: all that it still does is to write its ledger and exit."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # in between, each would have its default effect
+    """Ignore further signals while the ledger is written."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # each would have its default effect in between
     for number in numbers:
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
@@ -261,11 +255,11 @@ def _ignore(loop: asyncio.AbstractEventLoop, numbers: list[signal.Signals]) -> N
 
 
 def run(main: Callable[[], "asyncio.Future[None] | object"]) -> None:
-    """Run a coroutine function on uvloop where it is installed, else on asyncio's own loop."""
+    """Run a coroutine function on uvloop if installed, else on asyncio's loop."""
     factory = None
     with contextlib.suppress(ImportError):
-        import uvloop  # optional: an extra, and absent on some platforms
+        import uvloop  # optional extra, missing on some platforms
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(main())  # type: ignore[arg-type]  # a coroutine function's result
+        runner.run(main())  # type: ignore[arg-type]  # a coroutine

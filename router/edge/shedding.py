@@ -1,8 +1,4 @@
-"""Refusing new requests while the process uses more memory than it may (`limits.max_memory_mb`).
-
-Memory is looked at twice a second, never for a request. While it is over the limit, admission gives out no slots, and what
-runs goes on. Where no limit is set, nothing is measured.
-"""
+"""Refuses new requests while the process exceeds `limits.max_memory_mb`, measured twice a second."""
 
 import asyncio
 import ctypes
@@ -17,14 +13,14 @@ from router.loop.memory import give_back
 from router.telemetry import events
 
 _RECOVERED = 0.9
-"""Requests are accepted again below this part of the limit: memory that goes up and down around it must not flap."""
+"""Fraction of the limit below which requests are accepted again, to prevent flapping."""
 _GIVE_BACK_SECONDS = 5.0
 _RUSAGE_INFO_V0, _RUSAGE_WORDS, _RESIDENT_WORD = 0, 12, 8
 _MIB = 1 << 20
 
 
 class MemoryWatch:
-    """Looks at the memory of this process, and has admission refuse requests while it is over the limit."""
+    """Measures the process's memory and makes admission refuse requests while it is over the limit."""
 
     def __init__(
         self,
@@ -39,7 +35,7 @@ class MemoryWatch:
         self._gave_back_at = -_GIVE_BACK_SECONDS
 
     async def look(self) -> None:
-        """Measure once, and refuse requests from now on, or accept them again. Call this every half second."""
+        """Measure, then shed or readmit. Call this every half second."""
         admission = self._admission
         limit = admission.limits.max_memory_mb
         if limit is None:
@@ -56,7 +52,7 @@ class MemoryWatch:
             events.memory_recovered(used_mb=used // _MIB, limit_mb=limit)
 
     async def _reduce(self, used: int) -> int:
-        """Give free memory back, which may be enough. The collector goes through everything, so not at every look."""
+        """Return free memory to the system. Not at every check: the collector scans everything."""
         if self._clock() - self._gave_back_at < _GIVE_BACK_SECONDS:
             return used
         await asyncio.get_running_loop().run_in_executor(None, self._give_back)
@@ -65,7 +61,7 @@ class MemoryWatch:
 
 
 def read_resident_bytes() -> int | None:
-    """The memory of this process that is in RAM. None where the system does not say."""
+    """Resident memory of this process; None where the system does not report it."""
     if sys.platform == "darwin":
         return _read_on_macos()
     with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", "rb") as file:
@@ -74,7 +70,7 @@ def read_resident_bytes() -> int | None:
 
 
 def _read_on_macos() -> int | None:
-    """By `proc_pid_rusage`: Python's own `resource` knows only the highest figure there ever was."""
+    """Read `proc_pid_rusage`: Python's `resource` has only the peak."""
     words = (ctypes.c_uint64 * _RUSAGE_WORDS)()
     with suppress(OSError, AttributeError):
         if ctypes.CDLL(None).proc_pid_rusage(os.getpid(), _RUSAGE_INFO_V0, ctypes.byref(words)) == 0:

@@ -1,4 +1,4 @@
-"""Wrong keys, counted by the address that they come from. Nothing here reads a clock: times are given, in seconds."""
+"""Wrong keys, counted per address. Times are arguments, in seconds."""
 
 import ipaddress
 from collections import deque
@@ -6,15 +6,15 @@ from collections import deque
 from router.contract.errors import RateLimited, TandemError, Unauthorized
 
 MAX_WRONG = 20
-"""How many wrong keys an address may send within a minute. The next ones are told to wait."""
+"""Wrong keys that an address may send in a minute before it must wait."""
 WINDOW_SECONDS = 60.0
 MAX_ADDRESSES = 1_024
-"""More are not remembered: the address whose last wrong key is the oldest is forgotten."""
+"""Beyond this, the address with the oldest wrong key is forgotten."""
 _SITE_BITS = 64
 
 
 class WrongKeys:
-    """When wrong keys came from each address. Requests with a valid key are never looked up here."""
+    """Times of wrong keys by address. Valid keys are never looked up here."""
 
     __slots__ = ("_times",)
 
@@ -25,10 +25,7 @@ class WrongKeys:
         return len(self._times)
 
     def refuse(self, address: str, now: float, *, has_key: bool) -> TandemError:
-        """How to refuse a request whose key is missing or wrong: with 401, or with 429 if its address has sent too many.
-
-        A request without any key is not counted, since clients and monitors probe without one.
-        """
+        """401, or 429 after too many wrong keys. Missing ones do not count: clients and monitors probe without a key."""
         site = site_of(address)
         seconds = self._wait_of(site, now)
         if seconds > 0:
@@ -45,20 +42,17 @@ class WrongKeys:
     def _note(self, site: str, now: float) -> None:
         times = self._times.pop(site, None) or deque(maxlen=MAX_WRONG)
         times.append(now)
-        self._times[site] = times  # the last one in the table, and the last to be forgotten
+        self._times[site] = times  # reinserted last, so forgotten last
         if len(self._times) > MAX_ADDRESSES:
             del self._times[next(iter(self._times))]
 
 
 def site_of(address: str) -> str:
-    """What counts as one address: an IPv4 address, or the 64 bits of an IPv6 address that name a site.
-
-    One machine has all the addresses of its site to choose from.
-    """
+    """What counts as one address: an IPv4 address, or an IPv6 /64, any of whose addresses one machine can use."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return ""  # a socket of the file system, which has no address
+        return ""  # a Unix socket
     if isinstance(found, ipaddress.IPv4Address):
         return str(found)
     if found.ipv4_mapped is not None:

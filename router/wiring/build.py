@@ -13,9 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
-from router.callers.budgets import Budgets, Terms
 from router.callers.guard import GuardedDispatcher
-from router.callers.rates import CallerRates
 from router.config.across import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
@@ -34,6 +32,8 @@ from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
+from router.limits.budgets import Budgets, Terms
+from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.notices.alerts import Alerts
@@ -57,6 +57,7 @@ from router.telemetry.metrics_switch import MetricsSwitch
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
+from router.wiring.own_policies import Guarded, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
@@ -78,6 +79,7 @@ def known_names() -> Known:
         policies={name: policy.Config for name, policy in POLICIES.items()},
         adapters=ADAPTERS,
         clients=tuple(BY_NAME),
+        open_policy=open_policy,
     )
 
 
@@ -258,6 +260,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     }
     rights = keys.rights if keys is not None else None
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
+    chosen += [Guarded(own) for own in loaded.own_policies]
     if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
     if config.subagents is not Subagents.AUTO:

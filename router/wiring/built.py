@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.callers.budgets import find_troubles as find_budget_troubles
 from router.contract.entry import FinishedWork
 from router.contract.notices import Notice, Notices, Trouble
 from router.contract.relay import Warmable
@@ -18,6 +17,7 @@ from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
+from router.limits.budgets import find_troubles as find_budget_troubles
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
 from router.page.ring import PageSwitch
@@ -26,6 +26,7 @@ from router.stores.sqlite.files import DAMAGED
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.metrics_switch import MetricsSwitch
 from router.wiring.key_watch import KeyWatch
+from router.wiring.own_policies import list_troubles
 from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
@@ -168,7 +169,10 @@ def list_notices(house: House) -> NoticeBoard:
 
         return find_shared_troubles(state.shared, time.time())
 
-    return NoticeBoard(of_targets, of_budgets, of_ledger, of_shared)
+    def of_policies() -> list[Notice]:
+        return list_troubles(house.plan.rules.policies)
+
+    return NoticeBoard(of_targets, of_budgets, of_ledger, of_shared, of_policies)
 
 
 def find_ledger_troubles(ledger: SqliteWriter, time_of_day: float) -> list[Notice]:

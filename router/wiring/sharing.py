@@ -6,12 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from router.callers.budgets import Budgets, ReadSpending
-from router.callers.rates import CallerRates
 from router.contract.allowance import Allowance
 from router.contract.shared import SharedTerms, WhenBlind
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import AcceptJob, House
+from router.limits.budgets import Budgets, ReadSpending
+from router.limits.rates import CallerRates
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
 from router.responses.repeats import Repeats
@@ -68,9 +68,9 @@ def share_limits(
     allowance: Allowance, live: LiveStatistics, read: ReadSpending | None, *, has_keys: bool
 ) -> tuple[CallerRates, Budgets | None]:
     """Have quotas of targets, rates and budgets counted together with other routers. Only these routers load what does that."""
-    from router.callers.shared_budgets import SharedBudgets
-    from router.callers.shared_limits import SharedRates
-    from router.dispatch.queues.shared_quota import share_quotas
+    from router.limits.shared_budgets import SharedBudgets
+    from router.limits.shared_limits import SharedRates
+    from router.limits.shared_quota import share_quotas
 
     live.queues.make_meter = partial(share_quotas, allowance)
     return SharedRates(allowance, time.perf_counter), SharedBudgets(read, allowance) if has_keys else None

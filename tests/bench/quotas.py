@@ -21,7 +21,7 @@ from router.contract.target import Quota
 from router.contract.words import Tier
 from router.dialects.fitting import Fit
 from router.dispatch.outgoing import Reachable
-from router.dispatch.queues.quota import WINDOW_SECONDS
+from router.limits.quota import WINDOW_SECONDS
 from router.telemetry import events
 from tests.tools.houses import Walk, make_house
 from tests.tools.loop_clock import JumpingLoop

@@ -10,7 +10,7 @@ from router.contract.target import Quota
 from router.contract.words import Tier
 from router.decide.choose import decide
 from router.decide.opinions import Rules
-from router.dispatch.queues.queues import Queues
+from router.limits.queues import Queues
 from router.second_opinion import Adviser, read_answer
 from tests.tools.exchanges import ECONOMICS, make_decided, make_exchange, make_snapshot
 from tests.tools.scripted import HandClock, answers, hangs, reach

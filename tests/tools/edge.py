@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import strategies as some
 from msgspec import structs
 
-from router.callers.rates import CallerRates
 from router.contract.caller import Caller
 from router.contract.exchange import Arrival, Company, Deadline, Exchange, Observers
 from router.contract.keys import KeyRing
@@ -21,6 +20,7 @@ from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 from router.edge.admission import Admission
 from router.edge.server import Server, bind
+from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
 from router.sense.models import ModelNames
 from router.sessions.ended_jobs import EndedJobs

@@ -92,32 +92,62 @@ def codex(state: str | None = None):
     return make_view({"input": [item, call, result]}, Dialect.RESPONSES, headers)
 
 
-class SlowSessions:
-    """Each call takes effect after some turns of the loop, and is answered after some more."""
+class SharedSessions:
+    """Records that several routers share, in memory. It may be away, and is as unreliable as `fault` says.
 
-    is_shared = False
+    `late`: each call is carried out and answered after some turns of the loop. `out of order`: and before or after those that
+    were made earlier. `twice`: each call is carried out once more after its answer. `unanswered`: some calls, carried out or
+    not, end with an error.
+    """
 
-    def __init__(self, seed: int = 0) -> None:
-        self._random, self.records = random.Random(seed), {}
+    is_shared = True
+
+    def __init__(self, seed: int = 0, fault: str = "late") -> None:
+        self._random, self.records, self.fault = random.Random(seed), {}, fault
+        self.is_away, self.trips, self._last = False, 0, None
 
     async def load(self, key: str) -> Versioned:
-        await self._wait()
-        found = self.records.get(key, Versioned())
-        await self._wait()
+        (found,) = await self.load_all((key,))
         return found
 
-    async def load_all(self, keys) -> list[Versioned]:
-        return [await self.load(key) for key in keys]
+    def load_all(self, keys) -> "asyncio.Future[list[Versioned]]":
+        return self._answer(lambda: [self.records.get(key, Versioned()) for key in keys])
 
-    async def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
-        await self._wait()
-        is_same = self.records.get(key, Versioned()).version == version
-        if is_same:
-            self.records[key] = Versioned(state, version + 1)
-        await self._wait()
-        return is_same
+    def swap(self, key: str, version: int, at: float, state: bytes) -> "asyncio.Future[bool]":
+        def replace() -> bool:
+            is_same = key not in self.records or self.records[key].version == version
+            if is_same:
+                self.records[key] = Versioned(state, version + 1)
+            return is_same
+
+        return self._answer(replace)
 
     async def close(self) -> None: ...
+
+    def _answer(self, act) -> asyncio.Future:
+        self._check()
+        self.trips += 1
+        answer = self._last = later(self._carry_out(self._last if self.fault != "out of order" else None, act))
+        return answer
+
+    async def _carry_out(self, before: "asyncio.Future | None", act):
+        if before is not None:
+            await asyncio.wait([before])
+        await self._wait()
+        self._check()
+        if self.fault == "unanswered" and not self._random.randrange(4):
+            raise StoreUnusable("never carried out")
+        found = act()
+        await self._wait()
+        if self.fault == "twice":
+            act()
+        if self.fault == "unanswered" and not self._random.randrange(4):
+            raise StoreUnusable("carried out and never answered")
+        return found
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise StoreUnusable("away")
 
     async def _wait(self) -> None:
         for _ in range(self._random.randrange(6)):
@@ -134,44 +164,3 @@ async def swap(store, *given) -> bool:
     """What a store answers, at once or later."""
     answer = store.swap(*given)
     return answer if isinstance(answer, bool) else await answer
-
-
-class SharedSessions(SlowSessions):
-    """The same as several routers share it: answered in order, taking back what it lost, and sometimes away."""
-
-    is_shared = True
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
-        self.is_away, self.trips, self._last = False, 0, None
-
-    async def load(self, key: str) -> Versioned:
-        (found,) = await self.load_all((key,))
-        return found
-
-    async def load_all(self, keys) -> list[Versioned]:
-        return await self._answer(lambda: [self.records.get(key, Versioned()) for key in keys])
-
-    def swap(self, key: str, version: int, at: float, state: bytes) -> "asyncio.Future[bool]":
-        def replace() -> bool:
-            is_same = key not in self.records or self.records[key].version == version
-            if is_same:
-                self.records[key] = Versioned(state, version + 1)
-            return is_same
-
-        return self._answer(replace)
-
-    def _answer(self, act) -> asyncio.Future:
-        if self.is_away:
-            raise StoreUnusable("away")
-        self.trips += 1
-        self._last = later(self._answer_after(self._last, act))
-        return self._last
-
-    async def _answer_after(self, before: "asyncio.Future | None", act):
-        if before is not None:
-            await asyncio.wait([before])
-        await self._wait()
-        if self.is_away:
-            raise StoreUnusable("away")
-        return act()

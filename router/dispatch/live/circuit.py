@@ -7,7 +7,7 @@ from router.contract.errors import (
     UpstreamQueued,
     UpstreamRefused,
 )
-from router.dispatch.budget import KEPT_SECONDS, Track
+from router.limits.retries import KEPT_SECONDS, Track
 
 _OPENS_AT = 5
 _FIRST_REST_SECONDS, _LONGEST_REST_SECONDS = 1.0, 60.0

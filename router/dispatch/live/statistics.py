@@ -13,13 +13,13 @@ from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, Fi
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import Target, TargetStatus
-from router.dispatch.budget import Allowance, RetryBudget
 from router.dispatch.live.circuit import blames_request, is_targets_failure
 from router.dispatch.live.limits import RateLimits
 from router.dispatch.live.past import LONG_PROMPT_TOKENS, prefill_speed
 from router.dispatch.live.target import LiveTarget
 from router.dispatch.live.targets import LiveTargets, told_window
-from router.dispatch.queues.queues import Queues
+from router.limits.queues import Queues
+from router.limits.retries import Allowance, RetryBudget
 from router.telemetry import events
 
 _FRESH_SECONDS = 0.005

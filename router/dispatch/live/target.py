@@ -15,7 +15,7 @@ from router.dispatch.live.lateness import Lateness, is_late
 from router.dispatch.live.past import LONG_PROMPT_TOKENS, PastPace
 from router.dispatch.live.samples import FADED_SECONDS, Samples
 from router.dispatch.live.slots import Slots
-from router.dispatch.queues.quota import seconds_left, wait_for_slot
+from router.limits.quota import seconds_left, wait_for_slot
 
 _MAX_CLOSED_SECONDS = 900.0
 """However long a target asks to be left alone, one request goes there after this: quotas are raised, and hosts err."""

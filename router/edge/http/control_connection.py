@@ -1,4 +1,4 @@
-"""uvicorn's own protocol for connections that were handed over, with the deadlines and limits that it lacks."""
+"""uvicorn's protocol for connections that were handed over, with the deadlines and limits that it lacks."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from router.edge.listener import Place
 from router.edge.routes import dialect_of_path, new_request_id
 
 STREAMS = "streams"
-"""What the state of a request has when its answer is sent in pieces, as they come."""
+"""State of a request whose answer is sent in pieces as they come."""
 _LINGER_SECONDS = 1.0
 _MAX_BODY_BYTES_BEHIND_A_HEAD = 65_536
 _MAX_PIPELINED_BYTES = 65_536
@@ -26,7 +26,7 @@ _CODINGS: tuple[list[bytes], ...] = ([], [b"chunked"])
 
 
 class ControlConnection(HttpToolsProtocol):
-    """Headers must arrive in time and in size; a body must not come by the byte."""
+    """Bounds the time and size of heads, and the pace of bodies."""
 
     url = b""
 
@@ -48,12 +48,11 @@ class ControlConnection(HttpToolsProtocol):
         self._reads_fields = False
         self._ignores_input = False
         self._unanswered: list[Any] = []
-        """Requests whose answers are not out, the one that is served first."""
+        """Oldest first."""
         self._pipelined_bytes = 0
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, and watch the clock and the size while a head is incomplete."""
-        if self._ignores_input or self.transport.is_closing():  # over TLS, bytes still come until the caller notices
+        if self._ignores_input or self.transport.is_closing():  # over TLS, bytes arrive until the caller notices
             return
         if self._is_between_requests and may_become_socket(data):
             self._hand_back(data)
@@ -65,11 +64,11 @@ class ControlConnection(HttpToolsProtocol):
 
     @property
     def _is_between_requests(self) -> bool:
-        """Whether one was answered, and nothing has come of the next. The first is here because it is not for a socket."""
+        """Whether the next request has not begun. The first cannot be for a WebSocket."""
         return self.cycle is not None and not (self._in_head or self._in_body or self._is_answering() or self.pipeline)
 
     def _hand_back(self, data: bytes) -> None:
-        """Let a connection begin again that may ask for a WebSocket now: proxies use one for whatever comes next."""
+        """Start over on a connection that may now ask for a WebSocket: proxies reuse one for any request."""
         self._waiting.cancel()
         self._unset_keepalive_if_required()
         self.connections.discard(self)
@@ -101,12 +100,12 @@ class ControlConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. A field after the body does not count: nobody has checked it with the head."""
+        """Trailers are ignored, since they were not checked."""
         if self._reads_fields:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is whole. A target that names a host is another proxy's business."""
+        """Check the request line and framing. Absolute URLs are for forward proxies."""
         self._in_head = self._reads_fields = False
         if self._ignores_input:
             return
@@ -121,10 +120,10 @@ class ControlConnection(HttpToolsProtocol):
         return [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
 
     def _begin_cycle(self) -> None:
-        """Have the request served, or wait for those before it.
+        """Serve the request, or queue it after earlier ones.
 
-        uvicorn stops reading when one waits, and tells only the last of them that its caller has left. Here the connection is
-        read on, since a caller whose bytes are not read cannot be seen to leave, and all are told.
+        uvicorn stops reading while one waits, and reports a disconnect to the last request only. Here reading continues, to
+        notice a caller that leaves, and all are informed.
         """
         super().on_headers_complete()
         self._unanswered.append(self.cycle)
@@ -134,14 +133,12 @@ class ControlConnection(HttpToolsProtocol):
                 self.transport.abort()
 
     def on_response_complete(self) -> None:
-        """An answer is out: the next request may be served."""
         self._unanswered = [cycle for cycle in self._unanswered if not cycle.response_complete]
         super().on_response_complete()
         if not self.pipeline:
             self._pipelined_bytes = 0
 
     def on_body(self, body: bytes) -> None:
-        """A body's own time is watched by who reads it."""
         self._in_head = False
         if self._ignores_input:
             return
@@ -157,7 +154,7 @@ class ControlConnection(HttpToolsProtocol):
             super().on_message_complete()
 
     def pause_writing(self) -> None:
-        """The caller reads slowly; if it does not read at all it is cut."""
+        """Cut a caller that reads nothing for too long."""
         super().pause_writing()
         self._unread.set(self._admission.limits.write_idle_timeout_seconds, self.transport.abort)
 
@@ -178,23 +175,21 @@ class ControlConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Stop after what is under way, or has begun to arrive. A caller that reads no more of a stream is not waited for."""
+        """Stop after requests that are running or arriving, but do not wait for a stream that its caller no longer reads."""
         if self._is_answering() and self.flow.write_paused and self.cycle.scope.get("state", {}).get(STREAMS):
             self.transport.abort()
-        elif (not self._in_head or self._is_answering()) and not self.transport.is_closing():  # asyncio's TLS closes once only
+        elif (not self._in_head or self._is_answering()) and not self.transport.is_closing():  # asyncio's TLS closes only once
             super().shutdown()
 
     @property
     def is_done(self) -> bool:
-        """Whether it is closed but for the caller to notice."""
         return not self._is_answering() and self.transport.is_closing() and not self.transport.get_write_buffer_size()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are not HTTP, in our words."""
         self._reject(BadRequest(INVALID))
 
     def _reject(self, error: TandemError) -> None:
-        """Refuse what is being read, and read no more. A request that was whole before it still gets its answer."""
+        """Stop reading, and refuse the request. A complete earlier one still gets its answer."""
         self._waiting.cancel()
         self._ignores_input = True
         if self._is_answering():
@@ -203,12 +198,12 @@ class ControlConnection(HttpToolsProtocol):
                 cycle.keep_alive = False
                 return
             if cycle.response_started or self.pipeline:
-                self.transport.close()  # a refusal would be taken for another request's answer
+                self.transport.close()  # a refusal would pass for another request's answer
                 return
             cycle.disconnected = True
             cycle.message_event.set()
         path, names = self.url.partition(b"?")[0].decode("latin-1"), {name.decode("latin-1") for name, _ in self.headers}
         self.transport.write(refusal_bytes(error, dialect_of_path(path, names), new_request_id()))
         if self.transport.can_write_eof():
-            self.transport.write_eof()  # bytes that arrive at a closed socket would take the refusal back
+            self.transport.write_eof()  # bytes that arrive at a closed socket would reset the refusal
         self._waiting.set(_LINGER_SECONDS, self.transport.close)

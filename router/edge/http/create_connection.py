@@ -1,7 +1,6 @@
-"""Create calls at protocol level: a connection's bytes in, the road, the upstream's bytes straight to the transport.
+"""Create calls at protocol level: the upstream's bytes go straight to the transport.
 
-What is not a plain create call (another route, a chunked body) is handed, connection and all, to uvicorn's own protocol, where
-the control plane and the ASGI app serve it.
+Everything else (another route, a chunked body) is handed over to uvicorn's protocol and the ASGI app.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _LINGER_SECONDS = 1.0
 
 
 class CreateConnection(asyncio.Protocol):
-    """One caller's connection, until something on it is not a create call."""
+    """A connection, as long as it sends only create calls."""
 
     __slots__ = (
         "_admission",
@@ -90,20 +89,20 @@ class CreateConnection(asyncio.Protocol):
         elif self._sink is not None and not self._sink.is_over:
             self._exchange.cancel(CancelReason.CALLER_LEFT)
         if self.is_paused:
-            self._admission.speedups.memory.give_back_later(self._loop)  # what slow callers never read can be large: free it
+            self._admission.speedups.memory.give_back_later(self._loop)  # unread output of slow callers can be large
 
     def eof_received(self) -> bool:
-        # A caller that hangs up cannot be told from one that only stops sending, and cancelling is done by hanging up.
+        # Callers cancel by hanging up, which cannot be told from a half-close.
         return False
 
     def say_close(self) -> None:
-        """Answer from now on that the connection closes, and close it after that answer."""
+        """Send `connection: close` with the next answer, and close after it."""
         self._says_close = True
         if self._sink is not None and not self._sink.has_started:
             self._sink.closes = True
 
     def shutdown(self) -> None:
-        """Stop after what is under way, has begun to arrive or is about to; asked again, do not wait for the latter."""
+        """Stop after requests that are running, arriving or about to; on a second call, do not wait for the last kind."""
         self.say_close()
         was_asked, self._is_stopping = self._is_stopping, True
         if self._sink is None and self._reader.head is None and not self._reader.buffered_bytes:
@@ -113,14 +112,14 @@ class CreateConnection(asyncio.Protocol):
                 self._close()
 
     def _seconds_young(self) -> float:
-        """How long a stop waits for the first request on this connection."""
+        """How long a stop waits for this connection's first request."""
         if not self._waits_to(self._close_silent):
             return 0.0
         return YOUNG_SECONDS - (self._admission.limits.header_timeout_seconds - self._deadline.seconds_left)
 
     @property
     def is_done(self) -> bool:
-        """Whether it is closed but for the caller to notice."""
+        """Whether only the caller has yet to notice the close."""
         return self._sink is None and self._transport.is_closing() and not self._transport.get_write_buffer_size()
 
     def data_received(self, data: bytes) -> None:
@@ -133,14 +132,13 @@ class CreateConnection(asyncio.Protocol):
             self._hold_back()
 
     def _hold_back(self) -> None:
-        """Too much has come after a request that is still served, or whose answer is not read."""
+        """Bound what is buffered after a request in progress or an unread answer."""
         if self._sink is None or self._sink.is_over:
-            self._transport.pause_reading()  # the answer is out and only its record is not: this is the next request
+            self._transport.pause_reading()  # answered but not yet recorded: this is the next request
         else:
             self._transport.abort()  # not paused: a caller whose bytes are not read cannot be seen to leave
 
     def _read(self) -> None:
-        """Go on with the request that is being read, as far as its bytes have come."""
         head = self._reader.head or self._read_head()
         if head is None:
             return
@@ -151,7 +149,7 @@ class CreateConnection(asyncio.Protocol):
             self._wait_for_body()
 
     def _read_head(self) -> RequestHead | None:
-        """Admit the next request, if its head is here. If not, all that is to be done about it is done."""
+        """The next request's head, once it is here and admitted."""
         try:
             head = self._reader.read_head(self._admission.limits)
             if isinstance(head, RequestHead):
@@ -170,7 +168,6 @@ class CreateConnection(asyncio.Protocol):
         return None
 
     def _wait_for_body(self) -> None:
-        """The head is here, and not the whole body: give the rest its time."""
         if self._reader.expects_continue:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         self._body_began = self._loop.time()
@@ -183,7 +180,6 @@ class CreateConnection(asyncio.Protocol):
         self._reject(BodyTimeout("the headers did not arrive in time"))
 
     def _check_body(self) -> None:
-        """A body that comes too slowly is refused; one that comes at a fair pace may take its time."""
         limits = self._admission.limits
         if self._reader.body_bytes < limits.min_body_bytes_per_second * (self._loop.time() - self._body_began):
             self._reject(BodyTimeout("the body did not arrive in time"))
@@ -200,7 +196,7 @@ class CreateConnection(asyncio.Protocol):
         arrival = Arrival(new_request_id(), route.dialect, route.operation, head.headers, body, self._caller, head.key)
         self._exchange, task = self._admission.start(arrival, sink, self._loop)
         if task is None:
-            self._loop.call_soon(self._served)  # not here: requests that wait for this one would pile up on the stack
+            self._loop.call_soon(self._served)  # not directly: pipelined requests would deepen the stack
         else:
             task.add_done_callback(self._served)
 
@@ -217,7 +213,6 @@ class CreateConnection(asyncio.Protocol):
             self._read_next()
 
     def _read_next(self) -> None:
-        """The answer is out: take the next request, here already or to come."""
         self._idle_since = self._loop.time()
         waiting = self._reader.buffered_bytes
         if waiting:
@@ -226,10 +221,7 @@ class CreateConnection(asyncio.Protocol):
             self._read()
 
     def _check_idle(self) -> None:
-        """Close a connection on which nothing was asked for too long.
-
-        This deadline is not moved on by requests, which would each cost a look at the timer: it looks at them when it comes.
-        """
+        """Close an idle connection. Requests do not move this deadline, which saves each a timer."""
         seconds = self._admission.limits.keep_alive_seconds
         if self._sink is None:
             seconds -= self._loop.time() - self._idle_since
@@ -258,8 +250,8 @@ class CreateConnection(asyncio.Protocol):
             self._read()
 
     def _close(self) -> None:
-        """Close as soon as the caller has read what was written."""
-        self._ignores_input = True  # over TLS, what comes before the caller notices is still read
+        """Close once the caller has read what was written."""
+        self._ignores_input = True  # over TLS, input still arrives until the caller notices
         if self._transport.is_closing():  # asyncio's TLS cannot be closed twice
             return
         self._transport.close()
@@ -267,7 +259,7 @@ class CreateConnection(asyncio.Protocol):
             self._deadline.abort_unread(self._transport, self._admission.limits.write_idle_timeout_seconds)
 
     def _reject(self, error: TandemError) -> None:
-        """Refuse what is being read, and close: what the caller sends next cannot be told from the refused body."""
+        """Refuse the request and close: what follows cannot be told from the refused body."""
         self._release_slot()
         head, peer = self._reader.head or self._reader.socket_head, self._transport.get_extra_info("peername")
         error = self._admission.refuse(error, head, peer)
@@ -281,14 +273,14 @@ class CreateConnection(asyncio.Protocol):
             self._admission.release()
 
     def _hang_up(self) -> None:
-        """Close so that the refusal is read: bytes that arrive at a closed socket would take it back."""
+        """Close so that the refusal is read: bytes that arrive at a closed socket would reset it."""
         self._ignores_input = True
         if self._transport.can_write_eof():
             self._transport.write_eof()
         self._deadline.set(_LINGER_SECONDS, self._close_silent)
 
     def _hand_over(self) -> None:
-        """Let another protocol go on, with every byte of the request that is not ours, and the time that its head has left."""
+        """Pass the connection to uvicorn's protocol, with the head's remaining time."""
         self._connections.discard(self)
         seconds = self._admission.limits.header_timeout_seconds
         if self._waits_to(self._reject_late_head):
@@ -319,8 +311,8 @@ class CreateConnection(asyncio.Protocol):
     def _close_silent(self) -> None:
         self._ignores_input = True
         if self._transport.get_write_buffer_size():
-            self._transport.abort()  # a close would wait for a reader that is not there
+            self._transport.abort()  # a close would wait for the caller to read
         else:
             if not self._transport.is_closing():
                 self._transport.close()
-            self._deadline.set(_LINGER_SECONDS, self._transport.abort)  # over TLS, a close waits for the caller's own
+            self._deadline.set(_LINGER_SECONDS, self._transport.abort)  # over TLS, a close waits for the caller's

@@ -1,7 +1,4 @@
-"""The head of one request: what admission looks at, from bytes or from an ASGI scope.
-
-Bytes are read with llhttp (through httptools), which is strict about framing and line ends.
-"""
+"""The head of a request, from bytes or an ASGI scope. llhttp (httptools) is strict about framing and line ends."""
 
 import re
 from collections.abc import Iterable, MutableMapping
@@ -21,7 +18,7 @@ INVALID = "the request is not valid HTTP/1.1. Check its header lines, its length
 
 _MAX_REMEMBERED_BYTES = 8_192
 _LISTS = {"anthropic-beta": ",", "openai-beta": ",", "idempotency-key": "\n", "authorization": ", ", "x-api-key": ", "}
-"""Headers that may come in several lines, each with a part of the list. Two keys make one that no request may have."""
+"""Headers joined if repeated. Two keys become one that is never valid."""
 _LENGTH = rb"[1-9][0-9]{0,18}"
 _is_length = re.compile(_LENGTH).fullmatch
 _split_at_length = re.compile(rb"(.*\r\ncontent-length:[ \t]*)" + _LENGTH + rb"(\r\n.*)", re.IGNORECASE | re.DOTALL).fullmatch
@@ -29,23 +26,21 @@ _split_at_length = re.compile(rb"(.*\r\ncontent-length:[ \t]*)" + _LENGTH + rb"(
 
 @lru_cache(maxsize=512)
 def header_name(raw: bytes) -> str:
-    """A header's name in lower case. The same few names come with every request."""
+    """A header's name in lower case, cached."""
     return raw.decode("latin-1").lower()
 
 
 class RequestHead(Head, eq=False):
-    """A head that was read from bytes."""
-
     version: str = ""
     keeps_alive: bool = False
     reads_chunks: bool = False
-    """Whether the caller knows how to: HTTP/1.0 knows neither chunks nor, as it is served here, more than one request."""
+    """HTTP/1.0 has no chunks, and is served one request per connection here."""
     is_plain: bool = False
-    """Whether it is HTTP/1 and its body comes by length, not in chunks."""
+    """HTTP/1 with a body by length, not in chunks."""
 
 
 class _Lines(Struct):
-    """What llhttp finds in a head."""
+    """Collects what llhttp finds."""
 
     url: bytes = b""
     fields: list[bytes] = []
@@ -59,7 +54,7 @@ class _Lines(Struct):
 
 
 def parse_head(raw: bytes) -> RequestHead:
-    """Read a head that ends where these bytes do. Raises `BadRequest`."""
+    """Parse exactly one head. Raises `BadRequest`."""
     lines = _Lines()
     parser = httptools.HttpRequestParser(lines)
     try:
@@ -76,13 +71,12 @@ def parse_head(raw: bytes) -> RequestHead:
     is_new = head.reads_chunks = version != "1.0"
     head.keeps_alive = is_new and parser.should_keep_alive()
     if not head.length and head.headers.get("connection", "").lower() == "close":
-        head.keeps_alive = False  # with the end of the message, which this head is, the parser forgets it
+        head.keeps_alive = False  # the parser forgets this at the end of a message, which here is the head's
     head.is_plain = version in ("1.0", "1.1") and "transfer-encoding" not in head.headers
     return head
 
 
 def read_scope(scope: MutableMapping[str, Any]) -> Head:
-    """The head that an ASGI server has read."""
     fields = [part for pair in scope["headers"] for part in pair]
     target = len(scope["raw_path"]) + len(scope["query_string"]) + bool(scope["query_string"])
     around = len(f"{scope['method']}  HTTP/1.1\r\n\r\n") + len(": \r\n") * len(scope["headers"])
@@ -90,7 +84,7 @@ def read_scope(scope: MutableMapping[str, Any]) -> Head:
 
 
 def _read_fields(kind: type[AnyHead], method: str, path: str, fields: list[bytes], size: int) -> AnyHead:
-    """What admission looks at. `fields` are names and values in turn."""
+    """`fields` alternates names and values."""
     names = list(map(header_name, fields[::2]))
     headers = dict(zip(names, map(str, fields[1::2], repeat("latin-1")), strict=True))
     if len(headers) < len(names) and not _LISTS.keys().isdisjoint(headers):
@@ -112,10 +106,10 @@ def _join_lists(fields: Iterable[tuple[str, bytes]]) -> dict[str, str]:
 
 
 class HeadReader:
-    """Reads the heads of one connection. One that differs from the last in its length alone is not parsed again.
+    """Reads the heads of one connection, parsing only what changed.
 
-    Most clients send the same head with every request. Of the last one, the bytes before and after the digits of its length are
-    kept: a head that is nothing but digits without those bytes is the same, but for the digits.
+    Most clients repeat their head with another content-length. The bytes around the last one's digits are kept: a head with the
+    same bytes around other digits is a copy of it.
     """
 
     __slots__ = ("_after", "_before", "_last")
@@ -125,7 +119,7 @@ class HeadReader:
         self._last: RequestHead
 
     def read(self, raw: bytes) -> RequestHead:
-        """Read a head that ends where these bytes do. Raises `BadRequest`."""
+        """Read exactly one head. Raises `BadRequest`."""
         digits = raw.removeprefix(self._before).removesuffix(self._after)
         if not _is_length(digits):
             return self._parse(raw)
@@ -135,7 +129,7 @@ class HeadReader:
     def _parse(self, raw: bytes) -> RequestHead:
         head = parse_head(raw)
         around = _split_at_length(raw)
-        # A length of 0 is not remembered, since the parser reads its `connection` differently: see `parse_head`.
+        # A length of 0 is not cached: `parse_head` reads `connection` differently then.
         if around is not None and head.size <= _MAX_REMEMBERED_BYTES:
             self._before, self._after = around.groups()
             self._last = head

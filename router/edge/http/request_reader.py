@@ -1,7 +1,7 @@
-"""Create calls from bytes, without I/O: bytes in; heads, bodies, refusals and the hand-over out.
+"""Parses create calls without I/O.
 
-`receive_data`, then `read_head` until there is one, then `read_body` until it is whole; then the head of the next request.
-What is not a plain create call (another route, a chunked body) is handed over with every byte of it.
+Call `receive_data`, then `read_head` until there is one, then `read_body` until it is whole. Everything else (another route, a
+chunked body) is handed over with all its bytes.
 """
 
 from enum import Enum
@@ -20,18 +20,18 @@ _HEAD_END = b"\r\n\r\n"
 
 
 class HandOver(Enum):
-    """These bytes are not a plain create call: somebody else must read them, see `RequestReader.take_buffer`."""
+    """These bytes are not a plain create call: pass on `RequestReader.take_buffer`."""
 
     HAND_OVER = "hand over"
     UPGRADE = "upgrade"
-    """A client asks for a WebSocket where there are some."""
+    """A WebSocket handshake on a path that has them."""
 
 
 HAND_OVER, UPGRADE = HandOver.HAND_OVER, HandOver.UPGRADE
 
 
 class RequestReader:
-    """Reads one request after the other. The bytes of the next one wait in the buffer until they are asked for."""
+    """Reads requests one by one. Later bytes wait in the buffer."""
 
     __slots__ = ("_body_left", "_buffer", "_heads", "_pieces", "head", "socket_head")
 
@@ -39,9 +39,9 @@ class RequestReader:
         self._buffer = b""
         self._heads = HeadReader()
         self.head: RequestHead | None = None
-        """The head of the request whose body is being read."""
+        """The request whose body is being read."""
         self.socket_head: RequestHead | None = None
-        """The head of a handshake, which is left in the buffer."""
+        """A handshake, whose bytes stay in the buffer."""
         self._pieces: list[bytes | memoryview] = []
         self._body_left = 0
 
@@ -57,10 +57,7 @@ class RequestReader:
             self._body_left, self._buffer = 0, data[left:]
 
     def read_head(self, limits: Limits) -> RequestHead | HandOver | None:
-        """The head of the next request; or that it is not for us; or None until more bytes come.
-
-        Raises `BadRequest` or `HeadersTooLarge`. What comes after that cannot be read.
-        """
+        """The next head; or that it is not ours; or None until more bytes come. Raises `BadRequest` or `HeadersTooLarge`."""
         buffer = self._buffer
         if not buffer.startswith(_STARTS) and (len(buffer) >= _LONGEST_START or not _may_become_ours(buffer)):
             return HAND_OVER
@@ -75,50 +72,47 @@ class RequestReader:
         self.head = head
         body_end = end + head.length
         if body_end > len(buffer):
-            # A view: the pieces of a body are copied once, when they are joined.
+            # A view, so that the body is copied only once, when joined.
             self._pieces, self._body_left, self._buffer = [memoryview(buffer)[end:]], body_end - len(buffer), b""
         else:
             self._pieces, self._buffer = [buffer[end:body_end]], buffer[body_end:]
         return head
 
     def read_body(self) -> bytes | None:
-        """The body of the request whose head was read; None until all of it is here."""
+        """The body of the current request; None until complete."""
         if self._body_left:
             return None
         pieces, self._pieces, self.head = self._pieces, [], None
         return b"".join(pieces)
 
     def take_buffer(self) -> bytes:
-        """Every byte that was received and not read, for whoever goes on."""
         buffer, self._buffer = self._buffer, b""
         return buffer
 
     @property
     def buffered_bytes(self) -> int:
-        """How much waits after the last request, or of a head that is not whole."""
+        """Bytes after the last request, including an incomplete head."""
         return len(self._buffer)
 
     @property
     def body_bytes(self) -> int:
-        """How much of a body has come that is not whole."""
         return sum(map(len, self._pieces))
 
     @property
     def expects_continue(self) -> bool:
-        """Whether the caller waits for leave to send its body."""
         head = self.head
         return head is not None and self._body_left > 0 and head.headers.get("expect", "").lower() == "100-continue"
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect in which to refuse what is being read, however little of it has come."""
+        """The dialect for refusing the current request, however little of it has arrived."""
         if self.head is not None:
             return dialect_of_path(self.head.path, self.head.headers)
         return dialect_of_start(self._buffer[:_LONGEST_START])
 
 
 def dialect_of_start(start: bytes) -> Dialect:
-    """The dialect of a request by the beginning of its first line."""
+    """The dialect by the beginning of a request line."""
     target = start.partition(b" ")[2].partition(b" ")[0]
     return dialect_of_path(target.partition(b"?")[0].decode("latin-1"))
 
@@ -131,15 +125,13 @@ def _check_partial_head(buffer: bytes, limits: Limits) -> None:
 
 
 def _may_become_ours(buffer: bytes) -> bool:
-    """Whether more bytes could make this a create call, or the handshake of a socket."""
+    """Whether more bytes could make this a create call or a handshake."""
     return any(start.startswith(buffer) for start in _STARTS)
 
 
 def may_become_socket(data: bytes) -> bool:
-    """Whether a request that begins with these bytes may be the handshake of a socket."""
     return data.startswith(_SOCKET_STARTS) or any(start.startswith(data) for start in _SOCKET_STARTS)
 
 
 def asks_for_socket(head: RequestHead) -> bool:
-    """Whether this is the handshake of a WebSocket on a path that has them."""
     return head.method == "GET" and head.version == "1.1" and head.headers.get("upgrade", "").lower() == "websocket"

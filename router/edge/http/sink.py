@@ -1,4 +1,4 @@
-"""The caller's end of an answer on a connection for create calls: a stream goes straight to the transport."""
+"""Writes an answer to the connection of a create call."""
 
 import asyncio
 from http import HTTPStatus
@@ -17,7 +17,7 @@ _write_line = ": ".join
 
 
 def write_head(status: int, headers: Headers, closes: bool, may_chunk: bool = True) -> tuple[bytes, bool]:
-    """The head of an answer, and whether its body is chunked for want of a length. HTTP/1.0 knows only the close."""
+    """The head of an answer, and whether its body is chunked. HTTP/1.0 marks its end by closing."""
     head = "\r\n".join([_STATUS_LINES.get(status) or f"HTTP/1.1 {status} Status", *map(_write_line, headers)])
     is_chunked = may_chunk and "\r\ncontent-length: " not in head
     if is_chunked:
@@ -28,20 +28,18 @@ def write_head(status: int, headers: Headers, closes: bool, may_chunk: bool = Tr
 
 
 class Pausable(Protocol):
-    """A connection that may be paused already when an answer begins."""
-
     is_paused: bool
 
 
 class CallerSink(Struct, eq=False):
-    """Takes one answer to the caller's transport. Head and first piece leave in one write."""
+    """Sends one answer to the caller's transport. Head and first piece leave in one write."""
 
     _connection: Pausable
     _transport: asyncio.Transport
     closes: bool
     may_chunk: bool = True
     _outbox: Outbox | None = None
-    """Where answers that are not chunked leave together: those that come whole, and streams of HTTP/1.0."""
+    """Batches answers that are not chunked: whole ones, and HTTP/1.0 streams."""
     _head: bytes = b""
     _is_chunked: bool = False
     _flow: Flow | None = None
@@ -74,19 +72,19 @@ class CallerSink(Struct, eq=False):
         self._send(data)
 
     def _send(self, data: bytes) -> None:
-        try:  # noqa: SIM105  which costs a piece nothing, as a `with` would
+        try:  # noqa: SIM105  free per piece, unlike a `with`
             self._transport.write(data)
         except RuntimeError:
-            pass  # uvloop has closed it, and tells the connection a little later that the caller is gone
+            pass  # uvloop has closed it, and reports the caller's departure a little later
 
     def end(self) -> None:
         self.has_ended = self.is_over = True
         self._flow = None
         if self._is_chunked or self._head:
-            self.write(b"")  # an empty chunk is the last one
+            self.write(b"")  # the last chunk is empty
 
     def fail(self, error: TandemError) -> None:
-        # What was written is still sent; without its last chunk the caller knows that the answer is not whole.
+        # Written data is still sent; without a last chunk the caller knows that the answer is incomplete.
         self.is_over = True
         self._flow = None
         if self._outbox is not None:
@@ -94,7 +92,7 @@ class CallerSink(Struct, eq=False):
         self._transport.close()
 
     def set_backpressure(self, *, is_paused: bool) -> None:
-        """Pause the upstream while the caller reads more slowly than the target writes."""
+        """Pause the upstream while the caller reads too slowly."""
         if self._flow is not None:
             if is_paused:
                 self._flow.pause()

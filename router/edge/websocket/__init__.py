@@ -1,1 +1,1 @@
-"""The Responses API over one WebSocket: many turns, each with a tier of its own."""
+"""The Responses API over one WebSocket: many turns, each with its own tier."""

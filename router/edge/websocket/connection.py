@@ -1,7 +1,4 @@
-"""One WebSocket: what it sends, its age, its silence, and how it closes.
-
-Frames, masks, compression and close codes are those of the `websockets` library, whose protocol layer does no I/O.
-"""
+"""One WebSocket: output, age, silence and close. The protocol layer of `websockets` does frames, without I/O."""
 
 import asyncio
 from typing import TYPE_CHECKING, cast
@@ -26,22 +23,19 @@ _MAX_SILENT_PINGS = 3
 _MAX_IDLE_SECONDS = 1_800.0
 _WRITE_HIGH_BYTES = 131_072
 _MAX_UNREAD_BYTES = 1 << 20
-"""Of what a caller does not read while it sends: then its messages wait too."""
+"""Unread output after which the caller's messages wait too."""
 _CLOSE_SECONDS = 5.0
 _TLS_CLOSE_SECONDS = 0.5
 _NORMAL, _GOING_AWAY = 1000, 1001
 
 
 class SocketConnection(asyncio.Protocol):
-    """A caller's connection from its handshake on."""
-
     def __init__(self, admission: Admission, connections: set[asyncio.Protocol], place: Place, handshake: Head) -> None:
         self._admission, self._connections, self._place = admission, connections, place
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._protocol: ServerProtocol | None = None
         self._early: list[bytes] = []
-        """What came before the library was loaded."""
         self._lanes = Lanes(self, admission, handshake, SocketResponses(admission.responses), self._check_leave)
         self._incoming = Incoming(admission, self._loop, self._lanes.read, self._receive, self._took)
         self._timer, self._reading = DeadlineTimer(self._loop), DeadlineTimer(self._loop)
@@ -49,9 +43,9 @@ class SocketConnection(asyncio.Protocol):
         self._silent_pings = 0
         self._is_leaving = False
         self._is_open = False
-        """Whether messages may be sent: after the handshake, and before a closing frame."""
+        """The handshake is done, and no closing frame is out."""
         self._is_ending = False
-        """Whether it has its time to close already, which what still comes does not prolong."""
+        """The closing timer runs."""
         self._holds_back = False
         self._is_reading = True
         self.is_paused = False
@@ -63,7 +57,7 @@ class SocketConnection(asyncio.Protocol):
         spawn(self._begin(), name="websocket")
 
     async def _begin(self) -> None:
-        """Load the library, at the first socket and in a thread, and answer the handshake."""
+        """Answer the handshake. The first socket loads the library, in a thread."""
         self._protocol = await asyncio.to_thread(_make_protocol, self._admission.limits.max_body_bytes)
         if self._transport.is_closing():
             return
@@ -81,8 +75,8 @@ class SocketConnection(asyncio.Protocol):
         self._is_open = False
         self._lanes.close()
         if self.is_paused or self._holds_back:
-            self._admission.speedups.memory.give_back_later(self._loop)  # what slow callers never read can be large: free it
-        self._protocol = None  # not left to the collector, which runs seldom: it holds two windows for compression
+            self._admission.speedups.memory.give_back_later(self._loop)  # unread output of slow callers can be large
+        self._protocol = None  # frees two compression windows at once
         self._admission.release_socket()
 
     def eof_received(self) -> bool:
@@ -92,7 +86,7 @@ class SocketConnection(asyncio.Protocol):
         return False
 
     def shutdown(self) -> None:
-        """Close once nothing is under way and the first message has had its time; asked again, without that time."""
+        """Close when idle, once the first message has had its time; on a second call, without that time."""
         was_asked, self._is_leaving = self._is_leaving, True
         young_seconds = self._began + YOUNG_SECONDS - self._loop.time() if self._last_message == self._began else 0.0
         if young_seconds > 0 and not was_asked:
@@ -102,7 +96,6 @@ class SocketConnection(asyncio.Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether it is closed but for the caller to notice."""
         return self._transport.is_closing() and not self._transport.get_write_buffer_size()
 
     def data_received(self, data: bytes) -> None:
@@ -115,7 +108,7 @@ class SocketConnection(asyncio.Protocol):
         self._took()
 
     def _took(self) -> None:
-        """Send what is to be said to what came, and read on only once that is worked through, and read by the caller."""
+        """Send replies, and pause reading until they are read and all messages processed."""
         if self._flush() and self._transport.get_write_buffer_size() > _MAX_UNREAD_BYTES:
             self._holds_back = True
         self._set_reading()
@@ -129,8 +122,8 @@ class SocketConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _receive(self, message: Message) -> bool:
-        """Take one message. Whether it was served, or waits to be."""
-        self._is_open = True  # one may come with the handshake
+        """Returns whether the message is served or queued."""
+        self._is_open = True  # a message may arrive with the handshake
         self._last_message = self._loop.time()
         if self._is_too_old():
             self._refuse_age()
@@ -138,7 +131,7 @@ class SocketConnection(asyncio.Protocol):
         return self._lanes.receive(message)
 
     def send(self, frames: list[bytes]) -> None:
-        """Send JSON texts, each in a frame of its own. Where the socket is closing, nobody reads them any more."""
+        """Each text gets its own frame; all are dropped if the socket is closing."""
         if not self._is_open or self._transport.is_closing():
             return
         protocol = self._protocol
@@ -149,7 +142,7 @@ class SocketConnection(asyncio.Protocol):
         self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def _flush(self) -> bool:
-        """Send what the library has to say, and close where it says so. Whether messages may follow."""
+        """Send the library's output, close if it asks, and return whether messages may follow."""
         protocol, transport = self._protocol, self._transport
         if protocol is None:
             return False
@@ -164,7 +157,7 @@ class SocketConnection(asyncio.Protocol):
         return self._is_open
 
     def _close_soon(self, *, says_end: bool) -> None:
-        """A closing frame is out. Where one came too, all is said; else its answer has a moment to come."""
+        """A closing frame is out. Close if one came too, else wait briefly for it."""
         protocol, transport = self._protocol, self._transport
         assert protocol is not None
         self._lanes.close()
@@ -173,21 +166,20 @@ class SocketConnection(asyncio.Protocol):
             self._close()
             return
         if says_end and transport.can_write_eof():
-            transport.write_eof()  # not closed: bytes that arrive at a closed socket would take the closing frame back
+            transport.write_eof()  # not closed: bytes that arrive at a closed socket would reset the closing frame
         elif says_end:
-            self._timer.set(_TLS_CLOSE_SECONDS, self._close)  # TLS has no half-closed state, so the caller waits for this
+            self._timer.set(_TLS_CLOSE_SECONDS, self._close)  # TLS has no half-close, so the caller waits for ours
             self._is_ending = True
         if not self._is_ending:
             self._is_ending = True
             self._timer.set(_CLOSE_SECONDS, transport.abort)
 
     def _close(self) -> None:
-        """Close, and over TLS wait for the caller's own close only for a while."""
+        """Close. Over TLS, bound the wait for the caller's close."""
         self._transport.close()
         self._timer.set(_CLOSE_SECONDS, self._transport.abort)
 
     def _tick(self) -> None:
-        """Every half minute: ask whether somebody is there, and close what is too old or was silent for too long."""
         protocol = self._protocol
         assert protocol is not None
         if protocol.state.name != "OPEN":
@@ -243,7 +235,7 @@ class SocketConnection(asyncio.Protocol):
 
 
 def _make_protocol(max_bytes: int) -> "ServerProtocol":
-    """The protocol of a socket. Its library is loaded with the first one: it takes 0.1 s, and most callers send none."""
+    """A socket's protocol. Its library takes 0.1 s to load, and most callers use no sockets."""
     from websockets.server import ServerProtocol
 
     from router.edge.websocket.deflate import LateDeflateFactory

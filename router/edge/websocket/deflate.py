@@ -1,7 +1,6 @@
-"""Compressed messages that come in: the library leaves them packed, and they are unpacked here, bounded and one at a time.
+"""Unpacks incoming compressed messages, bounded and one at a time.
 
-A message of 20 KB may unpack to 20 MB. The library would unpack whatever was read at once, on the loop. Loaded with the first
-socket, as the library is.
+A message of 20 KB may unpack to 20 MB. The library would unpack a whole read at once on the loop. Loaded with the first socket.
 """
 
 import zlib
@@ -14,19 +13,19 @@ from websockets.frames import CTRL_OPCODES, Frame, Opcode
 from websockets.typing import ExtensionParameter
 
 LIGHT_BYTES = 1 << 16
-"""Larger messages are unpacked in a thread, not on the loop."""
+"""Larger messages are unpacked in a thread."""
 _CHUNK_BYTES = 1 << 20
 _END = b"\x00\x00\xff\xff"
 _WINDOW_BITS = 12
-"""Small windows: each socket keeps two of them as long as it is open."""
+"""Small, since each socket holds two windows while open."""
 
 
 class TooLarge(Exception):
-    """A message unpacks to more than it may."""
+    """A message unpacks to more than the limit."""
 
 
 class Unpacker:
-    """Unpacks the messages of one socket, in their order: each may refer to what the one before it had."""
+    """Unpacks one socket's messages in order: each may refer to the one before."""
 
     def __init__(self, window_bits: int, *, starts_over: bool) -> None:
         self._window_bits, self._starts_over = window_bits, starts_over
@@ -34,7 +33,7 @@ class Unpacker:
         self._rest = b""
 
     def begin(self, packed: bytes) -> tuple[bytes, bool]:
-        """The beginning of a message, and whether that is all of it. Raises `zlib.error`."""
+        """The beginning of a message, and whether it is complete. Raises `zlib.error`."""
         if self._starts_over or self._decoder.eof:
             self._decoder = zlib.decompressobj(-self._window_bits)
         text = self._decoder.decompress(packed + _END, LIGHT_BYTES)
@@ -42,7 +41,7 @@ class Unpacker:
         return text, not self._rest and len(text) < LIGHT_BYTES
 
     def finish(self, begun: bytes, max_bytes: int) -> bytes:
-        """The whole message. Raises `TooLarge`, or `zlib.error`."""
+        """The whole message. Raises `TooLarge` or `zlib.error`."""
         pieces, size = [begun], len(begun)
         while size <= max_bytes:
             piece = self._decoder.decompress(self._rest, _CHUNK_BYTES)
@@ -57,7 +56,7 @@ class Unpacker:
 
 
 class LateDeflate(PerMessageDeflate):
-    """Packs what goes out, and leaves what comes in as it is."""
+    """Packs outgoing messages, and leaves incoming ones packed."""
 
     def __init__(self, ready: PerMessageDeflate) -> None:
         super().__init__(
@@ -69,10 +68,10 @@ class LateDeflate(PerMessageDeflate):
         )
         self.unpacker = Unpacker(ready.remote_max_window_bits, starts_over=ready.remote_no_context_takeover)
         self.are_packed: deque[bool] = deque()
-        """Whether each message that has begun is packed, those that nobody has asked about yet."""
+        """For each message begun and not yet processed."""
 
     def decode(self, frame: Frame, *, max_size: int | None = None) -> Frame:
-        """Take the mark off a message that is packed. A mark anywhere else is refused by the library."""
+        """Note and clear the mark of a packed message. The library refuses other marks."""
         if frame.opcode in CTRL_OPCODES or frame.opcode is Opcode.CONT:
             return frame
         self.are_packed.append(frame.rsv1)
@@ -80,8 +79,6 @@ class LateDeflate(PerMessageDeflate):
 
 
 class LateDeflateFactory(ServerPerMessageDeflateFactory):
-    """Agrees on compression with a client."""
-
     def __init__(self) -> None:
         super().__init__(
             server_max_window_bits=_WINDOW_BITS, client_max_window_bits=_WINDOW_BITS, compress_settings={"memLevel": 5}
@@ -90,6 +87,5 @@ class LateDeflateFactory(ServerPerMessageDeflateFactory):
     def process_request_params(
         self, params: Sequence[ExtensionParameter], accepted_extensions: Sequence[Extension]
     ) -> tuple[list[ExtensionParameter], PerMessageDeflate]:
-        """What both sides keep to, and the extension."""
         agreed, ready = super().process_request_params(params, accepted_extensions)
         return agreed, LateDeflate(ready)

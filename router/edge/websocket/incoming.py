@@ -1,7 +1,7 @@
-"""What a caller sends on a WebSocket: frames to messages, and the bounds of both.
+"""Turns the frames of a WebSocket into messages, within bounds.
 
-Messages are taken one at a time, in their order. Light ones are read on the loop, some of them in each of its turns; a heavy
-one is unpacked and read in a thread, and nothing more is read from the caller meanwhile.
+Messages are processed in order. Light ones are read on the loop, a few per turn; a heavy one is unpacked and read in a thread,
+while reading from the caller is paused.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from router.edge.websocket.deflate import LateDeflate
 
 _MAX_STRAY_FRAMES = 4_096
-"""Frames without one message that is served: pieces of one, pings, nonsense."""
+"""Frames since the last served message: fragments, pings, nonsense."""
 _MAX_STRAY_BYTES = 64 << 20
-"""In bytes, counted after they are unpacked."""
+"""Bytes, counted after unpacking."""
 _SLICE_BYTES = 16_384
-"""A read is taken in slices, so that a flood of tiny frames is noticed before all of it is worked through."""
+"""A read is processed in slices, to notice a flood of tiny frames early."""
 _MAX_FRAMES_OF_A_TURN = 256
 _MAX_BYTES_OF_A_TURN = 1 << 18
 _PROTOCOL_ERROR, _UNSUPPORTED, _INVALID_TEXT, _POLICY, _TOO_LARGE = 1002, 1003, 1007, 1008, 1009
@@ -36,7 +36,7 @@ _M = TypeVar("_M")
 
 
 class _Broken(Struct, frozen=True):
-    """A message that ends its socket, with a code and a reason."""
+    """A message that closes its socket."""
 
     code: int
     reason: str
@@ -45,8 +45,8 @@ class _Broken(Struct, frozen=True):
 class Incoming(Generic[_M]):
     """Reads the messages of one socket.
 
-    `read` makes something of the bytes of one, in a thread too; `receive` takes that, and returns whether it is served. `flush`
-    is called when something was done on a later turn of the loop.
+    `read` parses a message, possibly in a thread; `receive` takes the result and returns whether it is served. `flush` is
+    called after work on a later turn of the loop.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class Incoming(Generic[_M]):
         self._stray_frames = self._stray_bytes = 0
         self._frames_left = self._bytes_left = 0
         self._began: float | None = None
-        """When the message began that is not here yet."""
+        """When the incomplete message began."""
         self._bytes = 0
         self._timer = DeadlineTimer(loop)
         self._is_closed = False
         self.is_busy = False
-        """Whether it goes on by itself later: nothing more should be read from the caller until then."""
+        """More work is scheduled: pause reading from the caller until then."""
 
     def take(self, protocol: "ServerProtocol", data: bytes) -> None:
-        """Take what was read. Where it breaks a rule, the protocol is told to close."""
+        """Process received data. If it breaks a rule, the protocol is closed."""
         self._pieces.extend(data[begin : begin + _SLICE_BYTES] for begin in range(0, len(data), _SLICE_BYTES))
         if not self.is_busy:
             self._run(protocol)
@@ -85,7 +85,7 @@ class Incoming(Generic[_M]):
             held.clear()
 
     def _run(self, protocol: "ServerProtocol") -> None:
-        """Take what is here, as far as one turn of the loop may."""
+        """Process what is here, within the limits of one turn of the loop."""
         self._frames_left, self._bytes_left = _MAX_FRAMES_OF_A_TURN, _MAX_BYTES_OF_A_TURN
         while not self._is_closed and (self._events or self._pieces):
             if not self._events:
@@ -100,7 +100,7 @@ class Incoming(Generic[_M]):
             if self.is_busy:
                 return
             if protocol.state.name != "OPEN":
-                self._pieces.clear()  # what the library has not had; the rest of its events is for nobody
+                self._pieces.clear()  # the rest is for nobody
 
     def _go_on(self, protocol: "ServerProtocol") -> None:
         self.is_busy = False
@@ -122,7 +122,7 @@ class Incoming(Generic[_M]):
         if isinstance(event, Request):
             protocol.send_response(protocol.accept(event))
         elif not isinstance(event, Frame) or protocol.state.name != "OPEN":
-            return  # what came before a close in the same read is answered by nobody
+            return  # what preceded a close in one read is not answered
         elif event.opcode is Opcode.BINARY:
             protocol.fail(_UNSUPPORTED, "send text frames")
         elif event.opcode is Opcode.TEXT or event.opcode is Opcode.CONT:
@@ -163,7 +163,7 @@ class Incoming(Generic[_M]):
         self._go_on(protocol)
 
     def _unpack(self, protocol: "ServerProtocol", begun: bytes) -> bytes | _Broken:
-        from router.edge.websocket.deflate import TooLarge  # with the library, which is loaded by now
+        from router.edge.websocket.deflate import TooLarge  # loaded by now
 
         try:
             return _deflate_of(protocol).unpacker.finish(begun, self._admission.limits.max_body_bytes)
@@ -190,7 +190,7 @@ class Incoming(Generic[_M]):
             protocol.fail(_POLICY, "too many frames without a complete request")
 
     def _watch(self, protocol: "ServerProtocol", size: int, *, is_partial: bool) -> None:
-        """Give a message that is not here yet the time that a request's body has."""
+        """Give an incomplete message the time of a request's body."""
         if not is_partial:
             self._began = None
             self._timer.clear()
@@ -204,7 +204,7 @@ class Incoming(Generic[_M]):
         self._timer.set(self._admission.limits.body_timeout_seconds, lambda: self._check(protocol))
 
     def _check(self, protocol: "ServerProtocol") -> None:
-        """A message that comes too slowly is refused; one that comes at a fair pace may take its time."""
+        """Refuse a message that arrives too slowly."""
         waited = self._loop.time() - (self._began or 0.0)
         if not self.is_busy and self._bytes < self._admission.limits.min_body_bytes_per_second * waited:
             protocol.fail(_POLICY, "the message did not arrive in time")

@@ -1,4 +1,4 @@
-"""What a response had said when it was interrupted: the conversation goes on from there."""
+"""The text of an interrupted response, from which the conversation continues."""
 
 import msgspec
 from msgspec import Struct
@@ -13,9 +13,9 @@ _DELTA, _DONE = "response.output_text.delta", "response.output_item.done"
 _TELLS = tuple(f'{{"type":{blank}"{kind}"'.encode() for kind in (_DELTA, _DONE) for blank in ("", " "))
 _IS_TYPED = (b'{"type":', b'{"type": ')
 _UNREAD_BYTES = 1 << 17
-"""So much is kept as it came: to read each event when it comes would cost more than all else that is done for it."""
+"""Events kept unparsed: parsing each as it comes would cost more than all else."""
 _MAX_TEXT = 1 << 20
-"""Letters and bytes. No model writes as much in one answer; one that does is not gone on from."""
+"""In characters or bytes, more than any model writes in one answer. A longer one cannot be continued."""
 
 
 class _Delta(Struct, frozen=True):
@@ -28,10 +28,7 @@ _READ_DELTA = msgspec.json.Decoder(_Delta)
 
 
 class Said:
-    """Takes the events of one response, and keeps of them what an interrupt needs: its messages. Bounded.
-
-    A call is left out, since nobody will answer it: no target takes a conversation that goes on after an open call.
-    """
+    """A response's messages for an interrupt, bounded. Calls are dropped: targets refuse unanswered ones."""
 
     __slots__ = ("_items", "_last", "_response", "_size", "_texts", "_unread", "_unread_bytes", "is_too_long")
 
@@ -43,11 +40,11 @@ class Said:
         self._texts: dict[int, list[str]] = {}
         self._last = b""
         self.is_too_long = False
-        """Whether it said more than is kept: then nothing of it is."""
+        """Over the bound: nothing is kept."""
 
     @property
     def response_id(self) -> str:
-        """The id of the response that is being written; empty before its first event."""
+        """Empty before the first event."""
         return as_text(self._response.get("id")) if self._response is not None else ""
 
     def add(self, event: bytes) -> None:
@@ -67,10 +64,7 @@ class Said:
             self._begin(Frame("", event).json())
 
     def so_far(self) -> JsonObject | None:
-        """The response as far as it came: its finished messages, and the words of the one that was being written.
-
-        None where it had not begun.
-        """
+        """The response with its finished messages and the partial text of the current one; None before it began."""
         self._read()
         if self._response is None:
             return None
@@ -88,7 +82,6 @@ class Said:
             self._response = response
 
     def _read(self) -> None:
-        """Make words of the events that were kept as they came."""
         unread, self._unread, self._unread_bytes = self._unread, [], 0
         for event in unread:
             if event.startswith(_TELLS[:2]):
@@ -117,7 +110,7 @@ class Said:
         self._size += len(words)
 
     def _read_other(self, frame: Frame) -> None:
-        """An event whose type does not come first, or an item that is done."""
+        """An event whose type is not its first field, or a finished item."""
         event, kind = frame.json(), frame.kind
         self._begin(event)
         index, delta = event.get("output_index"), event.get("delta")

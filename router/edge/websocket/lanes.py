@@ -1,7 +1,7 @@
-"""The lanes of one socket: requests of one lane are served one after another, those of several at once.
+"""The lanes of one socket: serial within a lane, concurrent across lanes.
 
-A request may interrupt the one before it, or the person may steer a response while it is written: then what was said so far
-stays in the lane's history, and the new words are decided afresh.
+A request may interrupt the one before it, or a person may steer a response in progress: its text so far stays in the lane's
+history, and the new words are routed again.
 """
 
 import asyncio
@@ -36,26 +36,19 @@ _NOT_FOUND = ("response_not_found", "no response with that id is in progress on 
 
 
 class _InFlight(Struct, eq=False):
-    """A request under way."""
-
     create: Create
     sink: FrameSink
     exchange: Exchange | None = None
 
 
 class _Lane(Struct, eq=False):
-    """One lane: what runs, and what waits for it to end."""
-
     running: _InFlight | None = None
     waiting: deque[Create] = field(default_factory=deque)
     latest: str = ""
     latest_by: Caller | None = None
-    """The last response that was made here, and whose it is."""
 
 
 class Lanes:
-    """Takes the messages of one socket, and serves them."""
-
     def __init__(
         self,
         socket: Frames,
@@ -80,7 +73,7 @@ class Lanes:
         return not self._waiting and not self._running
 
     def read(self, raw: bytes) -> Message:
-        """Make something of a message: what it asks for, or why it is refused. Pure: a heavy one is read in a thread."""
+        """Parse a message into a request or an error. Pure: a heavy one is read in a thread."""
         try:
             return read_message(raw)
         except TandemError as error:
@@ -89,7 +82,7 @@ class Lanes:
             return report_fault(error, new_request_id())
 
     def receive(self, message: Message) -> bool:
-        """Take one message. Whether it was understood, and not refused at once."""
+        """Returns whether the message was accepted."""
         lane = message.lane if isinstance(message, Create) else ""
         try:
             if isinstance(message, TandemError):
@@ -108,7 +101,6 @@ class Lanes:
         return True
 
     def close(self) -> None:
-        """The caller left: nothing more is generated for it."""
         self._is_closed = True
         for lane in self._lanes.values():
             lane.waiting.clear()
@@ -145,7 +137,7 @@ class Lanes:
         return create
 
     def _after_interrupt(self, create: Create, lane: _Lane) -> Create:
-        """Interrupt, and put what was said before the new words, where it is we who hold the history."""
+        """Interrupt, and continue from the partial text if the router holds the history."""
         while lane.waiting and lane.waiting[0].interrupts:
             self._supersede(self._take_next(lane))
         running = lane.running
@@ -156,12 +148,12 @@ class Lanes:
         return create.after(interrupted) if interrupted and continues else create
 
     def _supersede(self, create: Create) -> None:
-        """Tell that nothing will be said to a request: every one of them ends with some event."""
+        """Refuse a superseded request: every request ends with an event."""
         error = Interrupted("interrupted by a newer message before any output")
         self._socket.send([refusal_frame(error, new_request_id(), create.lane)])
 
     def _steer(self, steer: Steer) -> None:
-        """End the response that is being written, and go on from it with what the person says."""
+        """End the response in progress, and continue it with the person's words."""
         lane = self._lane_of(steer.previous)
         if lane is None or lane.running is None:
             self._refuse_steer(steer, *self._why_not_active(steer.previous))
@@ -175,10 +167,10 @@ class Lanes:
             self._refuse_steer(steer, *_COMPLETED)
 
     def _redirect(self, lane: _Lane, steer: Steer, before: Create, running: _InFlight | None) -> None:
-        """Go on with what the person says: after the response that is being written, or together with what waits for that."""
+        """Replace the running response, or the request that waits for it, by one with the person's words."""
         try:
             successor = before.steered(steer)
-        except TooDeep as error:  # found out before anything is ended for it
+        except TooDeep as error:  # checked before anything is ended
             self._refuse_steer(steer, "invalid_input", f"input: {error.message}")
             return
         self._accept(steer)
@@ -189,7 +181,7 @@ class Lanes:
         self._wait(lane, successor, is_next=True)
 
     def _lane_of(self, response_id: str) -> _Lane | None:
-        """The lane on which a response is being written. One that has said nothing yet has no id, and cannot be named."""
+        """The lane that writes a response. A response has no id before its first event."""
         if not response_id:
             return None
         lanes = (lane for lane in self._lanes.values() if lane.running is not None)
@@ -210,14 +202,14 @@ class Lanes:
         }
         try:
             frame = orjson.dumps(told)
-        except orjson.JSONEncodeError:  # words that are nested too deeply to be sent back
+        except orjson.JSONEncodeError:  # nested too deeply to be sent back
             frame = orjson.dumps({**told, "steer": {"previous_response_id": steer.previous}})
         self._socket.send([frame])
 
     def _interrupt(self, running: _InFlight, reason: str) -> str:
-        """Stop a request, and keep what it said so far. The id to go on from; empty where it said nothing yet.
+        """Stop a request and keep its text. Returns the id to continue from; empty if nothing was written.
 
-        One that said more than can be kept is not found again: its client hears of that, and sends the whole conversation.
+        A text over the bound is not kept: its client gets an error, and sends the whole conversation.
         """
         exchange = running.exchange
         assert exchange is not None
@@ -231,7 +223,7 @@ class Lanes:
         return str(response["id"]) if response is not None else ""
 
     def _advance(self) -> None:
-        """Start what may start now. A request that finds no slot is refused, and the next one of its lane is tried."""
+        """Start waiting requests. One that finds no slot is refused, and the lane's next is tried."""
         for lane in self._lanes.values():
             while lane.waiting and lane.running is None and self._running < _MAX_RUNNING:
                 self._start(lane, self._take_next(lane))
@@ -241,7 +233,7 @@ class Lanes:
         route, headers = handshake.route, headers_of(handshake.headers, create.metadata)
         assert route is not None
         try:
-            # The metadata of a request may bring another key for a target, and the socket's own may be revoked by now.
+            # Metadata may carry another key for a target, and the socket's key may have been revoked.
             caller = self._admission.identify(handshake, headers)
             self._admission.take_slot(self._admission.limits)
         except TandemError as error:
@@ -274,10 +266,9 @@ class Lanes:
             self._on_idle()
 
     def _conclude(self, lane: _Lane, running: _InFlight) -> None:
-        """Remember what a lane may go on from. A turn that failed takes what it went on from with it, as OpenAI does.
+        """Note what a lane may continue from. As at OpenAI, a failed turn evicts its previous response.
 
-        One that was only asked to come again later does not, nor a fork that failed: its parent is another lane's. Nor does
-        one with another key, which never had it.
+        Exceptions: a turn told to retry later, a fork (its parent is another lane's), and a turn with another key.
         """
         status, previous, exchange = running.sink.failed_with, running.create.previous, running.exchange
         caller = exchange.arrival.caller if exchange is not None else None

@@ -1,4 +1,4 @@
-"""What a client says on a socket: `response.create` and `response.steer`, and the frames in which it is told what was wrong."""
+"""Messages on a socket: `response.create`, `response.steer`, and error frames."""
 
 import re
 from collections.abc import Mapping
@@ -19,42 +19,34 @@ from router.dialects.json_body import refuse_crowded
 from router.dialects.refusals import failure_words, refusal_headers, usage_limit
 
 BUSY = "x-tandem-busy"
-"""What to do with a request on a lane that is busy: `interrupt`, or wait."""
+"""What to do if the lane is busy: `interrupt`, or wait."""
 _CREATE, _STEER = "response.create", "response.steer"
 _STREAM_ID = re.compile(r"[A-Za-z0-9_.-]{1,256}").fullmatch
 _NOT_SENT_ON: JsonObject = {"type": None, "stream_id": None, "stream": True}
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _CARRIED = "x-"
 _MAX_PAIRS, _MAX_VALUE = 16, 512
-"""How many pairs `metadata` may hold, and how many characters each value."""
+"""OpenAI's limits for `metadata`: pairs, and characters of a value."""
 _NOT_CARRIED = frozenset({"connection", "upgrade", "host", "content-length", "transfer-encoding", "expect", "te", "trailer"})
 
 
 class Create(Struct, frozen=True):
-    """A request for a response, as it would be posted: with `stream: true`, and without what only a socket knows.
-
-    Only what a socket needs of it is read: the rest of a large request is read once, on its road.
-    """
+    """A request as it would be posted, with `stream: true`. Only fields that a socket needs are parsed here."""
 
     lane: str
     raw: bytes
     metadata: JsonObject
-    """Its `client_metadata`."""
     previous: str
-    """The response that it goes on from; empty for none."""
+    """The response to continue; empty for none."""
     interrupts: bool
     steers: str = ""
-    """The response that was ended for it by the person's new words."""
+    """The response that was ended for it by a steer."""
 
     def after(self, response_id: str) -> "Create":
-        """A copy that continues another response."""
         return replace(self, raw=_changed(self.raw, {"previous_response_id": response_id}), previous=response_id)
 
     def steered(self, steer: "Steer") -> "Create":
-        """What follows when the person says something meanwhile: the same settings, with the new words as all of the input.
-
-        Said twice before it began, both count. Raises `TooDeep`.
-        """
+        """A copy with the person's words as its input; a second steer before it began adds to the first. Raises `TooDeep`."""
         words = steer.input
         if self.steers:
             words = [*_messages(orjson.loads(bytes(_MEMBERS.decode(self.raw)["input"]))), *_messages(steer.input)]
@@ -63,21 +55,17 @@ class Create(Struct, frozen=True):
 
 
 class Steer(Struct, frozen=True):
-    """What the person says while a response is being written."""
-
     previous: str
     input: Json
 
     @property
     def is_valid(self) -> bool:
-        """Whether the input is a text, or a list of messages of the user."""
         if isinstance(self.input, list):
             return bool(self.input) and all(as_object(item).get("role") == "user" for item in self.input)
         return isinstance(self.input, str) and bool(self.input)
 
 
 Message = Create | Steer | TandemError
-"""What a caller sent, or why that is refused."""
 
 
 def _messages(words: Json) -> list[Json]:
@@ -85,7 +73,7 @@ def _messages(words: Json) -> list[Json]:
 
 
 def read_message(raw: bytes) -> Create | Steer:
-    """What one message asks for. Raises `BadRequest`."""
+    """Parse a message. Raises `BadRequest`."""
     refuse_crowded(raw)
     try:
         members = _MEMBERS.decode(raw)
@@ -127,7 +115,7 @@ def _read_create(raw: bytes, members: Mapping[str, msgspec.Raw]) -> Create:
 
 
 def _changed(raw: bytes, changes: JsonObject) -> bytes:
-    """A JSON object with some fields changed (None takes one out), and all others as they were written. Raises `TooDeep`."""
+    """Change fields of a JSON object (None removes one); all others stay byte for byte. Raises `TooDeep`."""
     members = {name: value for name, value in _MEMBERS.decode(raw).items() if name not in changes}
     try:
         members |= {name: msgspec.Raw(orjson.dumps(value)) for name, value in changes.items() if value is not None}
@@ -137,7 +125,7 @@ def _changed(raw: bytes, changes: JsonObject) -> bytes:
 
 
 def headers_of(handshake: Mapping[str, str], metadata: JsonObject) -> dict[str, str]:
-    """The headers that a request would have had: those of the handshake, and those that its metadata carries."""
+    """The headers of the handshake and of the request's metadata."""
     headers = {
         name: value for name, value in handshake.items() if name not in _NOT_CARRIED and not name.startswith("sec-websocket")
     }
@@ -149,7 +137,7 @@ def headers_of(handshake: Mapping[str, str], metadata: JsonObject) -> dict[str, 
 
 
 def error_frame(status: int, error: JsonObject, headers: Mapping[str, str], lane: str = "") -> bytes:
-    """An error as a socket tells it. Its headers are where one client looks for them, and where another does."""
+    """An error frame, with its headers in both places where clients look."""
     frame: JsonObject = {"type": "error", "status": status}
     if lane:
         frame["stream_id"] = lane
@@ -158,16 +146,15 @@ def error_frame(status: int, error: JsonObject, headers: Mapping[str, str], lane
 
 
 def refusal_frame(error: TandemError, request_id: str, lane: str = "") -> bytes:
-    """A refusal of our own."""
     kind = "invalid_request_error" if error.status < 500 else "server_error"
     words: JsonObject = {"type": kind, "code": error.code, "message": failure_words(error, request_id), "param": error.param}
     return error_frame(error.status, words | usage_limit(error), dict(refusal_headers(error)), lane)
 
 
 def with_metadata(event: bytes, facts: Mapping[str, str]) -> bytes:
-    """A `response.created` that says in its `metadata` who serves, and why: for callers who take no events of our own.
+    """Add the target and reason to a `response.created`, for callers that do not take our events.
 
-    What the caller sent there stays, and there are never more pairs than OpenAI allows. All else stays byte for byte.
+    The caller's own pairs stay, OpenAI's limit holds, and all else is kept byte for byte.
     """
     try:
         members = _MEMBERS.decode(event)
@@ -187,12 +174,11 @@ def _join(members: Mapping[str, msgspec.Raw]) -> bytes:
 
 
 def decision_frame(headers: Headers, lane: str = "") -> bytes:
-    """The target and the reason, which an answer over HTTP has in its headers. Only for callers who ask for such frames."""
+    """The target and reason, for callers that ask for our frames."""
     return _own_frame("tandem.decision", lane, name_decision(headers))
 
 
 def queued_frame(fact: Waiting, lane: str = "") -> bytes:
-    """How long a request waits yet, for the same callers."""
     return _own_frame("tandem.queued", lane, {"message": describe_wait(fact)})
 
 

@@ -1,4 +1,4 @@
-"""A response on its way to a socket: every event of the stream becomes a frame of its own."""
+"""Writes a response to a socket, one frame per event."""
 
 import re
 from typing import Protocol
@@ -26,25 +26,23 @@ _BAD_GATEWAY = 502
 
 
 class Frames(Protocol):
-    """A socket, as an answer sees it."""
-
     is_paused: bool
 
     def send(self, frames: list[bytes]) -> None:
-        """Send JSON texts, each in a frame of its own."""
+        """Each text gets its own frame."""
         ...
 
 
 class FrameSink(Struct, eq=False):
-    """Takes one answer to a socket. What was said so far is at hand, for when the person interrupts."""
+    """Sends one answer to a socket, and keeps its text so far for an interrupt."""
 
     _socket: Frames
     _request_id: str
     lane: str = ""
     _takes_frames: bool = False
-    """Whether the caller asked for events of our own. Else what they say is in the metadata of the response."""
+    """The caller asked for our events. Otherwise the response's metadata has their content."""
     _facts: dict[str, str] = {}
-    """Headers with the target and the reason, kept until the response begins."""
+    """Headers with the target and reason, until the response begins."""
     _status: int = 200
     _headers: Headers = ()
     _streams: bool = True
@@ -52,13 +50,12 @@ class FrameSink(Struct, eq=False):
     _rest: bytes = b""
     _said: Said = field(default_factory=Said)
     _pieces: list[bytes] = []
-    """An answer that comes whole, in pieces."""
+    """Of an answer that does not stream."""
     _has_told: bool = False
-    """Whether the stream itself said that it failed."""
     has_started: bool = False
     is_over: bool = False
     failed_with: int = 0
-    """The status with which it failed; 0 where it did not."""
+    """A status; 0 without a failure."""
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
@@ -81,7 +78,7 @@ class FrameSink(Struct, eq=False):
             self._socket.send([queued_frame(fact, self.lane)])
 
     def _tell_head(self, headers: Headers) -> None:
-        """Say what the head of an answer over HTTP does: who serves, and which state the client carries along."""
+        """Send what an HTTP head has: target, reason, and the client's turn state."""
         frames: list[bytes] = []
         if self._takes_frames:
             frames.append(decision_frame(headers, self.lane))
@@ -97,7 +94,7 @@ class FrameSink(Struct, eq=False):
             return
         if not self._streams:
             self._pieces.append(data)
-        # Nearly every read of a target is one event, whole.
+        # Nearly every read from a target is one whole event.
         elif not self._rest and (found := _ONE_EVENT(data)) is not None:
             self._socket.send([self._as_frame(found[1])])
         elif frames := self._read_frames(data):
@@ -116,12 +113,10 @@ class FrameSink(Struct, eq=False):
         self.is_over, self._flow = True, None
 
     def close(self) -> None:
-        """The caller left: let go of what was kept for it, and of the target."""
         self.is_over, self._flow, self._said, self._rest = True, None, Said(), b""
         self._pieces.clear()
 
     def set_backpressure(self, *, is_paused: bool) -> None:
-        """Pause the target while the caller reads more slowly than it writes."""
         if self._flow is not None:
             if is_paused:
                 self._flow.pause()
@@ -129,7 +124,7 @@ class FrameSink(Struct, eq=False):
                 self._flow.resume()
 
     def cut(self, reason: str) -> JsonObject | None:
-        """End the response here, and say so. What was said of it so far; None where it had not begun."""
+        """End the response as incomplete. Returns it as far as it came; None before it began."""
         self.is_over, self._flow = True, None
         response = self._said.so_far()
         if response is not None:
@@ -144,16 +139,14 @@ class FrameSink(Struct, eq=False):
 
     @property
     def response_id(self) -> str:
-        """The id of the response that is being written; empty before its first event."""
         return self._said.response_id
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether it said more than is kept, so that nothing can go on from it."""
+        """Whether it is too long to be continued."""
         return self._said.is_too_long
 
     def _read_frames(self, data: bytes) -> list[bytes]:
-        """The JSON of each event that is whole."""
         if self._rest:
             data = self._rest + data
         if b"\r" in data:
@@ -189,7 +182,7 @@ class FrameSink(Struct, eq=False):
         return b'{"stream_id":"%b"%b%b' % (self.lane.encode(), b"" if rest.startswith(b"}") else b",", rest)
 
     def _error_of(self, event: bytes) -> bytes:
-        """An error that came as an event, which has no status there and all its fields at the top."""
+        """Events have no status, and keep an error's fields at the top."""
         told = _read(event)
         error = as_object(told.get("error")) or {
             name: value for name, value in told.items() if name in ("code", "message", "param")
@@ -207,17 +200,17 @@ class FrameSink(Struct, eq=False):
 
 
 def _read(data: bytes) -> JsonObject:
-    """An object that can also be written; empty where it is none."""
+    """Empty for anything but an object that can be encoded again."""
     try:
         found = as_object(orjson.loads(data))
-        orjson.dumps([[found]])  # as deep as a frame holds it
+        orjson.dumps([[found]])  # the depth it has in a frame
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
         return {}
     return found
 
 
 def _as_text(event: bytes) -> bytes:
-    """An event as UTF-8, which a text frame must be: what a target wrote otherwise is replaced."""
+    """The event as valid UTF-8, which text frames require."""
     try:
         event.decode()
     except UnicodeDecodeError:

@@ -5,12 +5,13 @@ from contextlib import contextmanager
 import pytest
 from msgspec.structs import replace
 
-from router.callers.guard import CallerLimit, GuardedDispatcher
+from router.callers.guard import GuardedDispatcher
 from router.contract.caller import Caller
 from router.contract.errors import BudgetSpent, RateLimited, UpstreamCut
 from router.contract.rights import Rights
 from router.contract.words import Outcome
 from router.dispatch.live.statistics import LiveStatistics
+from router.limits.limit import CallerLimit
 from tests.tools.exchanges import RecordingSink, make_decided, make_exchange
 from tests.tools.scripted import HandClock, answers, fails, reach
 from tests.tools.values import ask, make_target

@@ -22,10 +22,10 @@ from router.contract.target import Quota
 from router.contract.words import Dialect, Outcome, Tier
 from router.dialects.fitting import Fit
 from router.dialects.opaque import all_keys, refused_by
-from router.dispatch.budget import Track
 from router.dispatch.dispatch import Preconnector
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
+from router.limits.retries import Track
 from tests.tools.exchanges import RecordingSink, make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import HandClock, answers, dispatcher_of, fails, hangs, names_of, reach, streams

@@ -11,7 +11,7 @@ from router.contract.errors import UpstreamCut, UpstreamTimeout, UpstreamUnreach
 from router.contract.exchange import CancelReason
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, FirstByte
 from router.contract.words import Tier
-from router.dispatch.budget import RetryBudget
+from router.limits.retries import RetryBudget
 from tests.tools.houses import Walk, make_house
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import EVENTS, answers, fails, hangs, reach, streams

@@ -26,7 +26,6 @@ from router.contract.errors import (
 )
 from router.contract.exchange import Deadline
 from router.contract.words import Tier
-from router.dispatch.budget import Allowance, Track
 from router.dispatch.rules import (
     Form,
     GiveUp,
@@ -40,6 +39,7 @@ from router.dispatch.rules import (
     next_step,
     refuses_asking,
 )
+from router.limits.retries import Allowance, Track
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
 

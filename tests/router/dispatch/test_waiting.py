@@ -17,9 +17,9 @@ from router.contract.sinks import Waiting as Waits
 from router.contract.target import Quota
 from router.contract.words import Dialect, Operation, Outcome, TurnKind
 from router.dispatch.live.statistics import LiveStatistics
-from router.dispatch.queues.queue import TargetQueue
-from router.dispatch.queues.quota import WINDOW_SECONDS
 from router.dispatch.waiting import WaitingSink, await_slot, await_turn, is_side_request
+from router.limits.queue import TargetQueue
+from router.limits.quota import WINDOW_SECONDS
 from tests.tools.exchanges import RecordingSink, make_context, make_decided, make_decision, make_exchange
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.values import ask, make_target, make_view

@@ -14,8 +14,8 @@ from router.contract.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from router.dispatch.budget import KEPT_SECONDS, Track
 from router.dispatch.live.circuit import Circuit, is_targets_failure
+from router.limits.retries import KEPT_SECONDS, Track
 
 
 def failing(times, at=0.0, **more):

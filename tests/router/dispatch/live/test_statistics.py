@@ -13,10 +13,10 @@ from router.contract.relay import RouteRequest
 from router.contract.target import LimitWindow, Quota, WorkRatio
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation, PassedRoute, Tier
-from router.dispatch.budget import Track
 from router.dispatch.live.past import PastPace
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.target import RESTED_WAIT_SECONDS
+from router.limits.retries import Track
 from tests.tools.exchanges import Told, make_decided, make_decision, make_exchange
 from tests.tools.values import ask, make_signals, make_target, make_view, stand
 

@@ -13,7 +13,7 @@ from router.contract.request import JsonObject, RequestView
 from router.contract.secret import read_callers_key
 from router.contract.signals import Signals
 from router.contract.target import Quota, Target, TargetStatus
-from router.dispatch.queues.queue import MakeMeter, TargetQueue
+from router.limits.queue import MakeMeter, TargetQueue
 
 _MAX_QUEUES = 1_000
 """Keys of callers. Queues in which nothing was sent for a minute are forgotten first."""

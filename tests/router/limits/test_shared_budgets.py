@@ -2,13 +2,13 @@
 
 import pytest
 
-from router.callers.budgets import Terms
-from router.callers.shared_budgets import SharedBudgets
 from router.contract.errors import BudgetSpent, StoreUnavailable
 from router.contract.rights import Rights
 from router.contract.spending import UNITS_PER_USD
 from router.contract.target import Price
-from tests.router.callers.spending import decided_for, ended, exchange_of, opened
+from router.limits.budgets import Terms
+from router.limits.shared_budgets import SharedBudgets
+from tests.router.limits.spending import decided_for, ended, exchange_of, opened
 from tests.tools.allowances import Pool
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target

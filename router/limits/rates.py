@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from router.callers.guard import CallerLimit
 from router.contract.caller import Caller
 from router.contract.errors import RateLimited
 from router.contract.exchange import Exchange
@@ -18,7 +17,8 @@ from router.contract.request import JsonObject
 from router.contract.rights import USUAL, Rights
 from router.contract.target import Quota
 from router.contract.words import Operation
-from router.dispatch.queues.quota import Grant, Meter, Wait
+from router.limits.limit import CallerLimit
+from router.limits.quota import Grant, Meter, Wait
 from router.telemetry import events
 
 MINUTE_SECONDS = 60.0

@@ -12,9 +12,9 @@ from router.contract.errors import UpstreamRefused
 from router.contract.facts import AttemptEnded
 from router.contract.request import JsonObject
 from router.contract.target import Quota
-from router.dispatch.queues.fair import Shares
-from router.dispatch.queues.quota import WINDOW_SECONDS, Grant, Meter
-from router.dispatch.queues.waiter import Ask, Expected, Permit, Waiter
+from router.limits.fair import Shares
+from router.limits.quota import WINDOW_SECONDS, Grant, Meter
+from router.limits.waiter import Ask, Expected, Permit, Waiter
 from router.telemetry import events
 
 _LEAST_SECONDS, _NEARLY = 0.001, 1e-9

@@ -4,9 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from router.callers.accounts import Purse, limits_of
-from router.callers.budgets import Budgets, ReadSpending, Spending
-from router.callers.shared_limits import unknown
 from router.contract.allowance import Allowance, SpentPart, Use
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
@@ -14,6 +11,9 @@ from router.contract.rights import Rights
 from router.contract.spending import Period, Span
 from router.contract.target import Target
 from router.contract.words import Operation
+from router.limits.accounts import Purse, limits_of
+from router.limits.budgets import Budgets, ReadSpending, Spending
+from router.limits.shared_limits import unknown
 
 _GIVE_SECONDS = 1.0
 """How long a request waits for what other routers have and do not need: they give it back within this time."""

@@ -10,8 +10,8 @@ from router.contract.errors import UpstreamRefused
 from router.contract.facts import AttemptEnded
 from router.contract.target import Quota
 from router.contract.usage import Usage
-from router.dispatch.queues.queue import SIDE_WAIT_SECONDS, TargetQueue
-from router.dispatch.queues.quota import WINDOW_SECONDS
+from router.limits.queue import SIDE_WAIT_SECONDS, TargetQueue
+from router.limits.quota import WINDOW_SECONDS
 from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
 from tests.tools.values import make_target
 

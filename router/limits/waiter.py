@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from router.contract.caller import SessionKey
 from router.contract.facts import AttemptEnded
-from router.dispatch.queues.fair import Miss
-from router.dispatch.queues.quota import Grant
+from router.limits.fair import Miss
+from router.limits.quota import Grant
 
 
 class Metered(Protocol):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from router.callers.budgets import Budgets, Terms
 from router.contract.caller import Caller
 from router.contract.entry import Attempt
 from router.contract.errors import BudgetSpent
@@ -18,6 +17,7 @@ from router.contract.spending import as_units
 from router.contract.target import Target
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation
+from router.limits.budgets import Budgets, Terms
 from tests.tools.exchanges import Told, make_decided, make_decision
 from tests.tools.values import ask, make_signals, stand
 

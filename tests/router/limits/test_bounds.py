@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.callers.bounds import RequestSize, bound_of, bound_of_question, measure
 from router.contract.errors import NotPermitted
 from router.contract.spending import as_units
 from router.contract.target import Price, PriceStep
 from router.contract.usage import Usage
 from router.contract.words import Dialect
+from router.limits.bounds import RequestSize, bound_of, bound_of_question, measure
 from tests.tools.exchanges import make_decided, make_decision
 from tests.tools.values import ask, make_signals, make_target, make_view
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from router.dispatch.budget import KEPT_SECONDS, Allowance, RetryBudget, Track
+from router.limits.retries import KEPT_SECONDS, Allowance, RetryBudget, Track
 
 
 def spend(budget, now, active, most=1_000):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from router.callers.shared_limits import SharedRates
 from router.contract.caller import LOCAL
 from router.contract.errors import RateLimited, StoreUnavailable
 from router.contract.facts import AttemptOpened
 from router.contract.rights import Rights
+from router.limits.shared_limits import SharedRates
 from tests.tools.allowances import Pool
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.scripted import HandClock

@@ -8,7 +8,6 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from router.callers.budgets import Terms, find_troubles
 from router.contract.caller import Caller
 from router.contract.errors import BudgetSpent, Unavailable
 from router.contract.facts import QuestionEnded
@@ -17,7 +16,8 @@ from router.contract.spending import UNITS_PER_USD, as_units
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
 from router.contract.words import Operation, Tier
-from tests.router.callers.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
+from router.limits.budgets import Terms, find_troubles
+from tests.router.limits.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from router.contract.allowance import Allowance, Part, Use
 from router.contract.target import Quota
-from router.dispatch.queues.queue import MakeMeter
-from router.dispatch.queues.quota import WINDOW_SECONDS, Grant, Meter, Wait, seconds_left, wait_for_slot
+from router.limits.queue import MakeMeter
+from router.limits.quota import WINDOW_SECONDS, Grant, Meter, Wait, seconds_left, wait_for_slot
 
 _NO_QUOTA = Quota()
 _REQUESTS, _TOKENS, _IN_FLIGHT = "requests_per_minute", "tokens_per_minute", "in_flight"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.caller import LOCAL, Caller, SessionKey
-from router.dispatch.queues.fair import Shares, equal_part
+from router.limits.fair import Shares, equal_part
 
 A, B, C = (SessionKey(LOCAL, name) for name in "abc")
 REMOTE = SessionKey(Caller("remote"), "a")

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 from router.contract.caller import LOCAL, SessionKey
 from router.contract.target import Quota
 from router.contract.words import Tier
-from router.dispatch.queues.queue import TargetQueue
-from router.dispatch.queues.queues import Queues
-from router.dispatch.queues.quota import WINDOW_SECONDS
+from router.limits.queue import TargetQueue
+from router.limits.queues import Queues
+from router.limits.quota import WINDOW_SECONDS
 from tests.tools.loop_clock import seconds_passed
 from tests.tools.values import ask, make_signals, make_target, stand
 
@@ -82,7 +82,7 @@ async def test_callers_with_keys_of_their_own_have_a_quota_each():
 
 
 async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
-    monkeypatch.setattr("router.dispatch.queues.queues._MAX_QUEUES", 2)
+    monkeypatch.setattr("router.limits.queues._MAX_QUEUES", 2)
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
     queues = Queues()
     used = take(queues, theirs, ask(headers={"authorization": "Bearer sk-used"}))
@@ -94,7 +94,7 @@ async def test_queues_of_keys_that_nobody_uses_are_forgotten(monkeypatch):
 
 
 async def test_queues_of_keys_that_were_used_long_ago_are_forgotten(monkeypatch):
-    monkeypatch.setattr("router.dispatch.queues.queues._MAX_QUEUES", 2)
+    monkeypatch.setattr("router.limits.queues._MAX_QUEUES", 2)
     theirs = make_target(quota=SPARK.quota, takes_callers_key=True)
     queues = Queues()
     for number in range(5):

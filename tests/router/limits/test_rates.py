@@ -4,7 +4,6 @@ import contextlib
 
 import pytest
 
-from router.callers.rates import CallerRates
 from router.contract.caller import LOCAL, Caller
 from router.contract.entry import Attempt
 from router.contract.errors import RateLimited
@@ -12,6 +11,7 @@ from router.contract.facts import AttemptEnded, AttemptOpened
 from router.contract.rights import USUAL, Rights
 from router.contract.usage import Usage
 from router.contract.words import Operation
+from router.limits.rates import CallerRates
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target, make_view

@@ -1,8 +1,8 @@
 import asyncio
 
 from router.contract.caller import LOCAL, SessionKey
-from router.dispatch.queues.quota import Grant
-from router.dispatch.queues.waiter import Ask, Permit, Waiter
+from router.limits.quota import Grant
+from router.limits.waiter import Ask, Permit, Waiter
 
 WHO = SessionKey(LOCAL, "s")
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 
-from router.callers.rates import MINUTE_SECONDS, CallerRates, expect_tokens, quota_of
 from router.contract.allowance import Allowance
 from router.contract.caller import Caller
 from router.contract.errors import StoreUnavailable
@@ -10,7 +9,8 @@ from router.contract.exchange import Exchange
 from router.contract.facts import Decided
 from router.contract.rights import Rights
 from router.contract.target import Quota
-from router.dispatch.queues.shared_quota import SharedMeter
+from router.limits.rates import MINUTE_SECONDS, CallerRates, expect_tokens, quota_of
+from router.limits.shared_quota import SharedMeter
 
 RETRY_SECONDS = 2.0
 """When to try again while the store cannot be used: it is probed twice a second."""

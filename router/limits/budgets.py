@@ -19,9 +19,6 @@ from datetime import UTC, datetime, tzinfo
 
 from msgspec import Struct
 
-from router.callers.accounts import Account, Limited, Purse, Reservation, limits_of
-from router.callers.bounds import bound_of, bound_of_question, measure
-from router.callers.guard import CallerLimit
 from router.contract.errors import BudgetSpent, TandemError, Unavailable
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, QuestionEnded
@@ -33,6 +30,9 @@ from router.contract.spending import Period, Span, as_units, as_usd, show_usd, s
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
 from router.contract.words import Operation
+from router.limits.accounts import Account, Limited, Purse, Reservation, limits_of
+from router.limits.bounds import bound_of, bound_of_question, measure
+from router.limits.limit import CallerLimit
 from router.telemetry import events
 
 HEADER = "x-tandem-budget"

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.target import Quota
-from router.dispatch.queues.quota import WINDOW_SECONDS, Meter, seconds_left, wait_for_slot
+from router.limits.quota import WINDOW_SECONDS, Meter, seconds_left, wait_for_slot
 
 MINUTE = 60.0
 

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from router.callers.accounts import Account, Purse, Reservation, limits_of
 from router.contract.rights import Rights
 from router.contract.spending import Period, span_of
+from router.limits.accounts import Account, Purse, Reservation, limits_of
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 DAY = 86_400

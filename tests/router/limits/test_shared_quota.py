@@ -5,9 +5,9 @@ import pytest
 from router.contract.allowance import Use
 from router.contract.caller import LOCAL, SessionKey
 from router.contract.target import Quota
-from router.dispatch.queues.queue import TargetQueue
-from router.dispatch.queues.quota import WINDOW_SECONDS
-from router.dispatch.queues.shared_quota import SharedMeter, share_quotas
+from router.limits.queue import TargetQueue
+from router.limits.quota import WINDOW_SECONDS
+from router.limits.shared_quota import SharedMeter, share_quotas
 from tests.tools.allowances import Pool
 from tests.tools.loop_clock import seconds_passed
 

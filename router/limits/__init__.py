@@ -1,0 +1,1 @@
+"""Limits: quotas of targets, rates and budgets of callers, and second attempts."""
