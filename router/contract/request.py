@@ -164,8 +164,16 @@ class Continuation(Protocol):
 
     def view_for(self, view: "RequestView", target: Target) -> "RequestView": ...
 
+    def transcript(self) -> Transcript:
+        """The whole conversation."""
+        ...
+
     def without_reference(self) -> "Continuation":
         """For a target that turned out to have lost the response."""
+        ...
+
+    def changed(self, change: Callable[[list[Json]], list[Json]]) -> "Continuation":
+        """The same, with a change to the messages that each target is to see."""
         ...
 
 
