@@ -54,29 +54,23 @@ USUAL_TERMS = JobTerms()
 
 
 class Job(Struct, frozen=True):
-    """A request to serve in the background, and its current owner."""
-
     id: str
     caller: Caller
     created_at: float
     body: bytes
-    """The request as sent; empty for work done outside the router (`router/jobs/outside.py`). Only `claim` returns it, and it
-    is deleted when the job ends."""
+    """As sent; empty for work outside the router (`router/jobs/outside.py`). Only `claim` returns it; deleted at the end."""
     headers: Mapping[str, str]
     """Headers needed to serve it, never keys. Returned and deleted with `body`."""
     queued: bytes
-    """The first answer, `status: queued`. Empty once the job has ended."""
+    """The first answer. Empty once the job has ended."""
     key: str | None = None
-    """Id of the caller's key."""
     session: str | None = None
     """The session in which its end is announced."""
     title: str = ""
     """The beginning of the request's text, for lists."""
     tier: str = ""
-    """Chosen when the job was accepted."""
     state: JobState = JobState.QUEUED
     attempt: int = 0
-    """How often it was begun."""
     owner: str = ""
     ended_at: float | None = None
     is_cancelled: bool = False
@@ -99,7 +93,6 @@ class Segment(Struct, frozen=True):
     """Frames of an answer's stream, cut at the end of a frame."""
 
     first: int
-    """Sequence number of its first frame."""
     last: int
     frames: bytes
     has_content: bool = True
@@ -112,7 +105,6 @@ class JobEnding(Struct, frozen=True):
     state: JobState
     at: float
     response: bytes
-    """JSON, complete or as far as it came."""
 
 
 class JobsPage(Struct, frozen=True):
@@ -130,18 +122,13 @@ class WebhookEvent(Struct, frozen=True):
     job_id: str
     address: str
     event: str
-    """Such as `response.completed`."""
     at: float
-    """When the job ended."""
     tries: int = 0
-    """Failed deliveries."""
     next_at: float = 0.0
     """When it is sent next; for a dead event, when it was given up."""
 
 
 class JobWatch(Protocol):
-    """Reports changes of one job, or of any."""
-
     async def wait(self, seconds: float) -> bool:
         """Wait for a change, at most this long. Returns at once if one came since the last wait."""
         ...
@@ -190,25 +177,19 @@ class JobStore(Protocol):
         ...
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
-        """Find a job, without `body` and `headers`."""
+        """Without `body` and `headers`."""
         ...
 
     async def find_listed(self, job_id: str) -> Job | None:
-        """Find any caller's job as lists show it: without request and response, which may be large."""
+        """Of any caller, as lists show it: without request and response, which may be large."""
         ...
 
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
-        """Read a part of the log after a sequence number; the first segment may begin before it.
-
-        Its content counts as read from now on, unless `caller` is None.
-        """
+        """The first segment may begin before `after`. Content counts as read from now on, unless `caller` is None."""
         ...
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> JobWatch:
-        """Watch a job's log, state and cancellation; None: any job that can be claimed.
-
-        An owner only hears of a cancellation or deletion.
-        """
+        """A job's log, state and cancellation; None: any claimable job. An owner only hears of a cancel or deletion."""
         ...
 
     def hear(
@@ -229,17 +210,17 @@ class JobStore(Protocol):
     async def forget(self, job_id: str, caller: Caller | None) -> bool: ...
 
     async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
-        """List jobs, newest first, without `body`, `headers`, `queued` and `response`."""
+        """Newest first, without `body`, `headers`, `queued` and `response`."""
         ...
 
     async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
-        """The newest eight ended jobs of a session that were not read, as in a list."""
+        """Ended and not read: the newest eight, as in a list."""
         ...
 
     async def take_due(
         self, now: float, hold_seconds: float, limit: int = 16, not_for: Collection[str] = ()
     ) -> Sequence[WebhookEvent]:
-        """Events due now, except for some addresses; other senders do not get them while they are held."""
+        """Due now, except for some addresses. Other senders do not get them while they are held."""
         ...
 
     async def note_delivered(self, event_id: str) -> None: ...
@@ -248,16 +229,12 @@ class JobStore(Protocol):
         """Schedule the next try; None gives the event up."""
         ...
 
-    async def list_dead(self) -> Sequence[WebhookEvent]:
-        """Events that were given up, newest first."""
-        ...
+    async def list_dead(self) -> Sequence[WebhookEvent]: ...
 
     async def close(self) -> None: ...
 
 
 class EndedJob(Struct, frozen=True):
-    """The part of a job that collecting it needs."""
-
     id: str
     caller: Caller
     session: str | None
@@ -267,4 +244,4 @@ class EndedJob(Struct, frozen=True):
 
 
 ListEnded = Callable[[], Sequence[EndedJob]]
-"""Jobs that wait to be collected, newest last."""
+"""Newest last."""
