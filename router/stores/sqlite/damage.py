@@ -1,7 +1,4 @@
-"""Finds damage: small files are checked at every start, any file in full by `tandem check --live`.
-
-Damage in a large file is reported when the writer meets it.
-"""
+"""Finds damage: small files are checked at every start, any file in full by `tandem check --live`."""
 
 import contextlib
 import glob

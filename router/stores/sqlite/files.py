@@ -70,10 +70,7 @@ class Inodes(NamedTuple):
 
 
 def create_private(path: Path) -> None:
-    """Make the file for its owner alone, if absent.
-
-    An existing one is not even opened: it may belong to another program. `prepare` checks it, and makes it private.
-    """
+    """An existing file is not even opened: it may belong to another program. `prepare` checks it, and makes it private."""
     check_place(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,10 +133,7 @@ def inode_of(path: Path | str) -> int:
 
 
 def inodes_of(path: Path) -> Inodes:
-    """While a connection is open, none may change.
-
-    Asked before each write, so names are text: half the time of paths.
-    """
+    """Asked before each write: none may change while a connection is open. Names as text take half the time of paths."""
     real = os.path.realpath(path)
     return Inodes(inode_of(real), inode_of(f"{real}-wal"), inode_of(f"{real}-shm"))
 
@@ -180,7 +174,6 @@ def open_ledger(
 
 
 def _add_newer_columns(database: sqlite3.Connection) -> None:
-    """Replace the table by a temporary view if it lacks columns."""
     there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
     lacking = [f"NULL AS {name}" for name in _NEWER if name not in there]
     if there and lacking:  # without the table, the query itself fails

@@ -1,7 +1,6 @@
-"""Deletes all that is kept of one caller: from a ledger, responses, jobs, and their copies.
+"""Deletes all that is kept of one caller, also next to a running router.
 
-Works next to a running router, by SQLite's locks. Deleted rows stay in free pages and in the log, so the file is rebuilt and
-the log emptied.
+Deleted rows stay in free pages and in the log, so the file is rebuilt and the log emptied.
 """
 
 import contextlib
@@ -130,7 +129,7 @@ def _old_names(database: sqlite3.Connection, caller: Caller) -> Iterable[str]:
 
 
 def _wipe(database: sqlite3.Connection) -> str:
-    """Rebuild the file and empty the log. Returns what could not be done."""
+    """Returns what could not be done."""
     try:
         database.execute("VACUUM")
         is_busy = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

@@ -1,6 +1,6 @@
-"""How far a ledger's rows are copied to the shared database, as remembered in the file.
+"""How far a ledger's rows are copied to the shared database.
 
-A row counts once the other database has it for good. After a crash some rows are copied again, and ignored there.
+A row counts once the other database has it for good. After a crash some are copied again, and ignored there.
 """
 
 import sqlite3
@@ -44,7 +44,7 @@ def read_mark(database: sqlite3.Connection) -> Mark:
 
 
 def keep_mark(database: sqlite3.Connection, mark: Mark, last_id: str, refused: int = 0) -> None:
-    """Note how far rows are copied, and how many were refused. Another database starts over.
+    """Another database starts over.
 
     If the last row is no longer the copied one, it was deleted and its number may be reused: note nothing, and send the rows
     again.
@@ -58,10 +58,7 @@ def keep_mark(database: sqlite3.Connection, mark: Mark, last_id: str, refused: i
 
 
 def read_next(database: sqlite3.Connection, after: int, rows: int) -> list[tuple[Any, ...]]:
-    """The next rows to copy: number, then columns. Text that is not UTF-8 is converted.
-
-    After some megabytes the rest waits for the next call.
-    """
+    """Number, then columns. Text that is not UTF-8 is converted. After some megabytes the rest waits for the next call."""
     try:
         database.text_factory = str
         return _read_some(database, after, rows)

@@ -1,7 +1,4 @@
-"""The queue's rules as statements: who has a job, what its log takes, and what follows when its owner dies.
-
-Each function needs a transaction without other writers. `jobs.py` runs them in a file or in memory.
-"""
+"""The queue's rules as statements. Each function needs a transaction without other writers."""
 
 import secrets
 import sqlite3
@@ -74,7 +71,7 @@ def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: f
 
 
 def _take_back(database: sqlite3.Connection) -> None:
-    """Queue released jobs that can be begun again, without their logs."""
+    """Queue released jobs again, without their logs."""
     statement = f"SELECT sequence FROM jobs WHERE {_RELEASED} AND NOT {_IS_LOST}"  # noqa: S608  fixed names
     for sequence in database.execute(statement).fetchall():
         database.execute("DELETE FROM segments WHERE job = ?", sequence)
@@ -83,7 +80,6 @@ def _take_back(database: sqlite3.Connection) -> None:
 
 
 def expire(database: sqlite3.Connection, is_gone: Callable[[str], bool]) -> None:
-    """Expire the leases of owners known to be gone."""
     for (owner,) in database.execute("SELECT DISTINCT owner FROM jobs WHERE state = 'running'").fetchall():
         if is_gone(owner):
             overdue = "UPDATE jobs SET leased_until = ? WHERE owner = ? AND state = 'running' AND leased_until > 0"

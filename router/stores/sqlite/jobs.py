@@ -1,7 +1,4 @@
-"""Background jobs on SQLite, in their own file; the statements are in `job_rows.py`.
-
-Everything that waits is written in one transaction: many jobs' logs cost one commit.
-"""
+"""Background jobs on SQLite. Everything that waits is written in one transaction: many jobs' logs cost one commit."""
 
 import asyncio
 import contextlib
@@ -176,10 +173,7 @@ class _Waiting(NamedTuple):
 
 
 class SqliteJobs(SqlJobs):
-    """Jobs in a file, for `keep_seconds` after their end.
-
-    Jobs of a local process that is gone can be claimed at once.
-    """
+    """Jobs of a local process that is gone can be claimed at once."""
 
     def __init__(
         self,
@@ -313,7 +307,6 @@ def _as_unusable(writer: SqliteWriter, error: BaseException) -> StoreUnusable:
 
 
 def _deliver(waiting: Sequence[_Waiting], outcomes: Sequence[Any]) -> None:
-    """Hand out outcomes in the loop's thread."""
     if waiting:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             waiting[0].future.get_loop().call_soon_threadsafe(_resolve, waiting, outcomes)

@@ -1,7 +1,7 @@
 """One router writes to a database file: an advisory lock on a file next to it, which names the owner.
 
-The kernel releases the lock however the process ends. Programs that only read, or add a row, take none. A router with workers
-takes it once before it starts them: they inherit it until the last one ends.
+The kernel releases it however the process ends. Programs that only read, or add a row, take none. Workers inherit it from the
+router that starts them.
 """
 
 import contextlib

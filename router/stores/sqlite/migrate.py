@@ -1,7 +1,7 @@
 """Numbered migrations: forward only, one transaction each, counted by `PRAGMA user_version`.
 
-A file with content is copied before its first migration, so that an older Tandem can use the copy. It gets its name only once
-complete: a killed process leaves no half under the name that the docs say to restore.
+A file with content is copied before its first migration, for an older Tandem. The copy is named only once complete: a killed
+process leaves no half under the name that the docs say to restore.
 """
 
 import contextlib
@@ -66,10 +66,10 @@ RESPONSES = read_migrations("responses")
 
 
 def prepare(path: Path, migrations: Migrations) -> Migrated | None:
-    """Bring a file to the newest version. Returns what was done if it had content.
+    """Returns what was done to a file with content.
 
-    Raises `StoreUnusable`, and leaves the file as it was, if a newer Tandem or another program wrote it, or it is no database,
-    or cannot be migrated.
+    Raises `StoreUnusable`, and leaves the file as it was, if a newer Tandem or another program wrote it, it is no database, or
+    it cannot be migrated.
     """
     with _explained(path), contextlib.closing(connect(path)) as database:
         before = _check_ours(database, path, migrations)
@@ -119,11 +119,10 @@ def _read_version(database: sqlite3.Connection) -> int:
 
 
 def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations) -> int:
-    """The version of a file. Refuses one of a newer Tandem or another program.
+    """Refuse a file of a newer Tandem or another program.
 
-    Another program may use our table names, or count versions in the same place. Our tables begin with our columns, since later
-    versions add theirs at the end. A file without a version may hold only our tables; to one with a version, its owner may have
-    added some.
+    That one may use our table names, or count versions in this place. Our tables begin with our columns: later versions add
+    theirs at the end. A file without a version may hold only our tables; to others their owner may have added some.
     """
     before = _read_version(database)
     if before > len(migrations):
@@ -143,7 +142,6 @@ def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations
 
 
 def tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
-    """Columns of each table that the migrations make."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         for script in migrations:
             database.executescript(script)
@@ -181,7 +179,6 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
 
 
 def _announce(database: sqlite3.Connection, path: Path, before: int, version: int) -> None:
-    """Announce a migration that takes seconds."""
     if (size := copy_bytes(database)) > _LARGE_BYTES:
         events.store_migrating(file=path.name, before=before, version=version, megabytes=size // 1_000_000)
 

@@ -1,7 +1,4 @@
-"""Responses on disk, in their own file.
-
-All goes through the writer in order, so that no write overtakes its deletion.
-"""
+"""Responses on disk. All goes through the writer in order, so that no write overtakes its deletion."""
 
 import json
 import sqlite3

@@ -1,8 +1,8 @@
 """From when on rows are kept. One start with a wrong clock must not cost a ledger.
 
 Age is counted from a time that the file remembers. It follows the clock, except for leaps over a week: the machine was off, or
-its clock is wrong. A leap is believed as far as a start at least a day later, by the clock, confirms it. Until then nothing
-more is deleted than was too old before it. Rows recorded with a wrong clock play no part.
+its clock is wrong. A leap is believed once a start at least a day later, by the clock, confirms it. Until then only rows that
+were too old before it are deleted.
 """
 
 import secrets

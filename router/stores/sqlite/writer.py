@@ -1,8 +1,7 @@
 """The only way to write to SQLite: one thread per file takes queued work in order, in batches.
 
 Stores that share a file share its writer. A locked or moved file delays the queue; a row that SQLite refuses costs no other. A
-deleted log is noticed before the next row is written. Losses are counted and reported through `on_failure(kind, lost)`: at
-once, once a minute while they last (`alarm`), and at the end.
+deleted log is noticed before the next row. Losses are counted, and reported by `alarm`.
 """
 
 import asyncio
@@ -82,10 +81,7 @@ class _Job(Generic[Result]):
 
 
 class SqliteWriter:
-    """Writes to one private file (0600). Used by one event loop's thread.
-
-    Written batches are on disk (`synchronous = FULL`) and survive a crash of the machine.
-    """
+    """Writes to one private file (0600). Batches are on disk (`synchronous = FULL`) and survive a crash of the machine."""
 
     def __init__(
         self,
@@ -345,9 +341,9 @@ class SqliteWriter:
         return self._database
 
     def _let_go(self) -> None:
-        """Close every connection of this process. The last one writes a deleted log into the file.
+        """The last connection to close writes a deleted log into the file.
 
-        One left open would keep the deleted log's index, which SQLite gives to whichever connection of this process opens next.
+        One left open would keep the deleted log's index, which SQLite gives to the next connection of this process.
         """
         with contextlib.ExitStack() as stack:
             for reader in self._readers:
