@@ -57,10 +57,7 @@ class CapabilityPolicy:
 
 
 def _prefer_hosts(request: RequestView, signals: Signals) -> Iterator[RuleOut]:
-    """Rule out targets that cannot run a hosted tool if one of their tier can.
-
-    Never in favour of the other tier: clients offer such tools with every request, needed or not.
-    """
+    """Only within a tier: clients offer hosted tools with every request, needed or not."""
     able = {
         status.target.tier: status.target.name
         for status in signals.statuses.values()

@@ -1,7 +1,4 @@
-"""The trained reading: the chance of a long task, from what the person typed.
-
-The previous turn matters only if the words point back at it: an approval, a "go on", a complaint.
-"""
+"""The trained reading: the chance of a long task. The last turn matters only if the words point back at it."""
 
 from functools import lru_cache
 from importlib.resources import files
@@ -103,8 +100,7 @@ class LearnedPolicy:
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
         self._weights, self._personal = find_weights(config.weights), find_personal(config)[0]
-        # Every call of a tool loop brings one features object, found by identity: comparing two hundred numbers would cost more
-        # than the cache saves.
+        # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:

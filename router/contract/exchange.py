@@ -140,10 +140,7 @@ class Confirming(Protocol):
     """Holds back the end of an answer until its request's writes to a shared store are confirmed."""
 
     def wait_for(self, kind: str, written: "asyncio.Future[Any]") -> None:
-        """Wait briefly for a write of `kind`: `sessions` or `responses`. The future raises if it failed.
-
-        Call this before the answer's last bytes are written, or in that iteration of the loop.
-        """
+        """Wait briefly for `sessions` or `responses` to be written. Call this before, or with, the answer's last bytes."""
         ...
 
 

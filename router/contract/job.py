@@ -1,7 +1,6 @@
 """Background jobs: Responses requests with `background: true`, and the logs of their answers.
 
-A job has the id of its response. Its owner runs it while it renews a lease; after that another owner takes it, with a higher
-attempt number.
+An owner runs a job while it renews a lease; then another takes it, with a higher attempt number.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -146,10 +145,7 @@ class JobStore(Protocol):
     async def add(
         self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
-        """Add a job. False if too many are queued, or too many of its caller's are queued or running.
-
-        With a lease, its named owner has it from now on as the first attempt; the job is lost when the lease runs out.
-        """
+        """False if too many are queued, or of its caller queued or running. With a lease it is its owner's, and lost with it."""
         ...
 
     async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:

@@ -1,7 +1,4 @@
-"""Callers' keys: `tdm_`, eight hex digits that may be shown, `_`, and 43 secret characters.
-
-Only a digest of the secret is kept. With 256 random bits, a slow hash would add nothing.
-"""
+"""Callers' keys: `tdm_`, eight hex digits that may be shown, `_`, and 256 random bits, for which a plain digest is enough."""
 
 import hmac
 import re

@@ -1,7 +1,4 @@
-"""The personal table, learned from `tandem wrong`: fitted by the lab, added to the words by the trained reading.
-
-Asks are known by the places of their words in one table of weights.
-"""
+"""The personal table, learned from `tandem wrong`: kinds of asks, by the places of their words in one table of weights."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -101,10 +101,7 @@ class Conversation(Sequence[Message]):
 
 
 class InBand(Struct, frozen=True):
-    """A first line that asks for a tier; None is "auto".
-
-    `index` counts messages that go to a target; if this one does not, it is that of the one before.
-    """
+    """A first line that asks for a tier; None is "auto". `index` is its message's or, if no target gets that, the one before."""
 
     tier: Tier | None
     index: int = 0

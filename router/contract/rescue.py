@@ -1,7 +1,4 @@
-"""How likely a running turn on fast is to end wrong, from two counts.
-
-Fitted by `python -m tests.lab rescue`; `docs/how-it-works/sessions.md` has the figures.
-"""
+"""How likely a running turn on fast is to end wrong. Fitted by `python -m tests.lab rescue`."""
 
 import math
 from typing import NamedTuple

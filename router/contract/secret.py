@@ -22,10 +22,7 @@ _MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A key: by reference (`env:NAME`), the caller's own (`caller`) or, against advice, literal.
-
-    Prints as its reference or `***`. People paste keys after `env:`, so only what can be a variable's name is shown.
-    """
+    """A key: a reference (`env:NAME`), the caller's (`caller`) or literal. Prints as a reference or `***`: people paste keys."""
 
     source: str
     kept: str = field(default="", compare=False)

@@ -1,7 +1,4 @@
-"""Days and months of a time zone, and money in whole units. No clock: times are given.
-
-A unit is 1e-8 USD, to which the ledger rounds each cost: whole numbers add up exactly in any order, floats would drift apart.
-"""
+"""Days and months of a time zone, and money in whole units of 1e-8 USD: floats would not add up to the ledger's sum."""
 
 import math
 import re

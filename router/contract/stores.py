@@ -1,7 +1,4 @@
-"""What outlives a request, and its stores. Writes are queued, reads awaited: neither blocks the loop for long.
-
-Each store belongs to its loop's thread. A failed write never fails a request: it is counted and logged.
-"""
+"""What outlives a request. Writes are queued, and one that fails is counted and logged: it never fails a request."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -205,10 +202,7 @@ class ResponseStore(Protocol):
     """A shared store raises `StoreUnavailable` if it is unreachable and the answer is not known here."""
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> "asyncio.Future[Any] | None":
-        """`for_long`: the caller asked to keep it beyond the process.
-
-        A shared store returns what to wait for until other routers find it; that raises `StoreUnusable` if the write failed.
-        """
+        """`for_long`: beyond the process. A shared store's future ends when other routers find it; raises `StoreUnusable`."""
         ...
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None: ...

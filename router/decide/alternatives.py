@@ -17,10 +17,7 @@ _COUNT_SECONDS = 0.02
 
 
 def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> float:
-    """Seconds to wait for an exact count: 0 if both ends of the estimate's band decide alike.
-
-    Policies read the count, so they judge both ends. If one would be refused, wait: an estimate never refuses a request.
-    """
+    """Seconds to wait for an exact count: 0 if both ends of the estimate's band decide alike. An estimate never refuses."""
     ends = [replace(signals, prompt=TokenCount(end, end, end)) for end in (signals.prompt.low, signals.prompt.high)]
     try:
         low, high = (choose(rules, request, end, collect(rules, request, end), says_way_back=False) for end in ends)
@@ -36,10 +33,7 @@ def foresee(rules: Rules, decided: Decided) -> Decided:
 
 
 def _find_missed(rules: Rules, decided: Decided) -> str:
-    """The target that would be chosen with free quotas; empty if it is chosen anyway.
-
-    Policies read waits, so they judge again.
-    """
+    """The target that would be chosen with free quotas. Policies read waits, so they judge again."""
     signals, chosen = decided.decision.signals, decided.decision.targets[0]
     limited = {name: status for name, status in signals.statuses.items() if status.target.quota is not None}
     full = {name for name, status in limited.items() if name != chosen and (status.wait_seconds or status.closed_seconds)}

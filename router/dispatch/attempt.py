@@ -30,10 +30,7 @@ _SERVED = Ending(Outcome.SERVED, 200)
 
 
 async def attempt(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
-    """The request's ending once anything reached the caller, else the attempt's.
-
-    Raises `BadRequest` if the target could only misunderstand the request.
-    """
+    """The request's ending once anything reached the caller, else the attempt's. Raises `BadRequest` for an unfit request."""
     exchange = context.exchange
     outgoing = await exchange.off_loop(prepare, view, reachable, context.decision.prompt_tokens)
     if reachable.is_told_more:

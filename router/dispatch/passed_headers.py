@@ -44,10 +44,7 @@ def _is_passed_by_stream(name: str) -> bool:
 def passed_headers(
     headers: Headers, request_id: str, guard: KeyGuard = NO_KEY, may_pass: Callable[[str], bool] = is_passed
 ) -> Headers:
-    """A fixed list: `openai-model` and the like never leave us.
-
-    Adds the request's id under the names that SDKs read: the target's, or ours if it gave none.
-    """
+    """A fixed list: `openai-model` and the like never leave us. Adds the request's id under the names that SDKs read."""
     passed = tuple(compress(headers, map(may_pass, map(_name_of, headers))))
     text = "\n".join(chain.from_iterable(passed))
     if guard.mark_text in text:

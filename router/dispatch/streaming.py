@@ -1,7 +1,4 @@
-"""A streamed answer under way: it belongs to one target, and nothing can be retried.
-
-In silence the caller gets heartbeats, and a target that stays silent is given up.
-"""
+"""A streamed answer under way. In silence the caller gets heartbeats, and a target that stays silent is given up."""
 
 import asyncio
 
@@ -55,10 +52,7 @@ class SilenceWatch:
         self._timer = self._loop.call_later(self._look_seconds, self._look)
 
     def _has_stalled(self, stream: "StreamedAnswer", now: float) -> bool:
-        """Comments show that a host is alive, not that it answers.
-
-        Before the first token it has as long as for its first byte: comments are how it asks to wait.
-        """
+        """Comments show that a host is alive, not that it answers. Until the first token they count as its first byte's wait."""
         seen = stream.content_bytes
         if seen != self._content_bytes or stream.is_paused:
             self._content_bytes, self._content_at = seen, now
@@ -218,10 +212,7 @@ class StreamedAnswer(Struct, eq=False):
             self._settle(error)
 
     def conclude(self) -> bool:
-        """Whether the caller had the whole answer when we cut the line.
-
-        Clients hang up at the terminal event; the target may close the line later, or never.
-        """
+        """Whether the caller had it all when we cut the line: clients hang up at the terminal event, targets later or never."""
         if not self.is_over and self._tail is not None:
             self._has_said_end(self._tail)
         return self.is_over and self._error is self.ended_in_stream

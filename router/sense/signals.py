@@ -72,10 +72,7 @@ def fills_its_window(decision: Decision) -> bool:
 async def count_exactly(
     view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration, within_seconds: float
 ) -> Signals:
-    """The signals with an exact count, or marked as estimated if it is late.
-
-    Even a late count narrows the session's next estimates.
-    """
+    """The signals with an exact count, or marked as estimated. Even a late count narrows the session's next estimates."""
     session = SessionKey(view.caller, signals.turn.session)
 
     def learn(tokens: int) -> None:

@@ -1,7 +1,4 @@
-"""Responses in memory, bounded by count, bytes and age.
-
-A store on disk may follow: it gets what callers asked to store for long, and is asked on a miss.
-"""
+"""Responses in memory. A store on disk may follow: it gets what is to be kept for long, and is asked on a miss."""
 
 import time
 from collections import OrderedDict

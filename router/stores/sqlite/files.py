@@ -153,10 +153,7 @@ def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_th
 def open_ledger(
     path: Path, lock_seconds: float = WRITE_SECONDS, *, writes: bool = False, within_seconds: float = ANSWER_SECONDS
 ) -> Iterator[sqlite3.Connection]:
-    """A connection for one query. Raises `StoreUnusable` without a ledger, and for errors in the block.
-
-    Text that is not UTF-8 is read anyway. Queries longer than `within_seconds` are given up.
-    """
+    """Raises `StoreUnusable` without a ledger, for errors in the block, and `AskedTooMuch` after `within_seconds`."""
     if not path.is_file():
         raise StoreUnusable(f"{path}: there is no ledger yet")
     try:

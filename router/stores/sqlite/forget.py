@@ -1,7 +1,4 @@
-"""Deletes all that is kept of one caller, also next to a running router.
-
-Deleted rows stay in free pages and in the log, so the file is rebuilt and the log emptied.
-"""
+"""Deletes all that is kept of one caller. Rows would stay in free pages and the log: both are rewritten."""
 
 import contextlib
 import glob

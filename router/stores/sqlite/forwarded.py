@@ -1,7 +1,4 @@
-"""How far a ledger's rows are copied to the shared database.
-
-A row counts once the other database has it for good. After a crash some are copied again, and ignored there.
-"""
+"""How far a ledger's rows are copied to the shared database. After a crash some are copied again, and ignored there."""
 
 import sqlite3
 from contextlib import closing
@@ -44,11 +41,7 @@ def read_mark(database: sqlite3.Connection) -> Mark:
 
 
 def keep_mark(database: sqlite3.Connection, mark: Mark, last_id: str, refused: int = 0) -> None:
-    """Another database starts over.
-
-    If the last row is no longer the copied one, it was deleted and its number may be reused: note nothing, and send the rows
-    again.
-    """
+    """If the last row is no longer the copied one, its number may be reused: note nothing, and send the rows again."""
     with transaction(database):
         if database.execute("SELECT id FROM entries WHERE sequence = ?", (mark.sequence,)).fetchone() != (last_id,):
             return

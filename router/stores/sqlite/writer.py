@@ -341,10 +341,7 @@ class SqliteWriter:
         return self._database
 
     def _let_go(self) -> None:
-        """The last connection to close writes a deleted log into the file.
-
-        One left open would keep the deleted log's index, which SQLite gives to the next connection of this process.
-        """
+        """The last to close writes a deleted log into the file. One left open would give its index to the next connection."""
         with contextlib.ExitStack() as stack:
             for reader in self._readers:
                 stack.enter_context(reader.held_shut())
