@@ -1,4 +1,4 @@
-"""Background jobs, and stores to keep them in."""
+"""Background jobs and their stores."""
 
 from pathlib import Path
 
@@ -15,8 +15,6 @@ MANY = 1_000
 
 
 class Clock:
-    """A time that only a test moves."""
-
     def __init__(self, now: float = 1_800_000_000.0) -> None:
         self.now = now
 
@@ -25,7 +23,6 @@ class Clock:
 
 
 def make_job(name: str = "resp_1", caller: Caller = ANN, **more) -> Job:
-    """A job as it is accepted."""
     job = Job(
         id=name,
         caller=caller,
@@ -42,7 +39,6 @@ def make_job(name: str = "resp_1", caller: Caller = ANN, **more) -> Job:
 
 
 def make_segment(first: int, last: int | None = None, *, text: str = "", has_content: bool = True) -> Segment:
-    """A segment whose frames say which it is."""
     last = first if last is None else last
     return Segment(first, last, (text or f"frames {first} to {last}\n\n").encode(), has_content)
 
@@ -52,6 +48,6 @@ def make_ending(state: JobState = JobState.COMPLETED, at: float = 1_800_000_100.
 
 
 def open_sqlite_jobs(path: Path, failures: Failures, clock: Clock) -> SqliteJobs:
-    """A store of jobs on a file, and what it says."""
+    """A store on a file, with the failures that it reports."""
     writer = SqliteWriter(path, JOBS, on_failure=lambda *seen: failures.append(seen), lock_seconds=0.2)
     return SqliteJobs(writer, keep_seconds=86_400.0, clock=clock)
