@@ -145,7 +145,7 @@ class JobStore(Protocol):
     async def add(
         self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
-        """False if too many are queued, or of its caller queued or running. With a lease it is its owner's, and lost with it."""
+        """False if too many are queued, or its caller has too many. With a lease it is its owner's, and lost with it."""
         ...
 
     async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:

@@ -101,7 +101,7 @@ class Conversation(Sequence[Message]):
 
 
 class InBand(Struct, frozen=True):
-    """A first line that asks for a tier; None is "auto". `index` is its message's or, if no target gets that, the one before."""
+    """A first line that asks for a tier; None is "auto". `index` is its message's, or the one before if no target gets that."""
 
     tier: Tier | None
     index: int = 0

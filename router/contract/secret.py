@@ -22,7 +22,7 @@ _MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A key: a reference (`env:NAME`), the caller's (`caller`) or literal. Prints as a reference or `***`: people paste keys."""
+    """A key: a reference (`env:NAME`), `caller` or literal. People paste keys after `env:`: only names are printed."""
 
     source: str
     kept: str = field(default="", compare=False)

@@ -52,7 +52,7 @@ class SilenceWatch:
         self._timer = self._loop.call_later(self._look_seconds, self._look)
 
     def _has_stalled(self, stream: "StreamedAnswer", now: float) -> bool:
-        """Comments show that a host is alive, not that it answers. Until the first token they count as its first byte's wait."""
+        """Comments show that a host is alive, not that it answers; before the first token, that it asks to wait."""
         seen = stream.content_bytes
         if seen != self._content_bytes or stream.is_paused:
             self._content_bytes, self._content_at = seen, now
