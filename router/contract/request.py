@@ -154,8 +154,16 @@ class Continuation(Protocol):
 
     def view_for(self, view: "RequestView", target: Target) -> "RequestView": ...
 
+    def transcript(self) -> Transcript:
+        """The whole conversation."""
+        ...
+
     def without_reference(self) -> "Continuation":
         """For a target that has lost the response."""
+        ...
+
+    def changed(self, change: Callable[[list[Json]], list[Json]]) -> "Continuation":
+        """The same, with a change to the messages that each target is to see."""
         ...
 
 
