@@ -1,7 +1,4 @@
-"""The trained reading: the chance of a long task, from what the person typed.
-
-The previous turn matters only if the words point back at it: an approval, a "go on", a complaint.
-"""
+"""The trained reading: the chance of a long task. The last turn matters only if the words point back at it."""
 
 from functools import lru_cache
 from importlib.resources import files
@@ -77,7 +74,6 @@ class LearnedConfig(PolicyConfig):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why an existing personal table is not used."""
         return find_personal(self)[1]
 
 
@@ -88,11 +84,11 @@ class _Read(NamedTuple):
     is_plan: bool
     because: str
     taught: float
-    """Log-odds from marked turns like it."""
+    """From marked turns like it."""
     opinions: tuple[Lean, ...]
     """If nothing else applies."""
     is_plain: bool
-    """Whether the words alone decide: a task of its own, and of clear size."""
+    """The words alone decide: a task of its own, and of clear size."""
 
 
 class LearnedPolicy:
@@ -104,12 +100,10 @@ class LearnedPolicy:
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
         self._weights, self._personal = find_weights(config.weights), find_personal(config)[0]
-        # Every call of a tool loop brings the same features object, so it is looked up by identity: comparing two hundred
-        # numbers would cost more than the cache saves.
+        # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """One lean that describes the turn, and one more if it resembles marked turns."""
         features, turn = signals.features, signals.turn
         if features is None or not self._strength:
             return ()
@@ -124,7 +118,7 @@ class LearnedPolicy:
         return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
 
     def _make_opinions(self, lean: Lean, taught: float, share: float = 1.0) -> tuple[Lean, ...]:
-        """Bound the lean. What marked turns add then describes the turn."""
+        """What marked turns add then describes the turn."""
         odds = self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, share * lean.log_odds))
         lean = replace(lean, log_odds=odds)
         if not taught:
@@ -135,7 +129,6 @@ class LearnedPolicy:
         return Lean(odds, lean.because), replace(lean, log_odds=taught, because=because, goes_on=before + taught)
 
     def _weigh(self, features: Features, read: _Read, signals: Signals, *, is_later: bool) -> Lean:
-        """The turn's lean, with the odds that a later turn inherits."""
         turn, position = signals.turn, signals.turn.position
         if is_later and read.is_complaint:
             if position.is_running and position.ask is not None:
@@ -182,12 +175,11 @@ class LearnedPolicy:
         return _Read(size, is_vague, is_complaint, is_plan, because, taught, self._make_opinions(plain, taught), is_plain)
 
     def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
-        """Size of the last ask, and whether it wanted a plan."""
         position = signals.turn.position
         return (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
 
     def _read_earlier(self, signals: Signals) -> tuple[float | None, bool]:
-        """The last ask with a task of its own, read again from the conversation."""
+        """Read again from the conversation: the last ask with a task of its own."""
         for features in signals.earlier:
             read = self._read(features, True)
             if features.has_task and not read.is_vague:
@@ -195,7 +187,7 @@ class LearnedPolicy:
         return None, False
 
     def _follows_deep(self, signals: Signals) -> bool:
-        """Whether deep served the last turn: as remembered, or by its words and calls."""
+        """As remembered, or by the last turn's words and calls."""
         tier = signals.turn.position.tier
         if tier is not None:
             return tier is Tier.DEEP
@@ -203,7 +195,7 @@ class LearnedPolicy:
         return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
 
     def _say(self, size: float, features: Features, *, is_later: bool) -> str:
-        """What the turn looks like, and the ideas behind it: our phrases, never the person's words."""
+        """Our phrases, never the person's words."""
         if _QUICK_BELOW <= size < _LONG_ABOVE:
             return "unclear whether quick or long"
         is_quick = size < _QUICK_BELOW
@@ -213,18 +205,18 @@ class LearnedPolicy:
 
 
 def find_weights(path: str = "") -> Weights:
-    """Load weights, by default those that come with Tandem. Raises `ValueError`."""
+    """Raises `ValueError`."""
     return read_once(path, written_at(path))
 
 
 @lru_cache(maxsize=4)
 def read_once(path: str, _: int) -> Weights:
-    """Cached until the file is written again, so that a reload takes new weights."""
+    """Cached until the file is written again: a reload takes new weights."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
 
 
 def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
-    """The table fitted to these weights, or why the existing one is not used."""
+    """Or why the existing table is not used."""
     try:
         table = load_personal(config.personal) if config.personal else None
     except BadTable as error:
@@ -243,7 +235,7 @@ def _took(turn: Turn) -> int:
 
 
 def _follows_fast(turn: Turn) -> bool:
-    """Whether a person speaks after fast's turn: as remembered, or by how few calls it took."""
+    """As remembered, or by how few calls the turn took."""
     if turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
         return False
     tier = turn.position.tier
@@ -251,7 +243,7 @@ def _follows_fast(turn: Turn) -> bool:
 
 
 def _name_quick(features: Features, reasons: list[str]) -> str:
-    """The kind of quick turn: an edit only if there is something to edit."""
+    """An edit only if there is something to edit."""
     if features.marks[_QUESTION]:
         return "quick question"
     named = [*map(_phrase_of, features.concepts)]
@@ -265,7 +257,6 @@ def _name_quick(features: Features, reasons: list[str]) -> str:
 
 
 def _find_reasons(sign: float, shares: dict[str, float]) -> list[str]:
-    """Phrases that pointed the way of the reading, strongest first."""
     found = [(share * sign, phrase) for phrase, share in shares.items() if share * sign > _LEAST_SHARE]
     found.sort(reverse=True)
     reasons: list[str] = []

@@ -9,22 +9,18 @@ BOTH_TIERS = frozenset(Tier)
 
 
 class Rights(Struct, frozen=True):
-    """Rights of one caller. None: no limit."""
+    """None: no limit."""
 
     tiers: frozenset[Tier] = BOTH_TIERS
-    """Tiers that may serve it."""
     may_force: frozenset[Tier] = frozenset({Tier.FAST})
-    """Tiers that it may ask for."""
     is_admin: bool = False
     """May see all callers' figures, and reload the config."""
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     in_flight: int | None = None
-    """Concurrent requests."""
     daily_usd: float | None = None
     monthly_usd: float | None = None
     may_delegate: bool = True
-    """May run background jobs."""
     jobs_in_flight: int | None = None
     """Background jobs, waiting or running."""
 
@@ -38,12 +34,12 @@ class Rights(Struct, frozen=True):
 
 
 EVERYTHING = Rights(may_force=BOTH_TIERS, is_admin=True)
-"""Rights without keys, and of the router's own user."""
+"""Without keys, and of the router's own user."""
 USUAL = Rights()
-"""Rights of a key that names none."""
+"""Of a key that names none."""
 
 
 def check_tier(tier: Tier | None, because: str, rights: Rights, way_out: str) -> None:
-    """Refuse a tier that the caller may not force; `way_out` says what to do instead. Raises `NotPermitted`."""
+    """`way_out` says what to do instead. Raises `NotPermitted`."""
     if tier is not None and tier not in rights.may_force:
         raise NotPermitted(f"{because}, and this key does not have the right to force {tier} (may_force). {way_out}")

@@ -15,7 +15,6 @@ UPSTREAM_KEY = "x-tandem-upstream-key"
 _withheld: dict[str, str] = {}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OWN_PREFIX = "tdm_"
-"""Prefix of the keys that this router issues."""
 _OWN_KEY = re.compile(rf"({OWN_PREFIX}[0-9a-f]{{8}}_)[a-z0-9_-]+", re.IGNORECASE)
 _MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
 """Looks like a key, unlike names of variables."""
@@ -23,14 +22,11 @@ _MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A key: by reference (`env:NAME`), the caller's own (`caller`) or, against advice, literal.
-
-    Prints as its reference or `***`. People paste keys after `env:`, so only what can be a variable's name is shown.
-    """
+    """A key: a reference (`env:NAME`), `caller` or literal. People paste keys after `env:`: only names are printed."""
 
     source: str
     kept: str = field(default="", compare=False)
-    """The variable's value in the file next to the config. The environment takes precedence."""
+    """From the file next to the config. The environment takes precedence."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
@@ -46,24 +42,23 @@ class Secret:
 
     @property
     def variable(self) -> str:
-        """Empty for a literal."""
         return self.source.removeprefix(ENVIRONMENT) if self.is_reference else ""
 
     @property
     def is_misplaced(self) -> bool:
-        """Whether the text after `env:` looks like a key, or cannot be a variable's name."""
+        """The text after `env:` looks like a key, or cannot be a variable's name."""
         name = self.variable
         return self.is_reference and (_VARIABLE.fullmatch(name) is None or _MIXED.fullmatch(name) is not None)
 
     def reveal(self) -> str:
-        """The key itself, without a file's last line break; empty if only a request has it."""
+        """Without a file's last line break; empty if only a request has it."""
         if self.is_reference:
             return self._read_variable().strip()
         return "" if self.is_callers else self.source
 
     @property
     def is_padded(self) -> bool:
-        """Whether the variable has spaces or line breaks around the key."""
+        """The variable has spaces or line breaks around the key."""
         return self.is_reference and self._read_variable() != self.reveal()
 
     def _read_variable(self) -> str:
@@ -74,7 +69,6 @@ class Secret:
 
     @property
     def is_from_file(self) -> bool:
-        """Whether the value comes from the file next to the config."""
         return self.is_reference and bool(self.kept) and not self._read_environment()
 
     def __repr__(self) -> str:
@@ -86,17 +80,17 @@ class Secret:
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether a value looks like a key, alone or after a scheme."""
+    """Alone, or after a scheme."""
     return any(_MIXED.fullmatch(word) for word in text.split())
 
 
 def mask_keys(text: str) -> str:
-    """Mask callers' keys, which people put anywhere. A key's id may be seen."""
+    """People put keys anywhere. A key's id may be seen."""
     return _OWN_KEY.sub(r"\1***", text) if OWN_PREFIX in text.lower() else text
 
 
 def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
-    """The caller's own credential: its dedicated header, else what the client sends anyway; empty for none.
+    """The caller's own key: its dedicated header, else what the client sends anyway.
 
     Of two, the one that the dialect's API calls the key: next to `x-api-key`, a bearer is a gateway's token.
     """
@@ -108,14 +102,14 @@ def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
 
 
 def withhold_variables(is_denied: Callable[[str], bool]) -> None:
-    """Hide variables of this process from libraries. A `Secret` still finds them."""
+    """Hide variables from libraries. A `Secret` still finds them."""
     for name in [name for name in os.environ if is_denied(name)]:
         _withheld[name] = os.environ[name]  # first: another thread may be reading it
         del os.environ[name]
 
 
 def release_variables(is_allowed: Callable[[str], bool]) -> None:
-    """Give withheld variables back, unless they were set again."""
+    """Unless they were set again."""
     for name in [name for name in _withheld if is_allowed(name)]:
         os.environ.setdefault(name, _withheld[name])
         del _withheld[name]  # from here on the environment alone says whether it is set
