@@ -45,7 +45,7 @@ class Arrival(Struct, frozen=True):
 
 
 class Deadline(Struct, frozen=True):
-    """On the monotonic clock, for all attempts together."""
+    """When a request with all its attempts must be over, on the monotonic clock."""
 
     at: float
 
@@ -61,7 +61,7 @@ class CancelReason(Word):
 
 
 def cancel_error(reason: CancelReason | None) -> TandemError | None:
-    """For a caller who is still connected; None if the caller left or interrupted the request."""
+    """The error for a caller who is still connected; None if the caller left or interrupted the request."""
     if reason is CancelReason.STOPPING:
         return Unavailable("the router is shutting down")
     if reason is CancelReason.SUPERSEDED:
@@ -91,7 +91,7 @@ class Observer(Protocol):
 
 
 class Observers:
-    """Called in the order in which they were added, by kind of fact."""
+    """Observers by kind of fact, called in the order in which they were added."""
 
     def __init__(self, observers: Iterable[Observer], report: Callable[["Exchange", Exception], None]) -> None:
         self.handlers: defaultdict[type[Fact], list[Handler]] = defaultdict(list)
@@ -105,7 +105,7 @@ class Observers:
             self.handlers[kind].append(handler)
 
     def remove(self, observer: Observer) -> None:
-        """Its handlers must be methods, or functions that stay identical."""
+        """Stop calling an observer, whose handlers must be methods or functions that stay identical."""
         for kind, handler in observer.handlers().items():
             self.handlers[kind].remove(handler)
 
@@ -171,7 +171,7 @@ class Exchange(Struct, eq=False):
     deadline: Deadline
     observers: Observers
     plan: Any = None
-    """Only the house reads it."""
+    """The plan that it began with; only the house reads it."""
     off_loop: OffLoop = work_here
     company: Company | None = None
     """None for a request that arrived alone."""
