@@ -8,17 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from router.callers.guard import GuardedDispatcher
 from router.config.across import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
-from router.contract.caller import LOCAL, Caller
+from router.contract.caller import LOCAL
 from router.contract.exchange import Exchange, Observer, Observers
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.opinions import Policy
@@ -29,12 +27,13 @@ from router.contract.words import Subagents, Tier
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
-from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
 from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
+from router.limits.callers import CallerLimits
 from router.limits.rates import CallerRates
+from router.limits.whole import ALONE
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.notices.alerts import Alerts
@@ -42,7 +41,7 @@ from router.notices.webhook import Webhook
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
 from router.responses.keep import ResponseKeeper
-from router.second_opinion import Adviser, hold_nothing
+from router.second_opinion import Adviser
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
 from router.sense.tokens import Calibration
@@ -50,7 +49,7 @@ from router.sessions.clients import BY_NAME
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
-from router.stores.shared import Shared, open_shared
+from router.stores.shared import open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.metrics_switch import MetricsSwitch
@@ -59,7 +58,7 @@ from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
-from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
+from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, show_others
 from router.wiring.stores import (
     keep_entries,
     name_ledger,
@@ -103,7 +102,7 @@ def build_house(
         watches = state.shared.watch_jobs() if state.shared is not None else None
         closing.push_async_callback((opener := open_jobs(loaded, address, on_disk=with_ledger, watches=watches)).close)
         house = open_house(build_plan(loaded, state), state)
-        if state.budgets is not None and state.budgets.is_needed:
+        if state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())
     except BaseException:
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
@@ -163,8 +162,8 @@ def build_state(
     closing.push_async_callback((recorder := Recorder(keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
     closing.push_async_callback((upstream := Pool(speedups)).close)
-    live, running = observe_targets(shared), set[Exchange]()
-    rates, budgets = _make_limits(loaded, path, live, shared)
+    allowance = (shared.open_allowance(partial(name_ledger, path)) if shared is not None else None) or ALONE
+    live, running = observe_targets(shared, allowance), set[Exchange]()
     observers: tuple[Observer, ...] = (
         memory,
         live,
@@ -187,23 +186,12 @@ def build_state(
         observers=Observers(observers, DefectLog().report),
         running=running,
         repeats=repeats,
-        rates=rates,
-        caller_limits=(rates, budgets) if budgets is not None else (rates,),
-        budgets=budgets,
+        rates=CallerRates(allowance=allowance),
+        budgets=Budgets(partial(read_spending, path) if path is not None else None, allowance=allowance),
         ledger=ledger,
         tracing=tracing,
         shared=shared,
     )
-
-
-def _make_limits(
-    loaded: LoadedConfig, ledger: Path | None, live: LiveStatistics, shared: Shared | None
-) -> tuple[CallerRates, Budgets | None]:
-    """What counts the limits of callers: this router alone, or together with those that share a server with it."""
-    read = partial(read_spending, ledger) if ledger is not None else None
-    if shared is not None and (allowance := shared.open_allowance(partial(name_ledger, ledger))) is not None:
-        return share_limits(allowance, live, read, has_keys=loaded.keys is not None)
-    return CallerRates(), Budgets(read) if loaded.keys is not None else None
 
 
 def _follow_metrics(metrics: MetricsSwitch, loaded: LoadedConfig) -> None:
@@ -262,8 +250,9 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         chosen.append(RightsPolicy(rights))
     if config.subagents is not Subagents.AUTO:
         chosen.append(SubagentPolicy(Tier(config.subagents)))
-    if rights is not None and state.budgets is not None:
+    if rights is not None:
         _follow_budgets(loaded, state.budgets, rights)
+    limits = _limit_callers(rights, targets, state)
     rules = Rules(
         policies=tuple(chosen),
         economics=structs.replace(config.decision, preference=config.preference),
@@ -276,7 +265,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         rules=rules,
         models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
         targets=targets,
-        dispatcher=_build_dispatcher(loaded, reachable, rights, state, clock),
+        dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
         limits=config.limits,
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
@@ -286,7 +275,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         keys=keys,
         metrics_key=digest_of(loaded.metrics_key.reveal()) if loaded.metrics_key is not None else None,
         tells_callers_apart=takes_callers_keys or keys is not None,
-        turn_away=_turn_away_by(rights, state),
+        caller_limits=limits,
         pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
@@ -295,28 +284,11 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     )
 
 
-def _build_dispatcher(
-    loaded: LoadedConfig,
-    reachable: Mapping[str, Reachable],
-    rights: Mapping[str, Rights] | None,
-    state: State,
-    clock: Callable[[], float],
-) -> Dispatcher:
-    """The dispatcher, with a guard only where a caller has a limit: no other request pays for one."""
-    max_bytes, limited = loaded.config.limits.max_response_bytes, rights or {}
-    has_limits = any(own.is_limited for own in limited.values())
+def _limit_callers(rights: Mapping[str, Rights] | None, targets: Mapping[str, Target], state: State) -> CallerLimits:
     if state.shared is not None:
-        state.shared.has_limits = has_limits or any(plan.target.quota is not None for plan in loaded.targets)
-    if not has_limits:
-        return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
-    return GuardedDispatcher(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
-
-
-def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
-    """Refuses a caller by its head alone; None where no caller has such a limit, so that no request pays for it."""
-    if not any(own.requests_per_minute or own.tokens_per_minute for own in (rights or {}).values()):
-        return None
-    return partial(state.rates.turn_away, rights or {})
+        is_limited = any(own.is_limited for own in (rights or {}).values())
+        state.shared.has_limits = is_limited or any(target.quota is not None for target in targets.values())
+    return CallerLimits(rights, state.rates, state.budgets)
 
 
 def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:
@@ -331,5 +303,4 @@ def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rul
         return None
     target = reachable[asked.target]
     plain = replace(target, fit=target.fit._replace(instructions=""))
-    hold = state.budgets.hold_question if state.budgets is not None else hold_nothing
-    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, hold)
+    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, state.budgets.hold_question)

@@ -1,6 +1,5 @@
 """What a router builds differently that shares its stores with others. Without `shared:`, nothing more is loaded here."""
 
-import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,6 @@ from router.contract.allowance import Allowance
 from router.contract.shared import SharedTerms, WhenBlind
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
-from router.limits.budgets import Budgets, ReadSpending
-from router.limits.rates import CallerRates
 from router.page.ring import PageSwitch
 from router.plan import Plan, State
 from router.responses.repeats import Repeats
@@ -56,21 +53,9 @@ def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:
     return TurnTokens(partial(read_key, ledger.with_name(f"{ledger.name}.key"))) if ledger is not None else TurnTokens()
 
 
-def observe_targets(shared: Shared | None) -> LiveStatistics:
+def observe_targets(shared: Shared | None, allowance: Allowance) -> LiveStatistics:
     if shared is None or shared.pulse is None:
-        return LiveStatistics()
+        return LiveStatistics(allowance)
     from router.dispatch.live.elsewhere import LiveEverywhere  # only routers that share a server need it
 
-    return LiveEverywhere(shared.pulse)
-
-
-def share_limits(
-    allowance: Allowance, live: LiveStatistics, read: ReadSpending | None, *, has_keys: bool
-) -> tuple[CallerRates, Budgets | None]:
-    """Have quotas of targets, rates and budgets counted together with other routers. Only these routers load what does that."""
-    from router.limits.shared_budgets import SharedBudgets
-    from router.limits.shared_limits import SharedRates
-    from router.limits.shared_quota import share_quotas
-
-    live.queues.make_meter = partial(share_quotas, allowance)
-    return SharedRates(allowance, time.perf_counter), SharedBudgets(read, allowance) if has_keys else None
+    return LiveEverywhere(shared.pulse, allowance=allowance)

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from router.contract.allowance import Allowance
 from router.contract.pulse import FORGOTTEN_SECONDS, Pulse, SpeedSeen, TargetNews, TargetsTold
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import Speed, Target, TargetStatus
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.target import RESTED_WAIT_SECONDS, LiveTarget
+from router.limits.whole import ALONE
 
 _SPEED_TOLD_SECONDS = 60.0
 """How long after it was last seen a speed is still reported. It fades into what is usual meanwhile."""
@@ -35,8 +37,8 @@ class _Heard(NamedTuple):
 class LiveEverywhere(LiveStatistics):
     """The same as of one router, with what the others report of queues, limits, rests and speeds."""
 
-    def __init__(self, pulse: Pulse, clock: Callable[[], float] = time.perf_counter) -> None:
-        super().__init__()
+    def __init__(self, pulse: Pulse, clock: Callable[[], float] = time.perf_counter, allowance: Allowance = ALONE) -> None:
+        super().__init__(allowance)
         self._pulse, self._clock = pulse, clock
         self._heard: dict[str, _Heard] = {}
         self._own: Mapping[str, TargetStatus] = {}

@@ -3,16 +3,21 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.target import Quota
-from router.limits.quota import WINDOW_SECONDS, Meter, seconds_left, wait_for_slot
+from router.limits.quota import WINDOW_SECONDS, Grant, Meter, seconds_left, wait_for_slot
 
 MINUTE = 60.0
+
+
+def take(meter, tokens, at):
+    meter.take(grant := Grant(at, tokens))
+    return grant
 
 
 def full_meter(**quota):
     """One whose requests of a minute were taken a second apart."""
     meter = Meter(Quota(**quota))
     for second in range(quota["requests_per_minute"]):
-        meter.take(10, float(second))
+        take(meter, 10, float(second))
     return meter
 
 
@@ -43,7 +48,7 @@ def test_a_burst_passes_at_once_and_what_is_more_waits_until_the_first_is_a_minu
     meter = Meter(Quota(requests_per_minute=3))
     for _ in range(3):
         assert meter.has_room(1, 5.0)
-        meter.take(1, 5.0)
+        take(meter, 1, 5.0)
 
     assert not meter.has_room(1, 5.0)
     assert meter.wait(1, 10.0).seconds == WINDOW_SECONDS - 5
@@ -62,7 +67,7 @@ def test_who_is_further_back_waits_for_a_later_one_and_beyond_the_quota_for_anot
 
 def test_tokens_are_charged_as_expected_and_set_right_when_they_are_known():
     meter = Meter(Quota(tokens_per_minute=1_000))
-    grant = meter.take(meter.expect_tokens(100), 0.0)
+    grant = take(meter, meter.expect_tokens(100), 0.0)
     assert (meter.tokens, meter.has_room(600, 1.0)) == (500, False)
 
     meter.end(grant, 1.0, prompt_tokens=100, output_tokens=20)
@@ -75,7 +80,7 @@ def test_a_request_that_no_minute_could_hold_goes_when_the_minute_is_empty():
     meter = Meter(Quota(tokens_per_minute=1_000))
 
     assert meter.has_room(5_000, 0.0)
-    meter.take(10, 0.0)
+    take(meter, 10, 0.0)
     assert not meter.has_room(5_000, 1.0)
     assert meter.wait(5_000, 1.0).seconds >= WINDOW_SECONDS - 1
     meter.expire(WINDOW_SECONDS)
@@ -84,8 +89,8 @@ def test_a_request_that_no_minute_could_hold_goes_when_the_minute_is_empty():
 
 def test_the_wait_for_tokens_ends_when_enough_of_them_are_a_minute_old():
     meter = Meter(Quota(tokens_per_minute=1_000))
-    meter.take(500, 0.0)
-    meter.take(400, 10.0)
+    take(meter, 500, 0.0)
+    take(meter, 400, 10.0)
 
     assert meter.wait(100, 20.0).seconds == 0
     assert meter.wait(300, 20.0).seconds == WINDOW_SECONDS - 20
@@ -95,8 +100,8 @@ def test_the_wait_for_tokens_ends_when_enough_of_them_are_a_minute_old():
 
 def test_calls_at_once_are_counted_until_each_is_over():
     meter = Meter(Quota(in_flight=2))
-    first = meter.take(1, 0.0)
-    meter.take(1, 0.0)
+    first = take(meter, 1, 0.0)
+    take(meter, 1, 0.0)
 
     assert not meter.has_room(1, 1.0)
     assert meter.wait(1, 1.0).limit == "quota of 2 at once"
@@ -107,7 +112,7 @@ def test_calls_at_once_are_counted_until_each_is_over():
 def test_what_was_never_sent_counts_for_nothing():
     meter = Meter(Quota(requests_per_minute=1, tokens_per_minute=100, in_flight=1))
 
-    meter.take_back(meter.take(90, 0.0))
+    meter.take_back(take(meter, 90, 0.0))
 
     assert (meter.requests, meter.tokens, meter.in_flight) == (0, 0, 0)
     assert meter.has_room(90, 0.0)
@@ -117,9 +122,9 @@ def test_what_was_never_sent_counts_for_nothing():
 
 def test_a_call_that_ends_after_its_minute_changes_nothing_of_the_next():
     meter = Meter(Quota(tokens_per_minute=1_000))
-    long = meter.take(500, 0.0)
+    long = take(meter, 500, 0.0)
     meter.expire(WINDOW_SECONDS)
-    meter.take(200, 70.0)
+    take(meter, 200, 70.0)
 
     meter.end(long, 80.0, 100, 5_000)
 
@@ -164,7 +169,7 @@ def test_never_more_than_the_quota_is_sent_in_any_minute(steps, requests, tokens
         now += pause
         meter.expire(now)
         if meter.has_room(size, now):
-            grant = meter.take(size, now)
+            grant = take(meter, size, now)
             if what == "take back":
                 meter.take_back(grant)
                 continue
@@ -191,13 +196,13 @@ def test_after_the_wait_that_it_tells_there_is_room(steps, requests, tokens):
         now += wait
         meter.expire(now)
         assert meter.has_room(size, now)
-        meter.take(size, now)
+        take(meter, size, now)
 
 
 def test_the_wait_for_a_slot_is_what_is_left_of_the_calls_under_way_and_of_those_ahead():
     meter = Meter(Quota(in_flight=1))
-    meter.end(meter.take(0, 0.0), 4.0)  # answers take 4 s
-    meter.take(0, 10.0)
+    meter.end(take(meter, 0, 0.0), 4.0)  # answers take 4 s
+    take(meter, 0, 10.0)
 
     assert [meter.wait(0, now).seconds for now in (10.0, 12.0, 20.0)] == [4.0, 2.0, 5.0]
     assert meter.wait(0, 12.0, ahead=2).seconds == 10.0
@@ -205,7 +210,7 @@ def test_the_wait_for_a_slot_is_what_is_left_of_the_calls_under_way_and_of_those
 
 def test_a_call_that_takes_longer_than_a_minute_still_counts_as_under_way():
     meter = Meter(Quota(in_flight=1))
-    meter.take(0, 0.0)
+    take(meter, 0, 0.0)
     meter.expire(100.0)
 
     assert not meter.has_room(0, 100.0)
@@ -214,20 +219,20 @@ def test_a_call_that_takes_longer_than_a_minute_still_counts_as_under_way():
 
 def test_a_call_that_is_forgotten_is_no_longer_in_the_log_and_those_before_it_are():
     meter = Meter(Quota(requests_per_minute=5))
-    kept, *forgotten = [meter.take(10, float(at)) for at in range(4)]
+    kept, *forgotten = [take(meter, 10, float(at)) for at in range(4)]
 
     for grant in forgotten:  # the first of them goes with the last: until then a call after it is counted
-        meter.forget(grant)
+        meter.take_back(grant)
 
     assert (meter.requests, meter.tokens, meter.in_flight) == (1, 10, 1)
     meter.take_back(kept)
-    meter.forget(meter.take(10, 9.0))
+    meter.take_back(take(meter, 10, 9.0))
     assert meter.next_change(9.0) is None
 
 
 def test_a_meter_may_have_another_minute():
     meter = Meter(Quota(requests_per_minute=1), 60.0)
-    meter.take(0, 5.0)
+    take(meter, 0, 5.0)
 
     assert meter.wait(0, 5.0).seconds == 60.0
     meter.expire(65.0)
