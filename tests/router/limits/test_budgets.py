@@ -18,6 +18,7 @@ from router.contract.target import Price, PriceStep
 from router.contract.words import Operation, Tier
 from router.limits.budgets import Terms, find_troubles
 from tests.router.limits.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, hold, make_budgets, open_for, opened
+from tests.tools.allowances import Pool
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target
 from tests.tools.waiting import at_once
@@ -493,3 +494,50 @@ async def test_no_file_is_read():
     find_troubles(budgets)
 
     assert reads == []
+
+
+def part_of(pool):
+    (part,) = pool.parts.values()
+    return part
+
+
+async def test_of_a_budget_that_routers_share_what_a_request_may_cost_is_set_aside_and_what_it_cost_is_told():
+    pool = Pool()
+    budgets = make_budgets(ONE, allowance=pool)
+
+    await spend(budgets, 0.03)
+
+    assert part_of(pool).spent == as_units(0.03)
+    assert part_of(pool).allowed == as_units(0.07) + 1
+
+
+async def test_what_the_ledger_says_is_told_to_all_routers_before_anybody_asks_for_that_budget_here():
+    pool, unspent = Pool(), Pool()
+
+    make_budgets(ONE, allowance=pool, read=lambda since: {"ada": 77})
+    make_budgets(ONE, allowance=unspent)
+
+    assert part_of(pool).recalled == 77
+    assert not unspent.parts
+
+
+async def test_what_other_routers_hold_is_named_where_it_is_why_there_is_no_room():
+    pool = Pool(0)
+    budgets = make_budgets(ONE, allowance=pool)
+    await refuse(budgets)
+    part_of(pool).held_elsewhere = UNITS_PER_USD
+
+    with pytest.raises(BudgetSpent, match=r"other requests hold 1.00 USD until they end"):
+        await open_for(budgets, exchange_of(), decided_for(SPARK, **DIME), ONE).admit(SPARK)
+
+
+async def test_a_further_attempt_is_asked_for_of_the_store():
+    pool, exchange = Pool(), exchange_of()
+    holding = open_for(make_budgets(ONE, allowance=pool), exchange, decided_for(SPARK, **DIME), ONE)
+    await holding.admit(SPARK)
+    exchange.note(ended(SPARK, 0.05))
+    left = part_of(pool).left
+
+    await holding.admit(SPARK)
+
+    assert left - part_of(pool).left == as_units(0.05)

@@ -12,6 +12,7 @@ from router.contract.target import Quota
 from router.contract.usage import Usage
 from router.limits.queue import SIDE_WAIT_SECONDS, TargetQueue
 from router.limits.quota import WINDOW_SECONDS
+from tests.tools.allowances import Pool
 from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
 from tests.tools.values import make_target
 
@@ -430,3 +431,14 @@ async def test_nothing_is_owed_for_the_wait_of_background_work():
     assert queue.picture(seconds_passed())["missed"] == 0
     running.permit.settle((), seconds_passed())
     assert job.permit is not None
+
+
+async def test_no_more_is_let_in_than_this_routers_part_of_a_quota():
+    queue = TargetQueue("spark", Quota(requests_per_minute=600), Pool(3))
+    waiters = [enter(queue) for _ in range(5)]
+    for waiter in waiters[:3]:
+        await waiter
+
+    assert [waiter.permit is not None for waiter in waiters] == [True] * 3 + [False] * 2
+    await waiters[3]
+    assert seconds_passed() == pytest.approx(WINDOW_SECONDS, abs=0.01)

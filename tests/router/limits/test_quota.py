@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from router.contract.allowance import Use
 from router.contract.target import Quota
 from router.limits.quota import WINDOW_SECONDS, Grant, Meter, seconds_left, wait_for_slot
+from tests.tools.allowances import Pool
 
 MINUTE = 60.0
 
@@ -237,3 +239,89 @@ def test_a_meter_may_have_another_minute():
     assert meter.wait(0, 5.0).seconds == 60.0
     meter.expire(65.0)
     assert meter.has_room(0, 65.0)
+
+
+NAME = ("target", "spark")
+
+
+def shared_meter(pool, **quota):
+    """The meter of a router that shares its quota."""
+    return Meter(Quota(**quota), WINDOW_SECONDS, pool, NAME)
+
+
+async def test_of_tokens_that_routers_share_as_many_are_asked_for_as_a_call_needs_and_a_slice_more():
+    pool = Pool()
+    meter = shared_meter(pool, tokens_per_minute=10_000)
+
+    assert not meter.has_room(2_400, 0.0)
+    assert await meter.reach_room(2_400)
+    take(meter, 2_400, 0.0)
+
+    part = pool.parts[*NAME, "tokens_per_minute"]
+    assert (part.allowed, part.use()) == (2_401, Use(2_400, WINDOW_SECONDS))
+    assert await meter.reach_room(50_000) is False  # it needs a whole minute, and waits for an empty one
+
+
+async def test_a_slot_that_routers_share_is_asked_for_by_itself_and_used_until_its_call_is_over():
+    pool = Pool()
+    meter = shared_meter(pool, in_flight=5)
+    await meter.reach_room(0)
+    grant = take(meter, 0, 0.0)
+    part = pool.parts[*NAME, "in_flight"]
+    assert (part.allowed, part.use()) == (1, Use(1))
+
+    meter.end(grant, 1.0)
+
+    assert (part.allowed, part.use()) == (1, Use(0))
+
+
+def test_what_is_a_minute_old_is_no_longer_in_use_also_before_anybody_looks():
+    pool = Pool(5)
+    meter = shared_meter(pool, requests_per_minute=5)
+    pool.parts[*NAME, "requests_per_minute"].allowed = 5  # so that nobody is asked
+    take(meter, 0, -WINDOW_SECONDS)
+    take(meter, 0, -WINDOW_SECONDS + 10)
+
+    assert pool.parts[*NAME, "requests_per_minute"].use() == Use(1, 10)
+
+
+def test_more_is_asked_for_before_a_part_is_used_up():
+    pool = Pool(5)
+    meter = shared_meter(pool, requests_per_minute=100)
+    part = pool.parts[*NAME, "requests_per_minute"]
+    part.slice, part.allowed, pool.is_blind = 8, 3, True
+
+    asked = [(take(meter, 0, 0.0), len(pool.asked))[1] for _ in range(3)]
+
+    assert asked == [0, 1, 2]
+
+
+def test_where_others_have_what_is_missing_a_wait_is_as_long_as_the_next_router_needs_to_give_something():
+    pool = Pool(0)
+    meter = shared_meter(pool, requests_per_minute=600)
+    part = pool.parts[*NAME, "requests_per_minute"]
+    assert (meter.wait(0, 0.0), meter.free_part()) == ((WINDOW_SECONDS, "quota of 600 requests a minute"), 0.0)
+
+    part.opens_in_seconds = 7.0
+    assert meter.wait(0, 0.0).seconds == 7.0
+    assert meter.next_change(0.0) == 0.25
+    part.opens_in_seconds, pool.is_blind = None, True
+    assert meter.wait(0, 0.0).seconds == 2.0  # the store may be back
+    assert meter.is_blind
+
+
+def test_a_wait_for_a_slot_that_another_router_has_is_as_long_as_a_call():
+    assert shared_meter(Pool(0), in_flight=5).wait(0, 0.0) == (5.0, "quota of 5 at once")
+
+
+def test_a_limit_that_is_gone_is_given_back_and_a_new_one_is_asked_for():
+    pool = Pool(5)
+    meter = shared_meter(pool, requests_per_minute=5, in_flight=2)
+
+    meter.quota = Quota(requests_per_minute=8, tokens_per_minute=100)
+
+    assert pool.parts[*NAME, "requests_per_minute"].limit == 8
+    assert pool.parts[*NAME, "in_flight"].is_closed
+    assert not pool.parts[*NAME, "tokens_per_minute"].is_closed
+    meter.close()
+    assert pool.parts[*NAME, "tokens_per_minute"].is_closed

@@ -12,6 +12,7 @@ from router.contract.rights import USUAL, Rights
 from router.contract.usage import Usage
 from router.contract.words import Operation
 from router.limits.rates import CallerRates
+from tests.tools.allowances import Pool
 from tests.tools.exchanges import make_decided, make_decision
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target, make_view
@@ -239,3 +240,16 @@ async def test_the_meters_of_callers_that_are_gone_are_forgotten():
         counted.settle([AttemptOpened(bench.clock(), SPARK, "", ())], bench.clock())
 
     assert len(bench.rates) <= 256
+
+
+async def test_a_caller_whose_routers_lost_their_store_is_refused_once_its_request_was_read_and_not_before():
+    pool = Pool(1)
+    rates = CallerRates(HandClock(), pool)
+    await rates.hold("ada", Rights(requests_per_minute=5), None)
+
+    with pytest.raises(RateLimited):
+        rates.check("ada", Rights(requests_per_minute=5))
+    pool.is_blind = True
+    rates.check("ada", Rights(requests_per_minute=5))
+    assert await rates.hold("bob", USUAL, None) is None
+    assert set(pool.parts) == {("caller", "ada", "requests_per_minute")}
