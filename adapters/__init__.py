@@ -1,1 +1,1 @@
-"""One file, one way to reach models. An adapter pushes an answer's bytes into a sink; `router.wiring.registry` names them."""
+"""Ways to reach models, one file each, listed in `router.wiring.registry`."""

@@ -1,4 +1,4 @@
-"""Targets that speak Anthropic Messages over HTTP, natively: bytes out, bytes back."""
+"""Targets that speak Anthropic Messages over HTTP: bytes are relayed unchanged."""
 
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from router.contract.target import Target, Timeouts
 from router.contract.words import Dialect, Operation
 
 _VERSION, _BETA = "anthropic-version", "anthropic-beta"
-"""The caller's headers that go upstream. Everything else, credentials above all, stays here."""
+"""The only caller headers sent upstream: credentials above all stay here."""
 _USUAL_VERSION: Headers = ((_VERSION, "2023-06-01"),)
 _LOGIN_PREFIX = "sk-ant-oat"
 
@@ -42,17 +42,15 @@ class AnthropicHttpAdapter(Adapter):
 
     @classmethod
     def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest:
-        """Ask for the models, all on one page, with the target's own key."""
         key = endpoint.api_key.reveal() if endpoint.api_key else ""
         headers = (("accept", "application/json"), *_USUAL_VERSION, *_key_header(key), *endpoint.extra_headers)
         url = endpoint.locate(f"{_versioned(endpoint.base_url)}/models?limit=1000")
         return UpstreamRequest("models", "GET", url, headers, b"", timeouts, tls=endpoint.tls)
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Send the body unchanged and relay the answer."""
         view = request.view
         prepared = self._prepared.get((view.operation, view.is_streaming)) or self._prepare(request)
-        # The caller's version holds for the caller's own body. What a bridge wrote may have fields that newer ones refuse.
+        # The caller's version is for its own body. A bridge may write fields that newer versions refuse.
         version = view.headers.get(_VERSION) if view.dialect is request.dialect else None
         beta = view.headers.get(_BETA)
         more = ((_VERSION, version),) if version else _USUAL_VERSION
@@ -65,12 +63,11 @@ class AnthropicHttpAdapter(Adapter):
         return prepared.open(request.body, sink, more)
 
     def connect_ahead(self, target: Target) -> None:
-        """Have a connection ready."""
         request = UpstreamRequest(target.name, "POST", self._base_url, (), b"", target.timeouts, tls=self._endpoint.tls)
         self._upstream.connect_ahead(request)
 
     def open_route(self, target: Target, request: RouteRequest, sink: Sink) -> UpstreamCall:
-        """Ask for another route of the target, with the key that its create calls have and the caller's own version."""
+        """The route gets the key of create calls and the caller's version."""
         callers, endpoint = request.callers, self._endpoint
         version, beta = callers.get(_VERSION), callers.get(_BETA)
         more = ((_VERSION, version),) if version else _USUAL_VERSION
@@ -79,7 +76,6 @@ class AnthropicHttpAdapter(Adapter):
         return self._upstream.open(request.below(self._base_url, target, headers, endpoint), sink)
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
-        """What does not change from one request of this operation to the next."""
         view, endpoint = request.view, self._endpoint
         path = "/messages/count_tokens" if view.operation is Operation.COUNT_TOKENS else "/messages"
         constant = UpstreamRequest(
@@ -102,13 +98,13 @@ class AnthropicHttpAdapter(Adapter):
 
 
 def _versioned(base_url: str) -> str:
-    """Its own SDK takes the address without the version and most other clients with it: both are right here."""
+    """Anthropic's SDK takes the address without the version, most other clients with it: accept both."""
     base = base_url.rstrip("/")
     return base if base.endswith("/v1") else f"{base}/v1"
 
 
 def _key_header(key: str) -> Headers:
-    """A login token, which only a caller can send, is not an API key: it is passed on as it came."""
+    """Callers may send a login token, which goes into `authorization` instead of `x-api-key`."""
     if not key:
         return ()
     return (("authorization", f"Bearer {key}"),) if key.startswith(_LOGIN_PREFIX) else (("x-api-key", key),)

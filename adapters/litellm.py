@@ -1,4 +1,4 @@
-"""Targets of any provider that litellm knows. Chat goes in, Chat comes back; litellm never decides, retries or logs for us."""
+"""Targets of any provider that litellm knows. Chat in, Chat out; litellm never decides, retries or logs."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,9 +29,8 @@ from router.contract.relay import Adapter, AdapterSettings, Endpoint, OutgoingRe
 from router.contract.words import Dialect
 
 _NO_KEY = "none"
-"""For a target without a key."""
 _NEVER_SECONDS = 86_400.0
-"""Waits are bounded by our own timer and the request's deadline, so litellm's must not come first."""
+"""Our timer and the request's deadline bound waits, so litellm's must not."""
 _tasks: set[asyncio.Task[None]] = set()
 
 
@@ -54,12 +53,10 @@ class LitellmSettings(AdapterSettings):
 
     @property
     def given(self) -> dict[str, str]:
-        """What of it goes with every call."""
         return {name: value for name, value in self.model_dump(exclude={"environment"}).items() if value}
 
     @property
     def finds_credentials(self) -> bool:
-        """Whether the libraries of a cloud are to find credentials themselves."""
         return bool(self.environment or self.aws_profile_name or self.vertex_project)
 
 
@@ -76,21 +73,19 @@ class LitellmAdapter(Adapter):
 
     def __init__(self, endpoint: Endpoint, settings: LitellmSettings, upstream: Upstream) -> None:
         self._endpoint, self._given = endpoint, settings.given
-        # Given nothing, litellm looks for a key by itself, which it may only where the target says so.
+        # Without a key, litellm looks for one itself, which it may only if the target says so.
         self._no_key = None if settings.finds_credentials else _NO_KEY
         show_variables(settings.environment)
 
     @classmethod
     def caches_when_asked(cls, model: str) -> bool:
-        """Claude, at providers for which litellm translates the marks of a chat request."""
         return takes_marks(model)
 
     def warm(self) -> None:
-        """Import litellm in the background. A request that needs it sooner waits for it."""
+        """Import litellm in the background; requests that need it wait."""
         begin_loading()
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Ask through litellm and push what comes, as Chat."""
         endpoint = self._endpoint
         key, headers = endpoint.key_for(request), dict((*request.trace, *endpoint.extra_headers))
         given: dict[str, Any] = {**self._given, "api_key": key or self._no_key, "api_base": endpoint.base_url or None}
@@ -98,8 +93,6 @@ class LitellmAdapter(Adapter):
 
 
 class _LitellmCall:
-    """One answer under way: a task that pulls from litellm and pushes into the sink."""
-
     def __init__(self, request: OutgoingRequest, sink: Sink, key: str, given: Mapping[str, Any]) -> None:
         self._sink, self._key, self._given = sink, key, given
         self._name, self._timeouts = request.target.name, request.target.timeouts
@@ -120,16 +113,13 @@ class _LitellmCall:
         self._task.add_done_callback(_tasks.discard)
 
     def pause(self) -> None:
-        """Pull no further piece until resumed."""
         self._may_pull.clear()
 
     def resume(self) -> None:
-        """Go on."""
         self._last = self._loop.time()
         self._may_pull.set()
 
     def cancel(self) -> None:
-        """Hang up: the task closes what litellm has open."""
         self._end()
         self._task.cancel()
 
@@ -147,15 +137,15 @@ class _LitellmCall:
                 await self._push_stream(answer)
             else:
                 self._push_whole(answer, write_as_stream(answer))
-        except Exception as error:  # noqa: BLE001  a vendor's exception of any kind must not cross this door
+        except Exception as error:  # noqa: BLE001  no vendor exception may leave an adapter
             self._explain(litellm, error)
 
     async def _ask(self, litellm: Any) -> Any:
         import httpx  # comes with litellm
 
-        # A variable that was set after the import would be found by litellm; whoever set it did not mean that.
+        # litellm would find variables set after the import, too.
         withhold_credentials()
-        litellm.success_callback.clear()  # one of its providers adds a callback by itself
+        litellm.success_callback.clear()  # one of its providers adds a callback
         fields = self._fields if can_stream(self._fields["model"]) else as_whole(self._fields)
         if has_thinking_budget(litellm, fields["model"]):
             fields = without_lost_thinking(fields)
@@ -165,7 +155,7 @@ class _LitellmCall:
             max_retries=0,
             num_retries=0,
             drop_params=True,
-            _skip_mcp_handler=True,  # else offered tools need the mcp library, and one of them could name a server to call
+            _skip_mcp_handler=True,  # else offered tools need the mcp library, and could name a server to call
             timeout=httpx.Timeout(_NEVER_SECONDS, connect=self._timeouts.connect_seconds),
         )
 
@@ -202,7 +192,7 @@ class _LitellmCall:
         self._write(data)
 
     def _write(self, data: bytes) -> None:
-        """Every word to the sink may make it hang up: nothing is said after that."""
+        """Write unless the sink hung up, which it may do at every write."""
         if not self._is_over:
             self._sink.write(data)
 
@@ -216,7 +206,6 @@ class _LitellmCall:
             self._sink.end()
 
     def _explain(self, litellm: Any, error: Exception) -> None:
-        """Say what went wrong in our own words, or hand on what a provider answered."""
         from adapters.litellm_causes import failed_inside, find_cause
         from adapters.litellm_refusals import find_answer, read_refusal
 
@@ -260,7 +249,7 @@ class _LitellmCall:
         return self._timeouts.stall_seconds if self._is_answered else self._timeouts.first_byte_seconds
 
     def _check(self) -> None:
-        """One timer for both waits: it checks how long nothing has arrived, and sleeps for the rest."""
+        """One timer for both waits: it checks the silence so far, and sleeps for the rest."""
         limit = self._limit()
         silent = self._loop.time() - self._last if self._may_pull.is_set() else 0.0
         if silent < limit - 0.001:
@@ -273,6 +262,6 @@ class _LitellmCall:
 
 
 def _has_invented_its_end(stream: Any) -> bool:
-    """Whether no finish came from the provider: litellm makes up a good one when a stream merely stops."""
+    """Whether the provider sent no finish: litellm invents one when a stream just stops."""
     reasons = [getattr(stream, name, "unknown") for name in ("received_finish_reason", "intermittent_finish_reason")]
     return not any(reasons)

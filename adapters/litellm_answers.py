@@ -1,4 +1,4 @@
-"""litellm's objects → Chat Completions bytes: what the dialect holds is kept, what only litellm knows is left out."""
+"""litellm's objects → Chat Completions bytes, without litellm's additions."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -19,13 +19,13 @@ _SAYS_NOTHING = ("event:", ":", "id:", "retry:")
 
 
 class ChunkWriter:
-    """Writes the chunks of one stream as frames, all with the id, time and model of the first."""
+    """All chunks get the id, time and model of the first."""
 
     def __init__(self) -> None:
         self._head: JsonObject = {}
 
     def frame(self, chunk: Any) -> bytes:
-        """One chunk as a frame; nothing for one that says nothing. Usage is left to `usage_frame`."""
+        """A chunk as a frame, without usage; empty if it says nothing."""
         dump = chunk.model_dump(exclude_none=True, warnings=False)
         if not self._head:
             self._head = {**{key: dump[key] for key in _HEAD if key in dump}, "object": "chat.completion.chunk"}
@@ -35,7 +35,6 @@ class ChunkWriter:
         return self._write({"choices": choices})
 
     def usage_frame(self, usage: JsonObject) -> bytes:
-        """The frame before the last: no choices, and what was used."""
         return self._write({"choices": [], "usage": usage})
 
     def _write(self, rest: JsonObject) -> bytes:
@@ -52,19 +51,18 @@ def _read_choice(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_call(call: dict[str, Any], *, is_fragment: bool = False) -> dict[str, Any]:
-    """A tool call. litellm writes `type` on every fragment; it belongs to the first, which has the id."""
+    """Keep `type` on the first fragment, which has the id: litellm writes it on every one."""
     named = ("id", "type") if call.get("id") else ()
     placed = ("index",) if is_fragment else ()
     return {key: call[key] for key in (*placed, *named, "function", "custom") if key in call}
 
 
 def write_whole(answer: Any) -> bytes:
-    """An answer that came in one piece."""
     return orjson.dumps(_read_whole(answer))
 
 
 def write_as_stream(answer: Any) -> bytes:
-    """The same as the frames of a stream, for a provider whose streams litellm cannot read."""
+    """A whole answer as stream frames, for providers whose streams litellm cannot read."""
     whole = _read_whole(answer)
     head = {**{key: whole[key] for key in _HEAD if key in whole}, "object": "chat.completion.chunk"}
     frames = []
@@ -90,7 +88,7 @@ def _read_whole(answer: Any) -> dict[str, Any]:
             kept["tool_calls"] = [_read_call(call) for call in calls]
         finish = choice.get("finish_reason")
         if finish == "stop" and calls:
-            finish = "tool_calls"  # of one provider litellm does not know the word for it
+            finish = "tool_calls"  # litellm does not map this provider's reason
         read = {"index": choice.get("index", 0), "message": kept, "finish_reason": finish}
         choices.append({**read, "logprobs": choice.get("logprobs")})
     body: dict[str, Any] = {key: dump[key] for key in _HEAD if key in dump}
@@ -101,7 +99,6 @@ def _read_whole(answer: Any) -> dict[str, Any]:
 
 
 def read_usage(answer: Any) -> JsonObject | None:
-    """The usage of an answer or a chunk, without litellm's own additions."""
     usage = getattr(answer, "usage", None)
     if usage is None:
         return None
@@ -110,7 +107,7 @@ def read_usage(answer: Any) -> JsonObject | None:
 
 
 def stream_usage(stream: Any, last: Any) -> JsonObject | None:
-    """What a stream used, if its provider said so: litellm counts by itself where it did not, and invents details."""
+    """A stream's usage, only if the provider sent it: otherwise litellm counts tokens itself and invents details."""
     usage = read_usage(last)
     if usage is None:
         return None
@@ -119,23 +116,18 @@ def stream_usage(stream: Any, last: Any) -> JsonObject | None:
 
 
 def answer_headers(answer: Any) -> Headers:
-    """The provider's own headers that mean something to a caller."""
     hidden = getattr(answer, "_hidden_params", None) or {}
     return pick_headers(hidden.get("additional_headers") or {})
 
 
 def pick_headers(headers: Mapping[str, Any]) -> Headers:
-    """Of a provider's headers, those that mean something to a caller: limits, waits and ids."""
+    """The provider's headers about limits, waits and ids."""
     named = {name.lower().removeprefix(_FOREIGN): str(value) for name, value in headers.items()}
     return tuple((name, value) for name, value in named.items() if _PASSED_HEADERS.match(name))
 
 
 def skip_idle_lines(stream: Any) -> None:
-    """Keep the blank lines and the names of events from litellm.
-
-    It makes a chunk of each such line, with all of its objects, to find that it is empty: two of three in an event stream. A
-    provider whose stream is read in another way stays as it is.
-    """
+    """Hide blank and event-name lines from litellm, which builds a whole chunk from each: two of three lines."""
     reader = getattr(stream, "completion_stream", None)
     lines = getattr(reader, "streaming_response", None)
     if hasattr(lines, "__aiter__") and hasattr(lines, "aclose"):
@@ -143,7 +135,7 @@ def skip_idle_lines(stream: Any) -> None:
 
 
 class _Telling:
-    """The lines of a stream that hold data. Closing it closes the stream, as litellm does."""
+    """Only the data lines of a stream. litellm closes streams through it."""
 
     def __init__(self, lines: Any) -> None:
         self._lines = lines

@@ -1,6 +1,6 @@
-"""Why a call of litellm failed before any provider answered: the cause below its exception, in words with a cure.
+"""Why litellm failed before a provider answered, with a fix.
 
-litellm reports most of these as a failed connection, or as a status 500 that nobody sent.
+litellm reports most of these as a failed connection, or as a status 500 that was never sent.
 """
 
 import socket
@@ -10,16 +10,14 @@ from collections.abc import Iterator
 from router.contract.errors import UpstreamAuth, UpstreamError, UpstreamMalformed, UpstreamUnreachable
 
 _PACKAGES = {"google": "google-auth", "vertexai": "google-cloud-aiplatform"}
-"""What to install for a module that litellm imports late, where the two have different names."""
+"""Packages named differently from the module that litellm imports late."""
 _CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"})
-"""What the libraries of AWS and Google raise where they find none."""
 
 _WRAPPERS = ("litellm", "openai")
-"""Whose exceptions say less than what they were made of."""
+"""Libraries whose exceptions say less than their causes."""
 
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:
-    """An exception and those that it came from, outermost first."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -29,7 +27,7 @@ def chain_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def find_cause(target: str, error: BaseException) -> UpstreamError | None:
-    """The failure in our words; None where nothing below the exception explains it."""
+    """The failure in our words; None if unexplained."""
     import httpx  # comes with litellm
 
     chain = list(chain_of(error))
@@ -47,7 +45,7 @@ def find_cause(target: str, error: BaseException) -> UpstreamError | None:
 
 
 def failed_inside(target: str, error: BaseException) -> UpstreamError:
-    """For what nothing explains: the kind of what litellm wrapped. Its words may hold what a person wrote."""
+    """An unexplained failure by its type: its message may hold a person's words."""
     foreign = (cause for cause in chain_of(error) if type(cause).__module__.partition(".")[0] not in _WRAPPERS)
     cause = next(foreign, error)
     return UpstreamMalformed(target, f'target "{target}" failed inside litellm: {type(cause).__name__}')

@@ -1,6 +1,6 @@
-"""litellm itself: imported once, in a thread, kept quiet, and shown no key but the one of the call at hand.
+"""litellm, imported once in a thread, silenced, and shown no key but that of the current call.
 
-The import takes seconds of CPU and well over 100 MB, so it happens only when a target needs it and never on the loop.
+The import takes seconds of CPU and over 100 MB, so it happens only when a target needs it, and never on the loop.
 """
 
 import asyncio
@@ -22,49 +22,48 @@ from typing import Any
 from router.contract.secret import release_variables, withhold_variables
 
 _SWITCHES = {
-    "LITELLM_MODE": "PRODUCTION",  # the default, DEV, loads a .env file from the working directory
+    "LITELLM_MODE": "PRODUCTION",  # the default, DEV, loads a .env file
     "LITELLM_LOG": "ERROR",
     **{
         f"LITELLM_LOCAL_{name}": "True"
         for name in ("MODEL_COST_MAP", "ANTHROPIC_BETA_HEADERS", "BLOG_POSTS", "AUTOROUTER_PRESETS", "POLICY_TEMPLATES")
     },
 }
-"""Read at import. Without the LOCAL ones it fetches files from the network then."""
+"""Read at import. Without the LOCAL ones litellm fetches files from the network."""
 _LAZY = ("litellm._service_logger", "openai.resources.chat", "openai.lib.streaming.chat")
-"""What the first real call would import, on the loop: half a second. Another version may name them otherwise."""
+"""Modules that the first call would import on the loop, in half a second. Other versions may name them differently."""
 _CREDENTIALS = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|(API|API_URL|BASE|BASE_URL|ENDPOINT)$|ORGANIZATION|_ORG_ID$|_PROJECT"
     r"|^(AWS|AZURE|GOOGLE|VERTEXAI|VERTEX|GEMINI|WATSONX|DATABRICKS|SNOWFLAKE|LANGFUSE|OIDC)_"
 )
-"""Names of variables that litellm and the SDKs below it take keys, or addresses to send keys to, from by themselves."""
+"""Variables from which litellm and its SDKs take keys, or addresses to send keys to."""
 _OURS = re.compile(r"^(LITELLM_LOCAL_|TANDEM_|PYTEST_|PYTHON|TIKTOKEN_|XDG_|SSL_|https?_proxy$|no_proxy$)", re.IGNORECASE)
 
 _shown: set[str] = set()
-"""Names and beginnings (`AWS_*`) of variables that a target's `options.environment` asks for."""
+"""Names and prefixes (`AWS_*`) from targets' `options.environment`."""
 
 
 @functools.cache
 def begin_loading() -> concurrent.futures.Future[Any]:
-    """Start the import if nobody has. The future holds the module, or what kept it from being imported."""
     loading: concurrent.futures.Future[Any] = concurrent.futures.Future()
     threading.Thread(target=_load, args=(loading,), name="litellm", daemon=True).start()
     return loading
 
 
 async def load_library() -> Any:
-    """The module, as soon as it is here. Who waits no longer does not stop the others from waiting."""
+    """Cancelling one waiter does not affect the others."""
     return await asyncio.shield(asyncio.wrap_future(begin_loading()))
 
 
 def withhold_credentials() -> None:
-    """Hide what looks like a key from every library in this process. Our own secrets are still found."""
+    """Hide likely keys from all libraries in this process. Our own secrets are still found."""
     withhold_variables(
         lambda name: _CREDENTIALS.search(name.upper()) is not None and _OURS.match(name) is None and not _is_shown(name)
     )
 
 
 def show_variables(names: Iterable[str]) -> None:
-    """Let litellm, and the SDKs below it, see these variables from now on, in every call: they know one environment alone."""
+    """Let litellm and its SDKs see these variables in every call: there is only one environment."""
     _shown.update(names)
     release_variables(_is_shown)
 
@@ -76,7 +75,7 @@ def _is_shown(name: str) -> bool:
 def _load(loading: concurrent.futures.Future[Any]) -> None:
     try:
         loading.set_result(_import())
-    except BaseException as error:  # noqa: BLE001  whoever waits must hear of it, whatever it is
+    except BaseException as error:  # noqa: BLE001  waiters must get every error
         loading.set_exception(error)
 
 
@@ -85,24 +84,24 @@ def _import() -> Any:
     os.environ.update(_SWITCHES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        litellm: Any = importlib.import_module("litellm")  # from the extra: litellm
+        litellm: Any = importlib.import_module("litellm")
         litellm.suppress_debug_info = True
         litellm.turn_off_message_logging = True
         litellm.disable_token_counter = True
-        litellm.REPEATED_STREAMING_CHUNK_LIMIT = sys.maxsize  # it breaks off a stream that repeats itself: not ours to judge
-        litellm.user_url_validation = True  # an image's address is fetched by litellm for some providers: never inside our net
+        litellm.REPEATED_STREAMING_CHUNK_LIMIT = sys.maxsize  # litellm aborts streams that repeat themselves
+        litellm.user_url_validation = True  # litellm fetches image addresses for some providers: never from our own network
         for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
-            logging.getLogger(name).disabled = True  # its errors may hold what a person wrote
+            logging.getLogger(name).disabled = True  # its errors may hold a person's words
         for name in _LAZY:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
         asyncio.run(_rehearse(litellm))
-    gc.freeze()  # what it brought stays: the collector, which stops the loop, need not look at it again
+    gc.freeze()  # spares the collector, which stops the loop, from walking it
     return litellm
 
 
 async def _rehearse(litellm: Any) -> None:
-    """Answer once without a network: litellm loads half of itself at the first call, which would stop the loop."""
+    """Answer once without a network: the first call loads half of litellm, which would stop the loop."""
     question = [{"role": "user", "content": "x"}]
     stream = await litellm.acompletion(
         model="openai/rehearsal", messages=question, api_key="x", mock_response="x", stream=True, max_retries=0

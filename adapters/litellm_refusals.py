@@ -1,4 +1,4 @@
-"""A provider's error answer, out of litellm's exception: its own status, words and wait, as far as litellm still has them."""
+"""A provider's error from litellm's exception, with its status, words and wait as far as litellm keeps them."""
 
 import re
 from collections.abc import Mapping
@@ -18,23 +18,18 @@ _OF_A_BODY = frozenset({"content-type", "content-length"})
 
 
 class Refusal(NamedTuple):
-    """An error status of a provider, as its own HTTP answer would have been."""
-
     status: int
     headers: Headers
     body: bytes
 
 
 class _Told(NamedTuple):
-    """What is known of the provider's answer."""
-
     status: int
     headers: Mapping[str, Any]
     body: Any = None
 
 
 def read_refusal(error: Exception, key: str) -> Refusal | None:
-    """What a provider answered, or litellm in its place; None when nobody refused anything."""
     told = find_answer(error) or _as_litellm_tells_it(error)
     if told is None:
         return None
@@ -45,7 +40,7 @@ def read_refusal(error: Exception, key: str) -> Refusal | None:
         code = "context_length_exceeded"
     message = _message_of(said) or words
     if key:
-        message = message.replace(key, "***")  # some providers quote the key that they refuse
+        message = message.replace(key, "***")  # some providers quote the refused key
     kind = said.get("type") or ("invalid_request_error" if told.status < 500 else "server_error")
     refused = {"message": message, "type": kind, "param": said.get("param"), "code": code}
     if isinstance(said.get("details"), list):
@@ -55,9 +50,9 @@ def read_refusal(error: Exception, key: str) -> Refusal | None:
 
 
 def find_answer(error: BaseException) -> _Told | None:
-    """The answer as it came over the wire: litellm's exceptions change the status of some, and lose the headers of others.
+    """The provider's answer: litellm's exceptions change some statuses and lose some headers.
 
-    A response that litellm made up itself has no header but those of its body.
+    Responses that litellm makes up have only the headers of a body.
     """
     found = None
     for cause in chain_of(error):
@@ -83,19 +78,17 @@ def _parse(text: object) -> Any:
 
 
 def _message_of(said: dict[str, Any]) -> str:
-    """The words for a person, wherever a provider puts them; as JSON where they are no text."""
     words = next((said[name] for name in ("message", "error", "detail") if said.get(name)), "")
     return words if isinstance(words, str) else orjson.dumps(words, default=str).decode()
 
 
 def _parse_tail(words: str) -> Any:
-    """The JSON that a message ends in: of some providers litellm hands on the whole body as text, or as Python bytes."""
+    """The JSON at a message's end: litellm passes some bodies on as text or Python bytes."""
     start = words.find("{")
     return _parse(words[start:].rstrip("'")) if start >= 0 else None
 
 
 def strip_prefixes(message: str) -> str:
-    """The provider's words without the names of the exceptions that they came in."""
     stripped = _PREFIX.sub("", message)
     while stripped != message:
         message, stripped = stripped, _PREFIX.sub("", stripped)

@@ -1,4 +1,4 @@
-"""A chat request → what litellm is given of it, in the form in which nothing is lost on its way to the provider."""
+"""The fields of a chat request for litellm, so that nothing is lost on the way to the provider."""
 
 from typing import Any
 
@@ -12,16 +12,15 @@ _FIELDS = frozenset(
     verbosity web_search_options thinking top_k
     """.split()
 )
-"""The fields of a request that litellm is given. It obeys many others, some of which would lead a key elsewhere."""
+"""litellm obeys many other fields, some of which would send a key elsewhere."""
 _PROVIDERS_OF_MARKS = frozenset({"anthropic", "bedrock", "vertex_ai", "azure_ai", "openrouter", "databricks"})
 _PROVIDERS_WITHOUT_STREAMS = frozenset({"cohere", "cohere_chat"})
-"""Of these litellm cannot read event streams: it takes the names of events for JSON, and knows no call of a tool in one."""
+"""litellm cannot read these event streams: it parses event names as JSON, and misses tool calls."""
 _MARK, _BLOCKS = "cache_control", "thinking_blocks"
 _THINKING = ("thinking", "reasoning_effort")
 
 
 def read_fields(body: Fields) -> Fields:
-    """The fields of a request for litellm."""
     fields = {name: value for name, value in body.items() if name in _FIELDS and value is not None}
     messages = fields.get("messages")
     if isinstance(messages, list):
@@ -30,22 +29,20 @@ def read_fields(body: Fields) -> Fields:
 
 
 def takes_marks(model: str) -> bool:
-    """Whether a model keeps a prompt only up to a mark, which litellm brings there: Claude, at providers it translates for."""
+    """Whether a model caches only up to a mark that litellm passes on: Claude, at providers it translates for."""
     return model.partition("/")[0] in _PROVIDERS_OF_MARKS and "claude" in model.lower()
 
 
 def can_stream(model: str) -> bool:
-    """Whether litellm can read a provider's streams. If not, an answer is asked for whole."""
     return model.partition("/")[0] not in _PROVIDERS_WITHOUT_STREAMS
 
 
 def as_whole(fields: Fields) -> Fields:
-    """The same request for an answer in one piece."""
     return _without(fields, "stream", "stream_options")
 
 
 def _raise_mark(message: Any) -> Any:
-    """A tool's result with its mark on the message: left on its text, it would be inside the block that is to be kept."""
+    """Move a tool result's mark to its message: on the text it would be inside the cached block."""
     if not isinstance(message, dict) or message.get("role") != "tool" or not isinstance(message.get("content"), list):
         return message
     parts = message["content"]
@@ -59,10 +56,10 @@ def _raise_mark(message: Any) -> Any:
 
 
 def without_lost_thinking(fields: Fields) -> Fields:
-    """The same without thinking where the calls being answered came without theirs.
+    """Turn thinking off if the calls being answered came without theirs.
 
-    Claude with a budget for thinking refuses such a history, and a chat client seldom returns what it does not know. Nothing is
-    left of earlier thinking either, which it refuses while it is not to think.
+    Claude with a thinking budget refuses such a history, and chat clients seldom return unknown fields. Earlier thinking goes
+    too: it is refused while thinking is off.
     """
     messages = fields.get("messages")
     if not isinstance(messages, list) or not any(name in fields for name in _THINKING):
@@ -81,11 +78,11 @@ def _without(given: Fields, *names: str) -> Fields:
 
 
 def has_thinking_budget(litellm: Any, model: str) -> bool:
-    """Whether a model is Claude of the generations that think within a budget. Later ones adapt, and take any history."""
+    """Whether the model is a Claude that thinks within a budget. Later ones adapt, and take any history."""
     if not takes_marks(model):
         return False
     provider, _, name = model.partition("/")
     try:
         return not litellm.AnthropicConfig.is_adaptive_thinking_model(name, provider)
-    except Exception:  # noqa: BLE001  another version may not tell: the older generations are then assumed
+    except Exception:  # noqa: BLE001  other versions may lack it: assume an older model
         return True

@@ -1,4 +1,4 @@
-"""Targets that speak Chat Completions or Responses over HTTP, natively: bytes out, bytes back."""
+"""Targets that speak Chat Completions or Responses over HTTP: bytes are relayed unchanged."""
 
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects.table import SPECS
 
 _FORWARDED = frozenset({"openai-beta", "x-client-request-id"})
-"""The caller's headers that go upstream. Everything else, credentials above all, stays here."""
+"""The only caller headers sent upstream: credentials above all stay here."""
 
 
 class OpenAiHttpAdapter(Adapter):
@@ -43,14 +43,12 @@ class OpenAiHttpAdapter(Adapter):
 
     @classmethod
     def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest:
-        """Ask for the models with the target's own key."""
         key = endpoint.api_key.reveal() if endpoint.api_key else ""
         headers = (("accept", "application/json"), *_key_header(key), *endpoint.extra_headers)
         url = endpoint.locate(f"{endpoint.base_url.rstrip('/')}/models")
         return UpstreamRequest("models", "GET", url, headers, b"", timeouts, tls=endpoint.tls)
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Send the body unchanged and relay the answer."""
         view = request.view
         prepared = self._prepared.get((request.dialect, view.is_streaming)) or self._prepare(request)
         if _FORWARDED.isdisjoint(view.headers) and not self._varies:
@@ -60,24 +58,22 @@ class OpenAiHttpAdapter(Adapter):
             more = tuple([(name, value) for name, value in view.headers.items() if name in _FORWARDED and value])
         if self._takes_callers_key:
             more = (*more, *_key_header(self._endpoint.key_for(request)))
-        if request.trace and request.session is None:  # the headers of a session's socket are those of all its requests
+        if request.trace and request.session is None:  # a session's socket has one set of headers
             more = (*more, *request.trace)
         return prepared.open(request.body, sink, more, request.session)
 
     def connect_ahead(self, target: Target) -> None:
-        """Have a connection ready. A socket needs the key, which only a request brings where it is the caller's."""
+        """A socket needs the key, which may come only with a request."""
         for spec in map(SPECS.__getitem__, target.speaks):
             if not (spec.has_socket and self._endpoint.over_websocket and self._takes_callers_key):
                 self._upstream.connect_ahead(self._write_request(target, spec.name, is_streaming=True))
 
     def open_route(self, target: Target, request: RouteRequest, sink: Sink) -> UpstreamCall:
-        """Ask for another route of the target, with the key that its create calls have."""
         endpoint = self._endpoint
         key = _key_header(endpoint.key_from(target, request.callers, min(target.speaks)))
         return self._upstream.open(request.below(self._base_url, target, key, endpoint), sink)
 
     def _prepare(self, request: OutgoingRequest) -> PreparedRequest:
-        """What does not change from one request of this dialect to the next."""
         is_streaming = request.view.is_streaming
         constant = self._write_request(request.target, request.dialect, is_streaming=is_streaming)
         prepared = self._prepared[request.dialect, is_streaming] = self._upstream.prepare(constant)

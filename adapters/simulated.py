@@ -1,7 +1,6 @@
-"""Two tiers that need no key: believable speeds, all dialects, tool calls, JSON, usage, and faults when asked for.
+"""Two tiers without keys: believable speeds, all dialects, tool calls, JSON, usage, and faults on demand.
 
-It says that it is simulated in every answer. It reads no network and decides nothing: its answers are canned, and written in
-`simulated_answer`.
+Every answer says that it is simulated. Answers are canned, and written in `simulated_answer`.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ _KEPT = {
     "conversation": "unsupported_parameter",
     "prompt": "unsupported_parameter",
 }
-"""What only a host that stores it can answer to: without it the request would mean something else. Each with its error code."""
+"""Fields that need a host's stored state, with their error codes."""
 
 
 class Fault(AdapterSettings):
@@ -73,7 +72,6 @@ class SimulatedSettings(AdapterSettings):
     """What goes wrong."""
 
     def typical_speed(self) -> Speed:
-        """As fast as it is told to be."""
         return Speed(self.ttft_seconds, self.tokens_per_second, self.prefill_tokens_per_second)
 
 
@@ -95,7 +93,6 @@ class SimulatedAdapter(Adapter):
         self._began: float | None = None
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Answer at the pace of the settings."""
         fault = self._next_fault(request.view)
         return _SimulatedCall(request, sink, self._settings, self._model, fault, self._slots)
 
@@ -115,7 +112,6 @@ class SimulatedAdapter(Adapter):
         return None
 
     def _seconds_served(self) -> float:
-        """How long ago the first request came."""
         now = asyncio.get_running_loop().time()
         if self._began is None:
             self._began = now
@@ -123,14 +119,11 @@ class SimulatedAdapter(Adapter):
 
 
 class _Slots:
-    """Who may write now, and who waits for that, first come first served."""
-
     def __init__(self, count: int | None) -> None:
         self._free: float = count or inf
         self._waiting: deque[_SimulatedCall] = deque()
 
     def enter(self, call: "_SimulatedCall") -> None:
-        """Let a call begin, at once or when its turn comes."""
         if self._free:
             self._free -= 1
             call.take_slot()
@@ -138,7 +131,6 @@ class _Slots:
             self._waiting.append(call)
 
     def leave(self, call: "_SimulatedCall", *, had_slot: bool) -> None:
-        """Give the slot to the next, or the place in line up."""
         if not had_slot:
             self._waiting.remove(call)
         elif self._waiting:
@@ -148,8 +140,6 @@ class _Slots:
 
 
 class _SimulatedCall:
-    """One answer under way, driven by the loop's timers."""
-
     def __init__(
         self, request: OutgoingRequest, sink: Sink, settings: SimulatedSettings, model: str, fault: Fault | None, slots: _Slots
     ) -> None:
@@ -179,7 +169,6 @@ class _SimulatedCall:
         slots.enter(self)
 
     def take_slot(self) -> None:
-        """Begin to work on the answer: its first word is due in as long as the settings say."""
         self._has_slot = True
         settings, fault, request = self._settings, self._fault, self._request
         wait = settings.ttft_seconds + request.prompt_tokens / settings.prefill_tokens_per_second
@@ -192,12 +181,11 @@ class _SimulatedCall:
         self._timer = self._loop.call_later(wait, self._begin)
 
     def pause(self) -> None:
-        """Stop writing until resumed."""
         if self._paused_at is None:
             self._paused_at = self._loop.time()
 
     def resume(self) -> None:
-        """Go on, without catching up: a paused model would not have run ahead."""
+        """Continue without catching up: a paused model would not have run ahead."""
         if self._paused_at is None:
             return
         paused_seconds, self._paused_at = self._loop.time() - self._paused_at, None
@@ -209,7 +197,6 @@ class _SimulatedCall:
             self._schedule(self._began_writing)
 
     def cancel(self) -> None:
-        """Hang up."""
         self._stop()
         if self._timer is not None:
             self._timer.cancel()
@@ -233,7 +220,7 @@ class _SimulatedCall:
             self._timer = self._loop.call_later(seconds, self._write_whole)
 
     def _write(self, data: bytes) -> bool:
-        """Write, and answer whether the sink still listens: every word may make it hang up, and nothing is said after that."""
+        """Whether the sink still listens: it may hang up at every write."""
         if data and not self._is_over:
             self._sink.write(data)
         return not self._is_over
@@ -249,7 +236,6 @@ class _SimulatedCall:
             self._slots.leave(self, had_slot=self._has_slot)
 
     def _refuses(self) -> bool:
-        """Answer an error if a fault, the window or an image asks for one."""
         request, fault = self._request, self._fault
         kind = fault.kind if fault is not None else ""
         if kind == "loading":
@@ -287,10 +273,9 @@ class _SimulatedCall:
         self._end()
 
     def _write_due(self) -> None:
-        """Write every token that is due by now."""
         if self._paused_at is not None or self._is_over or self._began_writing is None:
             return
-        # One more is due whenever a timer says so, whatever rounding makes of the time.
+        # One more is due whenever the timer fires, despite rounding.
         due = max(int((self._loop.time() - self._began_writing) * self._settings.tokens_per_second), self._sent) + 1
         cut_at = self._fault.after_tokens if self._fault is not None and self._fault.kind == "cut" else None
         if cut_at is not None:
@@ -334,7 +319,7 @@ class _SimulatedCall:
 
 
 def _name_stop(frames: bytes, stop: str | None) -> bytes:
-    """The stop sequence that ended an answer, in the one dialect that says which it was."""
+    """Name the stop sequence in Messages, the only dialect that does."""
     if stop is None:
         return frames
     named = b'"stop_reason":"stop_sequence","stop_sequence":' + orjson.dumps(stop)

@@ -1,4 +1,4 @@
-"""What a simulated model says: canned words, a call of a tool, or JSON, as short as the request wants it."""
+"""What a simulated model says: canned words, a tool call, or JSON, as short as the request wants."""
 
 import re
 from dataclasses import dataclass, field
@@ -37,14 +37,11 @@ _PIECES = re.compile(r"\s*\S{1,6}|\s+$")
 
 @dataclass(frozen=True, slots=True)
 class SimulatedAnswer:
-    """An answer, known whole before its first word is sent."""
-
     pieces: list[str]
     calls: list[ComposedCall] = field(default_factory=list)
     shapes: dict[str, Shape] = field(default_factory=dict)
     finish: Finish = Finish.STOP
     stopped_by: str | None = None
-    """The stop sequence that ended it."""
 
     @property
     def tokens(self) -> int:
@@ -52,7 +49,6 @@ class SimulatedAnswer:
 
 
 def write_answer(view: RequestView, tier: Tier, tokens: int) -> SimulatedAnswer:
-    """The answer to a request, about that many tokens long, and never longer than the request allows."""
     choice = read_choice(view.body)
     tool = _pick_tool(view, choice)
     text = _write_text(view, tier, tokens, tool, is_forced=choice.is_forced)
@@ -88,7 +84,7 @@ def _write_text(view: RequestView, tier: Tier, tokens: int, tool: OfferedTool | 
 
 
 def _pick_tool(view: RequestView, choice: Choice) -> OfferedTool | None:
-    """The tool to call: where one must be called, the best of those; else one that is asked for or harmless, once."""
+    """The best tool if a call is required, else one that is asked for or harmless, once."""
     tools = choice.tools
     if choice.is_forced:
         return _asked_tool(view, tools) or _harmless_tool(tools) or next(iter(tools), None)
@@ -99,12 +95,12 @@ def _pick_tool(view: RequestView, choice: Choice) -> OfferedTool | None:
 
 
 def _last_said(view: RequestView) -> Message | None:
-    """The last message, apart from system messages: a client may put one behind all others, which lists its tools by name."""
+    """The last message but for system messages: some clients end with one that lists their tools."""
     return next((message for message in reversed(view.conversation) if message.role not in ("system", "developer")), None)
 
 
 def _asked_tool(view: RequestView, tools: tuple[OfferedTool, ...]) -> OfferedTool | None:
-    """A tool that the last message names as such, outside its client's tags: "write" or "edit" alone are no wish."""
+    """A tool that the last message asks for, outside the client's tags; "write" or "edit" alone do not count."""
     last = _last_said(view) if tools else None
     words = "\n".join(text for text in last.texts if not text.startswith("<"))[:4_000] if last is not None else ""
     return next((tool for tool in tools if _is_asked_for(tool.name, words)), None)
@@ -115,7 +111,7 @@ def _is_asked_for(name: str, words: str) -> bool:
 
 
 def _harmless_tool(tools: tuple[OfferedTool, ...]) -> OfferedTool | None:
-    """A shell, which is then told to list files, or a tool whose name says that it only reads."""
+    """A shell, to list files, or a tool whose name says that it only reads."""
     by_name = {tool.name.lower(): tool for tool in tools}
     for name in _SHELLS:
         if name in by_name:
@@ -124,7 +120,7 @@ def _harmless_tool(tools: tuple[OfferedTool, ...]) -> OfferedTool | None:
 
 
 def _only_free_form(tools: tuple[OfferedTool, ...]) -> OfferedTool | None:
-    """A free-form tool, where no other kind is offered: a client that sends only those wants to see one called."""
+    """A free-form tool if no other kind is offered: such a client wants to see one called."""
     return tools[0] if tools and all(tool.is_custom for tool in tools) else None
 
 

@@ -1,4 +1,4 @@
-"""Short texts that match a regular expression, as far as its parts are plain ones."""
+"""Short texts that match a simple regular expression."""
 
 import re
 from re import _constants as codes  # type: ignore[attr-defined]  # private, and in no stub: Python has no other parser of patterns
@@ -19,9 +19,9 @@ _LIKELY_CHARS = "0aA -_.x"
 
 
 def text_for(pattern: str, least: int = 0) -> str:
-    """A short text that matches a pattern; some text, for a pattern beyond us.
+    """A short text that matches a pattern, or any text for a complex one.
 
-    It is made of the pattern's own parts and not tried against it: a caller's pattern could take years to answer.
+    It is built from the pattern's parts and not tested: a caller's pattern could take years to match.
     """
     try:
         parts = patterns.parse(pattern)
@@ -36,7 +36,6 @@ def _write_parts(parts: Any, repeats: int) -> str:
 
 
 def _write_part(part: Any, repeats: int) -> str:
-    """The text of one part of a parsed pattern, with what may be repeated repeated that often."""
     code, value = part
     if code is codes.LITERAL:
         return chr(value)
@@ -60,7 +59,6 @@ def _write_part(part: Any, repeats: int) -> str:
 
 
 def _write_member(members: list[Any]) -> str:
-    """One character of a set."""
     code, value = members[0]
     if code is codes.LITERAL:
         return chr(value)

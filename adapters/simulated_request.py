@@ -1,4 +1,4 @@
-"""What a request asks of a simulated model, in whichever dialect: tools, a choice among them, JSON, a length, stops."""
+"""What a request of any dialect asks of a simulated model: tools, JSON, a length, stops."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ _FORCED = ("required", "any")
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool that the model may call. A free-form one has no schema, but may say what its input looks like."""
+    """A tool that the model may call; a free-form one may have a pattern instead of a schema."""
 
     name: str
     schema: JsonObject = field(default_factory=dict)
@@ -21,20 +21,17 @@ class OfferedTool:
 
     @property
     def shape(self) -> Shape:
-        """How the composers write a call of it."""
         return Shape(self.name, self.namespace, self.is_custom)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which of the offered tools may be called, and whether one of them must be."""
-
     tools: tuple[OfferedTool, ...]
     is_forced: bool = False
 
 
 def offered_tools(body: JsonObject) -> list[OfferedTool]:
-    """Functions and free-form tools, also those within a namespace. What a host runs by itself is not ours to call."""
+    """Functions and free-form tools, also in namespaces, but not those that hosts run."""
     found = []
     for value in as_list(body.get("tools")):
         tool = as_object(value)
@@ -47,7 +44,7 @@ def offered_tools(body: JsonObject) -> list[OfferedTool]:
 
 
 def _read_tool(tool: JsonObject, namespace: str | None = None) -> OfferedTool | None:
-    """Chat nests what a tool is; the others do not. In Messages `custom` is a function, and so is a tool without a type."""
+    """Chat nests the definition. In Messages, `custom` and untyped tools are functions."""
     kind, schema = tool.get("type"), tool.get("input_schema")
     inner = as_object(tool.get("function")) or as_object(tool.get("custom")) or tool
     name = as_text(inner.get("name"))
@@ -66,7 +63,6 @@ def _read_tool(tool: JsonObject, namespace: str | None = None) -> OfferedTool | 
 
 
 def read_choice(body: JsonObject) -> Choice:
-    """`tool_choice`, with the tools that it leaves."""
     tools, given = offered_tools(body), body.get("tool_choice")
     choice = as_object(given)
     kind = given if isinstance(given, str) else as_text(choice.get("type"))
@@ -88,7 +84,7 @@ def _named(value: Json) -> str:
 
 
 def find_orphan(body: JsonObject) -> str:
-    """The id of a call whose output is in a Responses request without the call; empty where there is none. Hosts refuse it."""
+    """The id of a Responses output without its call, which hosts refuse; empty if none."""
     calls: set[str] = set()
     for item in map(as_object, as_list(body.get("input"))):
         call_id = as_text(item.get("call_id"))
@@ -99,7 +95,6 @@ def find_orphan(body: JsonObject) -> str:
 
 
 def wanted_schema(body: JsonObject) -> JsonObject | None:
-    """The JSON schema that the answer must fit, if the request gives one."""
     chat = as_object(as_object(body.get("response_format")).get("json_schema")).get("schema")
     responses = as_object(as_object(body.get("text")).get("format")).get("schema")
     config = as_object(as_object(body.get("output_config")).get("format")).get("schema")
@@ -108,19 +103,17 @@ def wanted_schema(body: JsonObject) -> JsonObject | None:
 
 
 def wants_json(body: JsonObject) -> bool:
-    """Whether the answer must be some JSON object."""
     formats = (body.get("response_format"), as_object(body.get("text")).get("format"))
     return any(as_object(entry).get("type") in ("json_object", "json_schema") for entry in formats)
 
 
 def read_stops(body: JsonObject) -> tuple[str, ...]:
-    """The texts before which the answer ends."""
     given = body.get("stop_sequences") or body.get("stop")
     return tuple(stop for stop in (given if isinstance(given, list) else [given]) if isinstance(stop, str) and stop)
 
 
 def lacks(body: JsonObject) -> str | None:
-    """What the request asks for that only a model has, in words; None when nothing."""
+    """What the request asks for that needs a model, in words."""
     if body.get("n") not in (None, 1):
         return "n: only one answer is given. Send n: 1, or leave it out."
     wants = body.get("logprobs"), body.get("top_logprobs"), "message.output_text.logprobs" in as_list(body.get("include"))

@@ -1,4 +1,4 @@
-"""Small values that fit a JSON schema, for the arguments of simulated calls and for simulated JSON answers."""
+"""Small values that fit a JSON schema, for simulated calls and JSON answers."""
 
 import math
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _DEEPEST = 8
 _MAX_VALUES = 5_000
 _MAX_CHARS = 10_000
 _LARGEST = 2**53
-"""What a hostile schema can ask of us ends here, and the value need not fit it any more."""
+"""Bounds for hostile schemas, beyond which the value need not fit."""
 _HARMLESS_TEXTS = {"command": "ls", "cmd": "ls", "path": ".", "directory": ".", "pattern": "*", "title": "Simulated title"}
 _FORMATS = {
     "date-time": "2026-01-01T00:00:00Z",
@@ -31,17 +31,14 @@ _HINTS = {
     "array": ("items", "prefixItems", "minItems"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-"""What tells the type of a schema that does not say it."""
 
 
 def fitting_value(schema: JsonObject) -> Json:
-    """A small value that fits the schema: of the right types, with all that is required, within its bounds."""
+    """A small value with the schema's types, required fields and bounds."""
     return _Writer(schema).write(schema, "", 0)
 
 
 class _Writer:
-    """One value under way. References are followed from the root."""
-
     def __init__(self, root: JsonObject) -> None:
         self._root = root
         self._left = _MAX_VALUES
@@ -68,7 +65,7 @@ class _Writer:
                 return _write_text(schema, name)
 
     def _unfold(self, schema: JsonObject, depth: int) -> JsonObject:
-        """The schema with what it refers to, all of its `allOf`, and one of its alternatives."""
+        """The schema with its references and `allOf` merged, and one of its alternatives."""
         for _ in range(_DEEPEST):
             parts: list[JsonObject] = []
             if "$ref" in schema:
@@ -123,7 +120,7 @@ def _type_of(schema: JsonObject) -> str:
 
 
 def _pick(branches: list[Json], depth: int) -> JsonObject:
-    """The first alternative that is not null. A schema that contains itself ends at null, where it may."""
+    """The first alternative that is not null; deep down null, to end recursive schemas."""
     by_null = sorted(map(as_object, branches), key=lambda branch: (branch.get("type") == "null") is (depth < _DEEPEST - 1))
     return by_null[0]
 
@@ -141,7 +138,6 @@ def _join(one: JsonObject, other: JsonObject) -> JsonObject:
 
 
 def _other_than(value: Json, schema: JsonObject, taken: list[Json]) -> Json:
-    """A value that is not in the list yet."""
     for number in range(1, len(taken) + 2):
         if value not in taken:
             return value
@@ -158,7 +154,7 @@ def _other_than(value: Json, schema: JsonObject, taken: list[Json]) -> Json:
 
 
 def _write_number(schema: JsonObject, *, whole: bool) -> Json:
-    """The first likely number that fits: 1, or one at the edge of what is allowed."""
+    """The first likely number that fits: 1, or one near a bound."""
     for value in _likely_numbers(schema):
         if _fits(value, schema, whole=whole):
             return int(value) if value == int(value) else value
@@ -198,7 +194,6 @@ def _write_text(schema: JsonObject, name: str) -> str:
 
 
 def _number(value: Json) -> float | None:
-    """A number that can be reckoned with."""
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST else None
 
 

@@ -1,4 +1,4 @@
-"""What `subagents:` in the config says: the person's own turns are decided as ever while their subagents go to one tier."""
+"""Sends subagents to the tier that `subagents:` names."""
 
 from typing import ClassVar
 
@@ -8,14 +8,11 @@ from router.contract.signals import Signals
 from router.contract.words import Tier, TurnKind
 
 _LOG_ODDS = 4.0
-"""As strong as the lean of a client's own small requests: only a prompt or a wait that a tier cannot take outweighs it."""
+"""As strong as the lean of side requests: only a prompt or wait that a tier cannot take outweighs it."""
 
 
 class SubagentPolicy:
-    """Leans to one tier for subagents. With `subagents: auto` it is not in use, and no request pays for it.
-
-    A subagent that only reads and searches keeps its lean to fast (`policies/side_request.py`) where the others go to deep.
-    """
+    """Leans to one tier for subagents; those that only read and search keep their lean to fast (`policies/side_request.py`)."""
 
     name: ClassVar[str] = "subagent"
     Config: ClassVar[type[PolicyConfig]] = PolicyConfig
@@ -26,7 +23,6 @@ class SubagentPolicy:
         self._is_deep = tier is Tier.DEEP
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Lean to the configured tier for a subagent."""
         turn = signals.turn
         if turn.kind is not TurnKind.SUBAGENT or (self._is_deep and turn.only_reads):
             return ()

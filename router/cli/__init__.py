@@ -1,4 +1,4 @@
-"""The `tandem` command. Each command is a module; only the one that runs is imported."""
+"""The `tandem` command. Each command is a module, imported only when it runs."""
 
 import argparse
 import contextlib
@@ -42,14 +42,12 @@ GROUPS = {
         "keys": "give callers keys, rights and budgets; list, rotate or revoke them; forget a caller",
     },
 }
-"""The commands that `tandem --help` lists."""
 
 _UNLISTED = {
     "statusline": "print the tier of a Claude Code session, for its status line",
     "mcp": "serve delegation to a coding agent as tools, over the Model Context Protocol",
     "completion": "print a shell completion script",
 }
-"""Commands that other programs run, and one that is run once."""
 
 COMMANDS = {name: summary for group in (*GROUPS.values(), _UNLISTED) for name, summary in group.items()}
 
@@ -62,7 +60,7 @@ RENAMED: dict[str, tuple[str, list[str]]] = {
     "sessions": ("tandem log --sessions", ["log", "--sessions"]),
     "train": ("make train, in a checkout", []),
 }
-"""Old names: what to type instead, and the arguments that replace them until the next release. Empty for what is gone."""
+"""Old names, what replaces them, and arguments until the next release; none for what is gone."""
 
 _OLD_NAMES = {old.partition(" ")[0] for old in RENAMED}
 _MORE_HELP = (
@@ -72,7 +70,7 @@ _MORE_HELP = (
 
 
 class Ended(Exception):
-    """A command cannot continue. It prints this text and exits with this status."""
+    """A command cannot continue: print this text and exit with this status."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(code, text)
@@ -93,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         _close_output()
         return 1
-    except OSError as error:  # what a command did not foresee: a folder that is gone, a disk that is full
+    except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"{where}{error.strerror or error}", file=sys.stderr)
         _close_output()
@@ -123,7 +121,7 @@ def _run(given: list[str]) -> int:
 
 
 def replace_old(given: list[str], chosen: str) -> list[str]:
-    """The arguments without an old name, in the words of today. Raises `Ended` for what is gone."""
+    """Raises `Ended` for what is gone."""
     at = given.index(chosen)
     before, after = given[:at], given[at + 1 :]
     old = f"{chosen} {after[0]}" if after else ""
@@ -140,13 +138,13 @@ def replace_old(given: list[str], chosen: str) -> list[str]:
 
 
 def cut_off_rest(given: list[str]) -> tuple[list[str], list[str]]:
-    """The arguments before `--` and after it. `argparse` accepts no positional arguments once it has seen an option."""
+    """The arguments before and after `--`. `argparse` takes no positional ones once it has seen an option."""
     index = given.index("--") if "--" in given else len(given)
     return given[:index], given[index + 1 :]
 
 
 def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser, and that of each command. Only named commands get their arguments: the others are not imported."""
+    """Only `loaded` commands are imported and get arguments."""
     parser = _Parser(prog="tandem")
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version and exit")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
@@ -157,7 +155,7 @@ def build_parser(loaded: set[str]) -> tuple[argparse.ArgumentParser, dict[str, a
 
 
 class _Parser(argparse.ArgumentParser):
-    """The parser of `tandem` itself. Its help has the commands in groups, which `argparse` cannot do."""
+    """Groups commands in its help, which `argparse` cannot do."""
 
     def format_help(self) -> str:
         width = max(map(len, COMMANDS)) + 2
@@ -174,7 +172,6 @@ class _Parser(argparse.ArgumentParser):
 
 
 def fill_parser(parser: argparse.ArgumentParser, name: str) -> None:
-    """Give a command's parser its arguments, what it is for, and its examples."""
     module, summary = _load(name), COMMANDS.get(name, "")
     parser.description = f"{summary[0].upper()}{summary[1:]}." if summary else None
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -183,7 +180,7 @@ def fill_parser(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 class ShowVersion(argparse.Action):
-    """`--version`. Looked up only when asked for: it takes as long as all the rest of `--help`."""
+    """`--version`. Looking it up takes as long as the rest of `--help`."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"tandem {installed_version() or '(not installed)'}")
@@ -191,7 +188,7 @@ class ShowVersion(argparse.Action):
 
 
 def installed_version() -> str:
-    """The version of the installed package; empty if it runs without being installed."""
+    """Empty if not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -214,13 +211,12 @@ def _refuse_strange(parser: argparse.ArgumentParser, strange: list[str]) -> None
 
 
 def _close_to(word: str, known: "list[str] | dict[str, str]") -> str:
-    import difflib  # only for those who mistype
+    import difflib  # only for typos
 
     return next(iter(difflib.get_close_matches(word.partition("=")[0], list(known), n=1)), "")
 
 
 def _open_streams() -> None:
-    """Replace standard streams that the parent process closed."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             nowhere = open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8")  # noqa: SIM115  open to the end
@@ -228,16 +224,13 @@ def _open_streams() -> None:
 
 
 def _close_output() -> None:
-    """Discard output that nobody reads any more; otherwise the interpreter complains at exit."""
+    """Discard unread output, or the interpreter complains at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _load(name: str) -> ModuleType:
-    """A command's module, imported with the garbage collector off.
-
-    Imported objects stay, and the collector would scan them a hundred times: 40 ms of a start.
-    """
+    """Import a command's module with the garbage collector off, which saves 40 ms of scanning objects that stay."""
     path = f"router.cli.{name}"
     if path in sys.modules:
         return sys.modules[path]

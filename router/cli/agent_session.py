@@ -1,7 +1,7 @@
-"""The session of the coding agent that runs a command or calls a tool, as far as the agent says it.
+"""The session of the coding agent that runs a command or calls a tool.
 
-Codex sends its thread with each call of a tool (`_meta.threadId`), and sets it for the shell commands that it runs. Claude Code
-sets its session for both. Each sends the same id with its requests, so the router knows the session by it.
+Codex sends its thread with each tool call (`_meta.threadId`) and sets it for shell commands. Claude Code sets its session for
+both. Each sends that id with its requests too.
 """
 
 import os
@@ -12,10 +12,9 @@ _VARIABLES = {"CODEX_THREAD_ID": _CODEX, "CLAUDE_CODE_SESSION_ID": _CLAUDE_CODE}
 
 
 def find_agent_session(sent: Mapping[str, object] | None = None) -> str:
-    """The session by the name that the router has for it; empty where it is not known.
+    """The session by the router's name for it; empty if unknown.
 
-    `sent` is the `_meta` of a tool's call. Where both variables are set, one agent was started by the other, and which one runs
-    this command cannot be told.
+    `sent` is a tool call's `_meta`. If both variables are set, one agent started the other, and the caller is ambiguous.
     """
     thread = (sent or {}).get("threadId")
     found = [f"{client}:{value}" for name, client in _VARIABLES.items() if (value := os.environ.get(name))]

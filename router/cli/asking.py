@@ -1,7 +1,7 @@
-"""Asking a running router. To one of the same user, a command brings the key that this router made for it, and nowhere else.
+"""Requests to a running router. Only a router of the same user gets the key that it made for local commands.
 
-A router that serves HTTPS is known by the very certificate that it noted when it started: its name is often another than the
-address on this machine, and no authority need have signed it.
+A router with HTTPS is identified by the certificate that it noted at its start: its name often differs from the local address,
+and it may be self-signed.
 """
 
 import contextlib
@@ -24,24 +24,21 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 _OWN_ID = "x-tandem-request-id"
 _NO_ROUTE = "no route "
 MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
-"""The statuses after which the same request may succeed."""
+"""Statuses after which a retry may succeed."""
 
 
 class Refused(Exception):
-    """The router answered with an error."""
-
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status, self.code = status, code
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may succeed later."""
         return self.status in MAY_PASS
 
 
 class Unreachable(Exception):
-    """No router answers, or what answers is not one."""
+    """No router answers."""
 
 
 def ask(
@@ -53,10 +50,7 @@ def ask(
     key: str = "",
     more: Mapping[str, str] | None = None,
 ) -> Any:
-    """Send a request to the router at an address; the answer is as `urllib.request.urlopen` has it, and so are the errors.
-
-    `key` is sent instead of the router's own for this user, and `more` are headers.
-    """
+    """Send a request as `urllib.request.urlopen` does. `key` replaces the router's own key for this user."""
     router = find_at(url)
     base = (router.url if router is not None else url).rstrip("/").removesuffix("/v1")
     sent = key or (router.key if router is not None else "")
@@ -77,7 +71,7 @@ def ask_object(
     key: str = "",
     more: Mapping[str, str] | None = None,
 ) -> JsonObject:
-    """The JSON object that a router answers. Raises `Refused` and `Unreachable`."""
+    """Raises `Refused` and `Unreachable`."""
     with errors_of(url), ask(url, path, body, within_seconds=within_seconds, key=key, more=more) as answer:
         told: Any = json.load(answer)
         if not isinstance(told, dict):
@@ -88,7 +82,6 @@ def ask_object(
 
 @contextlib.contextmanager
 def errors_of(url: str) -> Iterator[None]:
-    """Turns what goes wrong with a request into `Refused` and `Unreachable`."""
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -99,7 +92,6 @@ def errors_of(url: str) -> Iterator[None]:
 
 
 def explain_refusal(url: str, error: Refused | Unreachable) -> Ended:
-    """Why a router does not answer, and what helps."""
     if isinstance(error, Unreachable):
         hint = f"{command_name()} serve starts one; --url names one elsewhere"
         return Ended(1, f"no router answers at {url}: {error}\n  hint: {hint}")
@@ -122,7 +114,7 @@ def _read_refusal(error: urllib.error.HTTPError, url: str) -> Exception:
 
 
 def _opener(router: Router | None, base: str) -> urllib.request.OpenerDirector:
-    """On this machine a proxy would only be in the way. A router of this user is known by its certificate."""
+    """Local routers are asked without a proxy, and this user's by certificate."""
     handlers: list[Any] = [_NoRedirects]
     if router is not None or urlsplit(base).hostname in _HERE:
         handlers.append(urllib.request.ProxyHandler({}))
@@ -132,7 +124,7 @@ def _opener(router: Router | None, base: str) -> urllib.request.OpenerDirector:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """No router redirects: whatever does is something else, and where it points must not see a key."""
+    """Routers never redirect: anything that does must not see a key."""
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -153,7 +145,7 @@ class _PinnedHandler(urllib.request.HTTPSHandler):
 
 
 class _PinnedConnection(http.client.HTTPSConnection):
-    """Ends before anything is sent unless the other side has this certificate."""
+    """Fails before sending anything unless the peer has this certificate."""
 
     def __init__(self, host: str, certificate: str, **given: Any) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,4 +1,4 @@
-"""The options that say what is assumed of a wrong first answer: the same for every command that measures time to done."""
+"""Options for the assumed cost of a wrong first answer."""
 
 import argparse
 
@@ -7,7 +7,6 @@ from router.decide.yardstick import Assumptions
 
 
 def add_assumption_arguments(parser: argparse.ArgumentParser) -> None:
-    """How often fast fails, and what that costs."""
     usual, group = Assumptions(), parser.add_argument_group("assumptions about fast")
     for kind, share in (("quick", usual.fails_quick), ("long", usual.fails_long)):
         group.add_argument(

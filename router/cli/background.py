@@ -1,8 +1,4 @@
-"""Background work at a running router, over its HTTP API: start a job, look at it, follow its answer, cancel it.
-
-`tandem delegate`, `tandem jobs` and `tandem mcp` are made of this. Looking at a job (`Jobs.find`) takes nothing of its answer;
-reading (`Jobs.read`, `Jobs.follow`) does, and a job whose answer was read in part is not begun again after a crash.
-"""
+"""Background jobs at a running router. After `Jobs.read` or `Jobs.follow`, a job is not restarted after a crash."""
 
 import contextlib
 import json
@@ -18,71 +14,64 @@ from router.dialects.overrides import JOB_SESSION
 
 _ASK_SECONDS = 20.0
 _SILENCE_SECONDS = 40.0
-"""The router sends a comment every 15 seconds: after this long without a byte, the connection is lost."""
+"""The router sends a comment every 15 seconds: longer silence means a lost connection."""
 _ENDS = frozenset(f"response.{state}" for state in FINAL)
 
 
 class Page(NamedTuple):
-    """Some jobs, newest first, and where the next page begins."""
+    """Newest first."""
 
     jobs: list[JsonObject]
     before: str | None
 
 
 class Jobs:
-    """The background work of one caller at one router. Everything raises `Refused` and `Unreachable`."""
+    """All methods raise `Refused` and `Unreachable`."""
 
     def __init__(self, url: str, key: str = "") -> None:
         self.url, self._key = url, key
 
     def start(self, body: JsonObject, session: str = "") -> JsonObject:
-        """Have a request served in the background. The router has written it to disk when this returns.
-
-        When it ends, the session of this name is told.
-        """
+        """Start a request in the background; it is on disk when this returns. `session` is notified of its end."""
         more = {JOB_SESSION: session} if session else {}
         return self._ask("/v1/responses", json.dumps({**body, "background": True}).encode(), more)
 
     def begin_agent(self, task: str) -> JsonObject:
-        """Keep the work of an agent that runs here as a job: its id, the name of its owner, and the first number of its log."""
+        """Register an agent's job: id, owner and first log number."""
         return self._ask("/tandem/jobs", json.dumps({"task": task}).encode())
 
     def write_log(self, job_id: str, owner: str, number: int, text: str) -> JsonObject:
-        """Add to the log of an agent, and keep the job: the next number, and whether somebody cancelled it."""
+        """Append to the log and renew the lease: the next number, and whether the job was cancelled."""
         body = {"owner": owner, "number": number, "text": text}
         return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/log", json.dumps(body).encode())
 
     def end_agent(self, job_id: str, body: JsonObject) -> JsonObject:
-        """End the job of an agent."""
         return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}/end", json.dumps(body).encode())
 
     def read(self, job_id: str) -> JsonObject:
-        """The response as far as it is."""
         return self._ask(f"/v1/responses/{quote(job_id, safe='')}")
 
     def cancel(self, job_id: str) -> JsonObject:
-        """Stop a job. One that is over stays as it is."""
         return self._ask(f"/v1/responses/{quote(job_id, safe='')}/cancel", b"")
 
     def find(self, job_id: str) -> JsonObject:
-        """What is known of a job, without its answer."""
+        """A job's state, without its answer."""
         return self._ask(f"/tandem/jobs/{quote(job_id, safe='')}")
 
     def find_owner(self, job_id: str) -> str:
-        """Whose job it is that was not found: an admin sees that others' jobs exist. Empty where there is none."""
+        """The owner of a job that only admins see; empty without one."""
         with contextlib.suppress(Refused, Unreachable):
             return str(self.find(job_id).get("caller") or "")
         return ""
 
     def list_jobs(self, state: str | None = None, limit: int = 20, before: str | None = None) -> Page:
-        """The newest jobs."""
         asked = {"state": state, "limit": limit, "before": before}
         told = self._ask(f"/tandem/jobs?{urlencode({name: value for name, value in asked.items() if value is not None})}")
         after = told.get("before")
         return Page(objects_in(told.get("data")), str(after) if after else None)
 
     def follow(self, job_id: str, after: int = -1) -> Iterator[tuple[str, JsonObject]]:
-        """The events of a job's answer after a number, as they come, until it is over or the connection is."""
+        """The events after a number, until the job or the connection ends."""
         after_it = f"&starting_after={after}" if after >= 0 else ""
         path = f"/v1/responses/{quote(job_id, safe='')}?stream=true{after_it}"
         with errors_of(self.url), ask(self.url, path, within_seconds=_SILENCE_SECONDS, key=self._key) as lines:
@@ -94,23 +83,20 @@ class Jobs:
 
 
 def is_over(job: JsonObject) -> bool:
-    """Whether a job, or the response that it makes, is in its final state."""
     return str(job.get("status") or job.get("state")) in tuple(map(str, FINAL))
 
 
 def is_end(event: str) -> bool:
-    """Whether an event is the last one of an answer."""
     return event in _ENDS
 
 
 def text_of(response: JsonObject) -> str:
-    """What a response says: its text, or why there is none."""
     parts = (part for item in objects_in(response.get("output")) for part in objects_in(item.get("content")))
     return "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
 
 
 def why_it_ended(response: JsonObject) -> str:
-    """The reason of a response that is not complete; empty where none is given."""
+    """Empty if not stated."""
     error, details = response.get("error"), response.get("incomplete_details")
     if isinstance(error, dict):
         return str(error.get("message") or error.get("code") or "")

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what was found. Exit codes: 0 nothing to fix, 1 something, 2 `tandem serve` would refuse to start."""
+    """Exit codes: 0 nothing to fix, 1 something, 2 `tandem serve` would refuse to start."""
     if arguments.schema:
         print(write_schema(known_names()), end="")
         return 0
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _look(arguments: argparse.Namespace, loaded: LoadedConfig) -> list[Finding]:
     findings = look_around(loaded, in_full=arguments.live)
-    if arguments.verbose:  # how fast and how exact it could be: nothing that a newcomer must know
+    if arguments.verbose:  # speed and exactness, which newcomers need not know
         findings += [look_at_python(), look_at_tokenizer()]
     if not arguments.live:
         return [*findings, *describe(loaded)]

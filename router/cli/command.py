@@ -1,8 +1,7 @@
-"""The `tandem` command. It is installed as a module of its own, `tandem_command`, next to the packages.
+"""The `tandem` command, installed as a module of its own, `tandem_command`.
 
-A project may have folders named `router`, `policies` or `adapters`, and `PYTHONPATH=.` is common: `import router` would find
-the project's. So what that variable added to the path is taken out before anything of ours is imported; it stays in the
-environment, for the clients that we start.
+A project may have a folder named `router`, `policies` or `adapters`, and `PYTHONPATH=.` is common: `import router` would find
+that. So its entries are removed from the path before our imports; clients that we start still get the variable.
 """
 
 import os
@@ -10,7 +9,7 @@ import sys
 
 
 def leave_out_pythonpath(path: list[str], variable: str, folder: str) -> list[str]:
-    """The path without what the variable put there. `folder` is where we are: relative entries begin there."""
+    """The path without the variable's entries. Relative ones begin at `folder`."""
     added = {os.path.normpath(os.path.join(folder, entry)) for entry in variable.split(os.pathsep)} if variable else set()
     return [entry for entry in path if os.path.normpath(os.path.join(folder, entry)) not in added]
 

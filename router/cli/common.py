@@ -1,4 +1,4 @@
-"""What commands share: finding the config, and saying what is wrong with it."""
+"""Shared by commands: options, the config and its errors, output."""
 
 import argparse
 import itertools
@@ -20,8 +20,7 @@ _PATH = r"^(?:~?|\.{1,2}|[A-Za-z]:)[/\\](?:.*[/\\])?"
 
 
 def known_names() -> Known:
-    """What a config may name."""
-    from router.wiring import build  # it brings every room: 0.2 s that a command which only reads the ledger need not wait for
+    from router.wiring import build  # 0.2 s, which commands that only read the ledger save
 
     return build.known_names()
 
@@ -50,7 +49,6 @@ def add_yes_argument(parser: argparse._ActionsContainer, more: str = "", default
 
 
 def add_old_option(parser: argparse._ActionsContainer, old: str, dest: str, **given: Any) -> None:
-    """The former name of an option. It works until the next release, and no help shows it."""
     parser.add_argument(old, dest=dest, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **given)
 
 
@@ -65,12 +63,12 @@ def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def number_between(least: float, most: float) -> Callable[[str], float]:
-    """A type for `argparse`: a number in this range."""
+    """An `argparse` type: a number in this range."""
     return lambda text: _read_number(text, float, least, most)
 
 
 def whole_number_between(least: int, most: int) -> Callable[[str], int]:
-    """The same without a fraction."""
+    """An `argparse` type: a whole number in this range."""
     return lambda text: int(_read_number(text, int, least, most))
 
 
@@ -84,7 +82,7 @@ def _read_number(text: str, kind: Callable[[str], float], least: float, most: fl
 
 
 def load_or_end(path: str | None) -> LoadedConfig:
-    """The config. Raises `Ended` with every fault."""
+    """Raises `Ended` with every fault."""
     try:
         return load_config(find_config(path), known_names())
     except ConfigError as error:
@@ -92,20 +90,19 @@ def load_or_end(path: str | None) -> LoadedConfig:
 
 
 class Reading(NamedTuple):
-    """Where the config was found, so that a reload reads the same file."""
+    """Where the config was found, for reloads."""
 
     path: Path | None
     named: str | None
     adapt: Callable[[LoadedConfig], LoadedConfig] = lambda loaded: loaded
-    """Adds what is not in the file: what a worker shares with the others."""
+    """Adds what workers share."""
 
     def load(self) -> LoadedConfig:
-        """Read it again. A file that was deleted is a fault; without one, there may be one by now."""
+        """A deleted file is a fault; without a file, one is looked for."""
         return self.adapt(load_config(self.path if self.path is not None else find_config(self.named), known_names()))
 
 
 def refuse_config(source: str, faults: Sequence[Fault]) -> Ended:
-    """Every fault of a config, with its hint."""
     lines = [f"{source}: {plural(len(faults), 'problem')}"]
     for fault in faults:
         path, _, rest = str(fault).partition(": ")
@@ -114,53 +111,49 @@ def refuse_config(source: str, faults: Sequence[Fault]) -> Ended:
 
 
 def common_dialect(loaded: LoadedConfig) -> Dialect:
-    """A dialect that both tiers speak, for examples; the default if they share none."""
+    """For examples; the default if the tiers share none."""
     spoken = {tier: {d for plan in loaded.targets if plan.target.tier is tier for d in plan.target.speaks} for tier in Tier}
     shared = spoken[Tier.FAST] & spoken[Tier.DEEP] or spoken[Tier.FAST] | spoken[Tier.DEEP]
     return DEFAULT_DIALECT if DEFAULT_DIALECT in shared else min(shared, default=DEFAULT_DIALECT)
 
 
 def command_name() -> str:
-    """How this command was called, so that hints can be pasted into a shell."""
+    """How this command was called, for hints that can be pasted."""
     path = sys.argv[0]
     if os.path.basename(path) not in ("tandem", "__main__.py"):
         return "tandem"
     nearby = os.path.relpath(path)
-    # Deeper than `.venv/bin/tandem` is a tool's own cache (uvx, pipx), which is no path to type.
+    # Deeper than `.venv/bin/tandem` is a tool's cache (uvx, pipx).
     is_near = os.sep in path and not nearby.startswith("..") and nearby.count(os.sep) <= 2
     return nearby if is_near and nearby.endswith("tandem") else "tandem"
 
 
 def init_command() -> str:
-    """The command that writes a config here, with `--force` if there already is one."""
     return f"{command_name()} init{' --force' if Path('config.yaml').exists() else ''}"
 
 
 def rounded(value: float | None) -> float | None:
-    """A share or a score as JSON has it."""
     return None if value is None else round(value, 4)
 
 
 def table_path(loaded: LoadedConfig) -> Path | None:
-    """Where the trained reading looks for the personal table."""
     named = next((found for _, settings in loaded.policies if (found := getattr(settings, "personal", ""))), "")
     return Path(named) if named else None
 
 
 def print_json(value: object) -> None:
-    """Data for a program, on standard output."""
-    import orjson  # only where it is asked for
+    import orjson
 
     print(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def say(text: str) -> None:
-    """A line for a person, on standard error."""
+    """Print to standard error."""
     print(text, file=sys.stderr)
 
 
 def free_backup(path: Path) -> Path:
-    """`.bak`, or `.bak.1` and so on if that exists: an older backup is never overwritten."""
+    """`.bak`, or `.bak.1` and so on: a backup is never overwritten."""
     if not (first := path.with_name(f"{path.name}.bak")).exists():
         return first
     numbered = (path.with_name(f"{path.name}.bak.{number}") for number in itertools.count(1))
@@ -168,5 +161,5 @@ def free_backup(path: Path) -> Path:
 
 
 def readable(model: str) -> str:
-    """A model's name for people: of a path, the name of its file. llama.cpp without an alias names its model by path."""
+    """A model's name for people. llama.cpp without an alias names its model by path."""
     return re.sub(_PATH, "", model).removesuffix(".gguf") if re.match(_PATH, model) else model

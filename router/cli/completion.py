@@ -1,4 +1,4 @@
-"""`tandem completion`: the script by which a shell completes commands, options and their values. Made from the parsers."""
+"""`tandem completion`: a shell's completion script, generated from the parsers."""
 
 import argparse
 import shlex
@@ -18,8 +18,6 @@ _FILES = ("FILE", "DATA", "LOG", "FOLDER", "REQUEST.json")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option or a positional argument, as a shell needs to know it."""
-
     names: tuple[str, ...]
     text: str
     choices: tuple[str, ...]
@@ -32,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script, to be put where the shell looks for it."""
     _, parsers = build_parser(set(COMMANDS))
     commands = {name: list(_read_options(parser)) for name, parser in parsers.items()}
     print({"bash": _write_bash, "zsh": _write_zsh, "fish": _write_fish}[arguments.shell](commands))

@@ -1,4 +1,4 @@
-"""Editing the config file in use: the result is checked first, the old file is kept, comments and format stay."""
+"""Edits the config file: checks the result first, keeps a backup, comments and format."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from router.config.load import ConfigError, check_config, find_config
 
 
 def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> None:
-    """Change the text of the config and print what was done and how to undo it. Raises `Ended`."""
+    """Change the config, and print how to undo that. Raises `Ended`."""
     path = find_config(arguments.config)
     if path is None:
         raise Ended(2, f"there is no config file to write to\n  hint: {command_name()} init writes one")
@@ -35,9 +35,9 @@ def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -
 
 
 def _write(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
-    """Keep the old file next to it, then replace it atomically; both keep its permissions.
+    """Back the file up, then replace it atomically; both keep its permissions.
 
-    A link stays a link: its target is written, and the old file is kept there, so that moving it back undoes the change.
+    A link stays: its target is replaced and the backup is next to that, so that moving it back undoes the change.
     """
     real = path.resolve() if path.is_symlink() else path
     mode = real.stat().st_mode & 0o777
@@ -48,14 +48,13 @@ def _write(path: Path, old: bytes, new: bytes) -> tuple[Path, Path]:
 
 
 def replace_file(path: Path, content: bytes, mode: int) -> None:
-    """Replace one file with another atomically."""
     fresh = path.with_name(f".{path.name}.new")
     write_private(fresh, content, mode)
     os.replace(fresh, path)
 
 
 def write_private(path: Path, content: bytes, mode: int) -> None:
-    """Write a file with its final mode from the start, so that nobody else can read it in between."""
+    """Set the final mode from the start, so that others can never read it."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)

@@ -73,7 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Connect a client, or list the clients."""
     _refuse_misuse(arguments)
     try:
         if arguments.client is None:
@@ -86,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_misuse(arguments: argparse.Namespace) -> None:
-    """Options that contradict each other. Raises `Ended`."""
+    """Raises `Ended` for options that contradict each other."""
     if arguments.arguments and not arguments.run:
         raise Ended(2, f"{arguments.arguments[0]}: only --run takes arguments for the client")
     if sum((arguments.undo, arguments.print, arguments.run)) > 1:
@@ -107,7 +106,6 @@ def _find_recipe(client: str) -> Recipe:
 
 
 def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
-    """Start the client, print its settings, or connect it."""
     loaded, key, store = load_or_end(arguments.config), read_key(arguments.key_env), open_store()
     _check_key(recipe, loaded, key, arguments)
     facts = read_facts(loaded, arguments.url, ask_codex() if recipe.client == _CODEX else (), key)
@@ -119,7 +117,7 @@ def _point(recipe: Recipe, arguments: argparse.Namespace) -> int:
 
 
 def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> bool:
-    """Whether the tools are asked for, or were before: connecting again keeps them. Raises `Ended`."""
+    """Whether MCP tools are asked for or were before. Raises `Ended`."""
     if arguments.mcp and not recipe.takes_mcp:
         able = ", ".join(client for client in known_clients() if load_recipe(client).takes_mcp)
         hint = f"it can to {able}. Other clients that speak MCP need its command: {command_name()} mcp"
@@ -128,7 +126,6 @@ def _wants_mcp(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> b
 
 
 def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, arguments: argparse.Namespace) -> None:
-    """Refuse what cannot work, before anything is asked or changed."""
     if key is None:
         if loaded.keys is not None and arguments.url is None:
             hint = "put your key into an environment variable, then --key-env NAME"
@@ -144,7 +141,6 @@ def _check_key(recipe: Recipe, loaded: LoadedConfig, key: ClientKey | None, argu
 
 
 def _list(facts: Facts) -> int:
-    """Every client: whether it is installed here, and where it points."""
     store, shell = open_store(), shell_here()
     for client in known_clients():
         recipe = load_recipe(client)
@@ -158,7 +154,7 @@ def _list(facts: Facts) -> int:
 
 
 def _print(recipe: Recipe, facts: Facts) -> int:
-    # The key itself is never printed: where a client needs it, the variable's name is.
+    # Keys are never printed: a variable's name stands for them.
     facts = {**facts, "key_value": facts["shell_key"]}
     for file, piece in pieces(recipe, facts, shell_here()):
         print(f"# {file.find()}")
@@ -252,7 +248,6 @@ def _undo(recipe: Recipe, arguments: argparse.Namespace) -> int:
 
 
 def _plan_without_record(recipe: Recipe, shell: str, arguments: argparse.Namespace) -> list[Change]:
-    """Settings that contain the router's address, from the config or the flag."""
     try:
         facts = read_facts(load_or_end(arguments.config), arguments.url, key=read_key(arguments.key_env), asks=False)
         facts = {**facts, **mcp_facts(facts)}
@@ -275,7 +270,6 @@ def _run(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
 
 
 def _say_why(error: Exception) -> Ended:
-    """Why nothing was changed, in one line."""
     why = str(error)
     if isinstance(error, OSError):
         why = f"{error.filename or 'the record of tandem connect'} cannot be written: {error.strerror or error}"
@@ -283,13 +277,13 @@ def _say_why(error: Exception) -> Ended:
 
 
 def _show(changes: list[Change], key: str = "") -> None:
-    """The difference, as a patch. A key in it is not shown."""
+    """The key is hidden."""
     for change in changes:
         if not change.is_needed:
             continue
         before, after = ((raw or b"").decode("utf-8", "replace").splitlines() for raw in (change.before, change.after))
         say(f"{change.path}{' (new)' if change.before is None else ' (removed)' if change.after is None else ''}")
-        if change.format == "own":  # long, and nobody's but ours
+        if change.format == "own":  # long, and only ours
             continue
         for shown in list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]:
             line = shown.replace(key, "***") if key else shown

@@ -1,4 +1,4 @@
-"""`tandem delegate`: hand a task to a running router, which works on it in the background."""
+"""`tandem delegate`: hand a task to a running router, to be done in the background."""
 
 import argparse
 import sys
@@ -54,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start a job and print its id; with `--wait`, its answer."""
     if arguments.with_hands:
         say("--with-hands is now called --agent; the old name goes with the next release")
         arguments.agent = True
@@ -91,7 +90,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 
 def _start_agent(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
-    from router.cli.agent.start import start  # it reads the config, which other tasks do not need
+    from router.cli.agent.start import start  # reads the config, which other tasks do not need
 
     return start(jobs, task, arguments)
 
@@ -108,7 +107,7 @@ def _report(started: JsonObject, job_id: str, *, as_json: bool, is_agent: bool) 
 
 
 def _read_task(given: str) -> str:
-    """The task, or what is on standard input. Raises `TaskRefused`."""
+    """Raises `TaskRefused`."""
     if given != "-":
         return given
     raw = sys.stdin.buffer.read(MOST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""Changing single settings in the text of a config: comments, order and everything else stay."""
+"""Changes single settings in a config's text, and keeps all else."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,26 +10,23 @@ _NULL = "tag:yaml.org,2002:null"
 
 
 class CannotEdit(Exception):
-    """The text has a form in which the setting has no line of its own."""
+    """The setting has no line of its own."""
 
 
 class NewRule(NamedTuple):
-    """A line of `rules:`: turns with these words go to a tier. The comment says where it comes from."""
+    """The comment states the rule's origin."""
 
     words: str
     tier: str
     comment: str
 
     def as_line(self) -> str:
-        """The line. Every JSON string is a YAML string too."""
+        """Every JSON string is also a YAML string."""
         return f"- {{when: {{words: {orjson.dumps(self.words).decode()}}}, tier: {self.tier}}}  # {self.comment}"
 
 
 def add_rules(text: str, rules: Sequence[NewRule]) -> str:
-    """Add rules after the existing ones: the first match wins, so the person's own rules come first.
-
-    Raises `CannotEdit` for rules written on one line (`[…]`) and for invalid YAML.
-    """
+    """Append rules, after the person's own. Raises `CannotEdit` for rules on one line (`[…]`) and invalid YAML."""
     line_end = "\r\n" if "\r\n" in text else "\n"
     try:
         header, found = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), "rules")
@@ -53,10 +50,7 @@ def add_rules(text: str, rules: Sequence[NewRule]) -> str:
 
 
 def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
-    """Set values inside one top-level block. A setting without a line gets one; a block that is absent is added at the end.
-
-    Raises `CannotEdit` for a block written on one line (`{…}`) and for invalid YAML.
-    """
+    """Set values in a top-level block. Raises `CannotEdit` for a block on one line (`{…}`) and invalid YAML."""
     try:
         for name, value in values.items():
             text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")
@@ -66,7 +60,6 @@ def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
 
 
 def _set_value(text: str, block: str, name: str, value: str) -> str:
-    """Put the value where the parser's own marks say."""
     line_end = "\r\n" if "\r\n" in text else "\n"
     header, inner = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), block)
     if header is None or inner is None:
@@ -87,7 +80,6 @@ def _set_value(text: str, block: str, name: str, value: str) -> str:
 
 
 def next_line(text: str, index: int) -> int:
-    """Where the line after the one at a place begins."""
     if index and text[index - 1] == "\n":  # a text block ends with its line
         return index
     found = text.find("\n", index)
@@ -95,7 +87,7 @@ def next_line(text: str, index: int) -> int:
 
 
 def last_index(node: yaml.Node) -> int:
-    """Where a value ends. A block's own mark is where the next one begins, past the comments between them."""
+    """A block's own mark is past the comments that follow it."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style:
         return last_index(node.value[-1][1])
     if isinstance(node, yaml.SequenceNode) and not node.flow_style:
@@ -104,6 +96,5 @@ def last_index(node: yaml.Node) -> int:
 
 
 def find_entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:
-    """The key and the value of a setting."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     return next(((key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode) and key.value == name), (None, None))

@@ -39,7 +39,7 @@ from router.wiring.build import build_house
 
 _TIMEOUT_SECONDS = 30.0
 _REFUSALS = (400, 413)
-"""With these a router refuses one request, such as one that is too long. Any other status is an error of the router itself."""
+"""Statuses that refuse one request, such as one too long. Others are errors of the router."""
 _LEGEND = """
 AUROC: the chance that a long task scores above a quick one. quick on fast, long on deep: the shares that went there.
 Only clear items count.
@@ -54,9 +54,8 @@ _FIELDS = {
     "complaints": "says, asked, and the label bad or fine",
     "rescue": "calls, and the label bad or fine",
 }
-"""The kinds of labelled lines, and what each line has."""
 Explain = Callable[[Item], JsonObject]
-"""Answers with what `tandem explain --json` prints."""
+"""Returns what `tandem explain --json` prints."""
 
 EXAMPLES = (
     "eval turns.jsonl",
@@ -68,8 +67,6 @@ EXAMPLES = (
 
 
 class Verdicts(NamedTuple):
-    """The items that were judged, and why others were refused."""
-
     judged: list[Judged]
     refusals: list[str]
 
@@ -96,7 +93,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Judge every line and print the figures."""
     if arguments.min_auroc is not None and arguments.kind != "turns":
         raise Ended(2, f"--min-auroc cannot be combined with --kind {arguments.kind}: it applies to where turns go")
     if arguments.url and arguments.kind == "rescue":
@@ -141,7 +137,7 @@ def _evaluate_turns(arguments: argparse.Namespace) -> int:
 
 
 def _check_auroc(measured: dict[str, float], least: float) -> int:
-    """0 if every set with both quick and long items reaches this AUROC, else 1, with a sentence for each that does not."""
+    """0 if every set with quick and long items reaches this AUROC, else 1."""
     missed = {name: found for name, found in measured.items() if found < least}
     for name, found in missed.items():
         say(f"{name}: the AUROC is {found:.4f}, below the {least:g} of --min-auroc")
@@ -151,7 +147,6 @@ def _check_auroc(measured: dict[str, float], least: float) -> int:
 
 
 def _evaluate_complaints(arguments: argparse.Namespace) -> int:
-    """Say how many complaints are heard, and how often something else is taken for one."""
     remarks, are_heard = load_remarks(arguments.data), []
     if not remarks:
         raise BadData("these files contain no remarks")
@@ -189,7 +184,6 @@ def _evaluate_rescue(arguments: argparse.Namespace) -> int:
 
 
 def write_rescue(figures: dict[str, RescueFigures]) -> str:
-    """The table of these figures."""
     rows = []
     for name, found in figures.items():
         ranked = [f"{cell(found.auroc[calls])} of {found.turns_after[calls]}" for calls in AFTER_CALLS]
@@ -219,10 +213,7 @@ def _rounded(figures: JsonObject) -> JsonObject:
 
 @contextlib.contextmanager
 def explaining_here(loaded: LoadedConfig) -> Iterator[Explain]:
-    """Decide with this config, by the road's own code.
-
-    One run for each decision: inside a run, Ctrl-C is heard only where something waits, and a decision hardly does.
-    """
+    """Decide in this process, with a run per decision: Ctrl-C is noticed only between runs."""
     house = build_house(loaded, with_ledger=False).house
     try:
         with asyncio.Runner() as runner:
@@ -238,7 +229,6 @@ def _explaining(arguments: argparse.Namespace) -> contextlib.AbstractContextMana
 
 
 def judge(explain: Explain, items: Sequence[Item]) -> Verdicts:
-    """Every item with its score and tier. Refused requests are reported, and the others continue."""
     found = Verdicts([], [])
     with Progress("measuring", len(items)) as progress:
         for item in items:
@@ -252,7 +242,7 @@ def judge(explain: Explain, items: Sequence[Item]) -> Verdicts:
 
 
 def _ask(url: str, item: Item) -> JsonObject:
-    """What a running router makes of an item. If something else answers there, the error names the URL."""
+    """Errors name the URL."""
     try:
         path = f"/tandem/explain?dialect={DEFAULT_DIALECT}"
         with ask(url, path, arrival_of(item).raw, within_seconds=_TIMEOUT_SECONDS) as answer:

@@ -70,7 +70,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Decide and print, for a person or for a program."""
     words = _read_words(arguments)
     if not all(text.strip() for text in arguments.after):
         raise Ended(2, "--after is empty: give the text of the earlier turn")
@@ -95,7 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _explain(arguments: argparse.Namespace, loaded: LoadedConfig, words: str) -> JsonObject:
-    """The decision, and how large the turns before it were taken to be."""
     headers = _read_headers(arguments.header)
     built = build_house(loaded, with_ledger=False)
     built.learn()
@@ -120,7 +118,7 @@ def _read_arrival(arguments: argparse.Namespace) -> Arrival:
 async def _write_arrival(
     arguments: argparse.Namespace, loaded: LoadedConfig, built: Built, words: str
 ) -> tuple[Arrival, tuple[AssumedTurn, ...]]:
-    """The request that these words would come in, after the turns before them, and how large those were taken to be."""
+    """The request, and the assumed sizes of earlier turns."""
     after, calls = arguments.after, arguments.calls
     if not arguments.client and not after:
         dialect = Dialect(arguments.dialect) if arguments.dialect else common_dialect(loaded)

@@ -1,4 +1,4 @@
-"""Reads the feed of a router in a thread, and connects again by itself after a lost connection."""
+"""Reads a router's feed in a thread, and reconnects."""
 
 import json
 import threading
@@ -13,41 +13,37 @@ from router.contract.request import JsonObject
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
 Open = Callable[[str], AbstractContextManager[Iterable[bytes]]]
-"""Opens the feed with this query. Its lines come as they are sent. Raises as `urllib.request.urlopen` does."""
+"""Opens the feed with a query, and yields lines as they arrive. Raises as `urllib.request.urlopen` does."""
 Pause = Callable[[float], bool]
-"""Waits for some seconds. True means that nobody reads any longer."""
+"""Returns True when reading should end."""
 
 
 class Told(NamedTuple):
-    """Something that the reader found."""
-
     event: str
     """`hello` or `batch` of the feed, or one of those below."""
     data: JsonObject
 
 
 LOST = "lost"
-"""The connection is lost, and is tried again: `reason`."""
+"""The connection is lost and will be retried: `reason`."""
 REFUSED = "refused"
-"""The router does not give its feed, and nothing more comes: `status`, or 0 where nobody answered the first time."""
+"""The router refuses its feed for good: `status`, or 0 if it never answered."""
 
 
 class FeedReader:
-    """One feed, through as many connections as it takes."""
+    """One feed over many connections."""
 
     def __init__(self, open_feed: Open, tell: Callable[[Told], None], *, query: str = "", after: str | None = None) -> None:
         self._open, self._tell, self._query = open_feed, tell, query
         self._after = after
-        """The number of the last row that is known; None: only what is new is wanted."""
+        """The last known row; None for new rows only."""
         self._has_heard = False
         self._pause_seconds = _FIRST_PAUSE_SECONDS
 
     def start(self) -> None:
-        """Read until the program ends."""
         threading.Thread(target=self.read, args=(threading.Event().wait,), name="feed", daemon=True).start()
 
     def read(self, pause: Pause) -> None:
-        """Read until nobody listens any longer, or the router refuses."""
         while (reason := self._read_once()) is not None:
             self._tell(Told(LOST, {"reason": reason}))
             if pause(self._pause_seconds):
@@ -55,7 +51,7 @@ class FeedReader:
             self._pause_seconds = min(self._pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def _read_once(self) -> str | None:
-        """Why the connection ended; None where trying again is useless."""
+        """Why the connection ended; None if a retry is useless."""
         try:
             with self._open(self._write_query()) as lines:
                 for event, number, data in read_events(lines):
@@ -71,7 +67,7 @@ class FeedReader:
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             if isinstance(reason, ConnectionRefusedError) and self._after is not None:
-                self._after = "0"  # the router was stopped: the next one counts its rows from the beginning
+                self._after = "0"  # restarted routers count rows from the beginning
             if self._has_heard:
                 return str(reason) or type(reason).__name__
             self._tell(Told(REFUSED, {"status": 0, "reason": str(reason)}))
@@ -84,7 +80,7 @@ class FeedReader:
 
 
 def read_events(lines: Iterable[bytes]) -> Iterator[tuple[str, str, JsonObject]]:
-    """The events of a stream: name, id and data of each. Comments, and what is not a JSON object, are left out."""
+    """Name, id and data of each event that holds a JSON object."""
     event, number, data = "", "", b""
     for raw in lines:
         line = raw.rstrip(b"\r\n")

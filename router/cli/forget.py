@@ -1,4 +1,4 @@
-"""`tandem keys forget`: delete everything that is kept about a caller."""
+"""`tandem keys forget`: delete everything kept about a caller."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,11 +32,10 @@ _WORDS = {
 }
 _GONE_IN_TIME = "texts of responses stay there for up to an hour, and sessions, without text, for 7 days after their last use"
 _SHARED, _VALKEY = Path("shared.postgres"), Path("shared.valkey")
-"""How the shared database, and the shared server, are named where files are listed."""
 
 
 def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: bool) -> int:
-    """Delete a caller's requests, sessions, marks, responses and background jobs, from all files and their copies."""
+    """Delete a caller's requests, sessions, marks, responses and jobs, from all files and copies."""
     loaded, caller = load_or_end(config), Caller(named)
     name = clean(caller.name, style_here())
     files = _find_files(loaded)
@@ -56,7 +55,7 @@ def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: boo
         if not is_sure and not offer("Delete all of it for good?"):
             raise Ended(1, "nothing was deleted\n  hint: --yes deletes without asking")
         done = [kept for path in files for kept in (forget_in_file(path, caller), *forget_in_copies(path, caller))]
-        done += _visit_shared(loaded, caller, deletes=True)  # after the files, from which rows are copied to it
+        done += _visit_shared(loaded, caller, deletes=True)  # after the files, whose rows are copied there
     except StoreUnusable as error:
         raise Ended(1, str(error)) from error
     if table is not None:
@@ -70,13 +69,12 @@ def forget_caller(config: str | None, named: str, *, is_sure: bool, as_json: boo
 
 
 def _find_files(loaded: LoadedConfig) -> list[Path]:
-    """The databases that are there."""
     jobs = loaded.ledger_path.with_name(JOBS_FILE) if loaded.ledger_path is not None else None
     return [path for path in (loaded.ledger_path, loaded.store_path, jobs) if path is not None and path.is_file()]
 
 
 def _count(files: list[Path], caller: Caller) -> Iterator[Kept]:
-    """What the files keep, and their copies. What is wrong with a copy is said when it is changed."""
+    """Problems with a copy are reported at deletion."""
     for path in files:
         yield count_kept(path, caller)
         for copy in find_copies(path):
@@ -96,17 +94,14 @@ def _server_of(loaded: LoadedConfig) -> ValkeyTerms | None:
 
 
 def _visit_shared(loaded: LoadedConfig, caller: Caller, *, deletes: bool) -> Iterator[Kept]:
-    """What the stores keep that routers share, counted or deleted.
-
-    A Valkey server that is away is no reason to keep what is elsewhere: what it holds is gone in time.
-    """
+    """Count or delete. An unreachable Valkey server does not stop the deletion: its data expires."""
     if loaded.shared_postgres is not None:
-        from router.stores.postgres import forget as in_database  # the extra `shared` brings asyncpg
+        from router.stores.postgres import forget as in_database  # asyncpg, of the extra `shared`
 
         visit = in_database.forget_caller if deletes else in_database.count_kept
         yield Kept(_SHARED, dict(visit(loaded.shared_postgres, caller)))
     if (terms := _server_of(loaded)) is not None:
-        from router.stores.valkey import forget as in_server  # the extra `shared` brings hiredis
+        from router.stores.valkey import forget as in_server  # hiredis, of the extra `shared`
 
         try:
             yield Kept(_VALKEY, dict((in_server.forget_caller if deletes else in_server.count_kept)(terms, caller)))
@@ -116,7 +111,7 @@ def _visit_shared(loaded: LoadedConfig, caller: Caller, *, deletes: bool) -> Ite
 
 
 def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:
-    """The personal table, if the caller's marks taught it something. It is deleted whole: its weights are of all marks."""
+    """The personal table, if the caller's marks trained it. Its weights mix all marks, so it goes whole."""
     path = table_path(loaded)
     try:
         table = load_personal(str(path)) if path is not None else None
@@ -126,7 +121,6 @@ def _find_table(loaded: LoadedConfig, caller: Caller) -> Path | None:
 
 
 def _word_nothing(name: str, places: list[Path], unasked: dict[Path, str]) -> str:
-    """Where nothing was found, and where nobody could look."""
     asked = ", ".join(str(place) for place in places if place not in unasked)
     words = [f'nothing is kept of "{name}" in {asked}'] if asked else []
     words += [f"{place} could not be asked: {reason}" for place, reason in unasked.items()]
@@ -160,7 +154,6 @@ def _say_done(done: list[Kept], table: Path | None) -> None:
 
 
 def _say_rest(name: str, loaded: LoadedConfig, files: list[Path]) -> None:
-    """What this command cannot delete."""
     owner = next((owner for path in files if (owner := find_owner(path)) is not None), None)
     if owner is not None:
         say(f"the router that runs ({owner}) keeps recent texts in memory for up to an hour, and sessions until it stops")
@@ -175,7 +168,7 @@ def _say_rest(name: str, loaded: LoadedConfig, files: list[Path]) -> None:
 
 
 def _say_valkey(loaded: LoadedConfig) -> None:
-    """These are not named after their callers, and cannot be told apart."""
+    """Stored answers do not name their callers."""
     if _server_of(loaded) is not None:
         say("not deleted from shared.valkey: answers to requests with an Idempotency-Key, which are gone after 10 minutes")
 

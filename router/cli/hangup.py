@@ -1,4 +1,4 @@
-"""What SIGHUP means. From a terminal that was closed: stop. From anyone else, such as `systemctl reload`: reload the config."""
+"""SIGHUP: stop if the terminal was closed, else reload the config, as for `systemctl reload`."""
 
 import asyncio
 import os
@@ -15,7 +15,6 @@ _TERMINAL = "/dev/tty"
 
 
 def has_terminal() -> bool:
-    """Whether this process has a controlling terminal that is still open."""
     try:
         os.close(os.open(_TERMINAL, os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -24,14 +23,14 @@ def has_terminal() -> bool:
 
 
 class Hangup:
-    """Decides what a SIGHUP asks for. Made at the start, since a terminal that is gone looks as if there never was one."""
+    """Made at the start: a terminal that is gone looks as if there never was one."""
 
     def __init__(self, reloader: Reloader | None, stop: Callable[[], None], look: Callable[[], bool] = has_terminal) -> None:
         self._reloader, self._stop, self._look = reloader, stop, look
         self._had_terminal = look()
 
     def hear(self) -> None:
-        """Stop if the terminal was closed, or closes now: shells send the signal a moment before. Otherwise reload."""
+        """Stop if the terminal is closed or closes now (shells signal a moment before), else reload."""
         if self._is_closed() or self._reloader is None:
             self._stop()
             return
@@ -50,14 +49,13 @@ class Hangup:
         try:
             await reloader.reload()
         except ConfigError:
-            return  # the log has every fault
+            return  # logged already
 
 
 def stop_with_terminal(stop: Callable[[], None]) -> None:
-    """Stop when the terminal is closed, even if no signal says so.
+    """Stop when the terminal closes without a signal.
 
-    The signal goes to the terminal's first process. If that is `make`, it waits for us to end, and we would serve for ever
-    without a screen. Under `nohup`, that is what is wanted.
+    SIGHUP goes to the terminal's first process. If that is `make`, it waits for us, and we serve on. `nohup` intends that.
     """
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""`tandem init`: a config for the keys and local servers it finds. The presets are its only source of names."""
+"""`tandem init`: writes a config for the keys and local servers found. All names come from the presets."""
 
 import argparse
 import contextlib
@@ -32,7 +32,7 @@ EXAMPLES = (
     "init --print --offline",
 )
 _LOCAL_AT_PORT = re.compile(r"[a-z]+-\d+")
-"""A local server that is not at its usual port, such as llamacpp-8000."""
+"""A local server at an unusual port, such as llamacpp-8000."""
 _EXAMPLE = re.compile(r"^# A target with a key.*?(?=^tiers:)", re.MULTILINE | re.DOTALL)
 _TARGETS = {tier: re.compile(rf"(?<=^  {tier}:\n    targets:\n)(?:      .*\n|\n(?=      ))+", re.MULTILINE) for tier in Tier}
 
@@ -53,13 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look around, ask on a terminal, write."""
     output, presets = Path(arguments.output), read_presets()
     if problem := _find_usage_problem(arguments, output, presets):
         raise Ended(2, problem)
     try:
         values = {**read_env_file(output.parent), **{name: value for name, value in os.environ.items() if value.strip()}}
-        # What `tandem connect env` gave to clients is no key.
+        # What `tandem connect env` gave to clients is not a key.
         values = {name: value for name, value in values.items() if value.strip() != KEY}
     except EnvFileUnreadable as error:
         raise Ended(2, f"{output.parent / '.env'}: {error}") from error
@@ -118,7 +117,7 @@ def _choose(
     interview: Interview,
     refused: Sequence[Found] = (),
 ) -> dict[Tier, list[Offer]]:
-    """What serves each tier: by the flags, else by the answers, else everything that was found."""
+    """The targets of each tier: by flags, else by answers, else all found."""
     is_named = any(getattr(arguments, tier) for tier in Tier)
     is_alone = not is_named and all(one.provider.is_local for one in found.values())
     chosen, local = dict[Tier, list[Offer]](), offer_locals(presets, found, is_alone=is_alone)
@@ -147,7 +146,7 @@ def _choose(
 def _ask_offers(
     tier: Tier, hosted: list[Offer], local: LocalOffers, found: Mapping[str, Found], interview: Interview
 ) -> list[Offer]:
-    """Who serves a tier, by the answers: the proposed ones come first and are the default."""
+    """Proposed ones come first and are the default."""
     proposed = [*hosted, *local.proposed[tier]]
     others = [offer for offer in local.all if offer not in proposed] if proposed else []
     offers = [*proposed, *others]
@@ -158,7 +157,6 @@ def _ask_offers(
 
 
 def _say_where(offer: Offer, offers: Sequence[Offer]) -> str:
-    """Which of several servers of the same kind it is."""
     return f" at {offer.provider.base_url}" if sum(other.provider.title == offer.provider.title for other in offers) > 1 else ""
 
 
@@ -180,7 +178,6 @@ def _say_absent(name: str, presets: Presets, found: Mapping[str, Found], tier: T
 
 
 def _pick(offer: Offer, found: Mapping[str, Found]) -> str:
-    """The model to propose: one that its provider has, where that is known."""
     if offer.provider.is_local:
         return offer.model
     return offer.choose(found[offer.provider.name].reached.models) or offer.model
@@ -210,7 +207,6 @@ def _with_model(offer: Offer, model: str, found: Mapping[str, Found]) -> Offer:
 
 
 def _with_facts(offer: Offer, presets: Presets) -> Offer:
-    """The same with the facts of its model, or after saying that they are not known."""
     known = presets.with_own_facts(offer)
     if "window_tokens" not in known.facts:
         say(f"the window, abilities and price of {known.model} ({known.provider.title}) are not known here")
@@ -219,7 +215,6 @@ def _with_facts(offer: Offer, presets: Presets) -> Offer:
 
 
 def _share(chosen: dict[Tier, list[Offer]]) -> None:
-    """Let an empty tier use the other's models."""
     for tier in Tier:
         if not chosen[tier] and chosen[tier.other]:
             say(f"found no target for {tier}: both tiers use the same models, so the choice makes no difference")
@@ -236,7 +231,6 @@ def _say_nothing_found(presets: Presets, *, has_others: bool) -> None:
 
 
 def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> str:
-    """The default file with the chosen targets in place of the simulated ones."""
     if not any(chosen.values()):
         return text
     names = Counter(offer.provider.name for offers in chosen.values() for offer in offers)
@@ -254,9 +248,9 @@ def _compose(text: str, chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[s
 
 def _write(output: Path, text: str, *, is_simulated: bool) -> int:
     fresh = output.with_name(f".{output.name}.new")
-    mode = output.stat().st_mode & 0o755 if output.exists() else 0o600  # keys may be written into it later
+    mode = output.stat().st_mode & 0o755 if output.exists() else 0o600  # keys may be added later
     try:
-        write_private(fresh, text.encode(), mode)  # first: an old file is moved only when the new one is whole
+        write_private(fresh, text.encode(), mode)  # the old file is moved only once this is complete
         if output.exists():
             backup = free_backup(output)
             output.replace(backup)

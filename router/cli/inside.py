@@ -1,4 +1,4 @@
-"""A router inside a command, for as long as the command needs it: `tandem run` and `tandem demo`."""
+"""A router inside a command, for `tandem run` and `tandem demo`."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from router.wiring.panels import build_edge
 
 
 class _QuietServer(Server):
-    """Stops when asked to. Signals are the command's."""
+    """Leaves signals to the command."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""`tandem jobs`: look at background work, collect its answers, cancel it."""
+"""`tandem jobs`: list, read, follow and cancel background jobs."""
 
 import argparse
 import time
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked. Exit code 1: the job is not complete, or there is none."""
+    """Exit code 1: the job is missing or incomplete."""
     action, name = arguments.action, command_name()
     if action == "list" and arguments.id:
         raise Ended(2, f"{name} jobs list takes no id\n  hint: {name} jobs show {arguments.id}")
@@ -63,7 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explain(error: Refused | Unreachable, url: str, job_id: str, owner: str) -> Ended:
-    """Why the router did not do it, and what helps."""
     if owner:
         words = f"{job_id} is a job of the caller {owner}, who alone can read, watch and cancel it"
         return Ended(1, f"{words}\n  hint: --key-env names the variable with that caller's key")
@@ -89,7 +88,6 @@ def _list(jobs: Jobs, arguments: argparse.Namespace) -> int:
 
 
 def _collect(jobs: Jobs, state: str | None, wanted: int) -> list[JsonObject]:
-    """The newest jobs, a page at a time."""
     found: list[JsonObject] = []
     before = None
     while len(found) < wanted:
@@ -102,7 +100,7 @@ def _collect(jobs: Jobs, state: str | None, wanted: int) -> list[JsonObject]:
 
 
 def _write_rows(found: list[JsonObject], now: float) -> list[str]:
-    """A line for each job, as wide as the terminal: the task is cut. Callers are named where an admin sees those of several."""
+    """A line per job, cut to the terminal. Callers are named if there are several."""
     style = style_here()
     rows, titles = [_row(job, now) for job in found], [*_TITLES]
     if len({row[_CALLER] for row in rows}) == 1 and all(row[-1] for row in rows):
@@ -123,7 +121,7 @@ def _row(job: JsonObject, now: float) -> list[str]:
 
 
 def _say_when(at: float | None, now: float) -> str:
-    """The time of day, with its day where that is not today."""
+    """The time of day, with the day if not today."""
     if at is None:
         return UNKNOWN
     is_today = date.fromtimestamp(at) == date.fromtimestamp(now)
@@ -168,7 +166,7 @@ def _describe_undelivered(events: Json) -> str:
 
 def _result(jobs: Jobs, arguments: argparse.Namespace) -> int:
     job = jobs.find(arguments.id)
-    if not is_over(job):  # who watched it may ask before its end is stored: the last words come first
+    if not is_over(job):  # a watcher may ask before the end is stored: the last words come first
         time.sleep(0.5)
         job = jobs.find(arguments.id)
     if not is_over(job):

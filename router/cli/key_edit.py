@@ -1,7 +1,4 @@
-"""Changing `keys.yaml`: only the lines of a caller or key that changes, so that comments and everything else stay.
-
-A change is made to what the file says (`KeyFile`); its text follows, and is read again before it replaces the file.
-"""
+"""Edits single lines of `keys.yaml`. The result is parsed and compared before it replaces the file."""
 
 import contextlib
 import errno
@@ -25,10 +22,7 @@ _Span = tuple[int, int]
 
 
 def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile:
-    """Change a file of keys, or make it, and return what it says now. Others who change it at the same time wait.
-
-    Raises `ConfigError` for a file that is not valid, `CannotEdit` for one in an unusual form, and `OSError`.
-    """
+    """Change or create a key file, under a lock. Raises `ConfigError`, `CannotEdit` for an unusual form, and `OSError`."""
     path = path.resolve()
     with _locked(path.parent) as folder:
         seen = _identity_of(path)
@@ -40,17 +34,17 @@ def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile
             raise CannotEdit(f"the file has an unusual form: {_HOW_TO_WRITE}")
         if _identity_of(path) != seen:
             raise CannotEdit("another program changed the file at the same moment: try again")
-        if seen is not None and os.geteuid() not in (0, path.stat().st_uid):  # the router could not read it any more
+        if seen is not None and os.geteuid() not in (0, path.stat().st_uid):  # the router could no longer read it
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
         files.write(path, new.encode())
         with contextlib.suppress(OSError):
-            os.fsync(folder)  # a key that was handed out must outlast a power cut
+            os.fsync(folder)  # a key that was handed out must survive a power cut
     return after
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[int]:
-    """One process at a time; gives a handle of the folder. The lock is on that, since the file itself is replaced."""
+    """Lock the folder, since the file is replaced; yields its handle."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks
@@ -111,7 +105,7 @@ def _remove_caller(text: str, name: str) -> str:
 
 
 def _change_rights(text: str, name: str, before: dict[str, str], after: dict[str, str]) -> str:
-    """Write what one caller may do. A new line comes before the others, and a comment after a value stays."""
+    """Write a caller's rights. New lines come first; comments after values stay."""
     for right in [right for right in {**before, **after} if before.get(right) != after.get(right)]:
         _, callers = find_entry(_compose(text), "callers")
         _, caller = find_entry(callers, name)
@@ -131,7 +125,7 @@ def _change_rights(text: str, name: str, before: dict[str, str], after: dict[str
 
 
 def _change_keys(text: str, name: str, before: Sequence[KeySettings], after: Sequence[KeySettings]) -> str:
-    """Write the keys of one caller, of which new ones come last. The lines of a key that stays as it is are not touched."""
+    """Write a caller's keys, new ones last. Lines of unchanged keys stay."""
     if before == after:
         return text
     _, callers = find_entry(_compose(text), "callers")
@@ -185,12 +179,11 @@ def _with_line_end(text: str) -> str:
 
 
 def _write_name(name: str) -> str:
-    """A name, in quotes where YAML would read something else: `2026`, `yes`."""
+    """A name, quoted where YAML would read something else: `2026`, `yes`."""
     return name if yaml.safe_load(name) == name else json.dumps(name)
 
 
 def _write_rights(caller: CallerSettings) -> dict[str, str]:
-    """The rights that are not the usual ones, as YAML."""
     return {
         name: f"[{', '.join(value)}]" if isinstance(value, list) else json.dumps(value).removesuffix(".0")
         for name, value in caller.model_dump(mode="json", exclude_defaults=True, exclude={"keys"}).items()
@@ -198,7 +191,7 @@ def _write_rights(caller: CallerSettings) -> dict[str, str]:
 
 
 def _write_key(key: KeySettings) -> str:
-    """One line for a key. Ids and digests are in quotes: YAML would read some of them as numbers."""
+    """A key's line. Ids and digests are quoted: some look like numbers."""
     expires = f", expires: {_write_time(key.expires)}" if key.expires is not None else ""
     return f'- {{id: "{key.id}", sha256: "{key.sha256}", created: {_write_time(key.created)}{expires}}}'
 

@@ -1,4 +1,4 @@
-"""`tandem keys list`: every key, what its caller may do and has spent, and when it was last used."""
+"""`tandem keys list`: every key, its caller's rights and spending, and its last use."""
 
 import time
 from collections.abc import Iterator
@@ -22,21 +22,18 @@ _TITLES = ("id", "name", "tiers", "may force", "admin", "limits", "expires", "to
 
 @dataclass(frozen=True, slots=True)
 class ListedKey:
-    """One key of a caller; a caller without keys has one line without."""
-
     name: str
     key: KeySettings | None
     caller: CallerSettings
     today_usd: float
     month_usd: float
-    """What its caller spent, by all of its keys."""
+    """By all keys of the caller."""
     last_used: datetime | None
     is_first: bool
-    """Whether it is its caller's first: what belongs to the caller is shown once."""
+    """The caller's own columns are shown once."""
 
 
 def print_keys(place: KeyPlace, file: KeyFile, now: datetime, *, as_json: bool) -> None:
-    """Print the keys as a table, or as JSON."""
     listed = list(list_keys(file, read_spent(place, now)))
     if as_json:
         print_json([_as_json(entry, now) for entry in listed])
@@ -45,7 +42,7 @@ def print_keys(place: KeyPlace, file: KeyFile, now: datetime, *, as_json: bool) 
 
 
 def list_keys(file: KeyFile, spent: list[CallerSums]) -> Iterator[ListedKey]:
-    """Every key. When each was last used is known where the ledger names keys; else when its caller was last here is."""
+    """Without keys in the ledger, a key's last use is its caller's."""
     names_keys = any(sums.key for sums in spent)
     for name, caller in sorted(file.callers.items()):
         own = [sums for sums in spent if sums.caller == name]
@@ -57,7 +54,6 @@ def list_keys(file: KeyFile, spent: list[CallerSums]) -> Iterator[ListedKey]:
 
 
 def read_spent(place: KeyPlace, now: datetime) -> list[CallerSums]:
-    """What the ledger knows of callers. Nothing where there is none yet."""
     path = place.ledger_path
     if path is None or not path.exists():
         return []
@@ -117,5 +113,5 @@ def is_expired(key: KeySettings, now: datetime) -> bool:
 
 
 def now_in_utc() -> datetime:
-    """The time now, in whole seconds as the file has them."""
+    """In whole seconds, as in the file."""
     return datetime.fromtimestamp(int(time.time()), UTC)

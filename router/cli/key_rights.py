@@ -1,4 +1,4 @@
-"""What a caller may do, for `tandem keys`: one table of rights, from which options, sentences and columns are made."""
+"""A caller's rights for `tandem keys`: one table for options, sentences and columns."""
 
 import argparse
 from collections.abc import Callable, Iterable
@@ -17,20 +17,18 @@ NONE = "none"
 
 
 class Right(NamedTuple):
-    """A right of a caller: how the key file calls it, and how the command line does."""
-
     setting: str
     option: str
     help: str
     read: Callable[[str], object] | None = None
-    """Reads its value; None for a switch."""
+    """None for a switch."""
     metavar: str = ""
     words: str = ""
     """A limit in a sentence."""
 
 
 def read_tiers(text: str) -> tuple[Tier, ...]:
-    """Tiers with commas between them, or `none`. For `argparse`."""
+    """An `argparse` type: tiers with commas, or `none`."""
     names = [name.strip() for name in text.split(",")]
     if names in ([NONE], [""]):
         return ()
@@ -43,7 +41,7 @@ def _or_none(read: Callable[[str], object]) -> Callable[[str], object]:
     return lambda text: None if text == NONE else read(text)
 
 
-def _limit(setting: str, option: str, help: str, words: str) -> Right:  # noqa: A002  as argparse calls it
+def _limit(setting: str, option: str, help: str, words: str) -> Right:  # noqa: A002  argparse's name
     return Right(setting, option, help, _or_none(whole_number_between(1, _MOST)), "N", words)
 
 
@@ -72,7 +70,7 @@ RIGHTS = (
 
 
 def add_right_arguments(parser: argparse.ArgumentParser) -> None:
-    """An option for each right. What was not given is not in the namespace: `set` leaves it as it is."""
+    """An option per right. Options not given are absent from the namespace, so that `set` keeps them."""
     rights = parser.add_argument_group("add and set: what the caller may do")
     limits = parser.add_argument_group("add and set: limits (none removes one)")
     rights.add_argument("--tier", type=read_tiers, dest="tiers", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
@@ -86,7 +84,6 @@ def add_right_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def describe_rights(caller: CallerSettings) -> list[str]:
-    """What a caller may do, one sentence for each subject."""
     lines = [f"served by {_name_tiers(caller.tiers)}{'' if len(caller.tiers) > 1 else ' only'}"]
     asked = _name_tiers(caller.may_force)
     lines.append(f"may ask for {asked} by name" if asked else "may not ask for a tier by name: Tandem chooses")
@@ -102,7 +99,6 @@ def describe_rights(caller: CallerSettings) -> list[str]:
 
 
 def describe_limits(caller: CallerSettings) -> str:
-    """Every limit of a caller, with commas between them."""
     limits = [(right, getattr(caller, right.setting)) for right in RIGHTS if right.words]
     known = ((right, money(number) if right.metavar == "USD" else number) for right, number in limits if number is not None)
     return ", ".join(right.words.format(number) for right, number in known)
@@ -113,7 +109,7 @@ def _name_tiers(tiers: Iterable[Tier]) -> str:
 
 
 def read_span(text: str) -> timedelta:
-    """A span of time such as 90d. For `argparse`."""
+    """An `argparse` type: a span such as 90d."""
     seconds = 0 if text.strip() == "0" else read_ago(text)
     if seconds is None or seconds > _MAX_SPAN.total_seconds():
         raise argparse.ArgumentTypeError(f'"{text}" is not a time such as 30m, 24h, 90d or 8w (at most ten years)')
@@ -121,7 +117,7 @@ def read_span(text: str) -> timedelta:
 
 
 def read_lifetime(text: str) -> timedelta:
-    """A span that is longer than nothing. For `argparse`."""
+    """An `argparse` type: a span above zero."""
     if not (span := read_span(text)):
         raise argparse.ArgumentTypeError("a key that expires at once is of no use: give it a time such as 90d")
     return span
@@ -134,5 +130,4 @@ def describe_expiry(expires: datetime | None, now: datetime) -> str:
 
 
 def write_moment(moment: datetime) -> str:
-    """A moment in UTC, as people read it."""
     return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

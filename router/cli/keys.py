@@ -1,4 +1,4 @@
-"""`tandem keys`: make, change, list, revoke, rotate and test the keys of callers, and forget a caller."""
+"""`tandem keys`: make, change, list, revoke, rotate and test callers' keys, and forget a caller."""
 
 import argparse
 import ipaddress
@@ -58,7 +58,6 @@ _OPTIONS: Mapping[str, set[str]] = {
     "test": set(),
     "forget": {"yes", "json"},
 }
-"""The options of each action."""
 _NEEDS = {
     "test": "a key, or - to read it from standard input",
     "revoke": "a caller's name or a key's id",
@@ -87,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do what was asked. Only a new key goes to standard output, once; what is said about it goes to standard error."""
+    """Only a new key goes to standard output, once; the rest goes to standard error."""
     _check_usage(arguments)
     if arguments.action == "forget":
         return forget_caller(
@@ -128,7 +127,6 @@ def _check_usage(arguments: argparse.Namespace) -> None:
 
 
 def _read_rights(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The rights that were named. A limit of none is no limit."""
     return {setting: value for setting, value in vars(arguments).items() if setting in _RIGHTS}
 
 
@@ -153,7 +151,6 @@ def _add(place: KeyPlace, arguments: argparse.Namespace) -> int:
 
 
 def _set(place: KeyPlace, arguments: argparse.Namespace) -> int:
-    """Change what a caller may do. Its keys and its history stay."""
     name, now, chosen = arguments.what, now_in_utc(), _read_rights(arguments)
     lifetime: timedelta | None = getattr(arguments, "expires", None)
 
@@ -183,7 +180,7 @@ def _say_prices(caller: CallerSettings) -> None:
 
 
 def _rotate(place: KeyPlace, arguments: argparse.Namespace) -> int:
-    """Make another key for a caller, and let those it has end. Its name, rights, budgets and history stay."""
+    """Add a key for a caller and let its old ones expire. Name, rights, budgets and history stay."""
     name, now, new = arguments.what, now_in_utc(), make_key()
     grace: timedelta = getattr(arguments, "grace", _GRACE)
 
@@ -204,7 +201,7 @@ def _rotate(place: KeyPlace, arguments: argparse.Namespace) -> int:
 
 
 def _revoke(place: KeyPlace, arguments: argparse.Namespace) -> int:
-    """Remove a key, or a caller with all keys. A caller without a key left is removed too."""
+    """A caller without keys is removed too."""
     key, gone = split_key(arguments.what), list[str]()
     what = key[0] if key is not None else arguments.what
 
@@ -243,7 +240,7 @@ def _list(place: KeyPlace, arguments: argparse.Namespace) -> int:
 
 
 def _test(place: KeyPlace, arguments: argparse.Namespace) -> int:
-    """0 means that a router with this file accepts the key."""
+    """Exit code 0: a router with this file accepts the key."""
     text = sys.stdin.readline().strip() if arguments.what == "-" else arguments.what
     file, now = _read(place), now_in_utc()
     try:
@@ -261,7 +258,7 @@ def _test(place: KeyPlace, arguments: argparse.Namespace) -> int:
 
 
 def _why_refused(text: str, file: KeyFile, now: datetime) -> str:
-    """What is wrong with a key. The operator may know, and a caller is never told."""
+    """For the operator, never for a caller."""
     parts = split_key(text)
     if parts is None:
         return "this is not a key of Tandem: tdm_, 8 hex digits, _, and 43 letters, digits, - or _"
@@ -278,7 +275,7 @@ def _read(place: KeyPlace) -> KeyFile:
 
 
 def _check(file: KeyFile, name: str, changes: Mapping[str, Any]) -> KeyFile:
-    """The file with a caller that is new or changed. Raises `Ended` for a name or a right that may not be."""
+    """Raises `Ended` for an invalid name or right."""
     settings = vars(file.callers[name]) if name in file.callers else {}
     try:
         return KeyFile(callers={**file.callers, name: CallerSettings(**{**settings, **changes})})
@@ -298,7 +295,6 @@ def _settings_of(new: NewKey, now: datetime, lifetime: timedelta | None) -> KeyS
 
 
 def _lifetime_of(caller: CallerSettings) -> timedelta | None:
-    """How long the newest key of a caller was made for."""
     newest = max(caller.keys, key=lambda key: key.created, default=None)
     return newest.expires - newest.created if newest is not None and newest.expires is not None else None
 
@@ -313,7 +309,6 @@ def _say_rights(caller: CallerSettings, key: KeySettings, now: datetime) -> None
 
 
 def _hand_out(place: KeyPlace, name: str, new: NewKey) -> None:
-    """Show a key, once, and how to use it."""
     say("The key is shown only now:")
     print(new.text, flush=True)
     say(f"{name} puts it into the environment variable TANDEM_KEY, and connects a client such as codex or claude-code:")
@@ -329,14 +324,13 @@ def _say_when(place: KeyPlace, what: str) -> None:
 
 
 def _say_missing_line(place: KeyPlace) -> None:
-    """Keys that nobody is asked for protect nothing."""
+    """Without this line, callers are not asked for keys."""
     name = place.path.name if place.path.parent == place.folder else place.path
     say(f"{place.config_path} does not ask for keys yet. Add this line to it, and restart the router:")
     say(f"  keys: {{file: {name}}}")
 
 
 def _url_of(place: KeyPlace) -> str:
-    """Where colleagues find the router, as far as the config says it."""
     server = place.config.server
     host = server.host
     try:

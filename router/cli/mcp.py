@@ -1,7 +1,6 @@
 """`tandem mcp`: the tools of `mcp_tools` over the Model Context Protocol, on standard input and output.
 
-The protocol is spoken by its official package, which the extra `mcp` brings. It takes about a second to import, so nothing
-else here is heavy. Only protocol goes to standard output; what a person may need to know goes to standard error.
+The official package, of the extra `mcp`, takes a second to import. Standard output is for the protocol alone.
 """
 
 import argparse
@@ -39,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _serve(delegation: Delegation) -> None:
-    from mcp.server.stdio import stdio_server  # of the extra `mcp`, and it takes a second
+    from mcp.server.stdio import stdio_server  # takes a second
 
     server = build_server(delegation)
     async with stdio_server() as (received, sent):
@@ -47,8 +46,7 @@ async def _serve(delegation: Delegation) -> None:
 
 
 def build_server(delegation: Delegation) -> "Server[Any]":
-    """The server that answers for the tools."""
-    from mcp import types  # of the extra `mcp`
+    from mcp import types
     from mcp.server.lowlevel import Server
 
     async def list_tools(_: object, __: "types.PaginatedRequestParams | None") -> types.ListToolsResult:
@@ -69,7 +67,7 @@ def build_server(delegation: Delegation) -> "Server[Any]":
 
 
 def _write_tool(tool: Tool) -> "types.Tool":
-    from mcp import types  # of the extra `mcp`
+    from mcp import types
 
     about = types.ToolAnnotations(
         title=tool.title, read_only_hint=tool.only_reads, destructive_hint=False, open_world_hint=False

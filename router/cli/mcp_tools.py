@@ -1,4 +1,4 @@
-"""The tools that `tandem mcp` offers to a coding agent, without the protocol: what each is described as, and what it does."""
+"""The tools that `tandem mcp` offers to coding agents, without the protocol."""
 
 import asyncio
 import importlib.util
@@ -20,7 +20,7 @@ INSTRUCTIONS = (
     " go on with other work, and collect the result before you need it."
 )
 MOST_WAIT_SECONDS = 50
-"""Clients give up on a tool after a time: Codex after 60 seconds."""
+"""Clients time tools out: Codex after 60 seconds."""
 PACKAGE_HINT = "pip install 'tandem-router[mcp]', or pip install mcp into the environment that tandem is in"
 _WAIT_SECONDS, _POLL_SECONDS = 30, 1.0
 _TITLE_LETTERS = 100
@@ -28,20 +28,16 @@ _ID: JsonObject = {"type": "string", "description": "The id that delegate return
 
 
 def has_package() -> bool:
-    """Whether the package that speaks the protocol is installed. It is not imported, which takes a second."""
+    """Whether the protocol's package is installed. Importing it would take a second."""
     return importlib.util.find_spec("mcp") is not None
 
 
 class Answer(NamedTuple):
-    """What a tool returns to the model."""
-
     text: str
     is_error: bool = False
 
 
 class Tool(NamedTuple):
-    """One tool as the model sees it."""
-
     name: str
     title: str
     description: str
@@ -51,7 +47,6 @@ class Tool(NamedTuple):
 
     @property
     def schema(self) -> JsonObject:
-        """The arguments as JSON Schema."""
         return {
             "type": "object",
             "properties": dict(self.arguments),
@@ -123,7 +118,7 @@ TOOLS = (
 
 
 class Delegation:
-    """Does what the tools say, at one router. The router is asked in threads, and nothing waits in one."""
+    """The router is asked in threads."""
 
     def __init__(
         self,
@@ -134,7 +129,7 @@ class Delegation:
         self._jobs, self._sleep, self._clock = jobs, sleep, clock
 
     async def call(self, name: str, given: JsonObject, session: str = "") -> Answer:
-        """Run one tool for an agent's session. What goes wrong is an answer too: the model can react to it."""
+        """Errors are answers: the model can react."""
         tool = next((tool for tool in TOOLS if tool.name == name), None)
         if tool is None:
             return Answer(f"unknown tool: {name}", is_error=True)
@@ -180,7 +175,6 @@ class Delegation:
 
 
 def _write_result(response: JsonObject) -> str:
-    """The result as it is; where it is not complete, that is said first."""
     state, text, why = str(response.get("status")), text_of(response), why_it_ended(response)
     if state == JobState.COMPLETED:
         return text or "The task completed with an empty answer."
@@ -189,7 +183,6 @@ def _write_result(response: JsonObject) -> str:
 
 
 def _describe(job: JsonObject) -> str:
-    """One job on one line."""
     began, ended = job.get("created_at"), job.get("ended_at")
     known = [str(job.get("state"))]
     if tier := job.get("tier"):
@@ -204,7 +197,6 @@ def _describe(job: JsonObject) -> str:
 
 
 def _find_problem(tool: Tool, given: JsonObject) -> str:
-    """What is wrong with the arguments of a call; empty where nothing is."""
     for name in tool.required:
         if not isinstance(given.get(name), str) or not str(given[name]).strip():
             return f"{tool.name} needs {name}, a text that is not empty"

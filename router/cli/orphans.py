@@ -1,4 +1,4 @@
-"""Programs that must not outlive the process that started them, however that ends. Linux alone can see to that."""
+"""Makes child processes end with their parent, however it ends. Linux only."""
 
 import ctypes
 import signal
@@ -10,10 +10,10 @@ _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
 def _end_with_parent() -> None:
-    """Have the system ask this process to end when its parent ends. What it has started is left to it."""
+    """Have the system send SIGTERM when the parent ends. Grandchildren are left to the child."""
     assert _prctl is not None
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 end_with_parent: Callable[[], None] | None = _end_with_parent if _prctl is not None else None
-"""For `preexec_fn` of a program that is started; None where the system cannot do it."""
+"""For `preexec_fn`; None where the system cannot do it."""

@@ -1,4 +1,4 @@
-"""A command that finds the router: `tandem run` and the agent of `tandem delegate --agent` are started so."""
+"""Points a command at the router, for `tandem run` and `tandem delegate --agent`."""
 
 import os
 from pathlib import Path
@@ -11,16 +11,12 @@ from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
 from router.connect.run import point
 
 KEY_VARIABLE = "TANDEM_KEY"
-"""Where a command finds the key of the router, if nobody named another variable."""
 
 
 def point_command(
     loaded: LoadedConfig, url: str, command: list[str], key: ClientKey | None, folder: Path
 ) -> tuple[list[str], dict[str, str]]:
-    """The command, and the variables in which it finds the router. A client that is known is pointed by its own recipe.
-
-    Files that it needs for that go into `folder`. Raises `Ended` where the router refuses the key.
-    """
+    """The command, and variables that point it at the router. Files go into `folder`. Raises `Ended` for a refused key."""
     recipe = _find_recipe(command[0])
     codex = ask_codex() if recipe is not None and recipe.client == "codex" else ()
     facts = read_facts(loaded, url, codex, key)
@@ -37,7 +33,7 @@ def _find_recipe(program: str) -> Recipe | None:
 
 
 def _usual_variables(facts: Facts) -> dict[str, str]:
-    """The variables that SDKs and most clients read. A key that is set stays, where the router needs none."""
+    """Variables that SDKs and most clients read. Existing keys stay if the router needs none."""
     names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
     keys = {name: os.environ.get(name) or KEY for name in names}
     if facts["key_env"]:

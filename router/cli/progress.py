@@ -1,4 +1,4 @@
-"""A progress bar: one line on a terminal, a plain line now and then elsewhere. Always on standard error."""
+"""A progress bar on standard error: one line on a terminal, occasional lines elsewhere."""
 
 import shutil
 import sys
@@ -14,8 +14,6 @@ _BAR_WIDTH = 24
 
 
 class Progress:
-    """Shows how much of something is done. `note` says what is being found on the way."""
-
     def __init__(self, name: str, total: int) -> None:
         self._name, self._total, self._done = name, max(total, 1), 0
         self._is_live = can_redraw(sys.stderr)
@@ -23,7 +21,7 @@ class Progress:
         self.note = ""
 
     def advance(self, amount: int = 0) -> None:
-        """Report more progress. Cheap: it draws at most ten times a second."""
+        """Report progress. Cheap: it draws at most ten times a second."""
         self._done = min(self._total, self._done + amount)
         now = time.monotonic()
         if now - self._drawn >= (_REDRAW_SECONDS if self._is_live else _PLAIN_SECONDS):

@@ -1,4 +1,4 @@
-"""Which router a command asks, and as whom: `--url` and `--key-env`."""
+"""`--url` and `--key-env`: which router a command asks, and as whom."""
 
 import argparse
 from pathlib import Path
@@ -14,19 +14,18 @@ RUNNING_URL = "where the router is (default: the running one that was started wi
 
 
 def add_router_arguments(parser: argparse.ArgumentParser, url_help: str = "") -> None:
-    """`--url` and `--key-env`: which router to ask, and as whom."""
     usual = f"where the router is (default: the one that runs here, else {_DEFAULT_URL})"
     parser.add_argument("--url", help=url_help or usual)
     parser.add_argument("--key-env", metavar="NAME", help="the variable with your key, for a router that needs one")
 
 
 def list_running() -> list[Router]:
-    """The routers of this user that run, the newest start first."""
+    """Newest start first."""
     return [router for router in all_routers() if router.is_running()]
 
 
 def find_path(config: str | None) -> Path | None:
-    """The config's path. What is in it is for the router to read. Raises `Ended`."""
+    """Raises `Ended`."""
     try:
         found = find_config(config)
     except ConfigError as error:
@@ -35,7 +34,7 @@ def find_path(config: str | None) -> Path | None:
 
 
 def find_running_or_none(config: str | None, url: str | None = None) -> Router | None:
-    """The router that `--url` names, or that runs with this config; in a folder without a config, the only one that runs."""
+    """The router of `--url` or this config; in a folder without a config, the only one running."""
     if url is not None:
         checked = find_url(url)
         return find_at(checked) or Router(checked, None, 0.0)
@@ -45,7 +44,7 @@ def find_running_or_none(config: str | None, url: str | None = None) -> Router |
 
 
 def find_running(config: str | None, url: str | None = None, *, or_only: bool = True) -> Router:
-    """The same; `or_only`: without one, the only router that runs, if no config was named. Raises `Ended`."""
+    """As `find_running_or_none`, but raises `Ended`. `or_only` allows the only running router if no config is named."""
     found = find_running_or_none(config, url)
     if found is not None:
         return found
@@ -62,7 +61,7 @@ def find_running(config: str | None, url: str | None = None, *, or_only: bool = 
 
 
 def find_url(named: str | None) -> str:
-    """The router that `--url` names; without it, the one of this user that runs. Raises `Ended`."""
+    """Raises `Ended`."""
     if named is not None:
         if not named.startswith(("http://", "https://")):
             raise Ended(2, f"--url must begin with http:// or https://: {named}")
@@ -74,7 +73,7 @@ def find_url(named: str | None) -> str:
 
 
 def read_own_key(variable: str | None) -> str:
-    """The key in the variable that `--key-env` names; empty without it. Raises `Ended`."""
+    """Empty without `--key-env`. Raises `Ended`."""
     key = read_key(variable)
     if key is not None and not key.value:
         raise Ended(2, f"--key-env: {key.variable} is not set")

@@ -1,4 +1,4 @@
-"""Why `tandem serve` cannot serve, and what to do about it. `tandem check` reports the same in the same words."""
+"""Why `tandem serve` cannot serve, and what to do. `tandem check` uses the same words."""
 
 from router.cli.common import command_name
 from router.cli.routers import is_tandem
@@ -14,7 +14,7 @@ _ASK_SECONDS = 5.0
 
 
 def explain(error: Exception, url: str = "") -> str:
-    """One of `REFUSALS` in words, with a hint. `url` is where the router was to listen."""
+    """`url` is where the router was to listen."""
     if isinstance(error, CannotListen):
         return _say_taken(str(error), url)
     if isinstance(error, StoreInUse):
@@ -28,7 +28,7 @@ def explain(error: Exception, url: str = "") -> str:
 
 
 def _say_taken(problem: str, url: str) -> str:
-    """Why the port cannot be used. Usually another Tandem is running there."""
+    """Usually another Tandem is running there."""
     if url and is_tandem(url, _ASK_SECONDS):
         return (
             f"a Tandem router is already running at {url}\n"
@@ -38,5 +38,4 @@ def _say_taken(problem: str, url: str) -> str:
 
 
 def say_unwritable(error: StoreUnwritable) -> str:
-    """That a router serves without a record."""
     return f"{error.path} cannot be written to ({error.reason}), so no record is kept; set ledger.path, or --no-ledger"

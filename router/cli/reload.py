@@ -1,4 +1,4 @@
-"""`tandem reload`: have a running router take its config again."""
+"""`tandem reload`: have a running router reload its config."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask the router, and print what changed. Exit code 1: nothing was changed."""
+    """Exit code 1: nothing changed."""
     key, router = read_own_key(arguments.key_env), find_running(arguments.config, arguments.url)
     url = router.url
     if not arguments.url and router.config != find_path(arguments.config):
@@ -60,7 +60,7 @@ def _print(told: Any, url: str) -> None:
 
 
 def _refuse(error: urllib.error.HTTPError, url: str, *, as_json: bool) -> int:
-    """Why the router did not reload. Raises `Ended`."""
+    """Raises `Ended`."""
     if error.headers.get(_OWN_ID) is None:
         raise Ended(1, f"what answers at {url} is not a Tandem router (status {error.code})") from error
     if error.code == _UNAUTHORIZED:

@@ -39,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Decide every past turn again and print what would change."""
     events.set_up_logging(as_json=True)
     present = load_or_end(arguments.config)
     other = load_or_end(arguments.against) if arguments.against else present
@@ -69,7 +68,7 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
                 continue
             report.add(case, before, after, measure(house, after, case))
             report.show(case, before, after, show)
-            await asyncio.sleep(0)  # so that Ctrl-C is heard
+            await asyncio.sleep(0)  # lets Ctrl-C through
     return report
 
 
@@ -129,7 +128,6 @@ def _readable(report: Report) -> str:
 
 
 def _compare(report: Report) -> list[str]:
-    """Every way of choosing, with the same yardstick."""
     total = report.total
     sides = {report.before_name: total.before, "all on deep": total.all_deep, "all on fast": total.all_fast}
     if report.before_name == _ALL_DEEP:

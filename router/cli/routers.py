@@ -1,9 +1,7 @@
-"""Where routers are, whether they run, and where their ledgers are: a small file for each in the user's state folder.
+"""Known routers: a file for each in the user's state folder, with its address and ledger.
 
-`tandem serve` writes it, so that `tandem log` and its like find the ledger from any folder, and `tandem reload` the router.
-Where callers need a key, the file holds one that this router made for commands of its own user. It is useless once the router
-ends.
-Nothing heavy is imported: a status line asks all the time.
+`tandem serve` writes it, so that other commands find both from any folder. If callers need keys, it holds one for the user's
+own commands, valid until the router ends. Imports are light: status lines run often.
 """
 
 import base64
@@ -32,32 +30,30 @@ _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
 class Router(NamedTuple):
-    """A router that runs, or ran: the newest start for its ledger."""
+    """A router that runs or ran: the newest start for its ledger."""
 
     url: str
     ledger: Path | None
-    """None for one that keeps no record."""
+    """None without a record."""
     started_at: float
     config: Path | None = None
-    """Its config file; None for the built-in default."""
+    """None for the built-in default."""
     key: str = ""
-    """The key of its own user's commands, where callers need one."""
+    """For its user's commands, if callers need keys."""
     certificate: str = ""
-    """The digest of its certificate, where it serves HTTPS."""
 
     pid: int = 0
-    """Its process; of several workers, their parent."""
+    """Its process, or the workers' parent."""
     version: str = ""
     fingerprint: str = ""
-    """That of the config in use."""
+    """Of the config in use."""
     workers: int = 1
     shared: tuple[str, ...] = ()
-    """The stores that it shares with other routers, by the names of their settings."""
+    """Names of settings."""
     is_service: bool = False
-    """Whether a service manager started it, which may do so again."""
+    """Started by a service manager, which may restart it."""
 
     def is_running(self) -> bool:
-        """Whether somebody listens at its address."""
         return is_listening(self.url, _LISTEN_SECONDS)
 
     def __repr__(self) -> str:
@@ -65,7 +61,6 @@ class Router(NamedTuple):
 
 
 def record_of(loaded: "LoadedConfig", config: Path | None, url: str, key: str, *, has_ledger: bool, workers: int = 1) -> Router:
-    """What other commands need to know of a router that starts in this process."""
     return Router(
         url,
         loaded.ledger_path.absolute() if has_ledger and loaded.ledger_path is not None else None,
@@ -87,7 +82,6 @@ def _is_service() -> bool:
 
 
 def note_reload(router: Router, taken: "LoadedConfig") -> None:
-    """Remember the config that a router has taken."""
     note_router(router._replace(**_facts_of(taken)))
 
 
@@ -101,7 +95,7 @@ def _facts_of(loaded: "LoadedConfig") -> dict[str, Any]:
 
 
 def note_router(router: Router) -> None:
-    """Remember a router that has started. One that cannot be remembered serves all the same."""
+    """Failures do not stop the router."""
     with contextlib.suppress(NoHome, OSError):
         folder = state_folder() / _FOLDER
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -110,10 +104,7 @@ def note_router(router: Router) -> None:
 
 
 def leave_router(router: Router) -> None:
-    """Note that a router has ended: its key is forgotten, and all of it if there is no ledger to look back at.
-
-    Not if another was started on the same ledger, or at the same address, since.
-    """
+    """Drop the key, or the record if it has no ledger, unless another router took the ledger or address."""
     with contextlib.suppress(NoHome, OSError):
         folder = state_folder() / _FOLDER
         known = _read(_file_of(router, folder))
@@ -126,12 +117,12 @@ def leave_router(router: Router) -> None:
 
 
 def known_routers() -> list[Router]:
-    """Routers whose ledgers are still there, the newest start first."""
+    """Newest start first."""
     return [router for router in all_routers() if router.ledger is not None and router.ledger.is_file()]
 
 
 def all_routers() -> list[Router]:
-    """Every router that is remembered, the newest start first."""
+    """Newest start first."""
     found = []
     with contextlib.suppress(NoHome, OSError):
         found = [router for file in (state_folder() / _FOLDER).glob("*.json") if (router := _read(file)) is not None]
@@ -139,7 +130,7 @@ def all_routers() -> list[Router]:
 
 
 def find_router(url: str | None = None) -> Router | None:
-    """The router at an address; without one, a router that runs, or else the one that started last; else None."""
+    """By address; without one, a running router, else the one started last."""
     routers = known_routers()
     if url is not None:
         return next((router for router in routers if router.url == url), None)
@@ -147,13 +138,12 @@ def find_router(url: str | None = None) -> Router | None:
 
 
 def find_at(url: str) -> Router | None:
-    """The router that was started last at an address, with a ledger or without."""
+    """With a ledger or without."""
     wanted = _normal(url)
     return next((router for router in all_routers() if _normal(router.url) == wanted), None)
 
 
 def _normal(url: str) -> str:
-    """An address as two people may write it differently."""
     return url.rstrip("/").removesuffix("/v1").replace("//localhost:", "//127.0.0.1:", 1)
 
 
@@ -163,7 +153,6 @@ def _file_of(router: Router, folder: Path) -> Path:
 
 
 def _write(router: Router, folder: Path) -> None:
-    """For its owner's eyes alone, and whole or not at all."""
     file = _file_of(router, folder)
     part = folder / f".{file.stem}.{os.getpid()}"
     paths = {"ledger": router.ledger, "config": router.config}
@@ -188,7 +177,7 @@ def _read(file: Path) -> Router | None:
 
 
 def _forget_old(folder: Path) -> None:
-    """Keep the newest records, and none of a ledger that is gone or of a router without one that has ended."""
+    """Keep the newest, without ended routers that have no ledger."""
     records = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
     for number, file in enumerate(records):
         router = _read(file)
@@ -201,13 +190,12 @@ def _is_worth_keeping(router: Router) -> bool:
 
 
 def url_of(host: str, port: int, *, is_tls: bool = False) -> str:
-    """The address of a router that listens there, from this machine."""
     host = _ANYWHERE.get(host, host)
     return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def digest_certificate(path: Path) -> str:
-    """The digest of a PEM file's first certificate, by which commands know the router; empty if there is none."""
+    """Of the first certificate in a PEM file; empty without one."""
     try:
         _, _, rest = path.read_text(encoding="ascii", errors="replace").partition(_BEGIN)
         text, end, _ = rest.partition(_END)
@@ -217,7 +205,6 @@ def digest_certificate(path: Path) -> str:
 
 
 def is_listening(url: str, within_seconds: float = 2.0) -> bool:
-    """Whether something accepts connections at an address."""
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -228,10 +215,10 @@ def is_listening(url: str, within_seconds: float = 2.0) -> bool:
 
 
 def is_tandem(url: str, within_seconds: float = 2.0) -> bool:
-    """Whether it is a Tandem router that answers at an address. Nothing secret is sent, so any certificate will do."""
+    """Any certificate will do, since nothing secret is sent."""
     import ssl
     import urllib.error
-    import urllib.request  # it takes longer than all the rest
+    import urllib.request  # takes longer than all the rest
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

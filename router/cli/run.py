@@ -1,4 +1,4 @@
-"""`tandem run`: a router for as long as one command runs, as a job of CI or a script needs it."""
+"""`tandem run`: a router for the duration of one command, for CI and scripts."""
 
 import argparse
 import asyncio
@@ -52,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start a router on a free port, run the command, stop the router and print the totals."""
     if not arguments.arguments:
         raise Ended(2, "name a command, as in tandem run -- codex exec 'fix the typo'")
     program = shutil.which(arguments.arguments[0])
@@ -75,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _NoTerminal:
-    """Nothing is drawn: the terminal is the command's."""
+    """Draws nothing: the terminal is the command's."""
 
     is_busy = False
     size = (80, 24)
@@ -101,7 +100,7 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
 
 
 def _build(loaded: LoadedConfig, screen: Screen, url: str, *, with_ledger: bool) -> Built:
-    """The house. Where its ledger cannot be written, or belongs to a router that is running, no record is kept."""
+    """The house; without a record if the ledger is unwritable or in use."""
     try:
         return build_house(loaded, with_ledger=with_ledger, watchers=(screen,), address=url)
     except StoreInUse as error:
@@ -112,7 +111,6 @@ def _build(loaded: LoadedConfig, screen: Screen, url: str, *, with_ledger: bool)
 
 
 async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str], own_key: str) -> int:
-    """Run the command with the router's address in all that it may read, and with its own key where callers need one."""
     key = ClientKey(KEY_VARIABLE, own_key) if loaded.keys is not None else None
     with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
         command, added = await asyncio.to_thread(point_command, loaded, url, command, key, Path(folder))
@@ -120,7 +118,7 @@ async def _run_pointed(loaded: LoadedConfig, url: str, command: list[str], own_k
 
 
 async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) -> int:
-    """The command's exit status, as a shell would report it. Ctrl-C reaches it by itself; a stop is passed on to it."""
+    """The exit status as a shell reports it. Ctrl-C reaches the command directly; stop signals are passed on."""
     loop, started, early = asyncio.get_running_loop(), asyncio.Event(), list[int]()
     process: asyncio.subprocess.Process
 
@@ -131,7 +129,7 @@ async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) ->
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(number)
 
-    # Before it starts: a signal in between would end us and leave the command running.
+    # Installed before the start: a signal in between would end us and leave the command running.
     loop.add_signal_handler(signal.SIGINT, lambda: None)
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, pass_on, number)

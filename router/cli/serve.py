@@ -51,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until told to stop."""
     began = time.perf_counter()
     loaded, path = load_or_end(arguments.config), find_config(arguments.config)
     server = loaded.config.server
@@ -64,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         with_ledger=arguments.ledger == "on",
         began=began,
     )
-    # Several workers write to one terminal, line by line. `tandem top` has the screen of all of them.
+    # Workers share a terminal line by line. `tandem top` has a screen for all.
     has_screen = arguments.log is None and sys.stderr.isatty() and order.count == 1
     screen = _open_screen(arguments) if has_screen else None
     events.set_up_logging(
@@ -73,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_unrecorded(loaded, with_ledger=order.with_ledger)
     with explained(url_of(order.host, order.port, is_tls=server.tls is not None)):
         if order.count > 1:
-            from router.cli.workers.group import serve_group  # one worker needs none of it
+            from router.cli.workers.group import serve_group
 
             return serve_group(order, loaded)
         with bind(order.host, order.port, needs_keys=loaded.keys is not None) as listener:
@@ -81,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _open_screen(arguments: argparse.Namespace) -> "Screen":
-    from router.screen.screen import Screen  # only a terminal needs it
+    from router.screen.screen import Screen  # only for terminals
     from router.screen.terminal import Terminal, style_of
 
     is_still = not can_redraw(sys.stderr)

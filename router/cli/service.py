@@ -1,7 +1,4 @@
-"""`tandem service`: the router as a user service, with systemd on Linux and launchd on macOS.
-
-The service's file is one of `docs/deploy/user`, for anybody to copy by hand; here it gets this machine's paths.
-"""
+"""`tandem service`: the router as a user service, from the templates in `docs/deploy/user`."""
 
 import argparse
 import os
@@ -35,26 +32,22 @@ Step = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service of a service manager, installed or not."""
-
     path: Path
     home: Path
     start: tuple[Step, ...]
     stop: tuple[Step, ...]
     state: Step
     logs: str
-    """How to see what it logs."""
     after_removal: tuple[Step, ...] = ()
 
     def is_ours(self) -> bool:
-        """Whether the file was written here."""
         try:
             return _MARK in self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             return False
 
     def write(self, command: list[str], check: list[str], folder: Path) -> str:
-        """The file of the service. `check` says whether the config can be used, before a reload."""
+        """`check` tests the config before a reload."""
         template = _read_template(self.path.name)
         if self.path.name == _UNIT:
             return _fill_unit(template, command, check, folder)
@@ -65,7 +58,7 @@ class Service:
 
 
 def _read_template(name: str) -> str:
-    """A file of `docs/deploy/user`: inside the package when installed, in the docs of a checkout."""
+    """A file of `docs/deploy/user`, packaged when installed."""
     packaged = resources.files("router.cli") / "setup" / "templates" / name
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
@@ -73,7 +66,7 @@ def _read_template(name: str) -> str:
 
 
 def _fill_unit(template: str, command: list[str], check: list[str], folder: Path) -> str:
-    # systemd expands % and $ in a command; quotes are a shell's.
+    # systemd expands % and $ in a command; quotes work as in a shell.
     run, look = (
         " ".join(shlex.quote(word).replace("%", "%%").replace("$", "$$") for word in line) for line in (command, check)
     )
@@ -89,7 +82,7 @@ def _fill_unit(template: str, command: list[str], check: list[str], folder: Path
 
 
 def find_manager(platform: str, home: Path) -> Service | None:
-    """The service of this person on this system; None where neither manager is known."""
+    """None without a known manager."""
     if platform == "darwin":
         path, domain = home / "Library" / "LaunchAgents" / f"{_LABEL}.plist", f"gui/{os.getuid()}"
         return Service(
@@ -121,7 +114,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Install, look at or remove the service."""
     service = find_manager(sys.platform, Path.home())
     if service is None:
         hint = "start tandem serve with your system's own service manager"
@@ -157,7 +149,7 @@ def _install(service: Service, loaded: LoadedConfig, config: str | None) -> int:
 
 
 def _say_status(service: Service, loaded: LoadedConfig) -> int:
-    """0 means that the service is installed and a router answers."""
+    """Exit code 0: installed, and a router answers."""
     server = loaded.config.server
     url = url_of(server.host, server.port, is_tls=server.tls is not None)
     answers = is_tandem(url, _ANSWER_SECONDS)
@@ -191,7 +183,7 @@ def _remove(service: Service) -> int:
 
 
 def _run(command: tuple[str, ...]) -> tuple[str, str]:
-    """Run a step. Returns what went wrong, if anything, and what it printed."""
+    """Returns its error, or an empty text, and its output."""
     try:
         done = subprocess.run(  # noqa: S603  the system's own
             command, capture_output=True, text=True, timeout=_RUN_SECONDS, check=False
@@ -203,6 +195,5 @@ def _run(command: tuple[str, ...]) -> tuple[str, str]:
 
 
 def is_offered() -> bool:
-    """Whether a service can be installed here and is not yet."""
     service = find_manager(sys.platform, Path.home())
     return service is not None and not service.path.exists()

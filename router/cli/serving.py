@@ -1,4 +1,4 @@
-"""One process that serves for `tandem serve`: its start, what it follows while it runs, and its end."""
+"""A serving process of `tandem serve`: start, reloads and end."""
 
 import asyncio
 import contextlib
@@ -54,20 +54,17 @@ _COLLECT_AFTER = 2_000
 _OWN_HANDLES = 200
 PAGE_BYTES = 1 << 21
 _COLLAPSE = 25
-"""`MADV_COLLAPSE`, of Linux 6.1 and newer: Python has no name for it yet."""
+"""`MADV_COLLAPSE` of Linux 6.1+, which Python does not name yet."""
 _FULL = 0.8
-"""A large page takes its whole size of memory, so only what is nearly full already is moved to them."""
+"""Large pages take their full size, so only nearly full spans are moved."""
 _OURS = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0 *(?:\[heap\])?\n(?:[A-Z].*\n)*?Rss: +(\d+) kB", re.MULTILINE)
-"""Memory that we may write to and that is no file's: where it begins and ends, and how much of it is in use."""
+"""Writable anonymous memory: begin, end and resident kB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the user asked for."""
-
     reading: Reading
     count: int
-    """How many processes serve."""
     host: str
     port: int
     as_json: bool
@@ -76,7 +73,7 @@ class Order:
 
 
 class Serving:
-    """A process that serves until it is told to stop: alone, or as the worker that has a seat."""
+    """Serves until told to stop: alone, or as a worker with a seat."""
 
     _built: Built
     _server: Server
@@ -97,7 +94,7 @@ class Serving:
         self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
         self._has_ledger, self._warnings = order.with_ledger, loaded.warnings
         self._record: Router | None = None
-        """What other commands need to know of this router. That of several workers is their parent's."""
+        """For other commands. Workers leave this to their parent."""
 
     def run(self) -> int:
         run_loop(self._main)
@@ -113,8 +110,8 @@ class Serving:
         self._admission, app = build_edge(self._built, lambda: not self._server.should_exit)
         self._server = self._make_server(app)
         if self._loaded.shared_postgres is not None:
-            # Streams of jobs are resumed here that run elsewhere. Loaded with the first of them, the pages would hold up the
-            # loop for as long as the database may take to answer.
+            # Streams of jobs that run elsewhere are resumed here. Loading the pages with the first would block the loop while
+            # the database answers.
             await app.load()
         if not self._admission.speedups.is_plain:
             _keep_built()
@@ -131,7 +128,7 @@ class Serving:
             await self._close()
 
     def _build(self) -> Built:
-        """The house; without a ledger if the folder of that cannot be written to."""
+        """The house; without a ledger if its folder is unwritable."""
         loaded, watchers, load = self._loaded, (self._screen,) if self._screen else (), self._order.reading.load
         try:
             return build_house(
@@ -157,31 +154,29 @@ class Serving:
         )
 
     async def _take_seat(self, seat: "Seat") -> None:
-        # The same signal may have reached the parent, so it never counts as the second one: only its word hurries.
+        # The signal may have reached the parent too, so it never counts as a second one: only the parent hurries us.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         await seat.open(self._built, self._stop, lambda: self._server.handle_exit(signal.SIGTERM, None))
 
     def _stop(self) -> None:
-        if not self._server.should_exit:  # a closed terminal, or a stopped group, may be noticed twice
+        if not self._server.should_exit:  # a closed terminal or stopped group may be noticed twice
             self._server.handle_exit(signal.SIGHUP, None)
 
     def _take(self, taken: LoadedConfig) -> None:
-        """Follow a reload."""
         allow_handles(taken.config.limits.max_in_flight, taken.config.limits.max_sockets)
         if self._tls is not None and taken.tls_paths is not None:
             try:
                 self._tls.reload(taken.tls_paths)
-            except CertificateUnusable as error:  # files that have changed again since they were checked
+            except CertificateUnusable as error:  # the files changed again after they were checked
                 events.config_warned(warning=str(error))
         if self._record is not None:
             note_reload(self._record, taken)
 
     def _announce(self) -> None:
-        """Report that callers are served, and begin what is done around their requests."""
         took_ms = (time.perf_counter() - self._order.began) * 1000
         loaded, seat, built = self._loaded, self._seat, self._built
         if self._record is not None:
-            note_router(self._record)  # before the word that it is ready: whoever waits for that may ask at once
+            note_router(self._record)  # before the ready event: commands that wait for it may ask at once
             events.server_started(
                 url=self._url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
             )
@@ -193,7 +188,7 @@ class Serving:
             events.config_warned(warning=warning)
         if self._screen is not None:
             _start_screen(self._screen, loaded, self._url, with_ledger=self._has_ledger)
-            self._screen.watch(built.notices, built.list_ended_jobs)
+            self._screen.watch(built.notices, built.house.state.ended_jobs.list_all)
             stop_with_terminal(self._stop)
         elif not self._order.as_json and seat is None:
             say(welcome(loaded, self._url))
@@ -213,7 +208,7 @@ class Serving:
 
 
 def _keep_built() -> None:
-    """What is built by now lives as long as the process: the collector need not look at it again, nor look so often."""
+    """Exempt what is built, which lives as long as the process, from collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, 20, 50)
@@ -221,17 +216,14 @@ def _keep_built() -> None:
 
 
 def use_large_pages() -> None:
-    """Ask the kernel to move our memory to large pages. Where it cannot, nothing changes.
-
-    A request touches objects on hundreds of small pages, more than the processor remembers the places of.
-    """
+    """Move our memory to large pages, if possible: requests touch more small pages than the processor's TLB holds."""
     with contextlib.suppress(OSError, AttributeError):
         for start, size in find_spans(Path("/proc/self/smaps").read_bytes()):
             ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _COLLAPSE)
 
 
 def find_spans(maps: bytes) -> Iterator[tuple[int, int]]:
-    """Where memory of ours fills whole large pages: starts, and bytes from there."""
+    """Start and bytes."""
     for begins, ends, used in _OURS.findall(maps):
         start, end = int(begins, 16), int(ends, 16)
         first, after = -(-start // PAGE_BYTES) * PAGE_BYTES, end // PAGE_BYTES * PAGE_BYTES
@@ -247,7 +239,7 @@ def _start_screen(screen: "Screen", loaded: LoadedConfig, url: str, *, with_ledg
 
 
 def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
-    from router.screen.around import Facts  # only a terminal needs it
+    from router.screen.around import Facts  # only for terminals
 
     path = loaded.ledger_path if with_ledger else None
     return Facts(
@@ -264,7 +256,6 @@ def _facts(loaded: LoadedConfig, url: str, *, with_ledger: bool) -> "Facts":
 
 
 def _connect_command(loaded: LoadedConfig, url: str) -> str:
-    """What points a client here; with the address where it is not the config's."""
     server = loaded.config.server
     if url == url_of(server.host, server.port, is_tls=server.tls is not None):
         return f"{command_name()} connect codex | claude-code | opencode"
@@ -277,14 +268,12 @@ def _name_of(plan: TargetPlan) -> str:
 
 
 def _short_path(path: Path) -> str:
-    """From here, or from home, if that is shorter."""
     whole = str(path.absolute())
     here, home = os.path.relpath(whole), whole.replace(str(Path.home()), "~", 1)
     return min((whole, home) if here.startswith("..") else (whole, home, here), key=len)
 
 
 def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | None", *, as_json: bool) -> None:
-    """What happens between the signal and the end, and how to have it sooner."""
     listens, drain = loaded.config.server.stop_listening_after_seconds, loaded.config.limits.drain_seconds
     running = admission.in_flight
     if as_json:
@@ -298,10 +287,7 @@ def _say_stopping(loaded: LoadedConfig, admission: Admission, screen: "Screen | 
 
 
 def allow_handles(max_in_flight: int, max_sockets: int) -> int:
-    """Raise this process's limit of file handles as far as needed and allowed. Returns the new limit.
-
-    Each request needs one for its caller and one for its target.
-    """
+    """Raise the limit of file handles as far as needed and allowed: two per request. Returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * max_in_flight + max_sockets + _OWN_HANDLES
     if soft == resource.RLIM_INFINITY or soft >= needed:
@@ -314,7 +300,6 @@ def allow_handles(max_in_flight: int, max_sockets: int) -> int:
 
 @contextlib.contextmanager
 def explained(url: str) -> Iterator[None]:
-    """Why a router cannot serve, and what to do about it, as the end of the command."""
     try:
         yield
     except REFUSALS as error:
@@ -322,7 +307,6 @@ def explained(url: str) -> Iterator[None]:
 
 
 def refuse_unrecorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
-    """End the command where the config needs a ledger and there is none."""
     try:
         check_recorded(loaded.keys, loaded.source, with_ledger=with_ledger)
     except ConfigError as error:

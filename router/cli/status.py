@@ -1,4 +1,4 @@
-"""`tandem status`: whether a router of this config runs, since when and where, and how it does."""
+"""`tandem status`: whether a router of this config runs, where and since when."""
 
 import argparse
 import json
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print how the router does. Exit code 1: none runs, or it does not answer."""
+    """Exit code 1: none runs, or it does not answer."""
     key = read_own_key(arguments.key_env)
     router = find_running_or_none(arguments.config, arguments.url)
     told = describe(router, key) if router is not None else _describe_none(arguments.config)
@@ -48,7 +48,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def describe(router: Router, key: str = "") -> JsonObject:
-    """What is known of a router, and what it answers."""
     problems: list[Any] = []
 
     def fetch(path: str) -> dict[str, Any]:
@@ -105,7 +104,7 @@ def _print_none(told: Any, config: str | None) -> None:
 
 
 def _print(told: Any) -> None:
-    """Every fact on a line of its own. What is not known of a router of another user is left out."""
+    """Unknown facts are left out."""
     workers, jobs, stores = told["workers"], told["jobs"], told["stores"]
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(told["started_at"])) if told["started_at"] else ""
     of_all = "" if workers["serving"] == workers["count"] else f", {workers['serving']} of them serve"

@@ -1,8 +1,7 @@
-"""`tandem statusline`: one line for Claude Code's status line.
+"""`tandem statusline`: a line for Claude Code's status line.
 
-It reads the ledger by session id: one read, no request to a router that may be busy, and it works after a restart. Opening and
-closing a connection shows whether the router is running. With a key it asks the router what is left of its owner's budget, also
-on a machine without a ledger. Nothing heavy is imported: Claude Code calls it all the time.
+It reads the ledger by session id, without a request to a busy router, and with a key asks for the budget that is left. Imports
+are light: Claude Code calls it often.
 """
 
 import argparse
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the line. On any problem it still prints one line and no error, since it is part of somebody's screen."""
+    """Print one line, whatever happens: it is part of a screen."""
     url, ledger = arguments.url, arguments.ledger
     if url is None:
         url, ledger = _look_up(arguments.config, ledger)
@@ -55,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _look_up(config: str | None, ledger: str | None) -> tuple[str, str | None]:
-    """What the config says. Loading it takes longer than all the rest, so it is imported only here."""
+    """Its import takes longer than all the rest."""
     from router.config.load import ConfigError, find_config, load_config
     from router.wiring.build import known_names
 
@@ -89,11 +88,11 @@ def _say(url: str, ledger: str | None, session: str, key: str = "") -> str:
 
 
 def ask_budget(url: str, key: str) -> object:
-    """What the router says of the budget of this key's owner; None where it says nothing in time."""
-    from http.client import HTTPConnection, HTTPException, HTTPSConnection  # only callers with a key need it
+    """None without a timely answer."""
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection  # only for callers with a key
 
     parts = urlsplit(url)
-    # No redirect is followed and no proxy is asked: the key goes to this address alone.
+    # No redirects and no proxy: the key is for this address alone.
     connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     try:
         with closing(connect(parts.hostname or "", parts.port, timeout=_ASK_SECONDS)) as connection:
@@ -105,7 +104,6 @@ def ask_budget(url: str, key: str) -> object:
 
 
 def say_left(budget: object) -> str:
-    """What is left of the day, or else of the month; empty without a budget."""
     for period, words in (("day", "left today"), ("month", "left this month")):
         own = budget.get(period) if isinstance(budget, dict) else None
         left = own.get("left_usd") if isinstance(own, dict) else None
@@ -115,7 +113,7 @@ def say_left(budget: object) -> str:
 
 
 def describe(rows: list[tuple[str, str, str]]) -> str:
-    """The current tier, why, and which turn it is. The reason is the first call's, unless the tier changed since."""
+    """The reason is the first call's unless the tier has changed."""
     asks = [row for row in rows if row[0] != "tool_loop"]
     _, tier, because = rows[-1]
     if asks and asks[-1][1] == tier:

@@ -1,4 +1,4 @@
-"""`tandem stop`: stop a running router. It finishes what it serves, or with `--now` ends at once."""
+"""`tandem stop`: stop a running router, gracefully or with `--now`."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Stop the router and wait until it has ended. Exit code 1: there is none, or it did not end."""
+    """Exit code 1: there is no router, or it did not end."""
     router = find_running(arguments.config, arguments.url, or_only=find_path(arguments.config) is None)
     pid, began = _find_process(router), time.monotonic()
     running = 0 if arguments.now else _count_running(router)
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _find_process(router: Router) -> int:
-    """The router's process, by the lock on its ledger; without one, by its record, if a router answers. Raises `Ended`."""
+    """By the ledger's lock, else by the record if the router answers. Raises `Ended`."""
     if router.ledger is not None:
         owner = find_owner(router.ledger)
         pid = owner.pid if owner is not None else 0
@@ -67,7 +67,7 @@ def _count_running(router: Router) -> int:
 
 
 def _signal(pid: int, *, is_now: bool, router: Router) -> None:
-    """Ask the process to end, and wait for that. The second time it is asked, it cuts off what it serves. Raises `Ended`."""
+    """Signal the process until it ends; a second signal cuts requests off. Raises `Ended`."""
     deadline, again_at = time.monotonic() + _WAIT_SECONDS, 0.0
     asked = 0
     while not _has_ended(pid, router):
@@ -82,7 +82,7 @@ def _signal(pid: int, *, is_now: bool, router: Router) -> None:
 
 
 def _has_ended(pid: int, router: Router) -> bool:
-    """Whether it has let go of its address and its ledger. Its process may stay a moment longer, until its parent looks."""
+    """Whether address and ledger are free. The process may stay until its parent reaps it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

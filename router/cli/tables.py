@@ -1,4 +1,4 @@
-"""One writer for every table: aligned text for a person, or Markdown."""
+"""Tables as aligned text or Markdown."""
 
 import os
 import sys
@@ -11,26 +11,23 @@ from router.telemetry.colour import DIM
 
 _GAP = "  "
 _UNCUT = 1_000
-"""The width without a terminal: a program that reads lines wants all columns."""
+"""The width without a terminal: programs want all columns."""
 
 
 def style_here() -> Style:
-    """What standard output can show."""
     return style_of(sys.stdout, os.environ)
 
 
 def cell(value: float | None) -> str:
-    """A share or a score."""
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
 def columns_here() -> int:
-    """How wide a line on standard output may be."""
     return size_of(sys.stdout)[0] if sys.stdout.isatty() else _UNCUT
 
 
 def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], style: Style, *, left: Collection[str] = ()) -> list[str]:
-    """Lines of text. The columns of these titles are aligned left, as is the first; the others right."""
+    """The first column and those in `left` are aligned left, the others right."""
     cells = [[clean(cell, style) for cell in row] for row in (titles, *rows)]
     widths = [max(width_of(row[index]) for row in cells) for index in range(len(titles))]
     columns = [(width, _is_right(index, title, left)) for index, (title, width) in enumerate(zip(titles, widths, strict=True))]
@@ -42,12 +39,10 @@ def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], style: Sty
 def write_lines(
     titles: Sequence[str], rows: Sequence[Sequence[str]], *, is_markdown: bool, left: Collection[str] = ()
 ) -> list[str]:
-    """A table for standard output, in the form that was asked for."""
     return write_markdown(titles, rows, left=left) if is_markdown else write_table(titles, rows, style_here(), left=left)
 
 
 def write_markdown(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> list[str]:
-    """The same as a table of a Markdown page."""
     style = Style()
     marks = ["---:" if _is_right(index, title, left) else "---" for index, title in enumerate(titles)]
     body = [[_escape(clean(cell, style)) for cell in row] for row in rows]
@@ -55,7 +50,7 @@ def write_markdown(titles: Sequence[str], rows: Sequence[Sequence[str]], *, left
 
 
 def _escape(text: str) -> str:
-    """The text as a cell: neither the end of one, nor HTML that a page would run."""
+    """Escape cell ends and HTML."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 

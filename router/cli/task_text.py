@@ -1,7 +1,4 @@
-"""What a delegated task is sent as: the task first, then its files, quoted, each with its name.
-
-A delegated task has no tools, so it knows of a file only what is quoted here.
-"""
+"""The text of a delegated task, with its files quoted: it has no tools."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +8,7 @@ from router.contract.request import JsonObject
 
 MOST_FILE_BYTES = 512 * 1024
 MOST_BYTES = 2 * 1024 * 1024
-"""Of the task and its files together."""
+"""Task and files together."""
 _INSTRUCTIONS = (
     "You work on this task in the background, and nobody can answer questions meanwhile. You have no tools: you cannot run"
     " commands, and you know only the files and facts that are quoted here. Think it through and answer completely in one"
@@ -21,15 +18,15 @@ _TICKS = re.compile(r"`{3,}")
 
 
 class TaskRefused(Exception):
-    """A task or a file that cannot be sent. The text says why."""
+    """A task or file cannot be sent."""
 
 
 class TaskTooLong(TaskRefused):
-    """A task or a file that is larger than what can be sent."""
+    pass
 
 
 def write_request(task: str, quoted: Sequence[tuple[str, str]] = (), tier: str | None = None) -> JsonObject:
-    """The body of a request for a task, with texts that it refers to by their names. Raises `TaskRefused`."""
+    """Raises `TaskRefused`."""
     if not task.strip():
         raise TaskRefused("the task is empty")
     text = "\n\n".join([task.strip(), *(_quote(name, content) for name, content in quoted)])
@@ -39,7 +36,7 @@ def write_request(task: str, quoted: Sequence[tuple[str, str]] = (), tier: str |
 
 
 def read_file(path: Path) -> tuple[str, str]:
-    """A file's name as it was given, and its text. Raises `TaskRefused`."""
+    """Raises `TaskRefused`."""
     try:
         with path.open("rb") as file:
             raw = file.read(MOST_FILE_BYTES + 1)
@@ -58,6 +55,6 @@ def read_file(path: Path) -> tuple[str, str]:
 
 
 def _quote(name: str, content: str) -> str:
-    """A text between fences that are longer than any in it."""
+    """Fences are longer than any in the text."""
     fence = "`" * (1 + max((len(ticks) for ticks in _TICKS.findall(content)), default=2))
     return f"{name}:\n{fence}\n{content.rstrip(chr(10))}\n{fence}"

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fit, show the change on what was held out, and write only when told to."""
+    """Fit, show the change on held-out turns, and write only with `--apply`."""
     events.set_up_logging(as_json=True)
     loaded = load_or_end(arguments.config)
     if arguments.forget:
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress("resampling", RESAMPLINGS) as progress:
         tuning = tune(rest, present, progress.advance)
     if tuning is not None and taught is not None and _takes_offset(tuning, arguments):
-        taught = teach(samples, tuning.fitted, weights)  # the marked turns are to land over the line that will be
+        taught = teach(samples, tuning.fitted, weights)  # marked turns must land over the new line
     _show(arguments, tuning, taught, present, rest)
     return _apply(arguments, tuning, taught, loaded) if arguments.apply else 0
 
@@ -84,11 +84,10 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
     with asyncio.Runner() as runner:
         weights = loaded.weights_fingerprint
         try:
-            # One run for each turn with text: inside a run, Ctrl-C is heard only where something waits, and reading a log never
-            # does. A run takes twice as long as a turn that waits for nothing.
+            # A run per turn with text, since Ctrl-C is noticed only between runs.
             for case in history.cases("tuning"):
                 if case.arrival is None and case.kept is not None and case.kept.weights != weights:
-                    # Their score came from other weights, and no words were kept to score again.
+                    # Scored with other weights, and without text to score again.
                     was_asked_for = case.kept.decided_by != ESTIMATE
                     skipped["a tier was asked for" if was_asked_for else "recorded without text"] += 1
                     continue
@@ -106,7 +105,7 @@ def _read_samples(history: PastFiles, loaded: LoadedConfig) -> list[Sample]:
 
 
 def _without_table(loaded: LoadedConfig) -> LoadedConfig:
-    """The same config without what marks taught before: that is fitted again and must not count twice."""
+    """Drop what marks taught before, which would count twice."""
     policies = tuple(
         (name, settings.model_copy(update={"personal": ""}) if hasattr(settings, "personal") else settings)
         for name, settings in loaded.policies
@@ -115,12 +114,11 @@ def _without_table(loaded: LoadedConfig) -> LoadedConfig:
 
 
 def _takes_offset(tuning: Tuning, arguments: argparse.Namespace) -> bool:
-    """Whether the fitted values are written: with `--anyway` alone if they may do harm."""
+    """Values that may do harm need `--anyway`."""
     return bool(arguments.apply) and (arguments.anyway or not tuning.offset_may_harm) and tuning.fitted != tuning.present
 
 
 def _apply(arguments: argparse.Namespace, tuning: Tuning | None, taught: Taught | None, loaded: LoadedConfig) -> int:
-    """Write what does no harm that can be seen: rules and values into the config, and the personal table next to it."""
     wrote_table = _write_table(taught, loaded)
     if tuning is None:
         return 0 if taught is not None else 1
@@ -155,7 +153,7 @@ def _change(text: str, tuning: Tuning, weights: str, *, has_offset: bool) -> str
 
 
 def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool:
-    """Write the personal table. Whether that was needed."""
+    """Returns whether the table changed."""
     path = table_path(loaded)
     if taught is None or path is None or not taught.table.kinds:
         return False
@@ -172,7 +170,7 @@ def _write_table(taught: Taught | None, loaded: LoadedConfig) -> bool:
 
 
 def _forget(loaded: LoadedConfig) -> int:
-    """Delete the personal table. The marks stay in the ledger, where the next `--apply` finds them."""
+    """The marks stay in the ledger for the next `--apply`."""
     path = table_path(loaded)
     if path is None or not path.exists():
         say("nothing to forget: no marks were applied")

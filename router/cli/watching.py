@@ -1,4 +1,4 @@
-"""Following a background job to its end, through as many connections as it takes."""
+"""Follows a background job to its end, over as many connections as it takes."""
 
 import sys
 import threading
@@ -20,13 +20,12 @@ _STATES = {
 _TEXT = "response.output_text.delta"
 _LOGGED = "response.reasoning_summary_text.delta"
 Show = Callable[[str, JsonObject], None]
-"""Takes each event: its name and its data."""
 
 
 def follow_to_the_end(jobs: Jobs, job_id: str, show: Show, pause: Callable[[float], object] | None = None) -> JsonObject:
-    """Hand every event to `show`, once each, and return the response at its end. A lost connection is opened again.
+    """Pass every event to `show` once, reconnecting as needed, and return the final response.
 
-    Raises `Unreachable` where no router answers the first time, and `Refused` where there is no such job, or no longer.
+    Raises `Unreachable` if no router answers at first, and `Refused` without such a job.
     """
     after, seconds, has_heard, is_lost = -1, _FIRST_PAUSE_SECONDS, False, False
     pause = pause or threading.Event().wait
@@ -63,7 +62,7 @@ def _response_in(event: JsonObject) -> JsonObject | None:
 
 
 class Shown:
-    """Writes an answer to standard output as it comes, and what happens around it to standard error."""
+    """Writes an answer to standard output as it comes, and its states to standard error."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self._as_json = as_json
@@ -71,9 +70,8 @@ class Shown:
         self._is_terminal = sys.stdout.isatty()
 
     def take(self, name: str, event: JsonObject) -> None:
-        """Show one event."""
         if self._as_json:
-            import orjson  # only where it is asked for
+            import orjson
 
             print(orjson.dumps(event).decode(), flush=True)
         elif name == _TEXT:
@@ -85,7 +83,7 @@ class Shown:
             say(state)
 
     def finish(self, response: JsonObject) -> int:
-        """Report the end of a job; returns the exit status."""
+        """Returns the exit status."""
         if not self._as_json:
             if not self._has_text:
                 self._write(text_of(response))
@@ -95,7 +93,7 @@ class Shown:
         return 0 if response.get("status") == JobState.COMPLETED else 1
 
     def _write_log(self, text: str) -> None:
-        """What an agent prints is not its result."""
+        """An agent's log is not its result."""
         sys.stderr.write(drop_escapes(text) if sys.stderr.isatty() else text)
         sys.stderr.flush()
 
@@ -107,7 +105,7 @@ class Shown:
 
 
 def print_result(response: JsonObject, *, as_json: bool) -> int:
-    """Print the answer of a job that is over; returns the exit status."""
+    """Returns the exit status."""
     shown = Shown(as_json=as_json)
     if as_json:
         print_json(response)
@@ -115,7 +113,7 @@ def print_result(response: JsonObject, *, as_json: bool) -> int:
 
 
 def watch(jobs: Jobs, job_id: str, *, as_json: bool = False) -> int:
-    """Show an answer to its end; returns the exit status. Ctrl-C ends the watching, not the job."""
+    """Returns the exit status. Ctrl-C does not stop the job."""
     shown = Shown(as_json=as_json)
     try:
         return shown.finish(follow_to_the_end(jobs, job_id, shown.take))
@@ -127,7 +125,6 @@ def watch(jobs: Jobs, job_id: str, *, as_json: bool = False) -> int:
 
 
 def describe_end(response: JsonObject) -> str:
-    """How a job ended, in one line."""
     state, why, facts = str(response.get("status")), why_it_ended(response), []
     began, ended, usage = response.get("created_at"), response.get("completed_at"), response.get("usage")
     if isinstance(began, int | float) and isinstance(ended, int | float) and ended > began:  # whole seconds

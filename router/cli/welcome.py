@@ -1,4 +1,4 @@
-"""What `tandem serve` says at its start to somebody who does not see its screen, and of its certificate."""
+"""The greeting of `tandem serve` without a screen, and warnings of its certificate."""
 
 import json
 import time
@@ -14,7 +14,6 @@ LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step
 
 
 def welcome(loaded: LoadedConfig, url: str) -> str:
-    """What a new user needs: the targets, the address, and one request of each kind to paste."""
     lines = []
     if loaded.is_simulated:
         lines += [
@@ -47,7 +46,6 @@ def _curl(url: str, dialect: Dialect, words: str) -> str:
 
 
 def warn_of_expiry(loaded: LoadedConfig) -> list[str]:
-    """What to say at the start of a certificate that clients refuse, or soon will."""
     if loaded.tls_paths is None:
         return []
     certificate, now = read_certificate(loaded.tls_paths), time.time()

@@ -36,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Mark a turn as misjudged, for `tandem tune`; or write a rule. Nothing that was typed is kept."""
     tiers = [Tier(word) for word in arguments.what if word in tuple(Tier)]
     requests = [word for word in arguments.what if word not in tuple(Tier)]
     strange = [word for word in requests if not word.startswith("req_")]
@@ -71,7 +70,7 @@ def _mark(past: Past, turn: PastTurn, should_be: Tier) -> int:
 
 
 def _write_rule(arguments: argparse.Namespace, tier: Tier) -> int:
-    """Add a line to `rules:`. Rules go in their order, so one that names the same words already would win."""
+    """An earlier rule with these words would win."""
     words = " ".join(arguments.rule.split())
     if not any(map(str.isalnum, words)):
         raise Ended(2, '--rule needs words, as in tandem wrong deep --rule "security scan"')
@@ -89,11 +88,10 @@ def _write_rule(arguments: argparse.Namespace, tier: Tier) -> int:
 
 
 def _find_rule(path: Path | None, words: str) -> tuple[int, str | None] | None:
-    """Which rule has exactly these words and no other condition, and the tier that it names."""
     try:
         rules = yaml.safe_load(path.read_text(encoding="utf-8"))["rules"] if path is not None else None
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
-        return None  # what is wrong with the file is said where it is written to
+        return None  # reported when the file is written
     for number, rule in enumerate(rules if isinstance(rules, list) else (), 1):
         when = rule.get("when") if isinstance(rule, dict) else None
         named = when.get("words") if isinstance(when, dict) and len(when) == 1 else None

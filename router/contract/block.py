@@ -1,7 +1,4 @@
-"""Blocks of settings that other rooms get as they are: frozen structs, which the config checks by their annotations.
-
-Their bounds (`Annotated[int, Field(gt=0)]`) cost nothing once a struct is built.
-"""
+"""Blocks of settings: frozen structs that the config validates by their annotations, at no cost once they are built."""
 
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -15,12 +12,12 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
 
 ELSEWHERE = "elsewhere"
-"""Marks a field that no file can set in this block: it follows from other settings."""
+"""Marks a field that follows from other settings: no file can set it."""
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
 def settings_in(kind: type) -> dict[str, tuple[Any, Any]]:
-    """The fields that a file can set, by their names in the file: each with its annotation and its default."""
+    """Fields that a file can set, by their name there: annotation and default."""
     own = {field.name: field for field in fields(kind)} if issubclass(kind, Struct) else {}
     hints = get_type_hints(kind, include_extras=True)
     return {
@@ -31,7 +28,7 @@ def settings_in(kind: type) -> dict[str, tuple[Any, Any]]:
 
 
 class Block(Struct, frozen=True):
-    """A block of settings that is handed on as it is. Unknown settings are refused."""
+    """A block of settings. Unknown settings are refused."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: "GetCoreSchemaHandler") -> core_schema.CoreSchema:
@@ -52,7 +49,7 @@ class Block(Struct, frozen=True):
 
 
 class Stated:
-    """Annotates a dict: those settings of a block that the file states. The others come from somewhere else."""
+    """Annotates a dict of those settings of a block that the file states."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind

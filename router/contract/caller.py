@@ -1,4 +1,4 @@
-"""Who sends a request, and in which session."""
+"""Callers, and the keys of their sessions."""
 
 from functools import lru_cache
 from hashlib import blake2b
@@ -7,29 +7,29 @@ from msgspec import Struct
 
 
 class Caller(Struct, frozen=True):
-    """One who may use the router. What is kept of a request (sessions, responses, decisions) is kept for its caller alone."""
+    """A user of the router. Its sessions, responses and decisions are visible to no other caller."""
 
     name: str
 
 
 LOCAL = Caller("local")
-"""Everyone who reaches a router that listens on loopback and asks for no key; and commands of the router's own user."""
+"""Callers of a loopback router without keys, and commands of the router's own user."""
 
 ANYONE = Caller("anyone")
-"""Who asks for a page that needs no key, where others do."""
+"""Callers of pages that need no key."""
 
 
 SCRAPER = Caller("metrics.key of the config")
-"""Who reads `/metrics` with the key that opens nothing else. No caller of a key file can have this name."""
+"""The caller with the metrics key. No key file can have this name."""
 
 
 class SessionKey(Struct, frozen=True, cache_hash=True):
-    """One session of one caller: what is kept or shared by session goes by this, so that no caller meets another's."""
+    """Key of everything kept or shared by session, so that callers never meet."""
 
     caller: Caller
     session: str
     number: int = 0
-    """Which one, of several guessed sessions that began with the same words."""
+    """Tells guessed sessions apart that began with identical words."""
 
     def __str__(self) -> str:
         text = f"{self.caller.name}\0{self.session}"
@@ -38,15 +38,14 @@ class SessionKey(Struct, frozen=True, cache_hash=True):
 
 @lru_cache(maxsize=1024)
 def record_name(key: SessionKey) -> str:
-    """The name of a session's record in a store. It says nothing of the session; what it begins with belongs to the caller."""
     return record_prefix(key.caller) + old_record_name(key)
 
 
 def record_prefix(caller: Caller) -> str:
-    """How the names of all records of a caller begin, so that they can be deleted. Those of `LOCAL` have no dot in them."""
+    """Prefix of a caller's record names, by which they are deleted. Names of `LOCAL` have none, and no dot."""
     return "" if caller == LOCAL else f"{blake2b(caller.name.encode('utf-8', 'replace'), digest_size=8).hexdigest()}."
 
 
 def old_record_name(key: SessionKey) -> str:
-    """The name without the caller's prefix, as Tandem 0.3 wrote it for everyone."""
+    """Record name without a prefix, as Tandem 0.3 wrote it."""
     return blake2b(str(key).encode("utf-8", "replace"), digest_size=16).hexdigest()

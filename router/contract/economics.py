@@ -10,24 +10,24 @@ from router.contract.block import ELSEWHERE, Block
 from router.contract.words import Preference
 
 FLIP_SCORES = {Preference.SPEED: 0.45, Preference.BALANCED: 0.22, Preference.QUALITY: 0.12}
-"""The chance of a long task from which deep is chosen, where nobody waits, nothing is cached, and nothing has a price."""
+"""Chance of a long task from which deep is chosen, without a wait, a cache or prices."""
 _FLIPS_WITHIN = {Preference.SPEED: (0.10, 1.0), Preference.BALANCED: (0.10, 0.50), Preference.QUALITY: (0.0, 0.50)}
-"""What learned failure rates may make of it. A clear quick ask stays on fast, except with `quality`; a clear long one stays on
-deep, except with `speed`."""
+"""How far learned failure rates may move it. Clear quick asks stay on fast, except with `quality`; clear long ones on deep,
+except with `speed`."""
 _NEVER_BY_MONEY = 0.6
-"""From this chance of a long task on, what fast saves in money no longer pays for the risk."""
+"""From this chance of a long task, the money that fast saves no longer pays for the risk."""
 
 
 class FailureRates(NamedTuple):
-    """How often fast's first answer is wrong and deep has to do the work again, by what the turn was."""
+    """How often fast's first answer is wrong and deep has to redo it."""
 
     quick: float = 0.05
     long: float = 0.25
     turns: int = 0
-    """How many turns they were learned from. 0: they are assumed."""
+    """Turns learned from. 0: assumed."""
 
     def at(self, p: float) -> float:
-        """The same for a turn that is long with this chance."""
+        """The rate at a chance `p` of a long turn."""
         return self.quick + (self.long - self.quick) * p
 
 
@@ -35,8 +35,6 @@ ASSUMED_RATES = FailureRates()
 
 
 class TurnSize(Block, frozen=True):
-    """What a turn of one kind takes."""
-
     calls: Annotated[float, Field(ge=1, le=1_000)]
     """Calls to the model."""
     output_tokens: Annotated[float, Field(ge=1, le=1_000_000)]
@@ -63,9 +61,7 @@ class Economics(Block, frozen=True, cache_hash=True):
     """The weights that base_rate and personal_log_odds were fitted to. `tandem tune` writes it: with other weights, neither is
     applied, and `tandem check` warns. Leave it out where you choose the two values yourself."""
     usd_per_second: Annotated[float, ELSEWHERE] = 0.0
-    """Follows from the value of an hour."""
     prior: Annotated[float, ELSEWHERE] = 0.0
-    """The log-odds of a long task before anything is known. Follows from the base rate."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "usd_per_second", self.value_of_time_usd_per_hour / 3600.0)
@@ -73,14 +69,14 @@ class Economics(Block, frozen=True, cache_hash=True):
 
 
 class RedoWeights(NamedTuple):
-    """What a wrong first answer of fast costs: as much as fast saves in this many right ones of the same size."""
+    """The cost of fast's wrong first answer: as much as fast saves in this many right ones of equal size."""
 
     time: float
     money: float
 
 
 def weigh_redo(preference: Preference, rates: FailureRates) -> RedoWeights:
-    """The weights with which the tier changes at the preference's score, or as near to it as these rates put it."""
+    """Weights with which the tier changes at the preference's score, or as near as these rates allow."""
     lowest, highest = _FLIPS_WITHIN[preference]
     flip = FLIP_SCORES[preference]
     share = ASSUMED_RATES.at(flip)

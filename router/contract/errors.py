@@ -3,23 +3,23 @@
 TandemError
 ├── RequestError                 the caller can correct it
 │   ├── BadRequest               400 invalid_request
-│   │   ├── NotAllowed           400 not_allowed        a field that would redirect or unlock something
-│   │   ├── UnknownOverride      400 unknown_override   a typo in an x-tandem-* header
+│   │   ├── NotAllowed           400 not_allowed
+│   │   ├── UnknownOverride      400 unknown_override
 │   │   ├── TooDeep              400 too_deep
 │   │   ├── ResponseForgotten    400 previous_response_not_found
 │   │   ├── InBackground         400                    `background: true` where no job can be made
 │   │   ├── InvalidStreamId      400 invalid_stream_id
 │   │   ├── TooManyLanes         400 websocket_stream_limit_reached
 │   │   ├── SocketTooOld         400 websocket_connection_limit_reached
-│   │   ├── Interrupted          400 interrupted        on a socket, before any output
+│   │   ├── Interrupted          400 interrupted
 │   │   ├── ThreadUnsupported    400 thread_unsupported_request
 │   │   ├── ThreadMismatch       400 thread_fingerprint_mismatch
-│   │   ├── Misfit               400 misfit             no target can serve this request, ever
+│   │   ├── Misfit               400 misfit
 │   │   └── TooLong              400 context_length_exceeded
-│   ├── Unauthorized             401 unauthorized       no key of this router, or one that is not valid
-│   ├── CallerKey                401 caller_key         a target needs the caller's own key: none, or a wrong one
-│   ├── Forbidden                403 forbidden          a foreign Host or Origin
-│   ├── NotPermitted             403 not_permitted      the caller's key lacks the right
+│   ├── Unauthorized             401 unauthorized
+│   ├── CallerKey                401 caller_key
+│   ├── Forbidden                403 forbidden
+│   ├── NotPermitted             403 not_permitted
 │   ├── NotFound                 404 not_found
 │   │   ├── UnknownModel         404 model_not_found
 │   │   ├── ItemForgotten        404 item_not_found
@@ -27,33 +27,33 @@ TandemError
 │   │   └── ThreadForgotten      404 thread_not_found
 │   ├── WrongMethod              405 method_not_allowed
 │   ├── BodyTimeout              408 body_timeout
-│   ├── IdempotencyMismatch      409 idempotency_mismatch  the key was used for a different request
+│   ├── IdempotencyMismatch      409 idempotency_mismatch
 │   ├── BodyTooLarge             413 body_too_large
 │   ├── WrongMediaType           415 unsupported_media_type
 │   ├── UpgradeRequired          426 upgrade_required
-│   ├── RateLimited              429 rate_limited       the caller's own limit
+│   ├── RateLimited              429 rate_limited
 │   ├── BudgetSpent              429 budget_spent
 │   ├── TooManyJobs              429 too_many_jobs
 │   ├── HeadersTooLarge          431 headers_too_large
-│   └── Superseded               499 superseded         a newer request took its place
+│   └── Superseded               499 superseded
 ├── Unavailable                  503 unavailable        temporary: overload, shutting down
-│   ├── JobsUnavailable          503 jobs_unavailable   temporary: background jobs cannot be stored
-│   ├── StoreUnavailable         503 store_unavailable  temporary: a store that routers share cannot be asked
-│   ├── TiersBusy                429 tiers_busy         temporary: every target that could serve is busy
-│   └── InProgress               409 in_progress        temporary: a request with the same key is being answered
-├── InternalFault                500 internal_error     ours
+│   ├── JobsUnavailable          503 jobs_unavailable
+│   ├── StoreUnavailable         503 store_unavailable
+│   ├── TiersBusy                429 tiers_busy
+│   └── InProgress               409 in_progress
+├── InternalFault                500 internal_error
 └── UpstreamError                a target failed
     ├── UpstreamUnreachable      502 upstream_unreachable
-    │   └── UpstreamLost         the same, after the request was sent
+    │   └── UpstreamLost         after the request was sent
     ├── UpstreamTimeout          504 upstream_timeout
-    │   └── UpstreamQueued       504 upstream_queued    did not begin in time; another is asked
+    │   └── UpstreamQueued       504 upstream_queued
     ├── UpstreamRefused          the target's own status; passed on, or tried elsewhere
-    ├── UpstreamLoading          503 upstream_loading   the target is loading its model
+    ├── UpstreamLoading          503 upstream_loading
     ├── UpstreamBarred           only the operator can correct it
     │   ├── UpstreamAuth         502 upstream_auth
     │   └── UpstreamModel        502 upstream_model
     ├── UpstreamMalformed        502 upstream_malformed
-    └── UpstreamCut              502 upstream_cut       ended without its terminal event
+    └── UpstreamCut              502 upstream_cut
 """
 
 from typing import Self
@@ -82,7 +82,7 @@ class TandemError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
     def reworded(self, message: str, **changes: object) -> Self:
-        """The same error in other words, with these attributes changed."""
+        """A copy with another message and changed attributes."""
         message = mask_keys(message)
         other = self.__class__.__new__(self.__class__)
         other.__dict__.update(self.__dict__, message=message, **changes)
@@ -90,7 +90,7 @@ class TandemError(Exception):
         return other
 
     def without_frames(self) -> Self:
-        """Drop the traceback: its frames refer to the request, so whatever keeps the error would keep the request too."""
+        """Drop the traceback: its frames would keep the request in memory."""
         self.__traceback__ = None
         return self
 
@@ -120,7 +120,7 @@ class ResponseForgotten(BadRequest, code="previous_response_not_found"):
 
 
 class InBackground(BadRequest):
-    """The request asks for `background: true`. The house hands it to whoever makes jobs; elsewhere it is a bad request."""
+    """`background: true`. The house makes a job of it; elsewhere it is a bad request."""
 
     def __init__(self) -> None:
         super().__init__("background: not supported here. Leave it out and keep the connection open", param="background")
@@ -276,7 +276,7 @@ class UpstreamError(TandemError, status=502, code="upstream_error"):
 
     is_retryable = True
     was_tried_again = False
-    """Whether more than one attempt was made, so that the caller need not retry."""
+    """Whether several attempts were made, so that the caller need not retry."""
 
     def __init__(self, target: str, message: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(message, retry_after_seconds=retry_after_seconds)
@@ -288,7 +288,7 @@ class UpstreamUnreachable(UpstreamError, code="upstream_unreachable"):
 
 
 class UpstreamLost(UpstreamUnreachable):
-    """The target closed the connection after it received the request and before it answered: it may have worked on it."""
+    """The target closed the connection after it received the request: it may have worked on it."""
 
 
 class UpstreamTimeout(UpstreamError, status=504, code="upstream_timeout"):
@@ -319,7 +319,7 @@ class UpstreamRefused(UpstreamError, code="upstream_refused"):
 
     @property
     def blames_the_request(self) -> bool:
-        """Whether the target rejects the request itself, so that the caller must see the target's own words."""
+        """Whether the target rejects the request itself: the caller must see its words."""
         return 400 <= self.status < 500 and not self.is_retryable
 
 
@@ -333,7 +333,7 @@ class UpstreamLoading(UpstreamError, status=503, code="upstream_loading"):
 
 
 class UpstreamBarred(UpstreamError):
-    """The target serves nobody with this configuration. `words` are its own, for the operator alone."""
+    """The target serves no request with this configuration. `words` are its own, for the operator only."""
 
     fault = AccountFault.KEY
 

@@ -1,4 +1,4 @@
-"""What the trained reading looks at, as numbers: filled in by `sense`, weighed by the policy, fitted by the lab."""
+"""Features of a text, as numbers: computed by `sense`, weighed by the trained reading, fitted by the lab."""
 
 import re
 import struct
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 TABLE_BITS = 18
 TABLE_SIZE = 1 << TABLE_BITS
-"""How many places the table of weights has. A word, or two that follow each other, is known by its place there."""
+"""Places in the table of weights: one for each word, and each pair of words."""
 UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
-"""Runs of scripts whose words are not parted by spaces, or are built of syllables: they are read by pairs of signs."""
+"""Scripts that do not part words by spaces, or build them of syllables: read by pairs of characters."""
 SHOWN_CHARS = 3_000
-"""A text longer than this counts as this long."""
+"""Longer texts count as this long."""
 _MAX_PACKED = 256
 
 MARKS: Mapping[str, tuple[int, ...]] = {
@@ -39,38 +39,33 @@ MARKS: Mapping[str, tuple[int, ...]] = {
     "pasted_lines": (1, 8, 25),
     "red_output": (1,),
 }
-"""The shape of a text: what is counted in it, and the counts at which the next step begins."""
+"""What is counted in a text, and the counts at which the next step begins."""
 
 Concept = tuple[str, tuple[int, ...], int]
-"""An idea that the words name, in whatever language, as a phrase of ours; the pieces that named it, and their pair with what
-comes before them."""
+"""Our phrase for an idea, the pieces that named it in any language, and their pair with what comes before."""
 
 
 class Features(NamedTuple):
-    """One text in numbers that hold nothing of it.
-
-    `pieces` are places in the tables of weights, each once; `marks` are steps, one for each of `MARKS`. `length` is the
-    logarithm of the text's length.
-    """
+    """A text in numbers that reveal nothing of it. `pieces` are distinct places, `length` is a logarithm."""
 
     pieces: tuple[int, ...]
     marks: tuple[int, ...]
     length: float
     concepts: tuple[Concept, ...] = ()
     has_task: bool = True
-    """False for words that ask for nothing: a greeting, thanks, "ok"."""
+    """False for a greeting, thanks or "ok"."""
     is_short: bool = True
-    """Whether the text is short enough to lean on the turns before it."""
+    """Whether it is short enough to lean on earlier turns."""
 
 
 def pack_places(pieces: Sequence[int]) -> bytes:
-    """Places as the ledger keeps them: little-endian numbers of four bytes. Of a long text some are enough."""
+    """Places as the ledger keeps them: little-endian, four bytes each, the first 256."""
     kept = pieces[:_MAX_PACKED]
     return struct.pack(f"<{len(kept)}I", *kept)
 
 
 def unpack_places(packed: bytes) -> tuple[int, ...]:
-    """The places again. Nothing where somebody else wrote them."""
+    """Empty if malformed."""
     if len(packed) % 4 or len(packed) > 4 * _MAX_PACKED:
         return ()
     places: tuple[int, ...] = struct.unpack(f"<{len(packed) // 4}I", packed)
@@ -78,5 +73,4 @@ def unpack_places(packed: bytes) -> tuple[int, ...]:
 
 
 def steps_of(kinds: Mapping[str, Sequence[int]], counts: Sequence[float]) -> tuple[int, ...]:
-    """The step that each count has reached, in the order of the kinds."""
     return tuple(map(bisect_right, kinds.values(), counts))

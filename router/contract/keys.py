@@ -1,7 +1,4 @@
-"""The keys by which callers are known: `tdm_`, eight hex digits that may be shown, `_`, and 43 characters that may not.
-
-Only a digest of the secret part is kept. It is 256 random bits, which nobody can guess: a slow hash would add nothing.
-"""
+"""Callers' keys: `tdm_`, eight hex digits that may be shown, `_`, and 256 random bits, for which a plain digest is enough."""
 
 import hmac
 import re
@@ -17,26 +14,24 @@ from router.contract.rights import EVERYTHING, USUAL, Rights
 from router.contract.secret import OWN_PREFIX, UPSTREAM_KEY, mask_keys
 
 OWN_ID = "00000000"
-"""The id of the key that a running router makes for commands of its own user."""
+"""The key that a running router makes for commands of its own user."""
 CREDENTIALS = ("authorization", "x-api-key")
-"""The headers that hold a caller's key. Where keys are needed, they belong to the router, and go no further."""
+"""Headers that hold a caller's key. A router with keys never passes them on."""
 _ID_BYTES, _SECRET_BYTES = 4, 32
 _is_key = re.compile(rf"{OWN_PREFIX}([0-9a-f]{{8}})_([A-Za-z0-9_-]{{43}})").fullmatch
 _NOBODY = sha256(b"nobody").digest()
 
 
 class Key(Struct, frozen=True):
-    """A key that is known here, without its secret."""
-
     id: str
     caller: Caller
     digest: bytes
     expires_at: float | None = None
-    """In seconds since 1970."""
+    """Seconds since 1970."""
 
 
 class NewKey(Struct, frozen=True):
-    """A key that was just made. `text` is shown once, and kept nowhere here."""
+    """`text` is shown once and kept nowhere."""
 
     id: str
     text: str
@@ -44,7 +39,6 @@ class NewKey(Struct, frozen=True):
 
 
 def make_key(key_id: str = "") -> NewKey:
-    """A new random key."""
     key_id = key_id or secrets.token_hex(_ID_BYTES)
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     return NewKey(key_id, f"{OWN_PREFIX}{key_id}_{secret}", digest_of(secret))
@@ -55,25 +49,24 @@ def digest_of(secret: str) -> bytes:
 
 
 def split_key(text: str) -> tuple[str, str] | None:
-    """The id and the secret of a text that has the form of a key."""
     found = _is_key(text)
     return (found[1], found[2]) if found is not None else None
 
 
 def read_token(headers: Mapping[str, str]) -> str:
-    """The key that a request presents: as `Authorization: Bearer`, or as `x-api-key`. Empty for none."""
+    """The key from `Authorization: Bearer` or `x-api-key`; empty for none."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
     return bearer if bearer.startswith(OWN_PREFIX) else headers.get("x-api-key", "").strip() or bearer
 
 
 class KeyRing:
-    """All keys of one config, by id, and the rights of their callers, by name."""
+    """A config's keys by id, and rights by caller name."""
 
     __slots__ = ("_keys", "_revoked", "rights")
 
     def __init__(self, keys: Iterable[Key], rights: Mapping[str, Rights], revoked: Collection[bytes] = ()) -> None:
-        """`revoked`: keys that the file has and that do not work, by the digests of their secrets."""
+        """`revoked`: digests of keys in the file that no longer work."""
         self._keys = {key.id: key for key in keys}
         self.rights = rights
         self._revoked = revoked
@@ -85,18 +78,18 @@ class KeyRing:
         return iter(self._keys.values())
 
     def with_own(self, own: Key) -> "KeyRing":
-        """The same and the router's own key, whose caller may do everything."""
+        """Add the router's own key, whose caller may do everything."""
         return KeyRing([*self._keys.values(), own], {**self.rights, LOCAL.name: EVERYTHING}, self._revoked)
 
     def without(self, digests: Collection[bytes]) -> "KeyRing":
-        """The same without keys that were revoked. Their callers keep their rights, for keys that they have left."""
+        """Drop revoked keys. Their callers keep their rights."""
         if not digests:
             return self
         revoked = {key.digest for key in self if key.digest in digests}
         return KeyRing([key for key in self if key.digest not in revoked], self.rights, revoked)
 
     def clean(self, headers: dict[str, str]) -> dict[str, str]:
-        """Headers without keys where they do not belong. A target's key may be one of another router, and goes on as it is."""
+        """Mask misplaced keys. A target's key may be another router's: it stays."""
         if OWN_PREFIX not in "\n".join(headers.values()):
             return headers
         cleaned = {name: mask_keys(value) for name, value in headers.items()}
@@ -106,7 +99,7 @@ class KeyRing:
         return cleaned
 
     def find(self, token: str, now: float) -> Key:
-        """The key that a token is. Raises `Unauthorized`, in the same words and after the same work whatever is wrong."""
+        """Raises `Unauthorized`, with equal words and work for every fault."""
         key_id, secret = split_key(token) or ("", "")
         key = self._keys.get(key_id)
         matches = hmac.compare_digest(digest_of(secret), _NOBODY if key is None else key.digest)
@@ -115,7 +108,7 @@ class KeyRing:
         return key
 
     def explain(self, token: str) -> str:
-        """Why a token that has the form of a key was refused. This is for the log: its sender is not told."""
+        """Why a key was refused; only for the log."""
         key_id, secret = split_key(token) or ("", "")
         key, digest = self._keys.get(key_id), digest_of(secret)
         if key is None:
@@ -123,7 +116,7 @@ class KeyRing:
         return "expired" if hmac.compare_digest(digest, key.digest) else "wrong secret"
 
     def renew(self, known: Key, now: float) -> Key | None:
-        """A key that was found before, as it is now; None once it was revoked, replaced or has expired."""
+        """The key as it is now; None once it is revoked, replaced or expired."""
         key = self._keys.get(known.id)
         if key is None or key.digest != known.digest or (key.expires_at is not None and now >= key.expires_at):
             return None
@@ -131,5 +124,5 @@ class KeyRing:
 
 
 def rights_of(keys: KeyRing | None, caller: Caller) -> Rights:
-    """What a caller may do now. Its keys may have been removed while it was being served."""
+    """A caller's rights now: its keys may be removed while it is served."""
     return EVERYTHING if keys is None else keys.rights.get(caller.name, USUAL)

@@ -1,4 +1,4 @@
-"""What one request may bring, and how long everything may take (`limits:`)."""
+"""Limits on requests and on time (`limits:`)."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from router.contract.block import ELSEWHERE, Block, Seconds
 
 
 class Limits(Block, frozen=True):
-    """Limits on callers, requests and answers. Every way in reads them again for each request."""
+    """Limits on callers, requests and answers, read again for each request."""
 
     max_body_bytes: Annotated[int, Field(ge=1_024)] = 20_971_520
     """A larger request is refused."""

@@ -1,4 +1,4 @@
-"""What a policy may answer, and what a policy is."""
+"""Opinions, and the policies that hold them."""
 
 import os
 from enum import IntEnum
@@ -14,7 +14,7 @@ from router.contract.words import Tier
 
 
 class Rank(IntEnum):
-    """Who has the right to insist, strongest last."""
+    """Rights to insist, strongest last."""
 
     RUNNING_TURN = 0
     OPERATOR_RULE = 1
@@ -25,22 +25,18 @@ class Rank(IntEnum):
 
 
 class Insist(Struct, frozen=True):
-    """Someone with the right to say so has asked for a tier, or for one target by name."""
+    """An entitled wish for a tier, or for a target by name."""
 
     because: str
     rank: Rank
     tier: Tier | None = None
     target: str | None = None
     yields: bool = False
-    """Whether the other tier may serve where this one cannot: a running turn yields, an override does not."""
+    """Whether the other tier may serve instead: for a running turn yes, for an override no."""
 
 
 class RuleOut(Struct, frozen=True):
-    """A target cannot serve the request: ever (`lasting`), or for now (then `wait_seconds` says how long).
-
-    `tokens` is set when it is about length, so that the refusal can carry the numbers that clients look for: those needed, and
-    the window.
-    """
+    """A target cannot serve the request: ever (`lasting`), or for `wait_seconds`. `tokens` are those needed, and the window."""
 
     target: str
     because: str
@@ -48,41 +44,40 @@ class RuleOut(Struct, frozen=True):
     wait_seconds: float | None = None
     tokens: tuple[int, int] | None = None
     yields: bool = False
-    """Whether it counts only while another target can serve: a wait that we expect is no reason to refuse a request."""
+    """Whether it counts only while another target can serve: an expected wait is no reason to refuse."""
     reserved_tokens: int = 0
-    """How many of the tokens needed are not the prompt's own, but kept free for the answer."""
+    """How many of the needed tokens are kept free for the answer."""
     is_right: bool = False
-    """Whether the target could serve the request, and the caller's key is not for its tier."""
+    """The target could serve, but the caller's key is not for its tier."""
 
 
 class Lean(Struct, frozen=True, omit_defaults=True):
-    """Evidence that this turn is a long task (positive) or a quick edit (negative)."""
+    """Evidence for a long task (positive) or a quick edit (negative)."""
 
     log_odds: float
     because: str
     names_turn: bool = False
-    """Whether `because` says what the turn looks like: the decision's sentence begins with that."""
+    """`because` describes the turn: the decision's sentence begins with it."""
     goes_on: float | None = None
-    """The log-odds of a later turn that only points back at this one, where they are not the same: approving a plan is not
-    planning."""
+    """Log-odds for a later turn that only points back at this one, if different: approving a plan is not planning."""
     wants_plan: bool = False
-    """Whether the turn asks for a plan: then "looks good" starts the work."""
+    """The turn asks for a plan: then "looks good" starts the work."""
     points_back: bool = False
-    """Whether the words only point back at the turn before: "yes", "go on", "the second one"."""
+    """The words only point back: "yes", "go on", "the second one"."""
 
 
 Opinion = Insist | RuleOut | Lean
 
 
 class Skipped(Struct, frozen=True):
-    """A policy that raised, or returned an invalid opinion."""
+    """A policy that raised or returned an invalid opinion."""
 
     policy: str
     reason: str
 
 
 class Opinions(Struct, frozen=True):
-    """Everything that was said, each with the policy that said it: strongest first, whatever the order of the policies."""
+    """All opinions with their policies, strongest first."""
 
     insists: tuple[tuple[str, Insist], ...] = ()
     ruled_out: tuple[tuple[str, RuleOut], ...] = ()
@@ -91,7 +86,6 @@ class Opinions(Struct, frozen=True):
 
     @property
     def looks(self) -> Lean | None:
-        """The opinion that says what the turn looks like."""
         for _, lean in self.leans:
             if lean.names_turn:
                 return lean
@@ -99,26 +93,25 @@ class Opinions(Struct, frozen=True):
 
 
 class PolicyConfig(BaseModel):
-    """The settings of one policy, as they are under its name in `config.yaml`."""
+    """Settings of one policy in `config.yaml`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     paths: ClassVar[tuple[str, ...]] = ()
-    """The settings that name files."""
 
     def rooted(self, folder: Path) -> Self:
-        """The same with its paths made whole: they are relative to the file that names them."""
+        """Resolve paths, which are relative to the file that names them."""
         named = {name: getattr(self, name) for name in self.paths}
         return self.model_copy(update={name: str(folder / os.path.expanduser(path)) for name, path in named.items() if path})
 
     @property
     def fingerprint(self) -> str:
-        """Which weights the policy reads; empty for one that reads none. Raises `ValueError` where they cannot be read."""
+        """Identifies the policy's weights; empty for none. Raises `ValueError` if they are unreadable."""
         return ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is odd about the policy's files, and keeps nobody from serving."""
+        """Oddities of the policy's files that do not prevent serving."""
         return ()
 
 
@@ -129,5 +122,5 @@ class Policy(Protocol):
     Config: ClassVar[type[PolicyConfig]]
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Answer opinions, usually none or one."""
+        """Return opinions, usually none or one."""
         ...

@@ -1,8 +1,4 @@
-"""The personal table: what the marks of `tandem wrong` taught. The lab fits it, the trained reading adds it to the words.
-
-It knows kinds of asks by the places of their words in the table of weights, so it belongs to those weights. An ask that shares
-little with every kind is left as it was.
-"""
+"""The personal table, learned from `tandem wrong`: kinds of asks, by the places of their words in one table of weights."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,37 +12,36 @@ from router.contract.request import JsonObject
 
 FORMAT = 1
 MARKED = "you marked turns like this one"
-"""How the reason of what the table adds begins. The tier follows."""
+"""Beginning of the table's reason; the tier follows."""
 MAX_LOG_ODDS = 6.0
 _MAX_BYTES = 1 << 20
 _KIN, _SAME = 0.3, 0.6
-"""How alike an ask must be for a kind to count at all, and to count in full."""
+"""Likeness from which a kind counts at all, and in full."""
 _OF_KIND = 0.7
-"""How much of the likeness is the share of the kind that the ask has; the rest is the share of the ask that the kind has.
-People add a greeting or a reason to the same ask."""
+"""Exponent of the kind's share that the ask has; the ask's share that the kind has gets the rest. People add a greeting or a
+reason to an ask."""
 
 
 class BadTable(ValueError):
-    """The file is no personal table, or one of another version."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Asks that are alike: how much each of their places says (0 to 1), and what they add to the odds of a long task."""
+    """Similar asks: what each of their places says (0 to 1), and the log-odds they add."""
 
     log_odds: float
     places: Mapping[int, float]
     marks: int = 1
     callers: tuple[str, ...] = ()
-    """Whose turns were marked."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonalTable:
-    """Kinds of asks, and how much places say that are in none of them (1 where nothing is known)."""
+    """Kinds of asks, and how much other places say (1 if unknown)."""
 
     weights: str
-    """The fingerprint of the weights in whose table the places are."""
+    """Fingerprint of the weights in whose table the places are."""
     kinds: tuple[Kind, ...] = ()
     common: Mapping[int, float] = field(default_factory=dict)
     _index: Mapping[int, list[tuple[int, float]]] = field(init=False, repr=False, compare=False)
@@ -61,12 +56,12 @@ class PersonalTable:
         object.__setattr__(self, "_totals", tuple(math.fsum(kind.places.values()) for kind in self.kinds))
 
     def weigh(self, pieces: Sequence[int]) -> float:
-        """What the table adds to the odds of an ask: what its nearest kind says, as far as it is alike."""
+        """Log-odds of the nearest kind, by likeness."""
         nearest = self.find_nearest(pieces)
         return 0.0 if nearest is None else self.kinds[nearest[0]].log_odds * nearest[1]
 
     def find_nearest(self, pieces: Sequence[int]) -> tuple[int, float] | None:
-        """Which kind an ask is nearest to, and how much of what it says counts (up to 1). None where it is like none."""
+        """The nearest kind, and how much it counts (up to 1)."""
         found = self.likeness(pieces)
         number = max(found, key=found.__getitem__, default=-1)
         if number < 0 or found[number] <= _KIN:
@@ -74,7 +69,7 @@ class PersonalTable:
         return number, min(1.0, (found[number] - _KIN) / (_SAME - _KIN))
 
     def likeness(self, pieces: Sequence[int]) -> dict[int, float]:
-        """How alike an ask is to each kind that it shares a place with, from 0 to 1."""
+        """Likeness (0 to 1) to each kind that shares a place with the ask."""
         index, common = self._index, self.common
         shared: dict[int, float] = {}
         said: dict[int, float] = {}
@@ -95,7 +90,7 @@ class PersonalTable:
 
 
 def load_personal(path: str) -> PersonalTable | None:
-    """The table of a file; None where there is no file. Raises `BadTable`."""
+    """None without a file. Raises `BadTable`."""
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
@@ -109,7 +104,7 @@ def load_personal(path: str) -> PersonalTable | None:
 
 
 def read_personal(content: bytes) -> PersonalTable:
-    """A table from the bytes of its file. Raises `BadTable`."""
+    """Raises `BadTable`."""
     if len(content) > _MAX_BYTES:
         raise BadTable(f"a personal table has at most {_MAX_BYTES} bytes")
     try:
@@ -128,7 +123,6 @@ def read_personal(content: bytes) -> PersonalTable:
 
 
 def write_personal(table: PersonalTable) -> bytes:
-    """The file's bytes."""
     kinds: list[JsonObject] = [
         {"log_odds": kind.log_odds, "marks": kind.marks, "callers": list(kind.callers), "places": _plain(kind.places)}
         for kind in table.kinds

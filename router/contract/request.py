@@ -1,6 +1,9 @@
-"""A request as the road sees it: the bytes that came, a cheap view of them, and what the caller wished."""
+"""A request: its bytes, a cheap view of them, and the caller's overrides."""
 
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, overload
 
 from msgspec import Struct
@@ -14,12 +17,11 @@ JsonObject = dict[str, Json]
 
 
 def objects_in(value: Json) -> list[JsonObject]:
-    """The objects of a list; none if it is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 class ToolCall(Struct, frozen=True):
-    """A call that the model made. `arguments` is what the dialect holds: JSON text, an object, or free-form text."""
+    """`arguments` are JSON text, an object or free text, by dialect."""
 
     id: str
     name: str
@@ -27,15 +29,13 @@ class ToolCall(Struct, frozen=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """What came back from a call."""
-
     call_id: str
     text: str
     is_error: bool = False
 
 
 class Message(Struct, frozen=True):
-    """One entry of the conversation, the same for all dialects. `texts` are its text blocks in order."""
+    """A message of any dialect."""
 
     role: str
     texts: tuple[str, ...] = ()
@@ -44,33 +44,23 @@ class Message(Struct, frozen=True):
 
 
 class Beginning(Struct, eq=False):
-    """The first messages of a conversation that was read before: how many, and the mark of their content.
-
-    `learned` holds what each reader of histories learned from them, by its name (`router/dialects/histories.py`).
-    """
+    """The known beginning of a conversation. `learned` is by reader of histories (`router/dialects/histories.py`)."""
 
     count: int
     mark: int
     learned: dict[str, Any] = {}
     size: int = 0
-    """Bytes of the body up to there; 0 where that is not known."""
+    """Body bytes up to there; 0 if unknown."""
     found: dict[bytes, bool] = {}
-    """Whether these bytes hold what was searched for in them (`router/dialects/marks.py`)."""
+    """Results of searches in these bytes (`router/dialects/marks.py`)."""
 
 
 class History(Protocol):
-    """What is remembered of one caller's conversations."""
-
-    def converse(self, items: list[Json], read: Callable[[Json], Message]) -> "Conversation":
-        """The conversation of a request, with what is known of its beginning."""
-        ...
+    def converse(self, items: list[Json], read: Callable[[Json], Message]) -> "Conversation": ...
 
 
 class Messages(dict[int, Message]):
-    """The messages of a request by their places, each read when it is first asked for.
-
-    A dictionary, since it finds again what was read without a call of ours: a turn is looked at from many sides.
-    """
+    """Messages by index, read on first access. A dictionary finds known ones without a Python call."""
 
     __slots__ = ("given", "read")
 
@@ -83,7 +73,7 @@ class Messages(dict[int, Message]):
 
 
 class Conversation(Sequence[Message]):
-    """The messages of a request, read one at a time when asked for: most decisions look at the last few only."""
+    """Messages, read on access: most decisions need only the last few."""
 
     __slots__ = ("history", "items", "known", "messages", "read")
 
@@ -92,11 +82,11 @@ class Conversation(Sequence[Message]):
         self.items = messages.given = items
         self.read = messages.read = read
         self.messages = messages
-        """The same by their places, counted from the first. On the road of a request they are taken from here."""
+        """Messages by index; the hot path takes them from here."""
         self.known: tuple[Beginning, list[Beginning]] | None = None
-        """The beginning that was read before, and longer ones that are new; None for a conversation that is read whole."""
+        """The known beginning, and longer new ones; None if read whole."""
         self.history: History | None = None
-        """Where what is known of it is kept; None for a short request."""
+        """None for a short request."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -111,33 +101,25 @@ class Conversation(Sequence[Message]):
 
 
 class InBand(Struct, frozen=True):
-    """A first line of the person's own message that asks for a tier; None is "auto".
-
-    `index` is that of its message among those that go to a target; for a message that does not go there, of the one before.
-    """
+    """A first line that asks for a tier; None is "auto". `index` is its message's, or the one before if no target gets that."""
 
     tier: Tier | None
     index: int = 0
     is_newest: bool = True
-    """Whether the person has said nothing since."""
     is_alone: bool = False
-    """Whether the newest message says nothing else, so that it is answered here."""
+    """Whether the message holds nothing else: the router answers it."""
     mark: str = ""
-    """By which the line is known again."""
 
 
 class Overrides(Struct, frozen=True):
-    """What the caller asked for, by header or by a first line.
-
-    `tier` is None for "auto" and without an override; `clears` tells them apart.
-    """
+    """The caller's wishes, by header or first line. Without a `tier`, `clears` tells "auto" from no override."""
 
     tier: Tier | None = None
     clears: bool = False
     for_session: bool = False
     session: str | None = None
     supersede: str | None = None
-    """Requests with the same one take one another's place."""
+    """Requests with equal values replace one another."""
     max_wait_seconds: float | None = None
     other_on_misfit: bool = False
     explain_fully: bool = False
@@ -145,48 +127,70 @@ class Overrides(Struct, frozen=True):
 
 
 class Transcript(NamedTuple):
-    """The items of a conversation, in order, each with the target that wrote it; an empty name for the caller's own."""
+    """Each item has the target that wrote it as its origin; empty for the caller's own."""
 
     items: list[Json]
     origins: list[str]
 
     def then(self, items: list[Json], origin: str) -> "Transcript":
-        """Add what somebody said."""
         return Transcript(self.items + items, self.origins + [origin] * len(items))
 
 
 class Continuation(Protocol):
-    """The history of a request that continues a response stored here, and how each target is to see it."""
+    """The history of a request that continues a response stored here."""
 
     @property
     def session(self) -> str:
-        """The session that the stored response belongs to; empty when the request itself must tell."""
+        """The stored response's session; empty if the request itself must tell."""
         ...
 
     @property
     def stored_by(self) -> str:
-        """The target that says it stores that response itself; empty when none does."""
+        """The target that claims to store the response itself."""
         ...
 
     @property
-    def body(self) -> JsonObject:
-        """The request's body as it came."""
-        ...
+    def body(self) -> JsonObject: ...
 
-    def view_for(self, view: "RequestView", target: Target) -> "RequestView":
-        """The request as this target is to see it."""
+    def view_for(self, view: "RequestView", target: Target) -> "RequestView": ...
+
+    def transcript(self) -> Transcript:
+        """The whole conversation."""
         ...
 
     def without_reference(self) -> "Continuation":
-        """The same, when the target that was to store the response turned out to have lost it."""
+        """The continuation for a target that has lost the response."""
+        ...
+
+    def changed(self, change: Callable[[list[Json]], list[Json]]) -> "Continuation":
+        """The same, with a change to the messages that each target is to see."""
         ...
 
 
-class RequestView(Struct, frozen=True):
-    """A request, read once. `raw` is the body as it came; `body` is its one parse.
+class Moment:
+    """What a policy may know besides the request and its signals: the time, and the router's environment variables."""
 
-    Where the request goes on from a response that is kept here, both hold the whole conversation, and `continued` what came.
-    """
+    __slots__ = ("_at",)
+
+    def __init__(self, at: float | None = None) -> None:
+        self._at = at
+        """Seconds since 1970; None for whatever time it is."""
+
+    @property
+    def now(self) -> datetime:
+        """The time in the zone of the router."""
+        return datetime.fromtimestamp(time.time() if self._at is None else self._at, UTC).astimezone()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return os.environ
+
+
+NOW = Moment()
+
+
+class RequestView(Struct, frozen=True):
+    """A request, read once. If it continues a stored response, `raw` and `body` hold the whole conversation."""
 
     id: str
     dialect: Dialect
@@ -204,19 +208,20 @@ class RequestView(Struct, frozen=True):
     image_count: int = 0
     media_bytes: int = 0
     bound: str = ""
-    """What it contains that only a target of its own dialect can read; empty for nothing."""
+    """Content that only a target of its own dialect can read."""
     hosted: str = ""
-    """A tool that the target itself is to run, which only one of its own dialect may have; empty for none."""
+    """A tool for the target itself to run, possible only in its own dialect."""
     caller: Caller = LOCAL
     continued: Continuation | None = None
     previous_response_id: str | None = None
-    """The response that the request goes on from by its id alone, in a dialect that has such: its history is not in `body`."""
+    """The response that it continues by id alone: its history is not in `body`."""
     origins: Mapping[str, str] = {}
-    """Which target made each opaque item of this request, by its key. Items of unknown origin are not here."""
+    """The target that made each opaque item, by key, if known."""
     has_one_model: bool = False
-    """Whether the reading has proven that `model` is in the body once. Where it has not, it is usually so all the same."""
+    """Whether reading proved that `model` occurs once. Unproven, it usually does too."""
+    moment: Moment = NOW
 
     @property
     def as_sent(self) -> JsonObject:
-        """The body as its caller sent it, without the history that is kept here."""
+        """Without stored history."""
         return self.body if self.continued is None else self.continued.body

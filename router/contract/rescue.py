@@ -1,19 +1,16 @@
-"""How likely a running turn is to end wrong, by two counts of it: a few numbers, fitted by `python -m tests.lab rescue`.
-
-The policies ask it about a turn that fast serves, and the lab measures it. `docs/how-it-works/sessions.md` has its figures.
-"""
+"""How likely a running turn on fast is to end wrong. Fitted by `python -m tests.lab rescue`."""
 
 import math
 from typing import NamedTuple
 
 FROM_CALL = 20
-"""Before this call the counts say nothing: ranking by them is no better than chance."""
+"""Before this call, ranking by the counts is no better than chance."""
 _STEADY_CHARS = 50
-"""Added to the mean, so that an agent which writes next to nothing is not called uneven for one short line."""
+"""So that one short line does not make a quiet agent look uneven."""
 
 
 class RescueWeights(NamedTuple):
-    """Log-odds for each count, what is usual, and how far above that a turn must be to be called in trouble."""
+    """Log-odds for each count, usual values, and the excess that raises the alarm."""
 
     unevenness: float
     edits: float
@@ -22,10 +19,7 @@ class RescueWeights(NamedTuple):
     alarm: float
 
     def read(self, edits: int, unevenness: float) -> float:
-        """By how much, in log-odds, a turn is likelier to end wrong than a usual one.
-
-        An agent that writes nothing between its calls is taken to be as uneven as is usual: its silence says nothing.
-        """
+        """How much likelier than usual a turn is to end wrong, in log-odds. An agent that never writes counts as usual."""
         return self.unevenness * (unevenness or self.usual_unevenness) + self.edits * math.log1p(edits) - self.usual
 
 
@@ -33,11 +27,10 @@ SHIPPED = RescueWeights(unevenness=0.876, edits=0.375, usual=1.824, usual_uneven
 
 
 def measure_unevenness(calls: int, chars: float, squares: float) -> float:
-    """How unevenly the agent writes between its calls: the spread of what it wrote before each of them, by the mean.
+    """How unevenly the agent writes between calls: spread over mean, so that talkative models do not look troubled.
 
-    `chars` is the sum of the characters before each call, and `squares` the sum of their squares. An agent that works through a
-    task writes a line before each call; one that is stuck calls tools in silence and then thinks at length. A ratio, so that
-    talkative models do not look troubled.
+    `chars` and `squares` sum the characters before each call, and their squares. An agent at work writes a line before each
+    call; a stuck one calls tools in silence, then thinks at length.
     """
     if not calls:
         return 0.0

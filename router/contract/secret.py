@@ -15,27 +15,21 @@ UPSTREAM_KEY = "x-tandem-upstream-key"
 _withheld: dict[str, str] = {}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OWN_PREFIX = "tdm_"
-"""How the keys begin that this router gives to callers."""
 _OWN_KEY = re.compile(rf"({OWN_PREFIX}[0-9a-f]{{8}}_)[a-z0-9_-]+", re.IGNORECASE)
 _MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
-"""As keys look, and names of variables do not."""
+"""Looks like a key, unlike names of variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A key: by reference (`env:NAME`), the caller's own (`caller`) or, against advice, literal.
-
-    Prints as its reference, or as `***`. What follows `env:` is shown only where it can be a variable's name: people paste keys
-    there.
-    """
+    """A key: a reference (`env:NAME`), `caller` or literal. People paste keys after `env:`: only names are printed."""
 
     source: str
     kept: str = field(default="", compare=False)
-    """The value that a file next to the config has for its variable. The environment's own counts before it."""
+    """The variable's value in the file next to the config. The environment takes precedence."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
-        """A setting that is text in the file."""
         return core_schema.no_info_after_validator_function(cls, core_schema.str_schema())
 
     @property
@@ -48,27 +42,23 @@ class Secret:
 
     @property
     def variable(self) -> str:
-        """The environment variable that holds it; empty for a literal one."""
         return self.source.removeprefix(ENVIRONMENT) if self.is_reference else ""
 
     @property
     def is_misplaced(self) -> bool:
-        """Whether what follows `env:` looks like a key, or can be no variable's name."""
+        """Whether the text after `env:` looks like a key, or cannot be a variable's name."""
         name = self.variable
         return self.is_reference and (_VARIABLE.fullmatch(name) is None or _MIXED.fullmatch(name) is not None)
 
     def reveal(self) -> str:
-        """The key itself, for the moment at which it goes into a header. Empty where only a request can tell it.
-
-        A variable is often read from a file, whose last line break is not part of the key.
-        """
+        """The key without a file's last line break; empty if only a request has it."""
         if self.is_reference:
             return self._read_variable().strip()
         return "" if self.is_callers else self.source
 
     @property
     def is_padded(self) -> bool:
-        """Whether its variable holds more than the key: spaces or a line break around it."""
+        """Whether the variable has spaces or line breaks around the key."""
         return self.is_reference and self._read_variable() != self.reveal()
 
     def _read_variable(self) -> str:
@@ -79,7 +69,6 @@ class Secret:
 
     @property
     def is_from_file(self) -> bool:
-        """Whether its value comes out of the file next to the config."""
         return self.is_reference and bool(self.kept) and not self._read_environment()
 
     def __repr__(self) -> str:
@@ -91,19 +80,19 @@ class Secret:
 
 
 def looks_like_key(text: str) -> bool:
-    """Whether a value that nobody called a key looks like one, alone or after the name of a scheme."""
+    """Whether a value looks like a key, alone or after a scheme."""
     return any(_MIXED.fullmatch(word) for word in text.split())
 
 
 def mask_keys(text: str) -> str:
-    """A text without the secrets of callers' keys, which people put where they do not belong. A key's id may be seen."""
+    """Mask callers' keys, which people put anywhere. A key's id may be seen."""
     return _OWN_KEY.sub(r"\1***", text) if OWN_PREFIX in text.lower() else text
 
 
 def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
-    """The caller's own credential: the header that is meant for it, else what its client sends anyway. Empty for none.
+    """The caller's own key: its dedicated header, else what the client sends anyway.
 
-    Of two, the one that the dialect's own API calls the key: with `x-api-key` next to it, a bearer is a gateway's token.
+    Of two, the one that the dialect's API calls the key: next to `x-api-key`, a bearer is a gateway's token.
     """
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
@@ -113,14 +102,14 @@ def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
 
 
 def withhold_variables(is_denied: Callable[[str], bool]) -> None:
-    """Take variables out of this process's environment, so that no library finds them there. A `Secret` still does."""
+    """Hide variables from libraries. A `Secret` still finds them."""
     for name in [name for name in os.environ if is_denied(name)]:
-        _withheld[name] = os.environ[name]  # kept first: another thread may ask for it at this moment
+        _withheld[name] = os.environ[name]  # first: another thread may be reading it
         del os.environ[name]
 
 
 def release_variables(is_allowed: Callable[[str], bool]) -> None:
-    """Give withheld variables back to the environment. One that was set again since then stays as it is."""
+    """Give withheld variables back, unless they were set again."""
     for name in [name for name in _withheld if is_allowed(name)]:
         os.environ.setdefault(name, _withheld[name])
-        del _withheld[name]  # once it is there again, the environment alone says whether it is set
+        del _withheld[name]  # from here on the environment alone says whether it is set

@@ -1,16 +1,16 @@
-"""The sinks between a target and its caller, and what the router itself says on that way.
+"""Sinks between a target and its caller, and what the router says on the way.
 
-An answer passes at most five sinks, in this order, before the caller's own (`CallerSink`, `AsgiSink` or `FrameSink` in `edge`;
-`LogSink` in `jobs` for background work):
+An answer passes up to five of them before the caller's own (`CallerSink`, `AsgiSink` or `FrameSink` in `edge`; `LogSink` in
+`jobs` for background work):
 
-1. `TranslatingSink`, where the target speaks another dialect: from here on all is in the caller's.
-2. `Relay`, always: decides whether it is an answer, and takes out what is not the caller's to see.
-3. `WaitingSink`, where targets have quotas: keeps the line alive until a target answers.
-4. `WatchedSink`, where the answer is kept or captured: everybody who wants to see it watches this one.
-5. `AcknowledgedSink`, where routers share a store: holds the end back until what was written there is confirmed.
+1. `TranslatingSink`, if the target speaks another dialect than the caller.
+2. `Relay`, always: decides whether it is an answer, and removes what is not for the caller.
+3. `WaitingSink`, if targets have quotas: keeps the line alive until a target answers.
+4. `WatchedSink`, if the answer is kept or captured.
+5. `AcknowledgedSink`, if routers share a store: holds back the end until writes there are confirmed.
 
-`PassingSink` takes the place of 1 to 3 on routes that are not decided. A fact about the answer is passed to `tell` and never
-written between its bytes, so nothing that a target sends can be taken for one.
+`PassingSink` replaces 1 to 3 on routes that are not decided. Facts go through `tell`, never between the bytes, so that no
+target can forge one.
 """
 
 import asyncio
@@ -23,18 +23,16 @@ from router.contract.relay import Flow, Headers, Sink
 
 
 class Waiting(Struct, frozen=True):
-    """The request is in a target's queue. Its caller has the head of the answer."""
-
     target: str
     position: int
     length: int
-    """Of the queue, with this request."""
+    """Length of the queue, this request included."""
     seconds: float
-    """How long it is expected to wait yet."""
+    """Expected wait from now."""
 
 
 class Serving(Struct, frozen=True):
-    """A target answers a request whose caller has a head already. `headers` are what that head could not say."""
+    """`headers` are what the head that the caller already has could not say."""
 
     headers: Headers
 
@@ -43,32 +41,32 @@ AnswerFact = Waiting | Serving
 
 
 class AnswerSink(Sink, Protocol):
-    """A sink on the caller's side, to which the router can also say something about the answer."""
+    """A sink that also takes facts about the answer."""
 
     @property
     def has_started(self) -> bool:
-        """Whether anything of an answer has gone to the caller."""
+        """Whether the caller has received anything."""
         ...
 
     def tell(self, fact: AnswerFact) -> None:
-        """Report a fact between two pieces of a stream: in a comment over HTTP, in a frame of its own over a WebSocket."""
+        """Report a fact between two pieces of a stream: a comment over HTTP, a frame over a WebSocket."""
         ...
 
 
 class Watcher(Protocol):
-    """Sees an answer on its way to the caller, and changes nothing."""
+    """Sees an answer on its way to the caller."""
 
     def add(self, data: bytes) -> None:
-        """See a piece of the body, just before the caller gets it."""
+        """Called just before the caller gets the piece."""
         ...
 
     def finish(self) -> None:
-        """The body is whole. Not called for an answer that fails."""
+        """Not called for an answer that fails."""
         ...
 
 
 class Copy:
-    """Keeps the body of an answer, unless it gets longer than `max_bytes`."""
+    """Keeps the body of an answer, up to `max_bytes`."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self._max_bytes, self._bytes = max_bytes, 0
@@ -89,17 +87,17 @@ class Copy:
 
     @property
     def body(self) -> bytes:
-        """What was answered so far; empty if that is too long."""
+        """Empty if it is too long."""
         return b"".join(self._pieces)
 
 
 class WatchedSink:
-    """Passes an answer on unchanged. Those who watch it see each piece first."""
+    """Passes an answer on unchanged; watchers see each piece first."""
 
     def __init__(self, caller: AnswerSink, *watchers: Watcher) -> None:
         self._caller, self.watchers = caller, list(watchers)
         self.headers: Headers = ()
-        """The head of the answer. A caller who waited for a target got another one before it."""
+        """The answer's own head. A caller that waited has received another."""
 
     @property
     def has_started(self) -> bool:
@@ -132,7 +130,7 @@ class WatchedSink:
 
 
 def watch(caller: AnswerSink, watcher: Watcher) -> WatchedSink:
-    """The way to a caller with one more who watches. There is one such sink on it, however many watch."""
+    """Add a watcher: one `WatchedSink` serves all."""
     if isinstance(caller, WatchedSink):
         caller.watchers.append(watcher)
         return caller
@@ -140,7 +138,7 @@ def watch(caller: AnswerSink, watcher: Watcher) -> WatchedSink:
 
 
 class Collected:
-    """The end of an answer that is for the router itself. Keeps up to about `max_bytes` of it."""
+    """Collects an answer for the router itself."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self.status = 0
@@ -149,7 +147,7 @@ class Collected:
         self.error: TandemError | None = None
         self.has_ended = self.is_too_long = False
         self.over = asyncio.Event()
-        """Nothing more is waited for: the answer has ended, or is too long."""
+        """Set when the answer has ended or is too long."""
         self._max_bytes = max_bytes
 
     @property
@@ -158,11 +156,10 @@ class Collected:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The headers by their names."""
         return dict(self.headers)
 
     def feed_from(self, flow: Flow) -> None:
-        """Nothing is paused: what is kept has a limit."""
+        """Never pauses: what is kept has a limit."""
 
     def start(self, status: int, headers: Headers) -> None:
         self.status, self.headers = status, headers
@@ -186,7 +183,6 @@ class Collected:
 
 
 def send_whole(sink: Sink, headers: Headers, body: bytes) -> None:
-    """Send an answer of our own making."""
     sink.start(200, (*headers, ("content-length", str(len(body)))))
     sink.write(body)
     sink.end()

@@ -1,8 +1,4 @@
-"""What spending is counted in: days and months of a time zone, and money in whole units. No clock: times are given.
-
-A unit is a hundred-millionth of a dollar, to which every cost in the ledger is rounded. Sums of whole numbers are exact in any
-order, so what budgets count while requests run equals the ledger's sum; sums of floats would drift apart.
-"""
+"""Days and months of a time zone, and money in whole units of 1e-8 USD: floats would not add up to the ledger's sum."""
 
 import math
 import re
@@ -16,8 +12,6 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class Period(Word):
-    """How often a budget is full again."""
-
     DAY = "day"
     MONTH = "month"
 
@@ -27,23 +21,21 @@ class Period(Word):
 
 
 class Span(NamedTuple):
-    """One day or month: from its beginning up to the beginning of the next."""
-
     begins: float
     ends: float
 
 
 def read_ago(text: str) -> float | None:
-    """How many seconds ago is meant by 30m, 2h or 7d; None for any other text."""
+    """Seconds in 30m, 2h or 7d; None for any other text."""
     ago = _AGO.fullmatch(text.strip().lower())
     return int(ago[1]) * _SECONDS[ago[2]] if ago is not None else None
 
 
 def find_zone(name: str) -> tzinfo:
-    """The time zone of a name such as Europe/Berlin. Raises `ValueError` where this machine knows none."""
+    """Raises `ValueError` for an unknown name."""
     if name.upper() == "UTC":
         return UTC
-    from zoneinfo import ZoneInfo  # only where it is asked for: it looks for files
+    from zoneinfo import ZoneInfo  # on demand: it looks for files
 
     try:
         return ZoneInfo(name)
@@ -52,7 +44,6 @@ def find_zone(name: str) -> tzinfo:
 
 
 def span_of(period: Period, at: float, zone: tzinfo) -> Span:
-    """The day or month of that zone in which a moment is."""
     day = datetime.fromtimestamp(at, zone).date()
     first = day if period is Period.DAY else day.replace(day=1)
     following = _next(period, first)
@@ -68,21 +59,20 @@ def _next(period: Period, first: date) -> date:
 
 
 def _midnight(day: date, zone: tzinfo) -> float:
-    """When a day begins. Where clocks skip midnight, that is when they do."""
+    """The start of a day: where clocks skip midnight, the moment at which they do."""
     return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
 
 
 UNITS_PER_USD = 100_000_000
-"""As many as there are in a dollar. A price of 0.10 USD per million tokens is ten of them for a token."""
+"""At 0.10 USD per million tokens, a token costs ten units."""
 
 
 def as_units(usd: float) -> int:
-    """A cost or a budget, to the nearest unit."""
     return round(usd * UNITS_PER_USD)
 
 
 def as_units_above(usd: float) -> int:
-    """What is enough for a cost that was only estimated."""
+    """Units rounded up, to be enough for an estimate."""
     return math.ceil(usd * UNITS_PER_USD)
 
 
@@ -91,7 +81,7 @@ def as_usd(units: int) -> float:
 
 
 def show_usd(units: int) -> str:
-    """An amount for a person: in cents, or with two digits where it is less than ten."""
+    """An amount for people: in cents, or two significant digits below ten of them."""
     usd = abs(units) / UNITS_PER_USD
     is_cents = usd >= 0.1 or units % (UNITS_PER_USD // 100) == 0
     digits = 2 if is_cents else min(8, 1 - math.floor(math.log10(usd)))

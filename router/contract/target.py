@@ -1,4 +1,4 @@
-"""What is known of a target: a model at an address, its dialects, what it accepts, its price and its speed."""
+"""A target: a model at an address."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from router.contract.words import Dialect, Feature, Tier
 
 _MILLION = 1_000_000.0
 LEAST_STEP_TOKENS = 10_000
-"""No prompt that is shorter has another price than the first."""
+"""Shorter prompts have the first price."""
 Dollars = Annotated[float, Field(ge=0)]
 NOTHING_LEARNED: Mapping[str, FailureRates] = MappingProxyType({})
 
 
 class Speed(NamedTuple):
-    """How fast a target is: as configured (`typical`), or as lately seen."""
+    """As configured (`typical`), or as measured."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=600)]
     """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""
@@ -68,7 +68,7 @@ class Price(Block, frozen=True, cache_hash=True):
     """Higher prices for longer prompts: [{above_tokens: 200000, input: 4.0, output: 18.0}]."""
 
     def at(self, prompt_tokens: int) -> "Price":
-        """What a request with a prompt of this length costs. A cache price that a step leaves out rises as `input` does."""
+        """A cache price that a step leaves out rises as `input` does."""
         reached = [step for step in self.steps if prompt_tokens > step.above_tokens]
         if not reached:
             return self
@@ -82,16 +82,14 @@ class Price(Block, frozen=True, cache_hash=True):
 
     @property
     def write(self) -> float:
-        """For tokens that go into the cache."""
         return self.cache_write if self.cache_write is not None else self.input
 
     @property
     def read(self) -> float:
-        """For tokens that come from the cache."""
         return self.cached_input if self.cached_input is not None else self.input
 
     def cost(self, usage: Usage) -> float:
-        """USD for one answer, to the hundredth of a millionth."""
+        """In USD, to 1e-8."""
         price = self.at(usage.input_tokens) if self.steps else self
         read, written = usage.cached_tokens, usage.cache_write_tokens
         usd = max(0, usage.input_tokens - read - written) * price.input + usage.output_tokens * price.output
@@ -100,7 +98,6 @@ class Price(Block, frozen=True, cache_hash=True):
         return round(usd / _MILLION, 8)
 
     def cost_of_turn(self, *, written_tokens: float, read_tokens: float, output_tokens: float) -> float:
-        """USD for tokens that are written to the cache, read from it, and answered. Without own prices both cost `input`."""
         return (written_tokens * self.write + read_tokens * self.read + output_tokens * self.output) / _MILLION
 
 
@@ -116,7 +113,7 @@ class Timeouts:
     stall_seconds: Seconds
     """Between two events of a streamed answer. Comments do not count."""
     bounds_whole_answers: Annotated[bool, ELSEWHERE] = False
-    """Whether `first_byte_seconds` counts for an answer in one piece too: only where the config sets it for this target."""
+    """Whether `first_byte_seconds` bounds answers in one piece too: only if configured for this target."""
 
 
 class Quota(Block, frozen=True):
@@ -137,7 +134,7 @@ class Quota(Block, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One model at one address. `name` is its name in Tandem, shown in headers and logs."""
+    """One model at one address. `name` is Tandem's."""
 
     name: str
     tier: Tier
@@ -154,32 +151,30 @@ class Target:
 
     @property
     def max_wait_seconds(self) -> float | None:
-        """How long a request may wait for its turn there, be it in a queue of ours or in the target's own."""
+        """Longest wait for a turn, in our queue or the target's own."""
         return self.quota.max_wait_seconds if self.quota is not None else None
 
     @property
     def in_flight(self) -> int | None:
-        """How many requests are sent there at once, where the config says."""
         return self.quota.in_flight if self.quota is not None else None
 
     def dialect_for(self, dialect: Dialect) -> Dialect:
-        """The dialect in which this target gets a request: the request's own, if it speaks that."""
+        """The request's own dialect, if the target speaks it."""
         return dialect if dialect in self.speaks or dialect is Dialect.COMPLETIONS else min(self.speaks)
 
 
 class LimitWindow(NamedTuple):
-    """What is left of one of a target's rate limits, and when it is whole again. Times are of the monotonic clock."""
+    """What is left of a rate limit. Times are monotonic."""
 
     left: float
     resets_at: float
     counts_prompt: bool
-    """Whether it counts the tokens of prompts. Of others, requests and tokens of answers, one must be left."""
+    """Of windows that do not count prompts (requests, answer tokens), one must be left."""
     limit: float | None = None
-    """How much it holds when it is whole: only where it fills up steadily from `told_at` on, and not at once at its end."""
+    """Its size when whole, if it refills steadily from `told_at` on."""
     told_at: float = 0.0
 
     def wait(self, prompt_tokens: float, now: float) -> float:
-        """How long until it can take a request of this size: none if it can now."""
         needed = prompt_tokens if self.counts_prompt else 1.0
         missing = needed - self.left
         if missing <= 0:
@@ -191,19 +186,18 @@ class LimitWindow(NamedTuple):
 
 
 class WorkRatio(NamedTuple):
-    """How much more a target takes for a turn than was expected: calls, and tokens written. 1 until something is known."""
+    """Calls and output relative to what was expected; 1 until known."""
 
     calls: float = 1.0
     output: float = 1.0
 
 
 class TargetStatus(Struct, frozen=True):
-    """A target as it is now: its recent pace, how long a new request would wait, what it is busy with, and how it works.
+    """A target as it is now.
 
-    `closed_seconds` is how much longer it asked to be left alone, by a refusal that named a time, or by how much its wait is
-    longer than the config allows (`is_over_max_wait`, for which nobody is refused). `wait_because` says what the wait is for,
-    where that is not a queue, and `is_resting` that it is a rest of our own making, for which nobody named a time. `may_probe`
-    says that a request which nothing else can serve may go there while it is closed, to find out.
+    `closed_seconds`: how long it asked to be left alone or, with `is_over_max_wait`, by how much its wait exceeds the config's
+    (which refuses no request). `wait_because` explains a wait other than a queue, `is_resting` a rest of our own making.
+    `may_probe`: a request that nothing else can serve may try it anyway.
     """
 
     target: Target
@@ -216,18 +210,15 @@ class TargetStatus(Struct, frozen=True):
     is_resting: bool = False
     is_over_max_wait: bool = False
     failures: Mapping[str, FailureRates] = NOTHING_LEARNED
-    """Of a fast target: how often a deep target, by its name, has to do its work again. Empty until something is known."""
+    """For a fast target: how often each deep target has to redo its work."""
     may_probe: bool = False
     loading: str = ""
-    """What it says while it loads its model. Empty when it does not."""
+    """What it says while it loads its model."""
     window_to_try: int = 0
-    """The configured window, where `target` has a smaller one that it named in a refusal, and it is time to ask it again."""
+    """The configured window, when a smaller one that it named is to be checked again."""
 
     def with_wait(self, seconds: float, because: str = "", *, is_resting: bool = False) -> "TargetStatus":
-        """The same with this wait.
-
-        What is waited for at deep is weighed and never bounded by the config: on fast a long task may have to be done twice.
-        """
+        """Set the wait. At deep it is weighed, never bounded: on fast a long task may have to be done twice."""
         status = replace(self, wait_seconds=seconds, wait_because=because, is_resting=is_resting)
         if self.is_over_max_wait:
             status = replace(status, closed_seconds=0.0, is_over_max_wait=False)

@@ -1,10 +1,10 @@
-"""The tokens of one answer, as they are counted and priced."""
+"""Tokens of an answer."""
 
 from msgspec import Struct
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens of one answer. `input_tokens` includes the cached ones. Estimated where the upstream said nothing."""
+    """`input_tokens` includes cached ones. Estimated where the upstream said nothing."""
 
     input_tokens: int
     output_tokens: int
@@ -15,10 +15,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Timings(Struct, frozen=True):
-    """What an engine says of one answer by itself, asked or not: its tokens, and how fast it wrote and read.
-
-    A speed is None where too little was written or read to tell.
-    """
+    """An engine's own report. A speed is None where too little was written or read."""
 
     usage: Usage
     tokens_per_second: float | None = None

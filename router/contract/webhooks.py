@@ -1,4 +1,4 @@
-"""Addresses that are sent an event when a background job ends. They come from the config alone, never from a request."""
+"""Webhooks for ended background jobs. They come from the config alone, never from a request."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from router.contract.words import Word
 
 
 class JobEvent(Word):
-    """What a webhook can be sent, by OpenAI's names."""
+    """Events, by OpenAI's names."""
 
     COMPLETED = "response.completed"
     FAILED = "response.failed"
@@ -19,7 +19,7 @@ class JobEvent(Word):
 
 
 class JobWebhook(Block, frozen=True):
-    """One address that is sent an event when a background job ends."""
+    """An address that gets an event when a background job ends."""
 
     url: str
     """Where events are sent, by POST. No redirect is followed."""

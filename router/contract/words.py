@@ -1,17 +1,15 @@
-"""The closed sets: tiers, dialects, features, turn kinds, outcomes. One spelling for code, config, headers and pages."""
+"""Closed sets of words, with one spelling in code, config, headers and pages."""
 
 from enum import StrEnum
 
 
 class Word(StrEnum):
-    """A closed set of words. Hashed as the text it is: the enum's own hash is a Python call at every look-up."""
+    """Hashed as text: an enum's own hash is a Python call at every look-up."""
 
     __hash__ = str.__hash__
 
 
 class Tier(Word):
-    """One of the two riders."""
-
     FAST = "fast"
     DEEP = "deep"
 
@@ -21,7 +19,7 @@ class Tier(Word):
 
 
 class Dialect(Word):
-    """How a client or a target speaks. `completions` is the old text endpoint, kept for fill-in-the-middle."""
+    """`completions` is the old text endpoint, kept for fill-in-the-middle."""
 
     CHAT = "chat"
     RESPONSES = "responses"
@@ -30,11 +28,11 @@ class Dialect(Word):
 
 
 DEFAULT_DIALECT = Dialect.CHAT
-"""What is spoken where nothing says otherwise: by a target that can be spoken to in several, and before a path is known."""
+"""For a target that speaks several, and before a path is known."""
 
 
 class Operation(Word):
-    """What a request asks for: an answer, the count of its own tokens, or a shorter history to go on from."""
+    """An answer, a count of tokens, or a shorter history to continue from."""
 
     CREATE = "create"
     COUNT_TOKENS = "count_tokens"
@@ -42,7 +40,7 @@ class Operation(Word):
 
 
 class PassedRoute(Word):
-    """Routes that Tandem does not decide, by the first part of their path. A config may name a target for each."""
+    """Routes that are not decided, by the first part of their path. A config may name a target for each."""
 
     EMBEDDINGS = "embeddings"
     MODERATIONS = "moderations"
@@ -58,7 +56,7 @@ class PassedRoute(Word):
 
 
 class Feature(Word):
-    """What a request may need and a target may accept."""
+    """What a request may need and a target accept."""
 
     TEXT = "text"
     TOOLS = "tools"
@@ -72,7 +70,7 @@ class Feature(Word):
 
 
 class AccountFault(Word):
-    """What is wrong at a target so that no request is served there until its operator corrects it."""
+    """What only a target's operator can correct; until then no request is served there."""
 
     KEY = "key"
     CREDIT = "credit"
@@ -81,8 +79,6 @@ class AccountFault(Word):
 
 
 class TurnKind(Word):
-    """What a request is, in the life of a session."""
-
     ASK = "ask"
     FOLLOW_UP = "follow_up"
     TOOL_LOOP = "tool_loop"
@@ -93,12 +89,10 @@ class TurnKind(Word):
 
 
 PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
-"""Turns that a person typed, as opposed to requests that a client sends by itself."""
+"""A person typed these; other requests are the client's own."""
 
 
 class Outcome(Word):
-    """How an admitted request ended."""
-
     SERVED = "SERVED"
     REFUSED = "REFUSED"
     FAILED = "FAILED"
@@ -110,7 +104,7 @@ class Outcome(Word):
 
 SAID_WRONG = "the last turn seems to have gone wrong"
 ASKED_AGAIN = "the same ask again"
-"""How policies begin the reason of a lean for a person who is not content with what fast did. The ledger is read by it."""
+"""Reasons of a discontented person's leans begin so. The ledger is searched for it."""
 
 
 class Preference(Word):
@@ -122,7 +116,7 @@ class Preference(Word):
 
 
 class Subagents(Word):
-    """Where the subagents of clients go."""
+    """Where clients' subagents go."""
 
     AUTO = "auto"
     FAST = "fast"

@@ -1,7 +1,7 @@
-"""Refusals for which only the operator can do something: the account, its key, its region or the configured model.
+"""Refusals that only the operator can fix: the account, its key, its region or the configured model.
 
-Hosts send some of these with a status that blames the request, so they are known by their words. Those are matched by codes and
-by how messages begin, never anywhere inside: a refusal may quote what a person wrote.
+Hosts send some with a status that blames the request, so they are recognised by code or by how the message begins, never by
+words inside it: a refusal may quote the prompt.
 """
 
 import re
@@ -21,7 +21,6 @@ _BY_STATUS = {
     404: AccountFault.MODEL,
     410: AccountFault.MODEL,
 }
-"""What a status means where the words say nothing else."""
 _MAY_BE_ACCOUNT = frozenset({400, 422, 429, *_BY_STATUS})
 _CODES = {
     "invalid_api_key": AccountFault.KEY,
@@ -40,7 +39,6 @@ _CODES = {
     "model_not_available": AccountFault.MODEL,
     "model_not_found": AccountFault.MODEL,
 }
-"""What hosts write as the code, type or reason of such a refusal."""
 _BEGINNINGS = (
     (r"api key (?:not (?:valid|found)|expired)", AccountFault.KEY),  # Gemini
     (r"(?:incorrect|invalid) api key", AccountFault.KEY),  # xAI
@@ -51,22 +49,20 @@ _BEGINNINGS = (
     (r"the provided model identifier is invalid", AccountFault.MODEL),  # Bedrock
     (r"[\w./:@-]+ is not a valid model id\b", AccountFault.MODEL),  # OpenRouter
 )
-"""How messages begin at hosts that send no such code."""
+"""How messages begin at hosts that send no code."""
 
 
 class AccountRefusal(NamedTuple):
-    """What is at fault, and the host's own words for it: empty where only the status says it."""
-
     fault: AccountFault
     words: str = ""
 
 
 def read_account_refusal(status: int, body: bytes) -> AccountRefusal | None:
-    """What a refusal says about the account or the configured model; None where it is about the request or passes by itself."""
+    """The account fault in a refusal; None if it blames the request or is temporary."""
     if status not in _MAY_BE_ACCOUNT:
         return None
     error, words = read_error(body)
-    message = unquote(words)  # one host writes it as in a URL
+    message = unquote(words)  # one host percent-encodes it
     fault = _fault_in(error, message) if error else None
     if fault is not None:
         return AccountRefusal(fault, message[:_MAX_WORDS])
@@ -74,7 +70,7 @@ def read_account_refusal(status: int, body: bytes) -> AccountRefusal | None:
 
 
 def account_code(error: JsonObject) -> str | None:
-    """The code of such a refusal, wherever in its error a host writes it."""
+    """The code that names an account fault, wherever the host puts it."""
     details = [as_object(detail).get("reason") for detail in as_list(error.get("details"))]
     codes = (code for code in (error.get("code"), error.get("type"), *details) if isinstance(code, str))
     return next((code for code in codes if code in _CODES), None)

@@ -1,4 +1,4 @@
-"""An answer, whatever its dialect: how its stream ended, what it used, and how one is written."""
+"""Answers in any dialect: stream ends, usage, and the status that an error stands for."""
 
 import re
 from collections.abc import Mapping
@@ -15,17 +15,14 @@ from router.dialects.sse import ChoicesTail, Frame, Tail
 from router.dialects.table import SPECS
 
 FIRST_TOKEN_MARKS: Mapping[Dialect, bytes] = {name: spec.first_token_mark for name, spec in SPECS.items()}
-"""Bytes that no piece before the first token holds: the frames that open a stream are not the model's work."""
 
 TELLING: Mapping[Dialect, re.Pattern[bytes]] = {name: spec.telling for name, spec in SPECS.items()}
-"""What is found in every frame that tells how a stream ended."""
 
 
 _MAY_MEAN_SEVERAL = frozenset({"n", "prompt"})
 
 
 def follow_stream(dialect: Dialect, request: JsonObject) -> Tail:
-    """What remembers how a stream ends that answers this request."""
     if _MAY_MEAN_SEVERAL.isdisjoint(request) or not has_several_choices(request):
         return Tail(TELLING[dialect])
     return ChoicesTail(TELLING[dialect])
@@ -50,11 +47,11 @@ _STATUSES: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""What hosts name their failures, and with which status they would have refused."""
+"""Hosts' names for failures, by the status that a refusal would have had."""
 
 
 def read_failed_frame(dialect: Dialect, frame: Frame) -> tuple[int, JsonObject] | None:
-    """The failure that an event reports: the status that it would have had as a refusal, and its error. None for no failure."""
+    """The status and error of a failure event; None for any other event."""
     body = _read_object(frame.data)
     frame = Frame(frame.event, frame.data, body)
     if not SPECS[dialect].read_end([frame]).has_failed:
@@ -70,12 +67,12 @@ def _read_object(data: bytes) -> JsonObject:
     except orjson.JSONDecodeError:
         return {}
     if isinstance(body, list) and body:
-        body = body[0]  # how one host writes its errors
+        body = body[0]  # one host wraps its errors in a list
     return as_object(body)
 
 
 def status_of(error: JsonObject) -> int:
-    """The status that an error would have had as a refusal: 502 for what has no name."""
+    """The status that a refusal with this error would have had; 502 if it has no known name."""
     words = [str(error.get(name)) for name in ("code", "status", "type")]
     for word in words:
         if word.isascii() and word.isdigit() and 400 <= int(word[:4]) < 600:
@@ -86,7 +83,7 @@ def status_of(error: JsonObject) -> int:
 
 
 def read_whole_answer(dialect: Dialect, raw: bytes) -> Usage | None:
-    """The usage of an answer that came in one piece; raises ValueError when it is not an answer of this dialect."""
+    """The usage of a non-streamed answer. Raises ValueError if it is not an answer of this dialect."""
     body = orjson.loads(raw)
     if not isinstance(body, dict) or body.get("error"):
         raise ValueError("not an answer")

@@ -1,7 +1,7 @@
-"""Tools that an API knows by their type, and that the client runs itself: shells, patches, editors, memory.
+"""Tools that an API knows by type and the client runs itself: shells, patches, editors, memory.
 
-A request declares one by its type alone, since the API's own models know its schema. A target of another dialect does not, so
-it is offered a function with that schema. Everything else about such a tool is in its row here.
+Requests declare them by type alone, since the API's own models know the schema. A target of another dialect is offered a
+function with that schema instead.
 """
 
 import json
@@ -17,29 +17,26 @@ from router.dialects.fields import as_list, as_object, as_text, as_whole
 
 
 class CallItem(NamedTuple):
-    """How the Responses API writes a call of such a tool: an item with a type and a field for its arguments."""
+    """A call of such a tool in the Responses API: an item with a type and a field for its arguments."""
 
     type: str
     field: str
     id_prefix: str
     fit: Callable[[JsonObject], JsonObject | None]
-    """What the item holds for some arguments; None where they do not fit."""
+    """Turns arguments into the item's content; None if they do not fit."""
 
     def parse(self, arguments: str) -> JsonObject | None:
-        """What the item holds for arguments as a model wrote them; None where they do not fit."""
         value = _read_json(arguments)
         return self.fit(value) if isinstance(value, dict) else None
 
     def arguments(self, held: JsonObject) -> str:
-        """The arguments of a call, from what its item holds: in the schema's order, without what was left open."""
+        """A call's arguments from its item, in the schema's order and without unset fields."""
         fields = (self.fit(held) or held).items()
         given = {name: value for name, value in fields if value is not None and (name, value) != _CONSTANT}
         return orjson.dumps(given, default=as_written).decode()
 
 
 class ClientTool(NamedTuple):
-    """One such tool, as a function."""
-
     name: str
     description: str
     schema: JsonObject
@@ -48,11 +45,11 @@ class ClientTool(NamedTuple):
 
 _CONSTANT = ("type", "exec")
 _HIGHEST = 1 << 53
-"""A limit above this means none, and not every client can read it."""
+"""Higher limits mean no limit, and some clients cannot parse them."""
 
 
 def _read_json(text: str) -> Json:
-    """The value of a JSON text; None where it is not valid. Models that write a diff forget to escape its line ends."""
+    """Parse JSON, or return None. Models that write a diff forget to escape its newlines."""
     try:
         value: Json = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -90,7 +87,7 @@ def _limit(value: Json) -> int | None:
 
 
 def _fit_shell(given: JsonObject) -> JsonObject | None:
-    """Models that know other shells better write one `command`, as a text or as a list of its words."""
+    """Models used to other shells send one `command`, as a string or a list of words."""
     commands, command = given.get("commands"), given.get("command")
     if commands is None and _are_texts(command):
         command = shlex.join(map(as_text, as_list(command)))
@@ -110,7 +107,7 @@ def _fit_local_shell(given: JsonObject) -> JsonObject | None:
         command = ["bash", "-lc", command]
     if not _are_texts(command) or not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
         return None
-    # Optional fields that were not given stay out: clients of this old tool refuse null.
+    # Clients of this old tool refuse null, so unset fields are left out.
     held: JsonObject = {"type": "exec", "command": command, "env": env}
     if (timeout := _limit(given.get("timeout_ms"))) is not None:
         held["timeout_ms"] = timeout
@@ -172,10 +169,8 @@ RESPONSES_TOOLS = {
         CallItem("apply_patch_call", "operation", "apc", _fit_patch),
     ),
 }
-"""By the type under which a Responses request declares them."""
 
 CALL_ITEMS = {tool.item.type: (tool.name, tool.item) for tool in RESPONSES_TOOLS.values() if tool.item is not None}
-"""Their names and the form of their calls, by the type of the calls."""
 
 _BASH = ClientTool(
     "bash",
@@ -240,11 +235,11 @@ MESSAGES_TOOLS = {
     "text_editor_20250728": _EDITOR,
     "memory_20250818": _MEMORY,
 }
-"""By the type under which a Messages request declares them. Their calls are like those of any other tool."""
+"""Their calls look like those of any other tool."""
 
 
 def read_shell_output(output: list[Json]) -> tuple[str, bool]:
-    """What the commands of a shell's call gave back, in words, and whether one of them failed."""
+    """The commands' output as text, and whether one failed."""
     said: list[str] = []
     has_failed = False
     for chunk in map(as_object, output):

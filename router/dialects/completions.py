@@ -1,4 +1,4 @@
-"""The old text endpoint as one object. What is not named here is chat's."""
+"""The legacy text completions endpoint. Everything not defined here is chat's."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,7 +19,7 @@ _NEEDS = frozenset({Feature.TEXT, Feature.COMPLETIONS})
 
 
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
-    """Read a completion request. Its prompt is code before a cursor, not words of a person."""
+    """The prompt is code before a cursor, not a person's words."""
     prompt = body.get("prompt")
     if not isinstance(prompt, (str, list)) or not prompt:
         raise BadRequest("prompt: missing. Send the text before the cursor", param="prompt")
@@ -40,22 +40,19 @@ def write_example(words: str) -> JsonObject:
 
 
 def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
-    """Do nothing: code before a cursor has no system prompt."""
+    """Nothing to do: there is no system prompt."""
 
 
 def opaque_keys(item: JsonObject) -> Iterator[str]:
-    """No keys: a prompt holds no hidden state."""
+    """A prompt holds no hidden state."""
     return iter(())
 
 
 def without_opaque(items: list[Json], goes: Callable[[str], bool]) -> list[Json]:
-    """The prompt as it is."""
     return items
 
 
 class CompletionsComposer(Composer):
-    """Text, and nothing else."""
-
     def __init__(self, answer: Answer) -> None:
         self._head: JsonObject = {
             "id": f"cmpl-{answer.id}",

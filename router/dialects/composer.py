@@ -1,4 +1,4 @@
-"""What every composer is told, and what it is asked for."""
+"""`Composer`, which writes an answer in one dialect, and helpers for tool calls."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from router.dialects.client_tools import CallItem
 _MAX_ID = 64
 _NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
 CUSTOM_FIELD = "input"
-"""The one field of the function that stands in for a free-form tool."""
+"""The only field of the function that represents a free-form tool."""
 
 
 class Finish(Word):
@@ -35,12 +35,12 @@ class Shape(NamedTuple):
     namespace: str | None = None
     is_custom: bool = False
     item: CallItem | None = None
-    """How its calls are written, where they are items of a type of their own."""
+    """Set if its calls are items of their own type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is known of an answer before its first word."""
+    """Facts of an answer before its first token."""
 
     id: str
     model: str
@@ -48,11 +48,11 @@ class Answer:
     sends_usage: bool = True
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     sends_envelopes: bool = True
-    """Whether hidden reasoning is wanted back, to be returned in the next request."""
+    """Whether the caller will return hidden reasoning in its next request."""
     sends_thoughts: bool = True
-    """Whether reasoning is wanted at all, by a dialect whose callers ask for it."""
+    """Whether the caller asked for reasoning."""
     asked: JsonObject = field(default_factory=dict)
-    """The request's body as its caller sent it, for a dialect whose answers repeat it."""
+    """The caller's request body, for dialects whose answers repeat it."""
 
     def shape(self, name: str) -> Shape:
         return self.shapes.get(name) or Shape(name)
@@ -65,10 +65,10 @@ class ComposedCall(NamedTuple):
 
 
 class Composer:
-    """One answer under way. Each method takes the next thing and returns the frames to send for it; here, none.
+    """Writes one answer: each method takes the next part and returns its frames.
 
-    `open` comes first, `close` last. Between them text, reasoning and calls come in any order, but one after another: what
-    was open is closed when the next begins. `whole` gives the answer in one piece, after `close`.
+    `open` comes first, `close` last. In between, text, reasoning and calls come one at a time: each closes the one before.
+    `whole` returns the answer in one piece, after `close`.
     """
 
     def open(self) -> bytes:
@@ -84,7 +84,7 @@ class Composer:
         return b""
 
     def envelope(self, envelope: str) -> bytes:
-        """What the target wants back of the reasoning that just ended, in a form that only we open."""
+        """Reasoning state that the target wants back, sealed so that only Tandem can open it."""
         return b""
 
     def begin_call(self, call_id: str, name: str) -> bytes:
@@ -94,18 +94,18 @@ class Composer:
         return b""
 
     def end_call(self, *, is_cut: bool = False) -> bytes:
-        """End the call. Cut means that its arguments are not whole: the answer reached its limit, or was stopped."""
+        """`is_cut`: the arguments are incomplete."""
         return b""
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:
         return b""
 
     def beat(self) -> bytes:
-        """A sign of life between two events, where clients of this dialect do not accept a comment as one."""
+        """A keep-alive between events, for dialects whose clients do not accept comments."""
         return b""
 
     def fail(self, status: int, code: str, message: str) -> bytes:
-        """Instead of `close`: the answer ends here, with an error."""
+        """End with an error instead of `close`."""
         return b""
 
     def whole(self) -> JsonObject:
@@ -117,7 +117,7 @@ def write_call(composer: Composer, call: ComposedCall) -> bytes:
 
 
 def plain_id(call_id: str) -> str:
-    """A call's id as every dialect allows it. One that must change ends in a digest, so that no two become one."""
+    """A call id that every dialect allows. A changed id ends in a digest, so that ids stay unique."""
     plain = _NO_ID.sub("_", call_id)
     if plain != call_id or len(plain) > _MAX_ID:
         plain = f"{plain[: _MAX_ID - 17]}_{blake2b(call_id.encode(), digest_size=8).hexdigest()}"
@@ -125,7 +125,7 @@ def plain_id(call_id: str) -> str:
 
 
 def is_blank(arguments: str) -> bool:
-    """Whether a call has no arguments, which hosts write in several ways."""
+    """Whether a call has no arguments: hosts write `""` or `null`."""
     return arguments.strip() in ("", "null")
 
 
@@ -134,12 +134,11 @@ def data_frame(body: JsonObject) -> bytes:
 
 
 def named_frame(kind: str, body: JsonObject) -> bytes:
-    """A frame with its name on a line of its own."""
     return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(body, default=as_written) + b"\n\n"
 
 
 def free_form(arguments: str) -> str:
-    """The input of a free-form tool. Models that were given a function write JSON, or forget to and write the input itself."""
+    """The input of a free-form tool. Models write the function's JSON, or forget to and write the bare input."""
     try:
         value: Json = orjson.loads(arguments)
     except orjson.JSONDecodeError:
@@ -148,13 +147,13 @@ def free_form(arguments: str) -> str:
 
 
 def cut_free_form(arguments: str) -> str:
-    """As much of a free-form tool's input as had come when it was cut, without the JSON around it."""
+    """The free-form input up to the cut, without the JSON around it."""
     begun = arguments.lstrip()
     return _inside(parse_cut(arguments), "") if begun.startswith(("{", '"')) else arguments
 
 
 def parse_cut(arguments: str) -> Json:
-    """As much of some JSON as had come when it was cut; None where it does not begin as JSON."""
+    """The JSON up to the cut; None if it does not begin as JSON."""
     try:
         return keep_large(from_json(arguments, allow_partial="trailing-strings"))
     except ValueError:
@@ -162,7 +161,6 @@ def parse_cut(arguments: str) -> Json:
 
 
 def _inside(value: Json, otherwise: str) -> str:
-    """The text in a value that wraps it: under the field's own name, or under the only one."""
     if not value:
         return ""
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What hosts say of themselves when they refuse a request: how large their context window is, or that they are loading."""
+"""Facts in hosts' refusals: the size of their context window, or that the model is loading."""
 
 import re
 
@@ -7,9 +7,8 @@ from router.dialects.error_bodies import read_error
 from router.dialects.hosts import says_too_long
 
 LEAST_TOKENS = 256
-"""No model's window is smaller: a lower number is about something else."""
 _MAX_CHARS = 600
-"""Hosts name the window at the beginning. Further on, some quote the request, whose words must not count."""
+"""Hosts name the window early. Later text may quote the request, whose words must not count."""
 _NUMBER = r"(\d[\d,]{2,11})\b"
 _NAMED = "|".join(
     start + _NUMBER
@@ -20,7 +19,7 @@ _NAMED = "|".join(
         r"maximum model length (?:is|of) ",  # vLLM
         r"maximum prompt length is ",  # xAI
         r"available context size \(",  # llama.cpp
-        r"\bn_ctx\W{1,4}",  # llama.cpp before it named both numbers in its words
+        r"\bn_ctx\W{1,4}",  # older llama.cpp
         r"context length(?: is| of)?(?: only)? \(?",  # LM Studio, SGLang
         r"exceeds the context window of ",
         r"maximum number of tokens allowed \(?",  # Gemini
@@ -28,17 +27,14 @@ _NAMED = "|".join(
         r"too large for model with ",  # Mistral
     )
 )
-"""Compiled when a request is refused for its length: most routers never see one."""
+"""Compiled on use: most routers never see a refusal for length."""
 _LOADING = r"\bloading (?:the )?model\b|\bmodel (?:\S+ )?is (?:currently |still )?(?:being loaded|loading)\b|\bstill loading\b"
 """llama.cpp ("Loading model"), Hugging Face ("Model X is currently loading")."""
 _MAX_LOADING_CHARS = 200
 
 
 def read_window(body: bytes, request: Json = None) -> int | None:
-    """The window that a refusal names; None for a refusal that is not about length, or that names no plausible number.
-
-    Nor does a number count that the refusal quotes from the request.
-    """
+    """The context window that a refusal names; None if implausible or quoted from the request."""
     error, words = read_error(body)
     words = words[:_MAX_CHARS]
     if not says_too_long(f"{error.get('type')} {error.get('code')} {words}"):
@@ -58,7 +54,6 @@ def _number_in(found: re.Match[str]) -> str:
 
 
 def _is_quoted(found: re.Match[str], request: Json) -> bool:
-    """Whether the same words are somewhere in a request, as its caller may have meant them to be."""
     number, said = _number_in(found), re.compile(r"\W+".join(re.findall(r"\w+", found[0])), re.IGNORECASE)
     rest = [request]
     while rest:
@@ -74,6 +69,6 @@ def _is_quoted(found: re.Match[str], request: Json) -> bool:
 
 
 def read_loading(body: bytes) -> str:
-    """The words of a refusal which says that the model is being loaded; empty for any other."""
+    """The message of a refusal while the model is loading; empty for any other."""
     _, words = read_error(body)
     return words.strip() if len(words) <= _MAX_LOADING_CHARS and re.search(_LOADING, words, re.IGNORECASE) else ""

@@ -1,4 +1,4 @@
-"""The error in the body of a refusal, wherever hosts put it: below `error`, at the top, or in a list."""
+"""The error in a refusal's body, wherever hosts put it: under `error`, at the top, or in a list."""
 
 import orjson
 
@@ -7,17 +7,17 @@ from router.dialects.fields import as_object
 
 _MAX_BYTES = 65_536
 _WORDS = ("message", "error", "detail", "errors")
-"""Where hosts put the words for a person: as a text, as an object with a message, or as a list of either."""
+"""Where hosts put the message: a text, an object with a message, or a list of either."""
 
 
 def find_told(body: bytes) -> Json:
-    """What the body of a refusal holds as its error, of any type: an object, a text, or all of the body."""
+    """The error: an object, a text, or the whole body."""
     told = _first(_parse(body))
     return told.get("error") or told if isinstance(told, dict) else told
 
 
 def read_error(body: bytes) -> tuple[JsonObject, str]:
-    """The error object and its words. A body that is not JSON, or is too large to parse, is all words."""
+    """The error object and its message. A body that is not JSON, or too large to parse, is all message."""
     told = _parse(body) if len(body) <= _MAX_BYTES else _decode(body)
     if isinstance(told, str):
         return {}, told
@@ -26,13 +26,11 @@ def read_error(body: bytes) -> tuple[JsonObject, str]:
 
 
 def find_error(told: Json) -> JsonObject:
-    """The error object of a parsed body; empty where there is none."""
     whole = as_object(_first(told))
     return as_object(whole.get("error")) or whole
 
 
 def words_in(error: JsonObject) -> str:
-    """The words for a person in an error object; empty where it has none."""
     for name in _WORDS:
         told = _first(error.get(name))
         words = told if isinstance(told, str) else as_object(told).get("message") or as_object(told).get("msg")

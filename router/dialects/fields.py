@@ -1,4 +1,4 @@
-"""Taking fields out of foreign JSON, with refusals that name the field. Shared by the dialects."""
+"""Reading fields of foreign JSON, with refusals that name the field."""
 
 import re
 from collections.abc import Iterator
@@ -20,22 +20,21 @@ _NO_TOOLS: frozenset[Feature] = frozenset()
 _TOOLS, _CUSTOM_TOOLS = frozenset({Feature.TOOLS}), frozenset({Feature.CUSTOM_TOOLS})
 
 _is_usual_name = re.compile(rf"(?!(?i:.*{OWN_PREFIX}))[!-~]{{1,200}}").fullmatch
-"""As models are named. All other names are looked at closely."""
+"""Ordinary model names; others are checked closely."""
 
 _UNCOUNTABLE = 1_000_000_000_000
-"""No answer has this many tokens, nor any prompt."""
 
 
 class Seen(Struct, frozen=True):
-    """What a walk through the messages finds besides words."""
+    """What the messages contain besides text."""
 
     image_count: int = 0
     file_count: int = 0
     media_bytes: int = 0
     bound: str = ""
-    """What only a target of the same dialect can read: the first such thing, in words."""
+    """The first thing that only a target of this dialect can read."""
     system_at: int | None = None
-    """The first message of the client's own that has a text, in a dialect that has no other place for it."""
+    """Index of the first system message with text, where it is among the messages."""
 
     def with_image(self, source_bytes: int, bound: str = "") -> "Seen":
         media_bytes, bound = self.media_bytes + source_bytes, self.bound or bound
@@ -47,7 +46,6 @@ class Seen(Struct, frozen=True):
 
     @property
     def needs(self) -> frozenset[Feature]:
-        """What a target must accept for it."""
         if not self.image_count and not self.file_count:
             return TEXT_ONLY
         images = {Feature.IMAGES} if self.image_count else set()
@@ -56,12 +54,10 @@ class Seen(Struct, frozen=True):
 
 NOTHING_SEEN = Seen()
 AN_IMAGE_BY_ID, A_FILE_BY_ID, AUDIO = "an image by id", "a file by id", "audio"
-"""What a request may be bound by: an id is known to one host alone, and no dialect has another's form for audio."""
+"""Why a request is bound to its dialect: an id is known to one host alone, and audio has no form in other dialects."""
 
 
 class Reading(Struct, frozen=True):
-    """What one dialect found in a body, for the `RequestView`."""
-
     conversation: Conversation
     system: str = ""
     effort: str | None = None
@@ -69,11 +65,10 @@ class Reading(Struct, frozen=True):
     seen: Seen = NOTHING_SEEN
     previous_response_id: str | None = None
     hosted: str = ""
-    """A tool that the target itself is to run; the first of them."""
+    """The first tool that the target itself must run."""
 
 
 def read_model(body: JsonObject) -> str:
-    """The model's name, which must be a plain word."""
     model = body.get("model")
     if isinstance(model, str) and _is_usual_name(model):
         return model
@@ -109,16 +104,16 @@ def read_list(body: JsonObject, name: str) -> list[Json]:
 
 
 def objects(items: list[Json], name: str, first: int = 0) -> list[JsonObject]:
-    """The items of a list, each of which must be an object. `first` is the place of the first of them in the whole."""
+    """Check that all items are objects. `first` is the index of the first in the whole list."""
     if not _OBJECT.issuperset(map(type, items)):
         for index, item in enumerate(items, first):
             if not isinstance(item, dict):
                 raise BadRequest(f"{name}[{index}]: must be an object, not {shown(item)}", param=f"{name}[{index}]")
-    return items  # type: ignore[return-value]  # each was looked at, which a checker cannot see
+    return items  # type: ignore[return-value]  # each was checked above
 
 
 def find_hosted(tools: list[Json], callers: tuple[str | None, ...], prefixes: tuple[str, ...] = ()) -> str:
-    """The first tool that neither is a function nor is run by the caller; empty where there is none."""
+    """The first tool that is neither a function nor run by the caller; empty if none."""
     kinds = list(map(dict.get, objects(tools, "tools"), repeat("type")))
     if all(map(callers.__contains__, kinds)):
         return ""
@@ -146,19 +141,18 @@ def as_list(value: Json) -> list[Json]:
 
 
 def as_count(value: Json) -> int:
-    """The value if it is a whole number that counts something, else 0: a counter gone wild counts nothing."""
-    return value if type(value) is int and 0 < value < _UNCOUNTABLE else 0  # a bool is an int too, and counts nothing
+    """A positive count, else 0, also for absurdly large values."""
+    return value if type(value) is int and 0 < value < _UNCOUNTABLE else 0  # a bool is an int too
 
 
 def as_whole(value: Json) -> int | None:
-    """The value if it is a whole number, however it is written, else None."""
+    """The value if it is a whole number, also written as 3.0, else None."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
-    """The text blocks of a content field, which is a string or a list of typed parts."""
     if isinstance(content, str):
         return (content,)
     return tuple(
@@ -169,7 +163,7 @@ def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
 
 
 def parts_of(contents: list[Json]) -> Iterator[JsonObject]:
-    """The parts of contents that are lists of them. Most are one text, and those are passed over in C."""
+    """The parts of list contents. Plain texts, the usual case, are skipped in C."""
     lists = compress(contents, map(isinstance, contents, repeat(list)))
     return map(as_object, chain.from_iterable(lists))  # type: ignore[arg-type]  # each is a list
 
@@ -179,6 +173,6 @@ def shown(value: Json) -> str:
 
 
 def fingerprint(state: str) -> str:
-    """A key for hidden state, of its ends and its length: the middle of a long blob tells nothing more, and costs."""
+    """A key for hidden state, from its ends and length: hashing the middle of a long blob is costly."""
     ends = state if len(state) <= 256 else f"{state[:128]}{state[-128:]}{len(state)}"
     return blake2b(ends.encode("utf-8", "replace"), digest_size=8).hexdigest()

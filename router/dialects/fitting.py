@@ -1,4 +1,4 @@
-"""What a body must change to fit a target of its own dialect: as little as can be, since every other byte goes as it came."""
+"""The fewest changes that make a body fit a target of its own dialect."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -22,24 +22,22 @@ _FOREIGN = "reasoning of another target"
 
 
 class Fit(NamedTuple):
-    """How requests are made to fit one target: its host's ways, the config's words for effort, the tier's own instructions."""
-
     quirks: Quirks = ORDINARY
     efforts: Mapping[str, str] = {}
     instructions: str = ""
     caches_when_asked: bool = False
-    """Whether it keeps the prompt only up to a mark, which a translated request must then have."""
+    """Whether it caches a prompt only up to a mark, which translated requests then need."""
 
 
 class Reasons(Struct, frozen=True):
-    """What a request of one dialect must have for anything of it to change on its way to one target."""
+    """What a request must contain to need any change for one target."""
 
     fields: frozenset[str]
     list_field: str
-    """Where its messages are, if reasoning of ours may be among them."""
+    """The field with the messages, if they may contain reasoning that a bridge wrapped."""
 
     def leave_alone(self, view: RequestView, target: Target) -> bool:
-        """Whether a request has none of them, as is usual: then `fields_to_change` finds nothing, and need not look."""
+        """Whether `fields_to_change` would find nothing, as is usual."""
         return (
             self.fields.isdisjoint(view.body)
             and view.needs <= target.accepts
@@ -49,7 +47,7 @@ class Reasons(Struct, frozen=True):
 
 
 def reasons_to_change(target: Target, fit: Fit) -> Mapping[Dialect, Reasons]:
-    """The reasons for each dialect that a target speaks. One that adds instructions changes every request: it has none."""
+    """The reasons by dialect that a target speaks. Empty if it adds instructions, which change every request."""
     if fit.instructions:
         return {}
     spoken = {dialect: spec for dialect, spec in SPECS.items() if target.dialect_for(dialect) is dialect}
@@ -67,7 +65,7 @@ def _reasons(spec: DialectSpec, fit: Fit) -> Reasons:
 
 
 def fields_to_change(view: RequestView, target: Target, fit: Fit) -> tuple[JsonObject, tuple[str, ...]]:
-    """The fields that differ for this target, each with what it becomes (None means that it goes), and what is thereby lost."""
+    """The fields to change for a target (None removes one), and the names of what is lost."""
     spec = SPECS[view.dialect]
     lacks_reasoning = Feature.REASONING in view.needs and Feature.REASONING not in target.accepts
     changes: JsonObject = {}
@@ -112,7 +110,6 @@ def _drop_reasoning(body: JsonObject, spec: DialectSpec, changes: JsonObject) ->
 
 
 def _other_limits(spec: DialectSpec, quirks: Quirks) -> set[str]:
-    """The names of a limit that a host does not take, in a dialect that has the one that it does take."""
     return set(spec.limit_fields) - {quirks.limit_field} if quirks.limit_field in spec.limit_fields else set()
 
 

@@ -1,11 +1,11 @@
-"""A body that only grew is parsed where it grew: each call of a tool loop repeats the bytes of the last one and adds a message.
+"""Parse only the new part of a body: each call of a tool loop repeats the previous bytes and adds a message.
 
-A body that was parsed is kept in two halves, cut after its last message. If another one begins and ends with the same bytes,
-only messages can be in between: where these parse as items of a list, the whole is what it was before, with these items added.
-Equal bytes prove it. The objects are shared by all requests of its caller that repeat it, and nobody changes them.
+A parsed body is kept in two halves, split after its last message. A body that begins and ends with their bytes can only have
+messages in between: if these parse as list items, the result is the old body with the items added. Requests share the parsed
+objects, which must not be changed.
 
-It is also cut before its last two messages, which clients still change (notes, cache marks). What was learned from the messages
-before a cut is kept with it, since the same bytes say the same. `histories.py` keeps the bodies, each for its caller.
+A second cut is before the last two messages, which clients still edit (notes, cache marks). What was learned from the messages
+before a cut is kept with it. `histories.py` stores the bodies per caller.
 """
 
 import re
@@ -22,63 +22,58 @@ from router.contract.words import Dialect
 from router.dialects.splice import find_repeated
 
 UNSETTLED = 2
-"""The last messages. Clients still change these, so what was known before them is kept as well."""
+"""Last messages that clients still edit."""
 LARGEST_BYTES = 1 << 21
-"""The largest body that is kept."""
 _MIN_MESSAGES, _MAX_MESSAGES = 4, 2_000
-"""With fewer it is hardly a conversation that goes on, and none is longer."""
 _FIRST_BYTES = 32
-"""Of a message, by which it is searched for."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _BLANKS = b" \t\r\n"
 UNREADABLE = (ValueError, RecursionError)
-"""Not what it must be, or nested so deeply that only one of the two parsers takes it."""
+"""Malformed, or nested too deeply for one of the two parsers."""
 
 
 class Items(list[Json]):
-    """The messages of a body that is kept, the beginning that was known before, perhaps of none of them, and those kept now."""
+    """A kept body's messages, with the beginning known before and those added."""
 
     __slots__ = ("found", "known", "raw_id")
 
     known: tuple[Beginning, list[Beginning]]
     raw_id: int
-    """Of the bytes that they were read from, which live as long as their request."""
+    """Identity of the bytes they were parsed from, which live as long as the request."""
     found: dict[bytes, bool]
-    """Whether all those bytes hold what was searched for in them (`marks.py`)."""
+    """Results of searches in those bytes (`marks.py`)."""
 
 
 class Cut(Struct, eq=False):
-    """Where a message ends, and what was learned from the messages up to it."""
-
     offset: int
     beginning: Beginning
 
 
 class Body(Struct, eq=False):
-    """A body that was parsed. `start` ends with the last of its messages, `end` goes on from there; `size` is that of both."""
+    """A parsed body: `start` ends with the last message, `end` is the rest, `size` counts both."""
 
     caller: Caller
     dialect: Dialect
     name: str
     start: memoryview
-    """Of the bytes that came, which are kept: a copy of half a megabyte takes 50 µs, and much more in memory that is new."""
+    """A view of the received bytes: copying half a megabyte takes 50 µs, more into new memory."""
     settled: memoryview
-    """The bytes of `start` up to the earlier of its cuts. Every body that goes on from it begins with these."""
+    """The bytes up to the earlier cut: every continuation begins with these."""
     end: bytes
     before: JsonObject
-    """The fields that come before the messages, and below those that come after them."""
+    """Fields before the messages, in `after` those that follow."""
     after: JsonObject
     items: list[Json]
     cuts: tuple[Cut, Cut]
-    """Behind the last message, and before that."""
+    """After the last message, and before the last two."""
     has_one_model: bool
     size: int
 
 
 def go_on(kept: Body, cut: Cut, raw: bytes) -> tuple[Body, Items]:
-    """The body with what comes after a cut. Raises one of `UNREADABLE` where that is not more messages and an end."""
+    """Extend a body by what follows a cut. Raises one of `UNREADABLE` if that is not messages and an end."""
     known, cuts = cut.beginning, kept.cuts
     stop = len(raw) - len(kept.end)
     if stop >= cut.offset and raw.endswith(kept.end):
@@ -104,7 +99,7 @@ def go_on(kept: Body, cut: Cut, raw: bytes) -> tuple[Body, Items]:
 
 
 def _read_after(kept: Body, cut: Cut, raw: bytes) -> tuple[list[Json], bytes, bytes, JsonObject]:
-    """The messages after a cut, as they are written, and an end that is new: Codex shuffles its last field every time."""
+    """The messages after a cut if the end is new: Codex shuffles its last field every time."""
     name = kept.name.encode()
     rest = b'{"%b":[null%b' % (name, raw[cut.offset :])
     after: Any = orjson.loads(rest)
@@ -117,9 +112,9 @@ def _read_after(kept: Body, cut: Cut, raw: bytes) -> tuple[list[Json], bytes, by
 def cut_apart(
     raw: bytes, body: JsonObject, name: str, caller: Caller, dialect: Dialect, *, has_one_model: bool
 ) -> tuple[Body, bytes] | None:
-    """A body that was parsed whole, as it may be kept, and its bytes with an empty list of messages.
+    """Split a parsed body to keep it; also return its bytes with an empty message list.
 
-    None if it may not be kept, or if the messages in the field `name` cannot be found among its bytes. They become `Items`.
+    None if it must not be kept or the messages in the field `name` cannot be located. They become `Items`.
     """
     given = body[name]
     if not isinstance(given, list) or not _MIN_MESSAGES <= len(given) <= _MAX_MESSAGES or len(raw) > LARGEST_BYTES:
@@ -134,7 +129,7 @@ def cut_apart(
     try:
         cuts = _cut_twice(raw, stop, raw[start : stop + 1], len(given))
         rest = b"%b[]%b" % (raw[:start], raw[stop + 1 :])
-        # The fields that are left are those of the body: so this is its own list, and none that is nested in another field.
+        # The remaining fields equal the body's, so this is its own list and not one nested in another field.
         left = _MEMBERS.decode(rest)
     except UNREADABLE:
         return None
@@ -148,7 +143,7 @@ def cut_apart(
 
 
 def _find_stop(raw: bytes, next_field: str = "") -> int:
-    """Where the list before this field probably ends, as clients write it; without a next field, the last list."""
+    """Where the list before `next_field`, or the last list, probably ends as clients write it."""
     if not next_field:
         return raw.rfind(b"]")
     following = next_field.encode("utf-8", "replace")
@@ -156,13 +151,13 @@ def _find_stop(raw: bytes, next_field: str = "") -> int:
 
 
 def _cut_twice(raw: bytes, stop: int, written: bytes, count: int) -> tuple[Cut, Cut]:
-    """Cut after the last message and before the last two. `written` is a list that ends with these, and has one more.
+    """Cut after the last message and before the last two, with which `written` ends.
 
-    Raises `ValueError` where a message is not where it should be: one that begins with itself is found inside itself.
+    Raises `ValueError` if a message that contains its own beginning was found inside itself.
     """
     offset, between = stop, b""
     for item in map(bytes, reversed(_ITEMS.decode(written)[-UNSETTLED:])):
-        start = item[:_FIRST_BYTES]  # to search for all of it would take longer; nothing but blanks can be after it
+        start = item[:_FIRST_BYTES]  # faster than searching for all of it; only blanks can follow
         begin = raw.rindex(start, 0, offset - len(item) + len(start))
         if raw[begin + len(item) : offset].strip(_BLANKS) != between or not raw.startswith(item, begin):
             raise ValueError("the message that was found is another one")

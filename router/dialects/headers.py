@@ -1,4 +1,4 @@
-"""Our own response headers, the same for every dialect, and what a stream says of a wait and of its decision in comments."""
+"""Tandem's response headers, and the stream comments that report a wait or a decision."""
 
 from functools import lru_cache
 
@@ -17,19 +17,19 @@ BECAUSE = "x-tandem-because"
 OVERHEAD = "x-tandem-overhead-ms"
 DROPPED = "x-tandem-dropped"
 QUEUED = ("x-tandem-target", "queued")
-"""Who serves, in a head that goes out while the request waits for a quota: nobody yet."""
+"""Sent while a request waits for quota."""
 _MAX_BECAUSE = 240
 _MAX_EXPLAIN = 4_000
 _MAX_DROPPED, _MAX_NAME = 400, 80
 
 
 def sdk_id_headers(request_id: str) -> Headers:
-    """The request's id by the names that the vendors' SDKs read, for what no target answers: OpenAI's, then Anthropic's."""
+    """The request id under OpenAI's and Anthropic's names, for answers without a target."""
     return ("x-request-id", request_id), ("request-id", request_id)
 
 
 def with_both_ids(headers: Headers, request_id: str) -> Headers:
-    """A target's headers with its id for the request by both names, whichever it came by; with ours where it gave none."""
+    """A target's headers with its request id under both names, or ours if it sent none."""
     given = dict(headers)
     own = given.get("x-request-id") or given.get("request-id") or request_id
     return tuple(({"x-request-id": own, "request-id": own} | given).items())
@@ -41,13 +41,12 @@ def id_headers(request_id: str) -> Headers:
 
 @lru_cache(maxsize=1024)
 def header_text(text: str, most: int = _MAX_BECAUSE) -> str:
-    """One line of ASCII, safe in a header."""
     line = " ".join(text.encode("ascii", "replace").decode("ascii").split())
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def dropped_text(names: tuple[str, ...]) -> str:
-    """What a request lost on its way, with commas between the names alone. Names that do not fit are counted."""
+    """Names that do not fit are counted."""
     shown: list[str] = []
     room = _MAX_DROPPED
     for name in names:
@@ -60,7 +59,6 @@ def dropped_text(names: tuple[str, ...]) -> str:
 
 
 def because_served(decision: Decision, target: Target, failed: str) -> str:
-    """The reason in full: who failed before, and why the turn was meant for its tier."""
     return f"{failed}, so {target.name} answers: {decision.because}" if failed else decision.because
 
 
@@ -72,10 +70,10 @@ def answer_headers(
     carried: Headers = (),
     explanation: JsonObject | None = None,
 ) -> Headers:
-    """Who serves and why. The tier is that of the target that really serves.
+    """Headers that say who serves and why.
 
-    `overhead_ms` is our own time until the first target was called. `carried` is what the caller's client is asked to send back
-    with its next request, and `explanation` the whole decision, where the caller asked for it.
+    `overhead_ms` is Tandem's time until the first call. `carried` are headers that the client should send back; `explanation`
+    is the whole decision, if requested.
     """
     target, because = opened.target, decision.because
     if opened.failed:
@@ -110,7 +108,6 @@ def describe_wait(fact: Waiting) -> str:
 
 
 def name_decision(headers: Headers) -> dict[str, str]:
-    """Who serves, and why: our own headers, by names of JSON."""
     return {name.removeprefix(PREFIX).replace("-", "_"): value for name, value in headers if name.startswith(PREFIX)}
 
 

@@ -1,4 +1,4 @@
-"""What an answer says, whatever its dialect: its texts and its calls."""
+"""The texts and calls of an answer in any dialect."""
 
 from router.contract.words import Dialect
 from router.dialects.composer import Composer
@@ -6,11 +6,11 @@ from router.dialects.table import SPECS
 from router.dialects.translate.translator import AnswerTranslator
 
 ODD_SHAPES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What foreign JSON of an unexpected shape can raise."""
+"""Raised by foreign JSON of an unexpected shape."""
 
 
 def hear(dialect: Dialect, answer: bytes) -> "Heard | None":
-    """What an answer says, whole or streamed. None where it is not one."""
+    """Read a whole or streamed answer; None if it is not one."""
     if SPECS[dialect].translation is None:
         return None
     reader, heard = hear_along(dialect)
@@ -26,15 +26,13 @@ def hear(dialect: Dialect, answer: bytes) -> "Heard | None":
 
 
 def hear_along(dialect: Dialect) -> "tuple[AnswerTranslator, Heard]":
-    """A reader for a stream, to be fed as it comes, and what it has said so far. Feeding may raise one of `ODD_SHAPES`."""
+    """A stream reader to feed, and what it collects. Feeding may raise one of `ODD_SHAPES`."""
     heard, translation = Heard(), SPECS[dialect].translation
     assert translation is not None
     return AnswerTranslator(dialect, "", heard, translation.parser(heard, "", "")), heard
 
 
 class Heard(Composer):
-    """Takes an answer's texts and the ids of its calls, and writes nothing."""
-
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.calls: list[str] = []

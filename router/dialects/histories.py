@@ -1,13 +1,11 @@
-"""What is remembered of conversations that go on, so that each request of a tool loop is read only where it grew.
+"""Memory of conversations, so that a tool loop's requests are read only where they grew.
 
-Every call of a tool loop repeats the whole conversation and adds a message or two. Two things are kept, for each caller apart:
+Kept per caller:
 
-- Bodies that were parsed (`grown.py`). Another body that begins with the same bytes is parsed only from there on.
-- What the readers of a history learned from its beginning (`learn`). A beginning that `grown.py` does not know by its bytes is
-  known by a mark of everything in its messages, so a history that was edited anywhere, cut, compacted or forked has another
-  mark, and is read from where it is known, or whole. The count and the last message would not be enough: clients shorten old
-  tool results in place. C writes and hashes the messages in less than half the time of their parsing. The hash has a secret
-  key in every process, so nobody can make two histories with the same mark.
+- Parsed bodies (`grown.py`). A body with the same beginning is parsed only from there on.
+- What readers learned from a beginning (`learn`). One unknown by its bytes is found by a hash of its messages, so edited,
+  compacted or forked histories match no further than they should. Count and last message would not do: clients shorten old tool
+  results in place. The hash costs under half of the parsing, and is keyed per process, so collisions cannot be made.
 """
 
 import threading
@@ -26,61 +24,57 @@ from router.contract.words import Dialect
 from router.dialects.grown import LARGEST_BYTES, UNREADABLE, UNSETTLED, Body, Items, go_on
 
 _START = 4
-"""The messages by which a conversation is looked up. They hold the person's first words with every client that was seen."""
+"""First messages that identify a conversation: with every known client they hold the person's first words."""
 _SHORTEST = 12
-"""Shorter ones are read whole: that costs less than finding out what is known of them, above all where messages are long."""
+"""Shorter ones are read whole: cheaper than a lookup, above all with long messages."""
 _MAX_BYTES = (1 << 26) // 4
-"""Of all bodies that are kept. A byte takes four of memory with what it was parsed to, so this is 64 MB."""
+"""Of kept bodies. Parsed, a byte takes four in memory: 64 MB."""
 _MARK_BYTES = 32
 _LANDMARKS = tuple(top << bits for bits in range(3, LARGEST_BYTES.bit_length() - 3) for top in range(4, 8))
-"""Places in a body by which it is found: four for each doubling of its length, so that one of them is in its last fifth."""
+"""Offsets by which a body is found: four per doubling, so that one is in its last fifth."""
 _MARKS = tuple(
     tuple(slice(place - _MARK_BYTES, place) for place in reversed(_LANDMARKS) if place < 1 << bits) for bits in range(64)
 )
-"""Which bytes to look at in a body whose length has so many bits: those before each landmark, the last one first. Many
-conversations begin with the same instructions, but what comes late is their own."""
+"""By bit length of a body: the bytes before each landmark, last first, since late bytes are unique and instructions are
+shared."""
 _MAX_STARTS = 2_048
 _MAX_ALIKE = 4
-"""Beginnings kept for one start: of a conversation as it grows, of its forks, and of others that begin alike."""
+"""Beginnings per start: of a conversation, its forks, and others that begin alike."""
 
-_write = msgspec.msgpack.Encoder(enc_hook=attrgetter("text")).encode  # a number with all its digits
+_write = msgspec.msgpack.Encoder(enc_hook=attrgetter("text")).encode  # keeps all digits of large numbers
 
 _settled = attrgetter("settled")
 
 _T = TypeVar("_T")
 Reader = Callable[[_T, Conversation, int, int], _T]
-"""Goes on from what was learned before, with the messages from one index to another.
-
-What it learns must be a small frozen value that follows from the messages alone, and holds none of them.
-"""
+"""Continues from what was learned with the messages between two indexes. The result must be a small frozen value that follows
+from the messages alone and holds none of them."""
 
 
 class Histories:
-    """What is remembered for all callers, within one bound for all of them. If `remembers` is false, nothing is."""
+    """Histories of all callers within one bound."""
 
     def __init__(self, *, remembers: bool = True) -> None:
         self.remembers = remembers
         self.bodies: dict[bytes, tuple[Body, ...]] = {}
-        """By the bytes before one of the landmarks. What was used last is at the end, here and below."""
+        """By the bytes before a landmark; most recently used last, here and below."""
         self.kept_bytes = 0
         self.starts: dict[tuple[Caller, Callable[[Json], Message], int], list[Beginning]] = {}
-        """By caller, dialect (the function that reads its messages) and first messages."""
+        """By caller, message reader (one per dialect) and hash of the first messages."""
         self.lock = threading.Lock()
-        """Heavy requests are read in a thread."""
+        """Large requests are read in threads."""
 
     def of(self, caller: Caller) -> "History | None":
-        """Those of one caller; None where nothing is remembered."""
         return History(self, caller) if self.remembers else None
 
     def clear(self) -> None:
-        """Forget everything: the next request of every conversation is read whole."""
         with self.lock:
             self.bodies.clear()
             self.starts.clear()
             self.kept_bytes = 0
 
     def forget(self, body: Body, mark: bytes) -> None:
-        """Forget a body that was found by a mark, unless another thread was quicker. The lock is held."""
+        """Drop a body if it is still there. Call with the lock held."""
         alike = self.bodies.get(mark, ())
         if body in alike:
             self.kept_bytes -= body.size
@@ -94,13 +88,13 @@ NO_HISTORIES = Histories(remembers=False)
 
 
 class History(Struct, frozen=True):
-    """The part of the histories that belongs to one caller, which no other caller's request can find."""
+    """One caller's part of the histories; other callers' requests cannot find it."""
 
     _all: Histories
     caller: Caller
 
     def parse_grown(self, raw: bytes, dialect: Dialect) -> "tuple[JsonObject, bool, History] | None":
-        """A body that begins like one that is kept, and whether `model` is known to be in it once. None if it is another."""
+        """Parse a continuation of a kept body, with whether it holds `model` only once; None if it continues none."""
         caller, bodies = self.caller, self._all.bodies
         for mark in filter(bodies.__contains__, map(raw.__getitem__, _MARKS[len(raw).bit_length()])):
             alike = bodies.get(mark, ())[::-1]
@@ -117,12 +111,12 @@ class History(Struct, frozen=True):
         return None
 
     def keep(self, new: Body, old: Body | None = None, mark: bytes = b"") -> None:
-        """Keep a body as the latest one, instead of the one that it grew from, which was found by a mark."""
+        """Store a body in place of `old`, found by `mark`."""
         everyone = self._all
         bodies, fits = everyone.bodies, len(new.start) <= LARGEST_BYTES
         with everyone.lock:
             alike = bodies.get(mark, ())
-            if fits and alike[-1:] == (old,):  # it was the first to be looked at, and will be again
+            if fits and alike[-1:] == (old,):  # found first, and will be again
                 del bodies[mark]
                 bodies[mark] = (*alike[:-1], new)
                 everyone.kept_bytes += new.size - alike[-1].size
@@ -139,7 +133,6 @@ class History(Struct, frozen=True):
                 everyone.forget(bodies[oldest][0], oldest)
 
     def converse(self, items: list[Json], read: Callable[[Json], Message]) -> Conversation:
-        """The conversation of a request, with what is known of its beginning."""
         conversation = Conversation(items, read)
         conversation.history = self
         if type(items) is Items:
@@ -153,11 +146,11 @@ class History(Struct, frozen=True):
     def _recall(
         self, items: list[Json], read: Callable[[Json], Message], kept: list[Beginning]
     ) -> tuple[Beginning, list[Beginning]]:
-        """The beginning that was read before, and those that are new: the settled messages, and all of them."""
+        """The known beginning, and new ones: of the settled messages, and of all."""
         count = len(items)
         try:
             written = tuple(map(_write, items))
-        except RecursionError:  # nested too deeply to be marked
+        except RecursionError:
             return Beginning(0, 0), kept or [Beginning(count, 0)]
         kept = kept or [Beginning(count - UNSETTLED, 0), Beginning(count, 0)]
         for beginning in kept:
@@ -177,7 +170,7 @@ class History(Struct, frozen=True):
 
 
 def learn(conversation: Conversation, name: str, nothing: _T, read: Reader[_T]) -> _T:
-    """What a reader learns from a whole conversation. `name` distinguishes it from others, and `nothing` is where it begins."""
+    """What a reader, identified by `name`, learns from a whole conversation, beginning with `nothing`."""
     if conversation.known is None:
         return read(nothing, conversation, 0, len(conversation.items))
     before, new = conversation.known
@@ -192,7 +185,7 @@ def learn(conversation: Conversation, name: str, nothing: _T, read: Reader[_T]) 
 
 
 def learned_at(known: tuple[Beginning, list[Beginning]], count: int) -> dict[str, Any]:
-    """What was learned from the first `count` messages and no more. Where no known beginning ends there, nothing is kept."""
+    """What was learned from the first `count` messages; empty if no known beginning ends there."""
     before, new = known
     if before.count == count:
         return before.learned

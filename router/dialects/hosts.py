@@ -1,7 +1,4 @@
-"""What hosts do differently, as data: one row for a host, matched by the end of its name, and how they say "too long".
-
-The rows come from the hosts' documentation and from field reports.
-"""
+"""Host quirks as data, one row per host, and how hosts say "too long". From their documentation and field reports."""
 
 import re
 from collections.abc import Mapping
@@ -12,25 +9,23 @@ from urllib.parse import urlsplit
 from router.contract.words import Dialect
 
 STREAM_OPTIONS = "stream_options"
-"""How usage is asked for at the end of a stream. Some hosts refuse it, and tell usage all the same."""
+"""Asks for usage at the end of a stream. Some hosts refuse it and send usage anyway."""
 
 
 class Quirks(NamedTuple):
-    """How one host differs from what most do."""
-
     limit_field: str = "max_tokens"
-    """What a chat host calls the most tokens that an answer may have."""
+    """The chat field for the answer's token limit."""
     refuses: frozenset[str] = frozenset()
     efforts: Mapping[str, str] = MappingProxyType({})
-    """Its own words for effort, where it does not take the usual ones."""
+    """Its names for effort, if not the usual ones."""
     takes_openai_fields: bool = False
-    """Whether it takes what only OpenAI defines: `safety_identifier` and `service_tier`."""
+    """Whether it accepts fields that only OpenAI defines: `safety_identifier` and `service_tier`."""
     replays_reasoning: bool = False
-    """Whether a chat host wants its `reasoning_content` back inside a tool loop."""
+    """Whether it wants its `reasoning_content` back inside a tool loop (chat)."""
     signs_calls: bool = False
-    """Whether a chat host wants a signature of its own on the first call of each step."""
+    """Whether it wants its signature on the first call of each step (chat)."""
     reset_headers: tuple[str, ...] = ()
-    """Where it says when a limit opens again, if not in `retry-after`."""
+    """Headers that say when a limit resets, besides `retry-after`."""
 
 
 _PENALTIES = frozenset({"frequency_penalty", "presence_penalty", "logit_bias"})
@@ -83,9 +78,9 @@ _HOSTS: tuple[tuple[str, Quirks], ...] = (
 )
 ORDINARY = Quirks()
 _CACHES_WHEN_ASKED = "claude"
-"""Models of this name keep a prompt only up to a mark. All others keep it by themselves, or not at all."""
+"""These models cache a prompt only up to a mark; all others by themselves or not at all."""
 _HOSTS_OF_MARKS = frozenset({"openrouter.ai"})
-"""Hosts that take such a mark in a chat request. To most others it is an unknown field, which some refuse."""
+"""Hosts that accept the mark in a chat request; some others refuse the field."""
 _LENGTH_MARKS = (
     "context_length_exceeded",
     "prompt is too long",
@@ -105,22 +100,17 @@ _LENGTH_MARKS = (
     "`inputs` tokens + `max_new_tokens` must be",
     "request too large for model",
 )
-"""How hosts say that a prompt does not fit."""
 _LIMIT_IS_TOO_LARGE = re.compile(r"max_(?:completion_|output_)?tokens\W{0,3} (?:is|are) too large")
-"""How they say that the answer's own limit does not, which a shorter prompt would not fix."""
+"""The answer's limit is too large: a shorter prompt would not help."""
 
 
 def quirks_of(base_url: str) -> Quirks:
-    """The row of the host that an address leads to."""
     host = _host_of(base_url)
     return next((quirks for end, quirks in _HOSTS if host == end or (end[0] == "." and host.endswith(end))), ORDINARY)
 
 
 def caches_when_asked(base_url: str, model: str, dialect: Dialect) -> bool:
-    """Whether a model keeps the prompt for the next request only up to a mark (`cache_control`), and may be sent one there.
-
-    Messages have a place for the mark, wherever they go.
-    """
+    """Whether a model caches only up to a mark (`cache_control`), and accepts one here."""
     if dialect is not Dialect.MESSAGES and _host_of(base_url) not in _HOSTS_OF_MARKS:
         return False
     return _CACHES_WHEN_ASKED in model.lower()
@@ -131,6 +121,6 @@ def _host_of(base_url: str) -> str:
 
 
 def says_too_long(words: str) -> bool:
-    """Whether a host's error means that the prompt does not fit. `words` are its type, code and message together."""
+    """Whether an error means that the prompt is too long. `words` are its type, code and message."""
     words = words.lower()
     return any(mark in words for mark in _LENGTH_MARKS) and _LIMIT_IS_TOO_LARGE.search(words) is None

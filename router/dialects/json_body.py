@@ -1,4 +1,4 @@
-"""A request body as JSON: one parse, and refusals that name the place."""
+"""Parsing a request body once, with refusals that name the place."""
 
 import re
 
@@ -14,39 +14,38 @@ from router.dialects.histories import NO_HISTORIES, Histories, History
 from router.dialects.splice import find_repeated, parse_apart
 from router.dialects.table import SPECS
 
-# Possessive, and content with a string that does not end: a cut-off body must not be searched again and again.
+# Possessive, and accepts an unterminated string, so that a truncated body is not searched repeatedly.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)|[{}\[\]:,]', re.DOTALL)
 _LOOK_BACK_BYTES = 100_000
-"""A fault further in than this is named by its offset alone: finding its path would cost more than it tells."""
+"""Faults further in are named by offset alone: locating them costs too much."""
 
 _SHORT_BYTES = 4_096
-"""To read a shorter body whole costs less than finding out what is known of its conversation."""
+"""Shorter bodies are read whole: cheaper than a history lookup."""
 _LARGE_BYTES = 16_384
-"""A smaller body is searched for a second `model` when it is sent on, which costs nothing there."""
+"""Smaller bodies are searched for a second `model` when sent on, where it is free."""
 _COUNTED_BYTES, _MAX_VALUES = 1 << 21, 800_000
-"""A body of more bytes is refused if it has more commas, colons and brackets than this."""
+"""Larger bodies with more commas, colons and brackets are refused."""
 _MAX_FIELDS = 1_000
-"""At the top level. Each is looked at on its own, several times."""
+"""At the top level."""
 _CONVERSATIONS = ("messages", "input", "prompt")
 _LIMITS = frozenset(name for spec in SPECS.values() for name in spec.limit_fields)
 _MAX_NUMBERS = {"n": 128, "temperature": 10, "top_p": 10, **dict.fromkeys(_LIMITS, 100_000_000)}
 NUMBERS = frozenset(_MAX_NUMBERS)
-"""The fields that `check_numbers` looks at."""
 _FIELDS = (
     *_CONVERSATIONS,
     *_LIMITS,
     *"tools system instructions stream n tool_choice".split(),
     *"store previous_response_id response_format reasoning_effort reasoning thinking stop temperature".split(),
 )
-"""What a request is judged by, or what its answer costs."""
+"""Fields that decide the route or the cost."""
 _KEYS = {name: f'"{name}"'.encode() for name in _FIELDS}
 
 
 def parse_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> tuple[JsonObject, bool, History | None]:
-    """The body of a request, whether `model` is known to be in it once, and its caller's history unless the body is short.
+    """The body, whether it is known to hold `model` once, and the caller's history unless the body is short.
 
-    A body with a field twice is refused where that matters: readers differ in which of the two counts, so a target could
-    answer another request than the one that was judged here.
+    Duplicate fields that matter are refused: parsers differ in which one counts, so a target could answer another request than
+    the one judged here.
     """
     raw, history = arrival.raw, None
     if len(raw) > _SHORT_BYTES:
@@ -56,16 +55,16 @@ def parse_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> tupl
             grown = history.parse_grown(raw, arrival.dialect) if history else None
             return grown or _parse_large(raw, arrival.dialect, history)
     body = parse_body(raw)
-    # Not `in`, here and elsewhere: that tries the bytes as a number first, and throws away the error that this gives.
+    # `rfind` instead of `in`, here and elsewhere: `in` first tries the bytes as a number and discards the error.
     if raw.rfind(b"\\u00") >= 0 or max(map(raw.count, filter(None, map(_KEYS.get, body))), default=0) > 1:
         refuse_repeated(raw)
     return body, False, history
 
 
 def refuse_crowded(raw: bytes) -> None:
-    """Refuse what would hold up everyone while it is parsed, also in a thread: 20 MB of `[]` take half a second in one piece.
+    """Refuse bodies that block the loop while parsed, even in a thread: 20 MB of `[]` take half a second.
 
-    Brackets, colons and commas in texts count as well. A text that has as many is longer than any model can read.
+    Characters in texts count too: a text with that many is longer than any model can read.
     """
     if len(raw) > _COUNTED_BYTES and len(raw) - len(raw.translate(None, b",:{[")) > _MAX_VALUES:
         raise BadRequest(f"the JSON has too many values: more than {_MAX_VALUES:,} commas, colons and opening brackets")
@@ -79,17 +78,17 @@ def _parse_large(raw: bytes, dialect: Dialect, history: History | None) -> tuple
         raise BadRequest(f"the body has too many fields: {len(body):,}, and at most {_MAX_FIELDS:,} are read")
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
     found = cut_apart(raw, body, name, history.caller, dialect, has_one_model=is_apart) if name and history else None
-    # To take half a megabyte apart takes half as long as to parse it. Where the conversation was taken apart, the rest is left.
+    # Splitting half a megabyte takes half as long as parsing it: only the rest is checked if the conversation was split off.
     has_two_models = refuse_repeated(raw if found is None else found[1])
-    if history and found and not has_two_models:  # what is kept stands for bodies with one
+    if history and found and not has_two_models:  # kept bodies have one model
         history.keep(found[0])
     return body, is_apart, history
 
 
 def refuse_repeated(raw: bytes) -> bool:
-    """Refuse a body that has a field twice at its top level, naming it. Whatever is nested in it may be as it likes.
+    """Refuse duplicate fields at the top level.
 
-    Says whether `model` is there twice, which is allowed: such a body is written again, each field once.
+    Returns whether `model` is duplicated, which is allowed: such a body is rewritten.
     """
     try:
         name = find_repeated(raw)
@@ -101,7 +100,7 @@ def refuse_repeated(raw: bytes) -> bool:
 
 
 def parse_body(raw: bytes) -> JsonObject:
-    """Parse a body, or say what is wrong with it and where."""
+    """Raises `BadRequest` or `WrongMediaType` with the fault and its place."""
     try:
         body: Json = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -113,7 +112,7 @@ def parse_body(raw: bytes) -> JsonObject:
 
 
 def check_numbers(body: JsonObject) -> None:
-    """Refuse numbers that every host would reject: here the field can be named."""
+    """Refuse numbers that every host would reject, naming the field."""
     for name in body.keys() & _MAX_NUMBERS.keys():
         value, highest = body[name], _MAX_NUMBERS[name]
         if value is None:
@@ -163,7 +162,7 @@ def locate(raw: bytes, offset: int) -> str:
 
 
 def is_utf8(message: bytes) -> bool:
-    """Whether a message is UTF-8, as the text frame of a socket must be."""
+    """WebSocket text frames must be UTF-8."""
     if message.isascii():
         return True
     try:

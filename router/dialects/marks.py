@@ -1,15 +1,14 @@
-"""Whether a body holds some bytes anywhere, searched for only where a conversation grew: to search 50 KB takes 30 µs.
+"""Search a body for some bytes only where it grew: searching 50 KB takes 30 µs.
 
-The answer for the bytes before a cut is kept with that cut (`grown.py`), since the same bytes say the same.
+Results for the bytes before a cut are kept with it (`grown.py`).
 """
 
 from router.dialects.grown import Items
 
 
 def holds(raw: bytes, items: object, mark: bytes) -> bool:
-    """Whether these bytes of a body hold a mark. `items` are its messages, as they were parsed."""
-    if type(items) is not Items or items.raw_id != id(raw):  # it is new, or was written again
-        return raw.rfind(mark) >= 0  # a search from the end takes half the time
+    if type(items) is not Items or items.raw_id != id(raw):  # new, or rewritten
+        return raw.rfind(mark) >= 0  # searching from the end takes half the time
     if (answer := items.found.get(mark)) is not None:
         return answer
     known, added = items.known

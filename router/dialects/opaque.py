@@ -1,7 +1,7 @@
-"""State that only its maker can read: reasoning items, encrypted content, thinking blocks with their signatures.
+"""State that only its maker can read: reasoning items, encrypted content, signed thinking blocks.
 
-Every such piece has a key, so that somebody who remembers can say whose it is. Going to another target it is left out, whole
-and in place; the caller still holds it, and sends it again when the turn returns to its maker.
+Sessions remember the maker of each piece by a key. Other targets get the conversation without it; the caller keeps it and sends
+it when the turn returns to its maker.
 """
 
 from collections.abc import Iterator
@@ -13,17 +13,16 @@ from router.dialects.table import SPECS
 
 
 def keys_of(view: RequestView, start: int = 0) -> Iterator[str]:
-    """The keys of the opaque state in a conversation, from one of its messages on."""
     return chain.from_iterable(map(SPECS[view.dialect].opaque_keys, view.conversation.items[start:]))  # type: ignore[arg-type]  # objects
 
 
 def refused_by(target: str) -> str:
-    """The maker of an item whose origin is unknown and that this target would not accept."""
+    """The origin recorded for an item of unknown maker that this target refused."""
     return f"!{target}"
 
 
 def is_foreign(origin: str | None, target: str) -> bool:
-    """Whether a piece must be kept from a target. One of unknown origin may be its own."""
+    """Whether a target must not get a piece. One of unknown origin may be its own."""
     if origin is None or origin == target:
         return False
     return origin == refused_by(target) if origin.startswith("!") else True
@@ -39,9 +38,9 @@ def keys_for(view: RequestView, target: str) -> tuple[str, ...]:
 
 
 def without_foreign(view: RequestView, target: str) -> list[Json] | None:
-    """The conversation without state that others made; None when there is none."""
+    """The conversation without other targets' state; None if unchanged."""
     origins = view.origins
-    if not any(is_foreign(origin, target) for origin in set(origins.values())):  # of many pieces, few makers
+    if not any(is_foreign(origin, target) for origin in set(origins.values())):  # many pieces, few makers
         return None
     spec = SPECS[view.dialect]
     items = as_list(view.body.get(spec.list_field))

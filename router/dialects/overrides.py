@@ -1,4 +1,4 @@
-"""The `x-tandem-*` request headers. A typo in an override must not pass silently, so unknown ones are refused."""
+"""The `x-tandem-*` request headers. Unknown ones are refused, so that a typo is noticed."""
 
 from collections.abc import Mapping
 
@@ -38,12 +38,12 @@ HEADERS = {
     FRAMES: "`1`: a [socket](../how-to/use-one-socket.md) also sends events of Tandem's own (`tandem.decision`, "
     "`tandem.queued`). Without it the decision is in `metadata` of `response.created`. Over HTTP it changes nothing.",
 }
-"""Every override, and what the reference page says of it."""
+"""Every override with its text for the reference page."""
 _NO_OVERRIDES = Overrides()
 
 
 def read_overrides(headers: Mapping[str, str]) -> Overrides:
-    if PREFIX not in "".join(headers):  # nor, then, at the beginning of any
+    if PREFIX not in "".join(headers):
         return _NO_OVERRIDES
     given = {name: value.strip() for name, value in headers.items() if name.startswith(PREFIX)}
     for name, value in given.items():
@@ -71,7 +71,7 @@ def read_overrides(headers: Mapping[str, str]) -> Overrides:
 
 
 def read_name(header: str, given: Mapping[str, str]) -> str | None:
-    """The name in a header; None where it is absent. Raises `UnknownOverride`."""
+    """The name in a header, or None. Raises `UnknownOverride`."""
     value = given.get(header)
     if value is not None and not (0 < len(value) <= 200 and value.isprintable()):
         raise UnknownOverride(f"{header}: send 1 to 200 printable characters", param=header)

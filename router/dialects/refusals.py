@@ -1,4 +1,4 @@
-"""Errors in the caller's dialect: whole bodies, and the last event of a stream that failed."""
+"""Errors in the caller's dialect: response bodies, and the last event of a failed stream."""
 
 import math
 import time
@@ -29,10 +29,10 @@ from router.dialects.table import SPECS
 from router.dialects.translate.parser import read_failure
 
 MAX_RETRY_AFTER_SECONDS = 60.0
-"""Some SDKs really sleep as long as they are told, so what we tell is bounded."""
+"""Bounded because some SDKs sleep as long as they are told."""
 
 _PLAIN_HTTP = (("upgrade", "HTTP/1.1"), ("connection", "upgrade"))
-"""What a 426 must name (RFC 9110, 15.5.22): the protocol in which the request would be served instead."""
+"""A 426 must name the protocol to use instead (RFC 9110, 15.5.22)."""
 
 
 def refusal_body(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
@@ -44,9 +44,9 @@ def refusal_body(error: TandemError, dialect: Dialect, request_id: str) -> bytes
 
 
 def usage_limit(error: TandemError) -> JsonObject:
-    """How Codex learns that a budget is spent, to say at once when to come again.
+    """The error type with which Codex reports at once when a budget resets.
 
-    For any other 429 it would wait for the end of `retry-after`, which may be hours away, and say nothing.
+    For any other 429 it silently waits out `retry-after`, which may be hours.
     """
     seconds = error.retry_after_seconds
     if not isinstance(error, BudgetSpent) or (seconds is not None and seconds < MAX_RETRY_AFTER_SECONDS):
@@ -55,13 +55,12 @@ def usage_limit(error: TandemError) -> JsonObject:
 
 
 def foreign_refusal(dialect: Dialect, status: int, message: str, code: str, param: str | None, request_id: str) -> bytes:
-    """A target's refusal in another dialect. One for length gets the words on which clients compact."""
+    """A target's refusal in another dialect."""
     message = in_callers_words(dialect, message, code)
     return orjson.dumps(SPECS[dialect].write_refusal(status, message, code, param or None, request_id))
 
 
 def failure_refusal(dialect: Dialect, status: int, error: JsonObject, request_id: str) -> bytes:
-    """An error that a target reported inside an answer, as the refusal that it is."""
     failure, param = read_failure(error), error.get("param")
     return foreign_refusal(
         dialect, status, failure.message, failure.code, param if isinstance(param, str) else None, request_id
@@ -69,15 +68,14 @@ def failure_refusal(dialect: Dialect, status: int, error: JsonObject, request_id
 
 
 def in_callers_words(dialect: Dialect, message: str, code: str) -> str:
-    """An error's message; one for length in the form on which clients of this dialect compact."""
+    """The message; for length, in the words on which clients of this dialect compact."""
     return SPECS[dialect].word_too_long(message) if code == TooLong.code else message
 
 
 def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
-    """The headers that tell a client whether, when, by which method and in which protocol to come again."""
     headers: list[tuple[str, str]] = []
     if isinstance(error, BudgetSpent) and (error.retry_after_seconds or MAX_RETRY_AFTER_SECONDS) >= MAX_RETRY_AFTER_SECONDS:
-        # The true time, however long: the caller is to come again on another day, or never with this request.
+        # The true time, unbounded: the caller must come back another day, or never with this request.
         headers += [("retry-after", str(math.ceil(error.retry_after_seconds)))] if error.retry_after_seconds else []
         headers.append(("x-should-retry", "false"))
     elif error.status in (429, 503) or isinstance(error, Unavailable):
@@ -97,14 +95,14 @@ def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
 
 
 def _is_final(error: TandemError) -> bool:
-    """Whether an SDK's own retries could not help. Where we tried again already, they would multiply our attempts by theirs."""
+    """Whether SDK retries cannot help, or would multiply our own attempts."""
     if isinstance(error, (RequestError, UpstreamBarred)):
         return True
     return isinstance(error, UpstreamError) and (error.was_tried_again or passes_unchanged(error))
 
 
 def failure_event(error: TandemError, dialect: Dialect, request_id: str) -> bytes:
-    """The last event of a stream that failed after its first byte. Where a target blames the request, in its own words."""
+    """The last event of a failed stream, in the target's words if these blame the request."""
     words, code = failure_words(error, request_id), error.code
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):
         failure = read_failure(find_told(error.body))
@@ -117,20 +115,16 @@ def failure_words(error: TandemError, request_id: str) -> str:
 
 
 def passes_unchanged(error: TandemError) -> bool:
-    """Whether the caller must see the target's own body, byte for byte."""
     return isinstance(error, UpstreamRefused) and error.blames_the_request
 
 
 class Refusal(NamedTuple):
-    """A whole answer that refuses a request, ready for any transport."""
-
     status: int
     headers: Headers
     body: bytes
 
 
 def write_refusal(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
-    """Refuse in our own words, or in the target's where they blame the request."""
     more = (*id_headers(request_id), *refusal_headers(error))
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):
         body, kind = error.body, error.content_type
@@ -142,7 +136,7 @@ def write_refusal(error: TandemError, dialect: Dialect, request_id: str) -> Refu
 
 
 def refuse_to(sink: Sink, error: TandemError, dialect: Dialect, request_id: str) -> None:
-    """Answer an error. Only called while nothing has gone to the caller."""
+    """Send an error. Only valid before any byte went to the caller."""
     refusal = write_refusal(error, dialect, request_id)
     sink.start(refusal.status, refusal.headers)
     sink.write(refusal.body)

@@ -1,4 +1,4 @@
-"""Bytes of a request → `RequestView`, whatever the dialect."""
+"""Request bytes → `RequestView`, in any dialect."""
 
 from collections.abc import Mapping
 from itertools import repeat
@@ -39,11 +39,11 @@ USUAL_FIELDS = (
     | NUMBERS
     | _STREAM_FIELDS
 )
-"""Where a request has only these, none need be looked for that is refused."""
+"""Requests with only these need no check for refused fields."""
 
 
 def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> RequestView:
-    """Read a request once, what its history is known to say without reading it again. Raises `BadRequest` and its kin."""
+    """Raises `BadRequest` and its kin."""
     body, has_one_model, history = parse_request(arrival, histories)
     if not USUAL_FIELDS.issuperset(body):
         refuse_library_fields(body)
@@ -51,7 +51,7 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
         model = read_model(body)
     except BadRequest:
         is_count = arrival.operation is Operation.COUNT_TOKENS and SPECS[arrival.dialect].counts_tokens_here
-        if body.get("model") is not None or not is_count:  # a count that is made here is the same for all models
+        if body.get("model") is not None or not is_count:  # a local count is equal for all models
             raise
         model = _ANY_MODEL
     if not NUMBERS.isdisjoint(body):
@@ -61,7 +61,7 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
         spec.refuse_dated(body, arrival.raw, arrival.headers.get(spec.own_header or "", ""))
     reading = spec.read(body, arrival.operation, history)
     is_streaming = not _STREAM_FIELDS.isdisjoint(body) and read_stream(body) and arrival.operation is not Operation.COUNT_TOKENS
-    # The first by position: with all of them by name, Python would make a dictionary of them for the call.
+    # Positional first: calls with all arguments by name build a dictionary.
     return RequestView(
         arrival.id,
         arrival.dialect,
@@ -83,15 +83,16 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
         caller=arrival.caller,
         previous_response_id=reading.previous_response_id,
         has_one_model=has_one_model,
+        moment=arrival.moment,
     )
 
 
-def read_again(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
+def read_again(view: RequestView) -> RequestView:
+    """The request as its `body` says, which was changed."""
+    body = view.body
     reading = SPECS[view.dialect].read(body, view.operation, view.conversation.history)
     return replace(
         view,
-        raw=raw,
-        body=body,
         is_streaming=read_stream(body) and view.operation is not Operation.COUNT_TOKENS,
         system=reading.system,
         conversation=reading.conversation,
@@ -106,11 +107,11 @@ def read_again(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
 
 
 def rewrite(view: RequestView, changes: JsonObject) -> RequestView:
-    return read_again(view, {**view.body, **changes}, replace_fields(view.raw, view.body, changes))
+    return read_again(replace(view, body={**view.body, **changes}, raw=replace_fields(view.raw, view.body, changes)))
 
 
 def refuse_library_fields(body: JsonObject) -> None:
-    """Refuse fields that a client library used upstream would obey: they could send our keys elsewhere."""
+    """Refuse fields that an upstream client library would obey: they could send our keys elsewhere."""
     if _REFUSED_FIELDS.isdisjoint(body) and not any(map(str.startswith, body, repeat(_REFUSED_PREFIXES))):
         return
     for name in body:
@@ -121,7 +122,7 @@ def refuse_library_fields(body: JsonObject) -> None:
 
 
 def guess_dialect(body: JsonObject, headers: Mapping[str, str] = MappingProxyType({})) -> Dialect:
-    """The dialect of a body that came without a route, from its headers and fields; chat when they do not tell."""
+    """The dialect of a body without a route, from its headers and fields; chat by default."""
     for name, spec in SPECS.items():
         if spec.own_header in headers and spec.list_field in body:
             return name

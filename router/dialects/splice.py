@@ -1,7 +1,6 @@
-"""Putting the target's model name, and what else must change, into a body as it came: every other byte stays what it was.
+"""Change the model name and other fields of a body, leaving every other byte as it came.
 
-A value that changes is written again. All others are copied from the bytes that came: written again, integers over 64 bit would
-become floats, and `1e400` or seventeen digits something else.
+Written again, integers over 64 bit would become floats, and `1e400` or seventeen digits something else.
 """
 
 import re
@@ -16,7 +15,7 @@ from router.contract.request import Json, JsonObject
 
 _KEY = b'"model"'
 _ESCAPED_LETTER = b"\\u006"
-"""How any letter of the key would begin if it were escaped: no client does that, so such a body is taken apart."""
+"""How an escaped letter of the key begins: no client writes that."""
 _FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
 _FIRST_OF_MORE = re.compile(_FIRST.pattern + rb"[ \t\r\n]*,")
 _VALUE = re.compile(rb'(?<!\\)"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
@@ -28,10 +27,10 @@ _NOTHING: JsonObject = {}
 
 
 def parse_apart(raw: bytes) -> JsonObject | None:
-    """Parse a body that begins with its model, and prove that it has no second one. None where that cannot be done.
+    """Parse a body that begins with its model, and prove that it has no second one. None if that is impossible.
 
-    The rest is parsed without that key: if the parse finds none, there is none. To search half a megabyte for a second one,
-    spelled with escapes or without, would take five times as long as the copy that this takes.
+    The rest is parsed without that key: if the result has none, there is none. Searching half a megabyte for another key takes
+    five times as long.
     """
     found = _FIRST_OF_MORE.match(raw)
     if found is None:
@@ -41,19 +40,18 @@ def parse_apart(raw: bytes) -> JsonObject | None:
         model = orjson.loads(found[1])
     except orjson.JSONDecodeError:
         return None
-    # An empty rest would hide that a comma came after the last member.
+    # An empty rest would hide a trailing comma.
     return {"model": model, **rest} if rest and "model" not in rest else None
 
 
 def find_repeated(raw: bytes) -> str | None:
-    """A key that an object has twice, or None: walk from member to member, each with the value that a parser keeps.
+    """A duplicate key of an object, or None.
 
-    A parser keeps the last value of a key, so the first of two has another value than the one that is kept, or is followed by
-    a key that was met before. Raises `ValueError` or `RecursionError` where the object cannot be taken apart: it is nested so
-    deeply that only one of the two parsers takes it.
+    Walks the members next to the parsed values. A parser keeps the last value, so the first of two differs from it or is
+    followed by a known key. Raises `ValueError` or `RecursionError` if it is nested too deeply for one of the parsers.
     """
-    members: dict[str, Any] = _MEMBERS.decode(raw)  # values that have a buffer, of which the checker does not know
-    # Brackets, quotes, colons and commas included, its members cannot be shorter: where they fill all of it, there are no more.
+    members: dict[str, Any] = _MEMBERS.decode(raw)  # values have a buffer that mypy does not see
+    # The shortest possible encoding of the members fills the body: there are no more.
     if sum(map(_size, members.values())) + sum(map(len, members)) + 4 * len(members) + 1 == len(raw):
         return None
     seen: set[str] = set()
@@ -65,7 +63,7 @@ def find_repeated(raw: bytes) -> str | None:
             return name
         seen.add(name)
         offset += len(value)
-    # A number may begin as another does: the walk then ends inside the first of the two.
+    # A number may be a prefix of another: the walk then ends inside the first of the two.
     return None if _END.match(raw, offset) else name
 
 
@@ -76,10 +74,10 @@ def _size(value: Any) -> int:
 def replace_model(
     raw: bytes, body: JsonObject, model: str, changes: JsonObject, *, has_one_model: bool = False, added: JsonObject = _NOTHING
 ) -> bytes:
-    """The body with another model name, and with `changes` made (None takes a field out).
+    """The body with another model name and `changes` made (None removes a field).
 
-    `has_one_model` says that `parse_apart` has read it, or that we wrote it ourselves: then nothing need be searched. `added`
-    are fields that the body does not have: they are put after the model's name.
+    `has_one_model`: it was read by `parse_apart` or written by us, so no search is needed. `added` are new fields, inserted
+    after the model.
     """
     if not changes:
         found = (_FIRST.match(raw) if has_one_model else None) or _find_only_model(raw)
@@ -92,10 +90,10 @@ def replace_model(
 
 
 def _find_only_model(raw: bytes) -> re.Match[bytes] | None:
-    """The one key `model`, or None where there may be another: a second one, or one with escapes, must not reach a target.
+    """The only `model` key, or None if there may be another, which must not reach a target.
 
-    A quote inside a JSON string is escaped, so `"model"` before a colon is always a key. If it is in the body once, it is
-    the top-level key that the parse has seen. The search is from the end: it is twice as fast there.
+    Quotes inside a JSON string are escaped, so `"model"` before a colon is always a key; if it occurs once, it is the top-level
+    one. Searching from the end is twice as fast.
     """
     offset = raw.rfind(_KEY)
     if raw.rfind(_KEY, 0, offset) >= 0 or raw.rfind(_ESCAPED_LETTER) >= 0:
@@ -104,7 +102,7 @@ def _find_only_model(raw: bytes) -> re.Match[bytes] | None:
 
 
 def replace_fields(raw: bytes, body: JsonObject, changes: JsonObject) -> bytes:
-    """A JSON object with some fields changed; `body` is what `raw` was parsed into. None takes a field out."""
+    """A JSON object, parsed from `raw` into `body`, with some fields changed (None removes one)."""
     merged = {key: value for key, value in {**body, **changes}.items() if value is not None or key not in changes}
     try:
         return _write(merged, body, raw)
@@ -113,7 +111,6 @@ def replace_fields(raw: bytes, body: JsonObject, changes: JsonObject) -> bytes:
 
 
 def _write(value: Json, before: Json, raw: bytes) -> bytes:
-    """A value as JSON. Whatever in it is still what it was before is copied from `raw`, in which that was written."""
     if value is before:
         return raw
     if isinstance(value, dict) and isinstance(before, dict):
@@ -132,7 +129,7 @@ def _write_object(value: JsonObject, before: JsonObject, raw: bytes) -> bytes:
 
 
 def _write_list(value: list[Json], before: list[Json], raw: bytes) -> bytes:
-    """Items are known again by being the same objects, or by their place in a list that is as long as it was."""
+    """Unchanged items are recognised by identity, or by position if the length is equal."""
     items = [bytes(item) for item in _ITEMS.decode(raw)]
     if len(value) == len(before):
         return b"[%b]" % b",".join([_write(new, old, item) for new, old, item in zip(value, before, items, strict=True)])

@@ -1,4 +1,4 @@
-"""Server-sent events, as far as a relay must know them: where frames end, and what the telling ones say."""
+"""Server-sent events as far as a relay needs them: frame ends, and frames that tell how a stream ended."""
 
 import re
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from router.contract.usage import Timings, Usage
 
 _KEPT_GROUPS = 8
 _ROOM_BYTES, _GROUP_BYTES = 1 << 20, 1 << 15
-"""Groups are forgotten after a megabyte, or after thirty-two of them: each counts for its bytes and 32 KB more."""
+"""Groups are dropped after a megabyte or 32 groups: each counts 32 KB more than its bytes."""
 _KEPT_BYTES = 1 << 20
 FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _usual_head = re.compile(rb"(?:event: ?([!-~]+)\n)?data: ?").match
-"""How nearly every frame begins. If one line of data follows, that is all of it, and no line need be looked at alone."""
+"""How nearly every frame begins. If one line of data follows, it is not split further."""
 _NAMED, _LAST_NAME = b"event: response.", b"event: response.completed"
 
 
 class Lasting(Struct, frozen=True):
-    """What must not be forgotten of a stream, however much comes after it. A group that it is found in holds one of `marks`."""
+    """What must be kept of a stream. Groups that match contain one of `marks`."""
 
     pattern: re.Pattern[bytes]
     marks: tuple[bytes, ...]
@@ -30,18 +30,16 @@ class Lasting(Struct, frozen=True):
 _FAILURES = Lasting(
     re.compile(rb'"error"\s*(?::\s*[^n\s]|[,}])|"response\.failed"|event:\s*(?:error|response\.failed)'), (b"error", b".failed")
 )
-"""How a failure is told in any dialect. Inside a JSON string the quotes would be escaped, so words of a model do not match."""
+"""How dialects report a failure. Quotes in a JSON string are escaped, so a model's words do not match."""
 
 
 class Frame(Struct):
-    """One event: its `event:` line, if any, and its `data:` lines joined."""
-
     event: str
     data: bytes
     parsed: JsonObject | None = None
 
     def json(self) -> JsonObject:
-        """The data as an object; empty when it is none."""
+        """The data; empty if it is not an object."""
         if self.parsed is None:
             try:
                 body = parse_exactly(self.data)
@@ -52,7 +50,7 @@ class Frame(Struct):
 
     @property
     def kind(self) -> str:
-        """The event's name, from its line or from the `type` in its data."""
+        """The event's name, from its line or the `type` in its data."""
         if self.event:
             return self.event
         kind = self.json().get("type")
@@ -60,7 +58,7 @@ class Frame(Struct):
 
 
 class StreamEnd(Struct):
-    """How a stream ended: whole, with an error of the upstream's own, or neither (cut)."""
+    """How a stream ended: complete, failed at the upstream, or neither (cut)."""
 
     is_complete: bool = False
     has_failed: bool = False
@@ -69,10 +67,7 @@ class StreamEnd(Struct):
 
 
 def split_frames(data: bytes, telling: re.Pattern[bytes] | None = None) -> list[Frame]:
-    """The frames in a run of bytes, or the telling ones alone.
-
-    A first frame whose beginning is missing gives what can still be read of it.
-    """
+    """The frames in some bytes, or only the telling ones. A frame may lack its beginning."""
     frames, blocks = [], data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
     if telling is not None:
         blocks = _find_telling(blocks, telling.search)
@@ -93,29 +88,27 @@ def split_frames(data: bytes, telling: re.Pattern[bytes] | None = None) -> list[
 
 
 def _find_telling(blocks: list[bytes], is_telling: Callable[[bytes], object]) -> list[bytes]:
-    """The telling ones. Where the name of an event tells, a frame that is named is not searched any further."""
+    """If event names tell, named frames are not searched further."""
     if is_telling(_LAST_NAME):
         return [block for block in blocks if is_telling(_name_of(block))]
     return [block for block in blocks if is_telling(block)]
 
 
 def _name_of(block: bytes) -> bytes:
-    """The line that names the event; where no line does, or more than one, all of it."""
+    """The line that names the event; the whole block if none or several do."""
     is_named = block.startswith(_NAMED) and block.rfind(b"\nevent:") < 0
     return block.partition(b"\n")[0] if is_named else block
 
 
 def _has_content(group: bytes) -> bool:
-    """Whether there is more in it than comments, which tell nothing."""
     return not group.startswith(b":") or b"data:" in group if group else False
 
 
 class Tail:
-    """Remembers what of a stream tells how it ended. A piece costs a look at its end; nothing is parsed until all is over.
+    """Remembers the parts of a stream that tell how it ended, and parses nothing until the end.
 
-    A read of the upstream nearly always ends where a frame ends, so pieces are grouped up to such an end. The newest groups
-    are kept. Now and then the older ones are forgotten, all but the first that tells something and what is `lasting`: to
-    search many at once takes a hundredth of the time of searching each.
+    Reads nearly always end with a frame, so pieces are grouped up to such an end. The newest groups are kept. Older ones are
+    dropped in batches, except the first telling one and `lasting` ones: searching many at once takes a hundredth of the time.
     """
 
     __slots__ = (
@@ -142,7 +135,7 @@ class Tail:
         self._forgotten_bytes = self._forgotten_frames = 0
 
     def add(self, piece: bytes) -> bool:
-        """Note one piece as it is relayed. Whether it begins or ends in the middle of a frame, as few do."""
+        """Note a relayed piece. Returns whether it begins or ends inside a frame, as few do."""
         if self._open or not piece.endswith(FRAME_ENDS):
             if piece := self._join_open(piece):
                 self._add_group(piece)
@@ -160,7 +153,7 @@ class Tail:
             self._forget()
 
     def _join_open(self, piece: bytes) -> bytes:
-        """The whole group, if this piece ends one; nothing while it is still open."""
+        """The whole group if this piece ends it."""
         self._open.append(piece)
         self._open_bytes += len(piece)
         ends = piece.endswith(FRAME_ENDS) or (len(piece) < 4 and b"".join(self._open[-4:]).endswith(FRAME_ENDS))
@@ -174,8 +167,8 @@ class Tail:
         return group
 
     def _forget(self) -> None:
-        groups, find_last = self._groups, b"".join(self._groups).rfind  # a search from the end takes half the time
-        if min(groups) < b";":  # a comment: its colon sorts before the name of any field
+        groups, find_last = self._groups, b"".join(self._groups).rfind  # searching from the end takes half the time
+        if min(groups) < b";":  # comments: a colon sorts before any field name
             groups = [group for group in groups if _has_content(group)]
         old, self._groups = groups[:-_KEPT_GROUPS], groups[-_KEPT_GROUPS:]
         self._room = _ROOM_BYTES
@@ -191,7 +184,7 @@ class Tail:
             self._kept = self._kept[:_KEPT_GROUPS] + self._kept[_KEPT_GROUPS:][-_KEPT_GROUPS:]
 
     def _trim(self) -> None:
-        """A frame without end: keep its head, which names it, and its tail, where usage stands."""
+        """Shorten an endless frame to its head, which names it, and its tail, which has usage."""
         whole = b"".join(self._open)
         self._open = [whole[:4096], whole[-_KEPT_BYTES // 2 :]]
         self._open_bytes = len(self._open[0]) + len(self._open[1])
@@ -202,12 +195,12 @@ class Tail:
 
     @property
     def content_bytes(self) -> int:
-        """How much has passed that is not a comment. Asked now and then: it takes a look at every group that is kept."""
+        """Bytes relayed without comments. Walks all kept groups, so call it rarely."""
         return self._forgotten_bytes + sum(map(len, filter(_has_content, [*self._groups, b"".join(self._open)])))
 
     @property
     def at_frame_end(self) -> bool:
-        """Whether the last byte relayed ended a frame, so that another frame may follow."""
+        """Whether another frame may follow."""
         return not self._open
 
     def frames(self) -> list[Frame]:
@@ -215,7 +208,7 @@ class Tail:
 
 
 class ChoicesTail(Tail):
-    """The same for an answer of several choices, whose frames are mixed: of each, its first frame and its finish are kept."""
+    """A tail for interleaved choices: keeps the first frame and the finish of each."""
 
     __slots__ = ("_choices", "_seen")
 
@@ -229,7 +222,7 @@ class ChoicesTail(Tail):
         self._choices += filter(self._tells_of_choice, old)
 
     def _tells_of_choice(self, group: bytes) -> bool:
-        """Whether a choice begins or ends here. There are at most as many such groups as twice the choices."""
+        """Whether a choice begins or ends here."""
         found = set()
         for frame in split_frames(group):
             choices = frame.json().get("choices")

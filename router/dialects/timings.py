@@ -1,7 +1,4 @@
-"""llama.cpp's `timings`: the tokens and the speed of one answer by the engine's own clock.
-
-They come with the last event of a stream and with every whole answer, whether anybody asked for usage or not.
-"""
+"""llama.cpp's `timings`: tokens and speed by the engine's clock, sent even if usage was not requested."""
 
 from router.contract.request import Json
 from router.contract.usage import Timings, Usage
@@ -9,7 +6,7 @@ from router.dialects.fields import as_count
 
 MARK = b'"timings"'
 _LEAST_WRITTEN, _LEAST_READ = 5, 500
-"""Of fewer tokens the fixed cost of a step is most of the time, and not the pace."""
+"""With fewer tokens, a step's fixed cost hides the pace."""
 
 
 def read_timings(value: Json) -> Timings | None:
@@ -24,7 +21,6 @@ def read_timings(value: Json) -> Timings | None:
 
 
 def _speed(told: Json, tokens: int, milliseconds: Json) -> float | None:
-    """Tokens a second, as the engine says it or as its time gives it."""
     if isinstance(told, (int, float)) and told > 0:
         return float(told)
     return 1000 * tokens / milliseconds if isinstance(milliseconds, (int, float)) and milliseconds > 0 else None

@@ -1,6 +1,6 @@
-"""Usage at the end of a stream that its caller did not ask for: asked for on the way out, and taken out on the way back.
+"""Usage that the caller did not ask for: requested from the target, and removed from its stream.
 
-A caller that asks gets one more chunk, which has no choices. Some hosts then also write `"usage":null` into every other chunk.
+Hosts send it in one more chunk, without choices; some also write `"usage":null` into all others.
 """
 
 import re
@@ -13,24 +13,23 @@ from router.dialects.sse import FRAME_ENDS, split_frames
 from router.dialects.table import SPECS
 
 USAGE_MARK = b'"usage"'
-"""In every piece that has something to be taken out. Inside a JSON string the second quote would be escaped."""
+"""In every piece to change. Inside a JSON string the second quote would be escaped."""
 ASKING: Mapping[Dialect, JsonObject] = {
     name: {STREAM_OPTIONS: spec.stream_fields[STREAM_OPTIONS]}
     for name, spec in SPECS.items()
     if STREAM_OPTIONS in spec.stream_fields
 }
-"""The field by which usage is asked for, in the dialects whose streams have none otherwise."""
 _INCLUDE = "include_usage"
 _NO_FIELD: JsonObject = {}
 _NULL = re.compile(rb',\s*"usage"\s*:\s*null(?=\s*[,}])')
 _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _FRAME_END = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 _MAX_CHUNK_BYTES = 8_192
-"""A chunk that holds usage alone is shorter than this."""
+"""Chunks with usage alone are shorter."""
 
 
 def ask(view: RequestView) -> JsonObject:
-    """The field that asks for usage. Empty where the caller asks itself, or where there is no such field."""
+    """The field that asks for usage; empty if the caller already asks or there is none."""
     field = ASKING.get(view.dialect)
     if field is None:
         return _NO_FIELD
@@ -43,9 +42,9 @@ def ask(view: RequestView) -> JsonObject:
 
 
 def without_usage(data: bytes) -> bytes:
-    """Some bytes of a stream without its usage. What is cut in the middle of a frame is left as it is."""
+    """Partial frames are left alone."""
     data = _NULL.sub(b"", data)
-    if data.rfind(USAGE_MARK) < 0 or _NO_CHOICES.search(data) is None:  # some hosts tell it with every token
+    if data.rfind(USAGE_MARK) < 0 or _NO_CHOICES.search(data) is None:  # some hosts send it with every token
         return data
     *parts, rest = _FRAME_END.split(data)
     kept: list[bytes] = []
@@ -64,7 +63,7 @@ def is_usage_alone(frame: bytes) -> bool:
 
 
 def usage_may_begin(data: bytes, first_token_mark: bytes) -> int:
-    """Where a frame begins that may be usage alone, and that the next bytes would end. The length of these bytes for none."""
+    """Where an unfinished frame that may be usage alone begins, or the length of `data`."""
     begin = max((place + len(end) for end in FRAME_ENDS if (place := data.rfind(end)) >= 0), default=0)
     frame = data[begin:].lstrip(b"\r\n")
     may_be = frame.startswith(b"data:"[: len(frame)]) and len(frame) <= _MAX_CHUNK_BYTES and first_token_mark not in frame

@@ -1,7 +1,4 @@
-"""A question to one target, next to the request that it is about: a few words there, a few words back, within a time.
-
-It is a call of its own, with the target's own key and nothing of the caller's but the words in it. It is never tried again.
-"""
+"""A short question to one target about a request: a separate call with the target's own key, never retried."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,15 +26,14 @@ from router.dispatch.refused import read_refusal
 from router.limits.queue import Permit
 
 LATE = "late"
-"""The error of a question whose answer did not come in time."""
 _ABANDONED = "abandoned"
 MAX_TOKENS = 64
-"""One word is enough. A target that reasons gets a little room, and one that talks is cut off."""
+"""One word is enough. A target that reasons gets a little room; one that rambles is cut off."""
 _MAX_BYTES = 65_536
 
 
 class Asked(NamedTuple):
-    """How a question ended, and what was answered: nothing, unless an answer came in time."""
+    """`text` is empty unless an answer came in time."""
 
     ended: QuestionEnded
     text: str
@@ -51,10 +47,7 @@ async def ask(
     clock: Callable[[], float],
     permit: Permit | None = None,
 ) -> Asked:
-    """Ask a target, and wait for its answer so long at most. `permit` is the right to, where the target has a quota.
-
-    The fact of it is noted however it ends; a caller who leaves meanwhile closes the call.
-    """
+    """`permit` is needed for a target with a quota. Always noted as a fact; a caller who leaves closes the call."""
     loop, opened_at, target = asyncio.get_running_loop(), clock(), reachable.target
     answer, text, code = Collected(_MAX_BYTES), "", _ABANDONED
     call: UpstreamCall | None = None
@@ -88,15 +81,12 @@ async def ask(
 
 
 def estimate_tokens(words: str) -> int:
-    """Near enough for a few words: they are charged by what the target says of them."""
+    """Near enough for a few words: the target's own count is charged."""
     return len(words) // 4
 
 
 def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
-    """The question as a request of its own: no header of the caller's, no history, no tools.
-
-    Effort is only named where the config has words for it: a target that does not reason refuses the field.
-    """
+    """No headers of the caller, no history, no tools. Effort only if the config names some: else targets refuse it."""
     spec = SPECS[DEFAULT_DIALECT]
     body = {**spec.write_example(words), spec.limit_field: MAX_TOKENS}
     if reachable.fit.efforts:
@@ -105,7 +95,7 @@ def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
 
 
 def _read(answer: Collected, reachable: Reachable, outgoing: Outgoing) -> tuple[str, Usage | None]:
-    """What an answer says, and what it used. Raises the error that it came to."""
+    """Raises the answer's error."""
     if answer.error is not None:
         raise answer.error
     body, status, target = bytes(answer.body), answer.status, reachable.target.name

@@ -1,8 +1,4 @@
-"""A streamed answer under way: what the caller has had of it, and how it ends, well or not.
-
-From its first piece on it belongs to one target, and nothing can be tried again. What comes before that is in `relay`. While
-it is silent the caller gets heartbeats, and a target that says nothing more is given up.
-"""
+"""A streamed answer under way. In silence the caller gets heartbeats, and a target that stays silent is given up."""
 
 import asyncio
 
@@ -26,12 +22,12 @@ from router.dispatch.keys import NO_KEY
 from router.dispatch.outgoing import Reachable
 
 HEARTBEAT = b": heartbeat\n\n"
-"""A comment, which every reader of events skips. It tells proxies and impatient clients that the line is alive."""
+"""A comment, which every SSE reader skips: proxies and impatient clients see that the line is alive."""
 HEARTBEAT_SECONDS = 10.0
 
 
 class SilenceWatch:
-    """Looks at a stream twice in the time of a heartbeat, until it is stopped or has given the stream up."""
+    """Checks a stream twice per heartbeat."""
 
     __slots__ = ("_beat_seconds", "_content_at", "_content_bytes", "_look_seconds", "_loop", "_stream", "_target", "_timer")
 
@@ -56,10 +52,7 @@ class SilenceWatch:
         self._timer = self._loop.call_later(self._look_seconds, self._look)
 
     def _has_stalled(self, stream: "StreamedAnswer", now: float) -> bool:
-        """End a stream in which nothing but comments came for too long. They show that a host lives, not that it answers.
-
-        Before the first token a host may take the time that it has for its first byte: comments are how it says to wait.
-        """
+        """Comments show that a host is alive, not that it answers; before the first token, that it asks to wait."""
         seen = stream.content_bytes
         if seen != self._content_bytes or stream.is_paused:
             self._content_bytes, self._content_at = seen, now
@@ -75,7 +68,7 @@ class SilenceWatch:
 
 
 class StreamedAnswer(Struct, eq=False):
-    """What a relay is once a stream has begun. `finished` holds None for an answer that went out whole, or what went wrong."""
+    """A relay once its stream has begun. `finished` holds None for a complete answer."""
 
     context: DispatchContext
     opened: AttemptOpened
@@ -92,22 +85,22 @@ class StreamedAnswer(Struct, eq=False):
     usage: Usage | None = None
     timings: Timings | None = None
     hides_usage: bool = False
-    """Whether the caller did not ask for the usage that the target was asked for."""
+    """The target was asked for usage, but the caller did not want it."""
     is_over: bool = False
     _error: TandemError | None = None
     _watch: SilenceWatch | None = None
     _flow: Flow | None = None
     _tail: Tail | None = None
     _mark: bytes | None = None
-    """What a piece must hold to be looked at: the first token, and after it the usage that is hidden, if any."""
+    """Pieces with this are examined: the first token, later hidden usage."""
     _key_mark: bytes = NO_KEY.mark
     _held_back: bytes = b""
-    """The end of what has come, where the target's key may begin, or usage that is hidden."""
+    """Bytes that may begin the target's key or hidden usage."""
     silent_checks: int = 0
-    """Looks in a row at which nothing had come. A piece sets it to 0, which costs no look at the clock."""
+    """Checks in a row without a piece, which resets it without reading the clock."""
     is_paused: bool = False
 
-    __repr__ = object.__repr__  # what it holds, the caller's words among it, is never shown
+    __repr__ = object.__repr__  # never shown: it holds the caller's words
 
     @property
     def _target(self) -> str:
@@ -118,29 +111,23 @@ class StreamedAnswer(Struct, eq=False):
         self._caller.feed_from(self)
 
     def pause(self) -> None:
-        """The caller reads slowly."""
         self.was_paused = self.is_paused = True
         if self._flow is not None:
             self._flow.pause()
 
     def resume(self) -> None:
-        """The caller caught up."""
         self.is_paused = False
         if self._flow is not None:
             self._flow.resume()
 
     def _write_marked(self, data: bytes, tail: Tail) -> None:
-        """Write a piece that holds the first token, or usage that the caller did not ask for."""
         tail.add(data)
         self._write_part(data, tail)
         if self.first_token_at is None:
             self._note_first_token()
 
     def _write_part(self, data: bytes, tail: Tail) -> None:
-        """Write a piece that may hold the target's key or hidden usage, or a part of one.
-
-        What may be the beginning of either waits for the next piece.
-        """
+        """A possible beginning of the target's key, or of hidden usage, waits for the next piece."""
         guard, data = self._reachable.guard, self._held_back + data
         end = len(data)
         if not tail.at_frame_end:
@@ -163,13 +150,12 @@ class StreamedAnswer(Struct, eq=False):
         return self._tail.content_bytes if self._tail is not None else 0
 
     def beat(self) -> None:
-        """Show the caller that the connection is alive."""
         self._caller.write((self._translator.beat() if self._translator is not None else b"") or HEARTBEAT)
 
     def _note_first_token(self) -> None:
         self._mark = None
         if self.hides_usage:
-            # Each piece is searched for a key in any case: where there is none to find, that search looks for usage.
+            # Each piece is searched for a key anyway: without one, that search looks for usage.
             if self._key_mark is NO_KEY.mark:
                 self._key_mark = USAGE_MARK
             else:
@@ -182,7 +168,6 @@ class StreamedAnswer(Struct, eq=False):
             self._break(UpstreamCut(self._target, f'target "{self._target}" ended its stream without the terminal event'), tail)
 
     def _has_said_end(self, tail: Tail) -> bool:
-        """End the stream as its target said that it ended, if it has."""
         end = self._read_end(tail)
         self._write_rest()
         if end.has_failed:
@@ -195,14 +180,14 @@ class StreamedAnswer(Struct, eq=False):
         return True
 
     def _write_rest(self) -> None:
-        """Nothing comes after it: what waited was not the beginning of a key. Of hidden usage nothing is shown."""
+        """Nothing follows, so this is no key. Hidden usage is dropped."""
         if self._held_back:
             rest, self._held_back = self._held_back, b""
             if not (self.hides_usage and is_usage_alone(rest)):
                 self._caller.write(rest)
 
     def _read_end(self, tail: Tail) -> StreamEnd:
-        """How the stream ended. A translated one says less of usage than its target did, if its caller did not ask."""
+        """A translated stream shows less usage than its target reported, if its caller did not ask."""
         end, translator = SPECS[self.view.dialect].read_end(tail.frames()), self._translator
         self.usage, self.timings = end.usage, end.timings
         if translator is not None:
@@ -212,13 +197,13 @@ class StreamedAnswer(Struct, eq=False):
         return end
 
     def _pass_failure(self) -> None:
-        """The target's own error event went out with the other bytes; what follows a failure is never a proper end."""
+        """The target's error event was passed on. No proper end may follow."""
         self.ended_in_stream = UpstreamRefused(self._target, 502, b"", "")
         self._caller.fail(self.ended_in_stream)
         self._settle(self.ended_in_stream)
 
     def fail(self, error: TandemError) -> None:
-        # Who waits for the end may have been cancelled because the router stops: the caller is still there to be told.
+        # The waiting task may be cancelled by a shutdown while the caller is still connected.
         if self.finished.done() and not self.finished.cancelled():
             return
         if self._tail is not None:
@@ -227,10 +212,7 @@ class StreamedAnswer(Struct, eq=False):
             self._settle(error)
 
     def conclude(self) -> bool:
-        """The line was cut from our side. Whether the caller had all of the answer by then, which ends as its target said.
-
-        A client hangs up as soon as it has the terminal event, and its target may close the line later than that, or never.
-        """
+        """Whether the caller had it all when we cut the line: clients hang up at the terminal event, targets later or never."""
         if not self.is_over and self._tail is not None:
             self._has_said_end(self._tail)
         return self.is_over and self._error is self.ended_in_stream
@@ -241,12 +223,12 @@ class StreamedAnswer(Struct, eq=False):
         self.fail(UpstreamTimeout(self._target, f"the request's deadline of {seconds:g} s has passed"))
 
     def _break(self, error: TandemError, tail: Tail) -> None:
-        """A stream that failed after its first byte: say so if a frame may follow, then close without a proper end."""
+        """End a broken stream: with an error event if a frame may follow, without a proper end."""
         if self._translator is not None and (rest := self._translator.conclude()):
             tail.add(rest)
             self._caller.write(rest)
         if self._has_said_end(tail):
-            return  # what broke is only the connection after the terminal event
+            return  # only the connection broke, after the terminal event
         if tail.at_frame_end:
             self._caller.write(self._failure_event(error))
         self._caller.fail(error)
@@ -258,11 +240,7 @@ class StreamedAnswer(Struct, eq=False):
         return failure_event(error, self.view.dialect, self.context.exchange.id)
 
     def close(self) -> None:
-        """Nothing more is relayed: the answer is over, or its caller is gone.
-
-        Relay and producer reference each other. Breaking the cycle here frees the request, with its body of megabytes, at once
-        instead of at the next collection.
-        """
+        """Relay and producer refer to each other: breaking the cycle frees the request, perhaps megabytes, at once."""
         self._flow = None
         if self._watch is not None:
             self._watch.stop()

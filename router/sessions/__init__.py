@@ -1,1 +1,1 @@
-"""Whose turn it is: identity, turn kinds, the person's words. What a client looks like is data, in `clients.py`."""
+"""Identifies turns: client, session, kind, and the person's words. What clients look like is data, in `clients`."""

@@ -1,7 +1,4 @@
-"""What a conversation told, read message by message: the turns before the running one, and how that one goes.
-
-Only what is new since the last request is read (`router/dialects/histories.py`).
-"""
+"""What a conversation tells of its turns. Only new messages are read (`router/dialects/histories.py`)."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -21,33 +18,29 @@ from router.sessions.words import nobody_typed, opening_words, words_of
 _LAST_TURNS = 3
 _MAX_WORDS = 400
 _LOOK_BACK = 2_000
-"""Messages. A session longer than this is long in any case."""
+"""Messages. A longer session is long in any case."""
 _LAST_INDEXES = 6
-"""The running turn's words, and those before each of five in a row that only say "go on"."""
+"""The running turn's words, and those before five "go on"s."""
 _FIRST_MESSAGES = 12
-"""The words by which a session is known are among these."""
 
 
 class History(Struct, frozen=True):
-    """What the messages told up to some index. Words are kept by their indexes, and no longer than a line or two."""
+    """What the messages up to some index tell, with texts as indexes or short extracts."""
 
     first_at: int | None = None
-    """The message with the person's first words."""
     words_at: tuple[int, ...] = ()
-    """The messages with their last words, oldest first."""
+    """Messages with the person's last words, oldest first."""
     turns: int = 0
     last: tuple[FinishedTurn, ...] = ()
     running: str | None = None
-    """How the running turn began; None before anybody said anything."""
+    """How the running turn began; None before any words."""
     work: Work = field(default_factory=Work)
-    """The calls of the running turn."""
 
     def as_session(self) -> SessionHistory:
-        """The finished turns."""
         return SessionHistory(self.turns, self.last)
 
     def find_words(self, conversation: Conversation, client: Client, skip: int = 0) -> str | None:
-        """The person's words: the last ones, or with `skip` the ones before those."""
+        """The person's last words, or earlier ones with `skip`."""
         for index in reversed(self.words_at):
             if words := words_of(conversation.messages[index], client):
                 if not skip:
@@ -58,14 +51,11 @@ class History(Struct, frozen=True):
 
 NOTHING_TOLD = History()
 ONE_MESSAGE = History(first_at=0)
-"""What a conversation of one message tells, where that holds words."""
+"""For one message with words."""
 
 
 def read_history(conversation: Conversation, client: Client, silent: Silent = NOTHING_SILENT) -> History:
-    """All that a conversation tells; of one that is longer than any real one, what its end tells, read again every time.
-
-    `silent` are items of its dialect that are not even looked at where their results are old.
-    """
+    """Read a conversation; an overlong one only at its end, anew each time. `silent` items are skipped if old."""
     count = len(conversation.items)
     if count > _LOOK_BACK:
         first = _read(client, silent, NOTHING_TOLD, conversation, 0, _FIRST_MESSAGES)
@@ -74,7 +64,7 @@ def read_history(conversation: Conversation, client: Client, silent: Silent = NO
 
 
 def newest_words(conversation: Conversation, client: Client) -> int:
-    """The index of the newest message with the person's words; of the last message, where there are none."""
+    """The index of the person's newest words, else of the last message."""
     words_at = read_history(conversation, client).words_at
     return words_at[-1] if words_at else len(conversation.items) - 1
 
@@ -123,7 +113,7 @@ def _read(client: Client, silent: Silent, told: History, conversation: Conversat
 
 
 def _find_judged(conversation: Conversation, start: int, stop: int) -> int:
-    """The first message whose results are worth judging: what came back before the last calls is forgotten by the end."""
+    """The first message whose results count: earlier ones would be forgotten."""
     messages, calls = conversation.messages, 0
     for index in range(stop - 1, start - 1, -1):
         calls += len(messages[index].calls)

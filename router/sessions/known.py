@@ -4,9 +4,7 @@ In the process, bounded by count and age; what must survive a restart goes to a 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import msgspec
 
@@ -17,9 +15,6 @@ from router.contract.signals import Turn
 from router.contract.stores import SessionStore
 from router.sessions.marks import mark_at
 from router.sessions.records import Held, Records
-
-if TYPE_CHECKING:
-    from router.sessions.shared_records import SharedRecords
 
 _MAX_SESSIONS, _MAX_BEGINNINGS = 4_096, 1_024
 _MAX_ALIKE = 8
@@ -36,21 +31,47 @@ class KnownSessions:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
         self.sessions: Records[SessionKey, SessionState]
+        self.sessions = Records(store, _NEW, _MAX_SESSIONS, record_name, read_state, write_state, _newest)
+        self._held: Mapping[SessionKey, Held[SessionState]] = self.sessions.held
+        self._is_shared = store.is_shared
         self._threads: Records[str, tuple[str, ...]]
-        self.find: Callable[[RequestView, Turn, int, float, str], Awaitable[_Found]]
-        """Which session a request belongs to: `find_session` among those at hand and in the store."""
-        sessions = store, _NEW, _MAX_SESSIONS, record_name, read_state, write_state
-        threads = store, (), _MAX_BEGINNINGS, str, _read_names, msgspec.json.encode
-        if store.is_shared:
-            from router.sessions.shared_records import SharedRecords  # loaded late: most routers share nothing
+        self._threads = Records(store, (), _MAX_BEGINNINGS, str, _read_names, msgspec.json.encode, _both)
 
-            shared: SharedRecords[SessionKey, SessionState] = SharedRecords(*sessions, join=_newest)
-            self.sessions = shared
-            self._threads = SharedRecords(*threads, join=_both)
-            self.find = partial(_find_shared, shared)
-        else:
-            self.sessions, self._threads = Records(*sessions), Records(*threads)
-            self.find = partial(find_session, self.sessions.held, self.sessions.load)
+    async def find(self, view: RequestView, turn: Turn, messages: int, now: float, name: str) -> _Found:
+        """Find the session that a request belongs to: its key, its state, and the session whose slot it takes, if any.
+
+        1. A session that the client names: its key and what is known of it.
+        2. A guessed one, known by the caller and the person's first words: of up to 8 slots with the same words, the one
+           whose conversation this one extends. Of several, the one with the same model name; else the first that goes on
+           under another name.
+        3. A branch, whose conversation begins alike and goes on otherwise: the next free slot, and a new state.
+        4. With no slot free: the slot unused for longest, a new state, and the session that gives way.
+
+        A session that was not used for a week gives way as well.
+        """
+        held = self._held
+        if self._is_shared:
+            held = await self.sessions.load_all(_slots_of(view, turn))
+        oldest: _Found | None
+        renamed: _Found | None
+        oldest = renamed = None
+        for number in _SLOTS:
+            key = SessionKey(view.caller, turn.session, number)
+            found = held.get(key)
+            state = (None if self._is_shared else await self.sessions.load(key)) if found is None else found.value
+            if state is None or now - state.at >= _MAX_SECONDS:
+                return renamed or (key, _NEW, state)
+            if not turn.is_guessed:
+                return key, state, None
+            if messages >= state.messages and mark_at(view, turn, state.messages) == state.last:
+                if state.name == name:
+                    return key, state, None
+                if messages > state.messages:
+                    renamed = renamed or (key, state, None)
+            if oldest is None or oldest[2] is None or state.at < oldest[2].at:
+                oldest = key, _NEW, state
+        assert oldest is not None
+        return renamed or oldest
 
     async def find_lost_thread(self, view: RequestView, turn: Turn, messages: int, now: float) -> str:
         """The thread that a request creates again, where its client sends one whole that is no longer held here.
@@ -87,62 +108,9 @@ class KnownSessions:
         await self._store.close()
 
 
-async def find_session(
-    held: Mapping[SessionKey, Held[SessionState]],
-    load: Callable[[SessionKey], Awaitable[SessionState | None]],
-    view: RequestView,
-    turn: Turn,
-    messages: int,
-    now: float,
-    name: str,
-) -> _Found:
-    """The session that a request belongs to: its key, its state, and the session whose slot it takes, if any.
-
-    1. A session that the client names: its key and what is known of it.
-    2. A guessed one, known by the caller and the person's first words: of up to 8 slots with the same words, the one
-       whose conversation this one extends. Of several, the one with the same model name; else the first that goes on
-       under another name.
-    3. A branch, whose conversation begins alike and goes on otherwise: the next free slot, and a new state.
-    4. With no slot free: the slot unused for longest, a new state, and the session that gives way.
-
-    A session that was not used for a week gives way as well.
-    """
-    oldest: _Found | None = None
-    renamed: _Found | None = None
-    for number in _SLOTS:
-        key = SessionKey(view.caller, turn.session, number)
-        found = held.get(key)
-        state = await load(key) if found is None else found.value
-        if state is None or now - state.at >= _MAX_SECONDS:
-            return renamed or (key, _NEW, state)
-        if not turn.is_guessed:
-            return key, state, None
-        if messages >= state.messages and mark_at(view, turn, state.messages) == state.last:
-            if state.name == name:
-                return key, state, None
-            if messages > state.messages:
-                renamed = renamed or (key, state, None)
-        if oldest is None or oldest[2] is None or state.at < oldest[2].at:
-            oldest = key, _NEW, state
-    assert oldest is not None
-    return renamed or oldest
-
-
-async def _find_shared(
-    sessions: "SharedRecords[SessionKey, SessionState]",
-    view: RequestView,
-    turn: Turn,
-    messages: int,
-    now: float,
-    name: str,
-) -> _Found:
-    """Find the session in a shared store, with one question for all sessions that the request may belong to."""
-    keys = [SessionKey(view.caller, turn.session, number) for number in (_SLOTS if turn.is_guessed else _FIRST)]
-    return await find_session(await sessions.load_all(keys), _find_nothing, view, turn, messages, now, name)
-
-
-async def _find_nothing(key: SessionKey) -> None:
-    return None
+def _slots_of(view: RequestView, turn: Turn) -> list[SessionKey]:
+    """All sessions that a request may belong to."""
+    return [SessionKey(view.caller, turn.session, number) for number in (_SLOTS if turn.is_guessed else _FIRST)]
 
 
 def _newest(ours: SessionState, stored: SessionState) -> SessionState:

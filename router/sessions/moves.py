@@ -1,4 +1,4 @@
-"""Where a turn belongs: whether it goes on where it was, and where its session is after it."""
+"""Where a turn belongs, and where it leaves its session."""
 
 from msgspec.structs import replace
 
@@ -10,44 +10,36 @@ from router.contract.words import PERSONS_KINDS, Tier, TurnKind
 from router.sessions.marks import mark_text, mark_turn
 
 REMEMBERED = (*PERSONS_KINDS, TurnKind.SUBAGENT)
-"""Turns of the person's, and a subagent's in a session of its own. What else a client sends moves nothing."""
+"""A person's turns, and a subagent's in its own session. Other requests move nothing."""
 
 
 def goes_on_with(state: SessionState, turn: Turn) -> bool:
-    """Whether this request goes on with the remembered turn: after a result, or, moved up once, with a "go on".
-
-    After a compaction nothing in the conversation may say what was asked. Nobody asked for anything else since.
-    """
+    """Whether a request continues the turn: after a result, or with a "go on" once escalated. A compaction may drop the ask."""
     if turn.goes_on or (turn.turn_id and turn.kind is TurnKind.ASK):
         return state.turn == mark_turn(turn) or (_forgot_ask(turn) and bool(state.turn))
     return turn.kind is TurnKind.FOLLOW_UP and state.has_escalated
 
 
 def leave_ask(state: SessionState, turn: Turn) -> SessionState:
-    """The session after its conversation was compacted.
-
-    Clients may do that before they send what was typed last. The requests that follow are then no part of the turn before.
-    """
+    """The session after a compaction, which clients may send before the words that began the next turn."""
     asked = turn.turn_id or turn.compacted_ask
     return replace(state, turn="") if asked and state.turn and mark_text(asked) != state.turn else state
 
 
 def _forgot_ask(turn: Turn) -> bool:
-    """Whether a turn of the person's goes on in a conversation that no longer says what was asked."""
     return turn.kind is TurnKind.TOOL_LOOP and not turn.turn_id and not turn.person_text
 
 
 def is_aside(session: SessionSnapshot, view: RequestView) -> bool:
-    """An override for one request does not move the running turn."""
+    """Whether a one-request override falls inside a running turn, which it must not move."""
     return view.overrides.tier is not None and not view.overrides.for_session and session.position.is_running
 
 
 def move(state: SessionState, session: SessionSnapshot, decision: Decision, served: Tier, effort: str | None) -> SessionState:
-    """The session after its turn went to a tier."""
     position, tier, turn = session.position, higher_of(decision.tier, served), decision.turn
     mark = session.state.turn if position.is_running and _forgot_ask(turn) else mark_turn(turn)
     rose = position.is_running and position.tier is Tier.FAST and tier is Tier.DEEP
-    # Another request of the same turn may have moved it up since this one looked.
+    # Another request of this turn may have escalated it meanwhile.
     was_raised = state is not session.state and state.turn == mark and state.has_escalated
     looks = decision.opinions.looks
     return replace(
@@ -63,5 +55,5 @@ def move(state: SessionState, session: SessionSnapshot, decision: Decision, serv
 
 
 def higher_of(decided: Tier, served: Tier) -> Tier:
-    """Where a turn belongs: where it was decided to go, or up where somebody stood in; never down for one busy moment."""
+    """The decided tier, or deep if another tier stood in; never down for one busy moment."""
     return decided if decided is served else Tier.DEEP

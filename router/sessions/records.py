@@ -1,37 +1,56 @@
-"""Small records at hand, changed by pure steps and stored by version: no step is lost, in whichever order a store answers.
+"""Versioned records: small values at hand, changed by pure steps and stored by version, so that no step is lost.
 
-A step is taken at once on what is at hand, and is remembered until it is stored. Where the store has a newer version, that one
-is loaded and the steps are taken again on it.
+A step is taken at once on what is at hand, and is kept until it is stored. Where the store has a newer version, that one is
+loaded and the steps are taken again on it. In a store that other routers change too, each request asks for its records: what
+is at hand serves only while the store is away, and gives back what the store has lost.
 """
 
 import asyncio
+import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Generic, TypeVar
 
-from router.contract.stores import SessionStore, Versioned
-from router.loop.tasks import spawn_started
+from msgspec import Struct
+
+from router.contract.stores import SessionStore, StoreUnusable, Versioned
+from router.loop.tasks import spawn
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 Step = Callable[[Value], Value]
+_Answer = bool | asyncio.Future[bool] | StoreUnusable
+_VERSION_BITS = 48
 
 
 class Held(Generic[Value]):
-    """One record: as it is now, the version that it was loaded or stored with, and the steps taken since then."""
+    """One record: its value, the version that it was loaded or stored with, and the steps taken since then."""
 
-    __slots__ = ("at", "is_storing", "steps", "value", "version")
+    __slots__ = ("at", "steps", "value", "version", "write")
 
     def __init__(self, value: Value, version: int = 0) -> None:
-        self.value, self.version, self.at, self.is_storing = value, version, 0.0, False
+        self.value, self.version, self.at = value, version, 0.0
         self.steps: list[Step[Value]] = []
+        self.write: _Write[Value] | None = None
+
+
+class _Write(Struct, Generic[Value], eq=False):
+    """A record on its way to the store: the version that it replaces, and how many steps it contains."""
+
+    held: Held[Value]
+    name: str
+    done: "asyncio.Future[None]"
+    version: int = 0
+    taken: int = 0
+    next: "asyncio.Future[None] | None" = None
+    """Completes with the write after this one, which has the steps taken meanwhile."""
 
 
 class Records(Generic[Key, Value]):
-    """Records by key, of which the longest unused is let go first. `new` is what one begins as, `read` answers None for junk.
+    """Records by key, the least recently used dropped first. `new` is the initial value, `read` returns None for junk.
 
-    What is at hand is taken for the newest: its process alone writes to the store. For one that shares a store with others see
-    `shared_records`.
+    `join` merges two values that diverged while the store was away: ours, and the stored one.
     """
 
     def __init__(
@@ -42,27 +61,42 @@ class Records(Generic[Key, Value]):
         name_of: Callable[[Key], str],
         read: Callable[[bytes], Value | None],
         write: Callable[[Value], bytes],
+        join: Callable[[Value, Value], Value],
     ) -> None:
-        self._store, self._new, self._max_held = store, new, max_held
+        self._store, self._new, self._max_held, self._join = store, new, max_held, join
         self._name_of, self._read, self._write, self._swap = name_of, read, write, store.swap
+        self.is_shared = store.is_shared
         self.held: OrderedDict[Key, Held[Value]] = OrderedDict()
-        self._storing: set[asyncio.Task[None]] = set()
+        self._writes: set[_Write[Value]] = set()
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()  # a system call each time
 
     async def load(self, key: Key) -> Value | None:
-        """The record that is at hand, or else in the store; None where there is none."""
-        held = self.held.get(key)
-        if held is None:
-            stored = await self._store.load(self._name_of(key))
-            held = self.held.get(key)  # another request may have changed it meanwhile, which is newer than what was loaded
-            if held is None:
-                value = None if stored.state is None else self._read(stored.state)
-                if value is None:
-                    return None
-                held = self._hold(key, Held(value, stored.version))
-        return held.value
+        """The record; None where there is none. One at hand is the newest, unless other routers share the store."""
+        if self.is_shared or (held := self.held.get(key)) is None:
+            held = (await self.load_all((key,))).get(key)
+        return None if held is None else held.value
+
+    async def load_all(self, keys: Sequence[Key]) -> Mapping[Key, Held[Value]]:
+        """The records that exist, as the store has them now, with the steps not stored yet, in one question to the store."""
+        held_by = self.held.get
+        before = [None if held is None else held.version for held in map(held_by, keys)]
+        try:
+            found = await self._store.load_all(list(map(self._name_of, keys)))
+        except StoreUnusable:
+            return {key: held for key in keys if (held := held_by(key)) is not None}
+        there: dict[Key, Held[Value]] = {}
+        for key, version, stored in zip(keys, before, found, strict=True):
+            if stored.state is not None:
+                there[key] = self._refresh(key, version, stored)
+            elif (held := held_by(key)) is not None:
+                there[key] = held  # the store has lost it, and gets it back with the next write
+        return there
 
     def update(self, key: Key, step: Step[Value], start: Value, replaces: Value | None = None) -> None:
-        """Take a step on the record as it is now. One not at hand, or one that this one replaces, is at `start`."""
+        """Take a step on the record. A record that is not at hand, or equals `replaces`, begins at `start`."""
         held = self.held.get(key)
         if held is None or (before := held.value) is replaces:
             self._begin(key, step, start, held)
@@ -73,29 +107,31 @@ class Records(Generic[Key, Value]):
             held.steps.append(step)
 
     def store(self, key: Key, at: float) -> "asyncio.Future[None] | None":
-        """Store what was changed; no request waits for it. The time says when a record may be forgotten."""
+        """Store what was changed. The time says when a record may be forgotten.
+
+        The future completes when the store has confirmed it, and raises `StoreUnusable` where the write failed. It is None
+        where nothing has to be waited for: a store that this process alone uses answers at once.
+        """
         held = self.held.get(key)
         if held is None or not held.steps:
             return None
         self.held.move_to_end(key)
-        if held.is_storing:
-            held.at = at
-            return None
+        if held.write is not None:
+            return self._store_next(held.write, at)
         name = self._name_of(key)
-        is_stored = self._swap(name, held.version, at, self._write(held.value))
-        if is_stored is True:
+        try:
+            answer: _Answer = self._swap(name, held.version, at, self._write(held.value))
+        except StoreUnusable as error:
+            answer = error
+        if answer is True:
             held.version += 1
             held.steps.clear()
             return None
         held.at = at
-        task = spawn_started(self._store_steps(name, held, is_stored), name="store a record")
-        if task is not None:
-            self._storing.add(task)
-            task.add_done_callback(self._storing.discard)
-        return None
+        return self._follow(_Write(held, name, self._loop.create_future()), answer)
 
     async def close(self) -> None:
-        """Store what is left, and what was being stored by a task that was cancelled."""
+        """Wait for what is being stored, and store what is left."""
         await self._wait()
         for key, held in list(self.held.items()):
             if held.at:
@@ -103,23 +139,99 @@ class Records(Generic[Key, Value]):
         await self._wait()
 
     async def _wait(self) -> None:
-        if self._storing:
-            await asyncio.wait(self._storing)
+        while self._writes:
+            await asyncio.wait([write.done for write in self._writes])
 
-    async def _store_steps(self, name: str, held: Held[Value], is_stored: bool | Awaitable[bool]) -> None:
-        """Go on until no step is left: the first answer of the store is still to come, or was no."""
-        held.is_storing, taken = True, len(held.steps)
+    def _store_next(self, write: _Write[Value], at: float) -> "asyncio.Future[None]":
+        """What to wait for while an earlier write of the record is on its way: that one, or the one after it."""
+        write.held.at = at
+        if len(write.held.steps) == write.taken:
+            return write.done
+        if write.next is None:
+            write.next = self._loop.create_future()
+        return write.next
+
+    def _send(self, write: _Write[Value]) -> None:
+        held = write.held
         try:
-            while taken:
-                if is_stored if isinstance(is_stored, bool) else await is_stored:
-                    held.version += 1
-                    del held.steps[:taken]
-                else:
-                    self._take_again(held, await self._store.load(name))
-                if taken := len(held.steps):
-                    is_stored = self._swap(name, held.version, held.at, self._write(held.value))
-        finally:
-            held.is_storing = False
+            answer: _Answer = self._swap(write.name, held.version, held.at, self._write(held.value))
+        except StoreUnusable as error:
+            answer = error
+        self._follow(write, answer)
+
+    def _follow(self, write: _Write[Value], answer: _Answer) -> "asyncio.Future[None]":
+        """Do what the store's answer asks for, now or when it comes."""
+        held = write.held
+        held.write, write.version, write.taken = write, held.version, len(held.steps)
+        self._writes.add(write)
+        if isinstance(answer, StoreUnusable):
+            self._give_up(write, answer)
+        elif isinstance(answer, bool):
+            self._settle(write, is_stored=answer)
+        else:
+            answer.add_done_callback(partial(self._take_answer, write))
+        return write.done
+
+    def _take_answer(self, write: _Write[Value], answer: "asyncio.Future[bool]") -> None:
+        error = StoreUnusable("the write was cancelled") if answer.cancelled() else answer.exception()
+        if error is not None:
+            self._give_up(write, error)
+        else:
+            self._settle(write, is_stored=answer.result())
+
+    def _settle(self, write: _Write[Value], *, is_stored: bool) -> None:
+        """Finish a write that the store took, and send the steps taken meanwhile; try again with one that it did not take."""
+        if not is_stored:
+            spawn(self._send_again(write), name="store a record again", loop=self._loop)
+            return
+        held = write.held
+        if held.version == write.version:
+            held.version += 1
+        del held.steps[: write.taken]
+        self._finish(write)
+        write.done.set_result(None)
+        if write.next is not None:
+            self._send(_Write(held, write.name, write.next))
+
+    async def _send_again(self, write: _Write[Value]) -> None:
+        """Take the steps again on a version that another router stored, and try once more."""
+        try:
+            stored = await self._store.load(write.name)
+        except BaseException as error:
+            self._give_up(write, error)
+            if not isinstance(error, StoreUnusable):
+                raise
+            return
+        if stored.state is not None or not self.is_shared:
+            self._take_again(write.held, stored)
+        self._send(write)
+
+    def _give_up(self, write: _Write[Value], error: BaseException) -> None:
+        """Keep the record as this router knows it, to be joined with the stored one at the next load or write."""
+        held = write.held
+        join: Step[Value] = partial(self._join, held.value)
+        held.steps[:] = [join]
+        self._finish(write)
+        for done in (write.done, write.next):
+            if done is not None:
+                done.set_exception(StoreUnusable(str(error)))
+                done.exception()  # seen: nobody need look at it
+
+    def _finish(self, write: _Write[Value]) -> None:
+        write.held.write = None
+        self._writes.discard(write)
+
+    def _refresh(self, key: Key, asked_at: int | None, stored: Versioned) -> Held[Value]:
+        """Bring what is at hand up to what is stored. `asked_at` is the version at hand when the store was asked."""
+        held = self.held.get(key)
+        if held is None:
+            held = self._hold(key, Held(self._new))
+            self._take_again(held, stored)
+        elif stored.version < held.version and held.version != asked_at:
+            pass  # stored by another request of this router, after the store had read this
+        elif stored.version != held.version:
+            self._take_again(held, stored)
+        return held
 
     def _take_again(self, held: Held[Value], stored: Versioned) -> None:
         value = None if stored.state is None else self._read(stored.state)
@@ -132,7 +244,8 @@ class Records(Generic[Key, Value]):
         if after is start:
             return
         if held is None:
-            held = self._hold(key, Held(start))
+            # Not 1: a record that begins again, after a store lost all, must not look like the one that others remember.
+            held = self._hold(key, Held(start, secrets.randbits(_VERSION_BITS) if self.is_shared else 0))
         else:
             held.steps.append(lambda _: start)
         held.value = after

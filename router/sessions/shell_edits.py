@@ -1,8 +1,7 @@
-"""Edits that an agent makes in a shell, where no tool's name gives them away: which files a command writes.
+"""Files that a shell command writes, for edits that no tool's name shows.
 
-A command counts as an edit when it writes a file's content: an in-place editor, text or a here-document sent to a file, a
-patch, a script that writes. Moving, copying and deleting files does not, nor does output that is kept for later
-(`pytest > log`). Files under /tmp and /dev are not part of the work.
+In-place editors, text or here-documents sent to a file, patches and scripts that write count as edits. Moving, copying,
+deleting and kept output (`pytest > log`) do not, nor do files under /tmp and /dev.
 """
 
 import re
@@ -18,17 +17,17 @@ from router.contract.request import Json
 _SHELL_MARKS = ("bash", "shell", "exec", "terminal", "command", "cmd", "powershell")
 _COMMAND_FIELDS = ("command", "cmd", "script", "code", "input")
 _MAX_CHARS = 20_000
-_SCRATCH = ("/dev/", "/tmp/", "/var/tmp/", "&")  # noqa: S108  a prefix to compare with, nothing is written there
+_SCRATCH = ("/dev/", "/tmp/", "/var/tmp/", "&")  # noqa: S108  only compared
 _EDITORS = ("sed", "perl", "ruby", "awk")
 _MARKS = (*_EDITORS, ">", "tee", "patch", "*** Begin Patch", "git apply", "write", "open(")
-"""Without one of these a command writes no file, and no pattern is tried."""
+"""A command without any of these writes no file."""
 _QUOTED = r"""'[^']*'|"(?:[^"\\]|\\.)*\""""
 _ARGUMENT = rf"(?:{_QUOTED}|[^\s;&|<>'\"][^\s;&|<>]*)"
 _IN_PLACE = re.compile(
     rf"\b(?:sed|perl|ruby|awk)((?:\s+{_ARGUMENT}){{0,8}}?\s+(?:-[a-zA-Z0-9]*i\b\S*|-i\w\S*|--in-place\S*)(?:\s+{_ARGUMENT}){{1,40}})"
 )
 _IN_PLACE_FLAG = re.compile(r"\s-(?:[a-zA-Z0-9]*i|-in-place)")
-"""Without such a flag the pattern above cannot match: most commands with an editor only print lines."""
+"""Most commands with an editor only print: without this flag, skip the pattern above."""
 _SENT_TO_FILE = re.compile(
     rf"(?:^|[\n;&|({{])[ \t]*(?:sudo )?(?:cat|echo|printf|base64)\b(?:{_QUOTED}|<<|[^\n|;&<>'\"])*?"
     rf">{{1,2}}\s*(['\"]?)([^\s;&|<>'\"]+)\1"
@@ -47,13 +46,12 @@ _SCRIPT = re.compile(r"\b(?:python[\d.]*|node|ruby|perl|deno|bun)\b")
 
 @lru_cache(maxsize=1024)
 def is_shell(name: str) -> bool:
-    """Whether a tool of this name runs commands."""
     lower = name.lower()
     return any(mark in lower for mark in _SHELL_MARKS)
 
 
 def find_shell_edit(arguments: Json) -> tuple[str, ...] | None:
-    """The files that a command writes, where it writes any: empty names for files that cannot be told. None for no edit."""
+    """The files that a command writes; empty names for unknown ones, None for no edit."""
     if isinstance(arguments, str) and not any(map(arguments.__contains__, _MARKS)):
         return None
     command = _command_of(arguments)[:_MAX_CHARS]
@@ -64,7 +62,7 @@ def find_shell_edit(arguments: Json) -> tuple[str, ...] | None:
 
 
 def _command_of(arguments: Json) -> str:
-    """The command, be it text, JSON text, an object, or a list of arguments (`["bash", "-lc", "…"]`)."""
+    """The command from text, JSON text, an object or an argument list (`["bash", "-lc", "…"]`)."""
     if isinstance(arguments, str):
         if arguments[:1] not in "{[":
             return arguments
@@ -74,7 +72,7 @@ def _command_of(arguments: Json) -> str:
             return str(arguments)
     if isinstance(arguments, dict):
         fields = arguments
-        if isinstance(commands := fields.get("commands"), list):  # command lines, to be run one after another
+        if isinstance(commands := fields.get("commands"), list):
             return "\n".join(line for line in commands if isinstance(line, str))
         arguments = next((given for given in map(fields.get, _COMMAND_FIELDS) if given), "")
     if isinstance(arguments, list):

@@ -1,4 +1,4 @@
-"""As-you-type traffic: a newer request cancels an older one that is still being answered."""
+"""As-you-type traffic: a newer request cancels an older one in progress."""
 
 from collections.abc import Collection, Mapping
 
@@ -9,11 +9,11 @@ from router.contract.secret import read_callers_key
 from router.dialects.table import SPECS
 
 Slot = tuple[SessionKey, str, str]
-"""The session that the client named, the credential that came with the request, and the value of the header."""
+"""The named session, the request's credential, and the header's value."""
 
 
 class Superseding:
-    """Cancels the earlier unfinished request of the same caller, credential, session and key. It observes requests."""
+    """Cancels the earlier unfinished request of a caller, credential, session and key."""
 
     def __init__(self, running: Collection[Exchange]) -> None:
         self._running = running
@@ -24,22 +24,21 @@ class Superseding:
     def _replace_older(self, exchange: Exchange, decided: Decided) -> None:
         view = decided.view
         if view.overrides.supersede is None and SPECS[view.dialect].is_conversation:
-            return  # as of most
+            return
         slot = _slot_of(decided)
         if slot is None:
             return
         for other in tuple(self._running):
             theirs = other.last(Decided) if other is not exchange else None
             if theirs is not None and _slot_of(theirs) == slot:
-                # What came later may have been decided sooner.
+                # The later request may have been decided first.
                 (other if other.began <= exchange.began else exchange).cancel(CancelReason.SUPERSEDED)
 
 
 def _slot_of(decided: Decided) -> Slot | None:
-    """What only one request at a time may have; None without a session that the client named.
+    """The slot that only one request may hold; None unless the client named the session.
 
-    A session that was only guessed may be a stranger's, and so may one with another credential, whatever its name. Completions
-    are typed by nature: in a session that the client names, they need no header.
+    A guessed session, or one with another credential, may be a stranger's. Completions need no header.
     """
     view, turn = decided.view, decided.decision.turn
     key = view.overrides.supersede

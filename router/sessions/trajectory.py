@@ -1,7 +1,6 @@
-"""How the running turn goes: what its last calls were, what came back, and whether it turns in circles.
+"""How the running turn goes: its last calls, their results, and whether it repeats itself.
 
-It is read call by call, as a history goes on (`history.py`): nothing here keeps a message, or looks at one twice. Of calls
-that are old only counts are kept.
+Read call by call as a history grows (`history.py`): no message is kept or read twice.
 """
 
 import re
@@ -22,20 +21,19 @@ from router.contract.signals import Trajectory
 from router.sessions.shell_edits import find_shell_edit, is_shell
 
 READ_CALLS = 10
-"""The last calls with their results: trouble that is older was overcome, or is still there."""
+"""Calls judged with their results: older trouble was overcome or still shows."""
 _READ_MESSAGES = 60
 _READ_CHANGES = 24
-"""Calls that changed files: a turn that made this many has grown long in any case."""
+"""Edits whose files are read: a turn with more is long in any case."""
 _AT_ONCE = 32
-"""Calls of one message, or results, that are looked at, and calls that are still known when their results come: a result of an
-older one is judged by its text alone."""
+"""Calls or results read per message, and calls remembered until their results come."""
 _MAX_FILES = 200
 _HEAD, _TAIL = 400, 1_200
 _RED = {
     "fail": re.compile(r"\b[1-9]\d* (?:tests? )?fail(?:ed|ures?|ing)\b|Tests:.*\b[1-9]\d* failed"),
     "FAIL": re.compile(r"^FAIL\b|^FAILED\b|--- FAIL", re.MULTILINE),
 }
-"""Patterns by words without which they cannot match: to look for the words takes a hundredth of the time."""
+"""Patterns by a word without which they cannot match: finding the word costs a hundredth."""
 _FAILED = {
     "xit": re.compile(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? ?[1-9]\d{0,2}\b|Exit [Cc]ode:? ?[1-9]"),
     "Traceback": re.compile(r"Traceback \(most recent call last\)"),
@@ -53,27 +51,26 @@ _GREEN = {
     "result: ok": re.compile("test result: ok"),
 }
 _GREEN_IN_GO = re.compile(r"^ok  \t\S+\s+[\d.]+s", re.MULTILINE)
-"""Apart from the others, since it may match over two lines."""
+"""Separate, since it may match over two lines."""
 _BAD = frozenset({"red", "failed"})
 _ALL_WELL = re.compile(r"exit(?:ed)?(?: with)?(?: code| status):? ?0\b", re.IGNORECASE)
-"""A stated success: other words in the output then do not count as a failure."""
+"""A stated success: other words in the output are then no failure."""
 _EDITORS = frozenset({"str_replace_based_edit_tool", "str_replace_editor"})
-"""Tools that read files too: what they do is said by their `command`."""
+"""Tools that also read files, by their `command`."""
 _VIEW = re.compile(r'"command"\s*:\s*"view"')
 _TYPING = frozenset({"write_stdin"})
-"""Tools that type into a running command, whatever their names say."""
+"""Tools that type into a running command, despite their names."""
 _EDIT_MARKS = ("edit", "write", "patch", "str_replace", "create_file", "replace_in_file", "insert", "delete_file", "rename")
-"""A tool whose name contains one of these changes files."""
 BOOKKEEPING_TOOLS = frozenset(
     "TodoWrite TodoRead todo_write todo_read todowrite todoread update_plan update_todo_list think memory".split()
 )
-"""Tools that only keep a list or notes: no work, and "write" in a name of these changes no file."""
+"""Tools that keep lists or notes, which is not work."""
 _READERS = re.compile(r"read|view|list|glob|grep|search|find|fetch|^ls$|open", re.IGNORECASE)
-"""Tools that only read: an error in what they show is not a failure of the call."""
+"""Tools that only read: an error in their output is not a failed call."""
 
 
 class Step(Struct, frozen=True):
-    """What one message brought: marks of the calls in it and of the files that they changed, and what its results say."""
+    """One message's calls and changed files as hashes, and verdicts on its results."""
 
     index: int
     called: int = 0
@@ -83,40 +80,36 @@ class Step(Struct, frozen=True):
 
 
 class Work(Struct):
-    """The work of a turn so far. Once it is kept nobody changes it: who goes on from it takes a copy (`go_on`)."""
+    """Never changed once kept: `go_on` makes a copy."""
 
     calls: int = 0
     edits: int = 0
     files: frozenset[int] = frozenset()
-    """Marks of their names: of what somebody else wrote, nothing of any length is kept."""
+    """Hashes of their names."""
     written_chars: int = 0
     is_quiet: dict[int, bool] = {}
-    """Whether a call's result says nothing of how the work goes, by the mark of its id. Of the last calls."""
+    """Whether a recent call's result says nothing about progress, by the hash of its id."""
     steps: list[Step] = []
-    """The last ones: as many as hold `READ_CALLS` calls."""
+    """Enough for `READ_CALLS` calls."""
     said: int = 0
-    """Characters that the agent wrote since its last call."""
+    """Characters of text since the last call."""
     said_chars: int = 0
-    """Characters that it wrote before all its calls."""
+    """Characters of text before all calls."""
     said_squares: int = 0
-    """The sum of their squares, call by call."""
+    """The sum of their squares, by call."""
 
 
 class _Tool(NamedTuple):
-    """What the name of a tool says of its calls."""
-
     counts: bool
-    """Whether they are work, and no bookkeeping."""
+    """Not bookkeeping."""
     edits: bool
-    """Whether they change files, or may: an editor reads files too."""
+    """Or may: an editor also reads."""
     runs_commands: bool
     is_quiet: bool
-    """Whether their results say nothing of how the work goes: it only reads, or changes a file."""
+    """Results say nothing about progress."""
 
 
 class _Change(NamedTuple):
-    """What one call writes: the files that it names, and how many characters."""
-
     files: tuple[str, ...]
     chars: int
 
@@ -126,12 +119,11 @@ _made, _changed, _verdicts = attrgetter("made"), attrgetter("changed"), attrgett
 
 
 def go_on(work: Work) -> Work:
-    """A copy that may be changed."""
     return replace(work, is_quiet=work.is_quiet.copy(), steps=work.steps.copy())
 
 
 def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0, *, is_old: bool = False) -> None:
-    """Add the calls of one message, before which the agent wrote `said` characters. No step is kept of old ones."""
+    """Add a message's calls, after `said` characters of text. Old ones only count."""
     said += work.said
     work.said = 0
     work.said_chars += said
@@ -153,7 +145,7 @@ def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0
 
 
 def add_said(work: Work, texts: tuple[str, ...]) -> None:
-    """Add what the agent wrote in a message of its own: it counts for the call that follows."""
+    """Add text without calls; it counts for the next call."""
     work.said += sum(map(len, texts))
 
 
@@ -165,7 +157,6 @@ def add_results(work: Work, index: int, results: tuple[ToolResult, ...]) -> None
 
 
 def forget_old(work: Work) -> None:
-    """Keep no step more than is looked at."""
     steps = work.steps
     if steps:
         called, first, oldest = sum(map(_called, steps)), 0, steps[-1].index - _READ_MESSAGES
@@ -176,10 +167,7 @@ def forget_old(work: Work) -> None:
 
 
 def _find_changes(work: Work, calls: tuple[ToolCall, ...]) -> list[_Change]:
-    """Count the calls, and find those that change files, by a tool's name or by a command.
-
-    Of a turn that changed many, what was changed is left out.
-    """
+    """Count the calls, and find those that change files. After many edits only their number is kept."""
     changes: list[_Change] = []
     is_full = work.edits >= _READ_CHANGES
     for call in calls:
@@ -197,7 +185,6 @@ def _find_changes(work: Work, calls: tuple[ToolCall, ...]) -> list[_Change]:
 
 
 def _views(arguments: Json) -> bool:
-    """Whether a call of an editor only reads."""
     if isinstance(arguments, dict):
         return arguments.get("command") == "view"
     return isinstance(arguments, str) and _VIEW.search(arguments) is not None
@@ -208,7 +195,7 @@ def _mark_calls(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
 
 
 def read_trajectory(work: Work, count: int) -> Trajectory:
-    """How the work of a running turn goes, in a conversation of this length."""
+    """How a running turn goes, in a conversation of `count` messages."""
     if not work.calls:
         return Trajectory()
     steps = work.steps
@@ -231,14 +218,14 @@ def read_trajectory(work: Work, count: int) -> Trajectory:
 
 
 def _most_alike(marks: list[int]) -> int:
-    """How often the one is there that is there most."""
+    """The count of the most frequent mark."""
     if len(set(marks)) == len(marks):
         return min(len(marks), 1)
-    return max(map(marks.count, marks))  # there are few, and a table of them would cost more
+    return max(map(marks.count, marks))  # there are few: a table would cost more
 
 
 def _sum_up(verdicts: list[str]) -> tuple[int, int, bool]:
-    """Calls that failed since one last went well, red runs since the last green one, and whether red turned green."""
+    """Failures since the last success, red runs since the last green one, and whether red turned green."""
     if _BAD.isdisjoint(verdicts):
         return 0, 0, False
     failures = red_runs = 0
@@ -255,7 +242,6 @@ def _sum_up(verdicts: list[str]) -> tuple[int, int, bool]:
 
 
 def _judge(result: ToolResult) -> str:
-    """What a result says: red or green tests, a failure, or that all is well."""
     text = result.text if len(result.text) <= _HEAD + _TAIL else f"{result.text[:_HEAD]}\n{result.text[-_TAIL:]}"
     if _shows(_RED, text):
         return "red"
@@ -266,13 +252,13 @@ def _judge(result: ToolResult) -> str:
 
 def _shows_failure(text: str) -> bool:
     head = text[:_HEAD]
-    if "xit" in head and _ALL_WELL.search(head):  # as with most results of shells, so it is looked for first
+    if "xit" in head and _ALL_WELL.search(head):  # tried first, since most shell results have it
         return False
     return _shows(_FAILED, text) and not _ALL_WELL.search(head)
 
 
 def _shows(signs: dict[str, re.Pattern[str]], text: str) -> bool:
-    """Whether one of these patterns matches. Each is tried only on lines that hold its word."""
+    """Whether a pattern matches. Each is tried only on lines with its word."""
     for word in filter(text.__contains__, signs):
         end = 0
         while (at := text.find(word, end)) >= 0:
@@ -291,13 +277,12 @@ def _know(name: str) -> _Tool:
 
 @lru_cache(maxsize=1024)
 def is_edit(name: str) -> bool:
-    """Whether a tool of this name changes files."""
     lower = name.lower()
     return lower not in _TYPING and any(mark in lower for mark in _EDIT_MARKS)
 
 
 def _as_text(arguments: Json) -> str:
-    """Arguments as one text; empty where they are nested too deeply to be written, which a target may take all the same."""
+    """Empty if nested too deeply to encode, which a target may still accept."""
     if isinstance(arguments, str):
         return arguments
     try:
@@ -312,6 +297,6 @@ _FILE = re.compile(
 
 
 def _files_of(arguments: str) -> Iterator[str]:
-    """Every file that a change names: a patch may name many."""
+    """A patch may name many."""
     for found in _FILE.finditer(arguments[:40_000]):
         yield found.group(1) or found.group(2)

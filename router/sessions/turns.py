@@ -1,4 +1,4 @@
-"""Request → `Turn`: which client, whose session, what kind of request, and what the person typed."""
+"""Request → `Turn`: client, session, kind, and the person's words."""
 
 import hashlib
 from functools import lru_cache
@@ -17,7 +17,7 @@ from router.sessions.words import is_planning, opening_words, read_end
 
 _MAX_FOLLOW_UPS = 5
 _ON_AND_ON = (TurnKind.TOOL_LOOP, TurnKind.SUBAGENT)
-"""Kinds of requests that may go on with a turn after a tool's result."""
+"""Kinds that may continue a turn after a tool's result."""
 _SYSTEM_HEAD = 400
 _MAX_GOING_ON = 40
 _SHORT_CHARS = 2_000
@@ -27,7 +27,7 @@ TELLING_HEADERS = _SESSION_HEADERS.union(
     (header for header, _ in clients.HEADER_MARKS), *(client.telling_headers for client in clients.CLIENTS)
 )
 _TELLING_FIELDS = frozenset({"generate", "prompt_cache_key"}).union(*(client.telling_fields for client in clients.CLIENTS))
-"""Where a client says something of a request. Most say nothing, and then nothing is looked up."""
+"""Where clients describe a request. Most do not, and skip the lookup."""
 _NOTHING_STATED = Stated()
 _GOING_ON = frozenset(
     """
@@ -36,17 +36,17 @@ _GOING_ON = frozenset(
     continuez sí si adelante continúa sigue sim continua да продолжай давай はい 続けて お願いします 继续 是 是的 可以 계속 네
     """.split()
 )
-"""Words of a "go on": it inherits what the turn before was about."""
+"""Words of a "go on", which inherits the subject of the turn before."""
 _AROUND_GOING_ON = frozenset(
     "ok okay please it on ahead going that so good looks lgtm perfect great thanks thank you stp vale 好 好的".split()
 )
-"""What may be next to them. Alone these ask for nothing."""
+"""Words that may accompany those."""
 _MAX_GOING_ON_WORDS = 4
 _NO_HISTORY, _NO_TRAJECTORY = SessionHistory(), Trajectory()
 
 
 def read_turn(view: RequestView) -> Turn:
-    """Say whose turn a request is. Reads only the request itself."""
+    """Identify the turn, from the request alone."""
     conversation = view.conversation
     client, by_system = _recognise(view)
     stated = _read_stated(view, client)
@@ -57,7 +57,7 @@ def read_turn(view: RequestView) -> Turn:
     else:
         told = read_history(conversation, client, SPECS[view.dialect].silent)
     kind = told_kind = stated.kind or by_system
-    if kind is None or kind is TurnKind.SUBAGENT:  # which may be compacted, or asked for a label, as a person's session may
+    if kind is None or kind is TurnKind.SUBAGENT:  # may also be compacted or asked for a label
         kind = _marked_kind(view, end.message) or kind or _structural_kind(view, words)
     goes_on, only_reads = False, kind is TurnKind.SUBAGENT and clients.SEARCHER in view.system[:_SYSTEM_HEAD]
     if kind in _ON_AND_ON:
@@ -73,7 +73,7 @@ def read_turn(view: RequestView) -> Turn:
         session=session or _guess_session(view, client, told),
         client=client.name,
         person_text=words if is_persons else None,
-        ask_text=_find_ask(conversation, client, kind, words, told),
+        ask_text=_find_ask(conversation, client, words, told) if is_persons else words if kind is TurnKind.SUBAGENT else None,
         is_planning=stated.is_planning or is_planning(conversation),
         goes_on=goes_on,
         goes_on_after=_find_interruption(end.message) if goes_on else "",
@@ -90,7 +90,6 @@ def read_turn(view: RequestView) -> Turn:
 
 
 def read_kind(view: RequestView) -> tuple[Client, TurnKind]:
-    """The client and the kind of a request alone, without its history."""
     client, by_system = _recognise(view)
     end = read_end(view.conversation, client)
     kind = _read_stated(view, client).kind or by_system or _marked_kind(view, end.message)
@@ -98,17 +97,15 @@ def read_kind(view: RequestView) -> tuple[Client, TurnKind]:
 
 
 def _find_interruption(last: Message | None) -> str:
-    """What a turn goes on after, where its last message is the client's own; empty after a tool's result."""
+    """What interrupted a turn whose last message is the client's; empty after a tool's result."""
     if last is None or last.results or not last.texts:
         return ""
     starts = clients.RESUMED_AFTER
     return next((name for text in last.texts for start, name in starts if text.lstrip().startswith(start)), "a notice")
 
 
-def _find_ask(conversation: Conversation, client: Client, kind: TurnKind, words: str | None, told: History) -> str | None:
-    """What the turn is about: past every "go on", the words that asked for something; for a subagent, what it was given."""
-    if kind not in PERSONS_KINDS:
-        return words if kind is TurnKind.SUBAGENT else None
+def _find_ask(conversation: Conversation, client: Client, words: str | None, told: History) -> str | None:
+    """The last words that are not a "go on"."""
     skip = 0
     while words is not None and is_follow_up(words) and skip < _MAX_FOLLOW_UPS:
         skip += 1
@@ -117,7 +114,6 @@ def _find_ask(conversation: Conversation, client: Client, kind: TurnKind, words:
 
 
 def _recognise(view: RequestView) -> tuple[Client, TurnKind | None]:
-    """The client, and the kind of request that its system prompt gives away."""
     headers = view.headers
     known, kind = _recognise_by_words(headers.get("user-agent", "")[:80], view.system[:_SYSTEM_HEAD])
     if known is None and not _SESSION_HEADERS.isdisjoint(headers):
@@ -135,10 +131,9 @@ def _recognise_by_words(agent: str, system: str) -> tuple[Client | None, TurnKin
 
 
 def _read_stated(view: RequestView, client: Client) -> Stated:
-    headers, body = view.headers, view.body
-    if TELLING_HEADERS.isdisjoint(headers) and _TELLING_FIELDS.isdisjoint(body):
+    if TELLING_HEADERS.isdisjoint(view.headers) and _TELLING_FIELDS.isdisjoint(view.body):
         return _NOTHING_STATED
-    said = [read(view) for read in clients.STATED_READERS]
+    headers, body, said = view.headers, view.body, [read(view) for read in clients.STATED_READERS]
     names = (*(headers.get(name) for name in client.session_headers), *(stated.session for stated in said))
     session = next(filter(None, names), "") or as_text(body.get("prompt_cache_key"))
     return Stated(
@@ -150,17 +145,15 @@ def _read_stated(view: RequestView, client: Client) -> Stated:
 
 
 def _stated_kind(view: RequestView, said: list[Stated]) -> TurnKind | None:
-    """What the client itself says that the request is."""
     if view.body.get("generate") is False:
         return TurnKind.PREWARM
     if SPECS[view.dialect].read_limit(view.body) == 1:
-        return TurnKind.SIDE  # the client asks whether the model is there: one token is no answer to a person
+        return TurnKind.SIDE  # with a limit of one token the client only checks that the model is there
     stated = next((stated.kind for stated in said if stated.kind is not None), None)
     return stated or next((kind for header, kind in clients.HEADER_MARKS if view.headers.get(header)), None)
 
 
 def _marked_kind(view: RequestView, last: Message | None) -> TurnKind | None:
-    """What canned words in the last message give away."""
     for text in last.texts if last is not None else ():
         if text.startswith(_LAST_TEXT_STARTS):
             kind = next(kind for mark, kind in clients.LAST_TEXT_MARKS if text.startswith(mark))
@@ -170,26 +163,24 @@ def _marked_kind(view: RequestView, last: Message | None) -> TurnKind | None:
 
 
 def _structural_kind(view: RequestView, words: str | None) -> TurnKind:
-    """What the shape of the conversation says, for any client."""
     if not SPECS[view.dialect].is_conversation or view.operation is Operation.COUNT_TOKENS:
         return TurnKind.SIDE
     conversation = view.conversation
     count = len(conversation.items)
     if words is None:
-        # Nobody typed anything: a tool came back, or a notice did. A first message that is only an image is an ask.
+        # Nothing was typed: this follows a tool or a notice. A first message with only an image is an ask.
         is_first = 0 < count <= 2 and conversation[-1].role == "user" and not conversation[-1].results
         return TurnKind.ASK if is_first and view.image_count else TurnKind.TOOL_LOOP
     return TurnKind.FOLLOW_UP if is_follow_up(words) and (count > 2 or _was_compacted(conversation)) else TurnKind.ASK
 
 
 def _was_compacted(conversation: Conversation) -> bool:
-    """Whether a conversation begins with the summary of another."""
     texts = conversation[0].texts
     return bool(texts) and texts[0].startswith(clients.SUMMARIES)
 
 
 def is_follow_up(words: str) -> bool:
-    """Whether these words only say "go on": a turn that inherits what the one before it was about."""
+    """Whether these words only say "go on"."""
     return len(words) <= _MAX_GOING_ON and _only_goes_on(words)
 
 
@@ -202,10 +193,10 @@ def _only_goes_on(words: str) -> bool:
 
 
 def _guess_session(view: RequestView, client: Client, told: History) -> str:
-    """Caller and the person's first words. Sessions that begin alike are told apart by memory: only one goes on from it."""
+    """Name a session by caller and first words. Memory separates sessions that begin alike: only one continues it."""
     index = told.first_at
     if index is None:
-        return f"{client.name}:~{view.id}"  # nothing tells whose it is, so it is nobody else's
+        return f"{client.name}:~{view.id}"  # unidentified, so a session of its own
     first = opening_words(view.conversation.messages[index], client)
     name = _name_short if len(first) <= _SHORT_CHARS else _name_guess
     return name(view.caller.name, client.name, first)

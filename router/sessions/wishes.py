@@ -1,7 +1,7 @@
-"""Which wish for a tier counts: the newest. A header for one request is not among them: it always comes first.
+"""Which wish for a tier counts: the newest. A header for one request always wins and is handled elsewhere.
 
-There are three channels: a first line in the conversation, a tier that is remembered for a named session, and the model's
-exact name. Each counts from the message with some index on.
+Wishes come from a first line in the conversation, a tier remembered for a named session, or the model's exact name, each from
+some message on.
 """
 
 from msgspec import Struct
@@ -22,11 +22,11 @@ _NO_NAME = (
     " metadata.session_id in the body; a first line `tier: deep` in a message needs no name"
 )
 FROM_THE_START = -1
-"""The index of a name that the session began with: every line is newer, one in the first message too."""
+"""The index of a session's first name: every line is newer, even in the first message."""
 
 
 class Channel(Word):
-    """Where a wish came from. Of several in one message the last in this order counts."""
+    """The origin of a wish. Within one message the last in this order counts."""
 
     NAME = "name"
     LINE = "line"
@@ -34,31 +34,30 @@ class Channel(Word):
 
 
 class Naming(Struct, frozen=True):
-    """The exact name that a session is asked for by, and the message from which it counts."""
+    """A session's exact model name, and the message from which it counts."""
 
     name: str
     at: int = FROM_THE_START
     is_new: bool = False
-    """Whether it changed with this request: then nothing that is remembered is newer."""
+    """Changed by this request: newer than everything remembered."""
 
 
 def exact_name(alias: Alias) -> str | None:
-    """The name, where it is a wish: `auto` asks for no tier, but does so by name. None for one that matches a pattern."""
+    """The name, if it is a wish (`auto` is one); None if it matched a pattern."""
     if alias.is_pattern:
         return None
     return AUTO if alias.tier is None and alias.target is None else alias.name
 
 
 def kept_name(name: str | None) -> str:
-    """The name as a session remembers it: a session is `auto` unless something else is said."""
+    """Empty for `auto`, the default."""
     return "" if name is None or name == AUTO else name
 
 
 def read_naming(name: str, state: SessionState, newest: int, *, is_first: bool, begins_turn: bool) -> Naming:
-    """From when on a name counts: from the start of the session, or from the turn at which it changed.
+    """From when a name counts: the start of the session, or the turn at which it changed.
 
-    A session whose names were never exact, or `auto`, is remembered without one. A name that changes inside a turn is obeyed
-    for its request, and is a wish only when the next turn begins: clients ask for others by themselves.
+    A name that changes inside a turn counts for its request alone until the next turn: clients switch models by themselves.
     """
     if is_first or not (state.messages or state.wish):
         return Naming(name)
@@ -68,14 +67,14 @@ def read_naming(name: str, state: SessionState, newest: int, *, is_first: bool, 
 
 
 def lapsed(state: SessionState) -> Naming | None:
-    """What is left of a name where the request has none that counts: what was older than it stays so."""
+    """The remembered name's index, where the request has no name that counts: older wishes stay older."""
     return Naming(AUTO, state.name_at) if state.name_at >= 0 else None
 
 
 def newest_channel(line: InBand | None, wish: Wish | None, naming: Naming | None) -> Channel | None:
-    """The channel whose wish counts; None where nobody asked for anything."""
+    """The channel of the newest wish; None without any."""
     if line is not None and line.is_newest and not (wish is not None and wish.line == line.mark):
-        return Channel.LINE  # what is remembered was asked for before this message was written
+        return Channel.LINE  # remembered wishes are older than this message
     if naming is not None and naming.is_new:
         return Channel.NAME
     found: list[tuple[int, int, Channel]] = []
@@ -89,7 +88,7 @@ def newest_channel(line: InBand | None, wish: Wish | None, naming: Naming | None
 
 
 def apply_wishes(found: SessionSnapshot, view: RequestView, turn: Turn, alias: Alias) -> SessionSnapshot:
-    """The session with the wish that counts. Raises `UnknownOverride` for a wish for a session that has no name."""
+    """The session with the wish that counts. Raises `UnknownOverride` for a session wish without a name."""
     state, wish, line, name = found.state, found.state.wish, view.overrides.line, exact_name(alias)
     if view.overrides.for_session and turn.is_guessed:
         raise UnknownOverride(_NO_NAME, param="x-tandem-scope")
@@ -118,9 +117,9 @@ def apply_wishes(found: SessionSnapshot, view: RequestView, turn: Turn, alias: A
 
 
 def _is_edited(wish: Wish, line: InBand | None, view: RequestView, turn: Turn, newest: int) -> bool:
-    """Whether the message with the remembered line was replaced: the newest one follows the same message, without that line.
+    """Whether the message with the remembered line was replaced: the newest follows the same one, without the line.
 
-    A history that was shortened has other messages before the newest one: then what is remembered stays.
+    Not so in a shortened history, where other messages come before.
     """
     if not wish.follows or (line is not None and line.mark == wish.line):
         return False
@@ -130,13 +129,10 @@ def _is_edited(wish: Wish, line: InBand | None, view: RequestView, turn: Turn, n
 def _name_to_keep(
     state: SessionState, naming: Naming, view: RequestView, newest: int, channel: Channel | None
 ) -> tuple[str, int] | None:
-    """What is to be remembered of a name, if anything.
-
-    Where a line or a header counts, the name is older whatever its index: a shortened history has other indexes.
-    """
+    """The name to remember, if it changed. A line or header that counts is newer, whatever the indexes."""
     name, at, line = kept_name(naming.name), naming.at, view.overrides.line
     if name != state.name and state.messages and not naming.is_new:
-        return None  # it changed inside a turn
+        return None  # changed inside a turn
     if channel is Channel.LINE and line is not None:
         at = min(at, line.index)
     if view.overrides.for_session:
@@ -145,7 +141,7 @@ def _name_to_keep(
 
 
 def remember_wish(state: SessionState, session: SessionSnapshot, view: RequestView, turn: Turn, now: float) -> SessionState:
-    """The session with what this request asked for, as far as it is for more than this request."""
+    """The session with this request's wish, unless that is for this request alone."""
     overrides, line = view.overrides, view.overrides.line
     if session.is_edited and state.wish == session.state.wish:
         state = state.with_wish(None, at=now)
@@ -154,8 +150,8 @@ def remember_wish(state: SessionState, session: SessionSnapshot, view: RequestVi
     if overrides.for_session:
         return state.with_wish(Wish(overrides.tier, session.newest, line.mark if line else ""), at=now)
     if session.heeds_line and line is not None and not turn.is_guessed and not _knows(state.wish, line):
-        # The line comes with every request until the client shortens the history. A session that is only guessed by its
-        # first words remembers none: others may begin with the same.
+        # The line is in every request until the client shortens the history. A guessed session remembers none: others may begin
+        # alike.
         return state.with_wish(Wish(line.tier, line.index, line.mark, mark_index(view, turn, line.index)), at=now)
     return state
 

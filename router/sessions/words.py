@@ -1,4 +1,4 @@
-"""The person's own words: what they typed, without what their client wrapped around it."""
+"""The person's own words, without what their client wraps around them."""
 
 import re
 from collections.abc import Mapping
@@ -38,34 +38,30 @@ _PICKED_ELEMENT = re.compile(
     r"(?:\nHTML Element: (?:<([\w-]+)\b(?:(?!DOM Path: ).){0,1500}?</\1>|[^\n]*+))?[ \t]*+)+",
     re.DOTALL,
 )
-"""What Cursor's browser pastes for each element that was picked on a page."""
+"""What Cursor's browser pastes for each picked page element."""
 _IMAGE_SOURCE = re.compile(r"\[Image: (?:source|original)\b[^\]\n[]{0,400}\]")
 _IMAGES_ONLY = re.compile(r"(?:\[Image #\d+\]\s*)+")
 _LOOK_BACK_MESSAGES = 8
 _BACKWARDS = slice(None, -1 - _LOOK_BACK_MESSAGES, -1)
-"""The indexes of the last messages, the last one first."""
 LAST_TWO = slice(-2, None)
 _SHORT_CHARS = 2_000
 _MAX_NOTICE = 8_000
-"""Where a client's own notice stands: at the ends of a text."""
+"""Clients put notices at the ends of a text."""
 _MAX_CHARS = 20_000
-"""A longer text is cut before it is searched: nobody types that much, and a paste must not cost more than a page."""
+"""A longer text is cut before searching, to keep pastes cheap."""
 _RESULT_HEAD = 200
 _MAX_CANNED = 100
 
 
 class End(Struct, frozen=True):
-    """How a conversation ends: the message that the person's words would stand in, and what they typed.
-
-    Only harness messages may follow it. No words when nothing after the last answer was typed by anyone.
-    """
+    """The last user message and the person's words; None if nothing was typed after the last answer."""
 
     message: Message | None
     words: str | None
 
 
 def read_end(conversation: Conversation, client: Client) -> End:
-    """Walk back to the person's last words, past what their client added. What a compaction summed up was said before."""
+    """Find the person's last words, before client notices, up to a compaction's summary."""
     last, messages = None, conversation.messages
     for index in range(len(conversation.items))[_BACKWARDS]:
         message = messages[index]
@@ -82,10 +78,7 @@ def read_end(conversation: Conversation, client: Client) -> End:
 
 
 def nobody_typed(messages: Mapping[int, Message], index: int, client: Client) -> bool:
-    """Whether the message before shows that the words of this one are the client's.
-
-    A command is followed by the text that it expands to, and one that the client runs by itself follows a caveat.
-    """
+    """Whether the previous message shows that the client wrote this one: a command's expansion, or a local command."""
     if not index or (before := messages[index - 1]).role != "user" or not before.texts:
         return False
     ending = before.texts[-1]
@@ -96,7 +89,7 @@ def nobody_typed(messages: Mapping[int, Message], index: int, client: Client) ->
 
 
 def words_of(message: Message, client: Client) -> str:
-    """The typed part of one message; empty when all of it is harness."""
+    """Empty if all of the message is harness."""
     texts = message.texts
     if len(texts) == 1:
         text = texts[0]
@@ -119,7 +112,7 @@ def words_of(message: Message, client: Client) -> str:
 
 
 def _words_with_command(texts: tuple[str, ...], client: Client) -> str:
-    """The last words among blocks with commands: of a command what was typed, and not the text that it expands to."""
+    """The last words among blocks with commands, without what those expand to."""
     words = before = command = ""
     is_local = False
     for text in texts:
@@ -138,7 +131,7 @@ def _words_with_command(texts: tuple[str, ...], client: Client) -> str:
 
 
 def opening_words(message: Message, client: Client) -> str:
-    """How the typed part of a message begins: enough to know it by. A long paste is not searched to its end."""
+    """The beginning of a message's typed part, enough to identify it."""
     texts = message.texts
     if len(texts) == 1:
         text = texts[0]
@@ -151,7 +144,7 @@ def opening_words(message: Message, client: Client) -> str:
 
 
 def strip_harness(text: str, client: Client) -> str:
-    """The typed part of one text. Short ones are remembered: a turn is read from several sides, and its calls repeat it."""
+    """The typed part of a text. Short ones are cached, since a turn's calls repeat them."""
     return _strip_short(text, client.name) if len(text) <= _SHORT_CHARS else _strip_any(text, client)
 
 
@@ -190,7 +183,7 @@ def _strip_any(text: str, client: Client) -> str:
 
 
 def _drop_tags(text: str) -> str:
-    """The text without a client's own tags and what is in them. One that is known and never closed holds all that follows."""
+    """Drop a client's tags with their content. A known tag that is never closed runs to the end."""
     opened = _OPENED.search(text)
     if opened is None:
         return text
@@ -211,7 +204,7 @@ def _drop_tags(text: str) -> str:
 
 
 def _find_wrapped(text: str, client: Client) -> str | None:
-    """What is inside the tags that a client puts around the person's words; None where it put none."""
+    """The content of a client's tags around the person's words; None without such tags."""
     tags = client.wraps_words_in
     if tags and client.result_mark and client.result_mark in text[:_RESULT_HEAD]:
         head = text[: 2 * _RESULT_HEAD]
@@ -225,7 +218,7 @@ def _find_wrapped(text: str, client: Client) -> str | None:
 
 
 def _read_command(text: str) -> str:
-    """A command as it was typed: its name and what followed. Empty for one that the client runs by itself."""
+    """Name and arguments; empty for a command that the client runs itself."""
     name, words = _COMMAND_NAME.search(text), _COMMAND_WORDS.search(text)
     if name is None or name.group(1) in LOCAL_COMMANDS or any(output in text for output in LOCAL_OUTPUTS):
         return ""
@@ -233,7 +226,7 @@ def _read_command(text: str) -> str:
 
 
 def is_planning(conversation: Conversation) -> bool:
-    """Whether the client says, around the last message, that it is in plan mode."""
+    """Whether the client marks the last messages as plan mode."""
     messages = conversation.messages
     for index in range(len(conversation.items))[LAST_TWO]:
         for text in messages[index].texts:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from math import inf
 
 from msgspec.structs import astuple
 
@@ -28,13 +29,23 @@ class RecentEntries:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Entry] = OrderedDict()
+        self._forget_at = -inf
 
     def add(self, entry: Entry) -> None:
         """Remember an entry with what the person typed."""
         line, known = entry.line, self._known
         known[line.id] = entry
-        if len(known) > _MAX_REMEMBERED or line.at - next(iter(known.values())).line.at > _REMEMBERED_SECONDS:
-            known.popitem(last=False)
+        if len(known) > _MAX_REMEMBERED or line.at > self._forget_at:
+            self._forget_oldest(line.at)
+
+    def _forget_oldest(self, now: float) -> None:
+        if len(self._known) > _MAX_REMEMBERED or now - self._oldest_at > _REMEMBERED_SECONDS:
+            self._known.popitem(last=False)
+        self._forget_at = self._oldest_at + _REMEMBERED_SECONDS
+
+    @property
+    def _oldest_at(self) -> float:
+        return next(iter(self._known.values())).line.at
 
     def find(self, request_id: str, caller: Caller | None, explain: Explain) -> JsonObject | None:
         """The decision in full, if it is still remembered. What the person typed is for that caller alone."""

@@ -1,1 +1,1 @@
-"""The pooled HTTP/1.1 client that adapters are given: plain and TLS, pushed bytes, nothing between them and the sink."""
+"""The pooled HTTP/1.1 client of the adapters, plain and TLS, which pushes bytes straight into sinks."""

@@ -1,4 +1,4 @@
-"""Where a URL leads: host, port, and the proxy that the environment names for it."""
+"""A URL's host and port, and the proxy that the environment names for it."""
 
 import os
 from base64 import b64encode
@@ -11,25 +11,23 @@ from router.contract.relay import Tls
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy that a variable of the environment names. Prints without its password. An empty host: it names none."""
+    """A proxy from an environment variable, which prints without its password. An invalid value has no host."""
 
     host: str
     port: int
     variable: str
     scheme: str = "http"
     credentials: str = field(default="", repr=False)
-    """The value of `proxy-authorization`; empty where its address has no user."""
+    """The value of `proxy-authorization`, if any."""
 
     @property
     def is_supported(self) -> bool:
-        """Whether it is one that opens tunnels for CONNECT. A SOCKS proxy speaks a protocol of its own."""
+        """Whether it opens tunnels by CONNECT. SOCKS proxies do not."""
         return self.scheme in ("http", "https")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A URL, taken apart once."""
-
     host: str
     port: int
     is_tls: bool
@@ -40,7 +38,6 @@ class Address:
 
 @lru_cache(maxsize=256)
 def read_address(url: str) -> Address:
-    """Take a URL apart, and find the proxy that the environment names for it."""
     parts = urlsplit(url)
     host, is_tls = parts.hostname or "", parts.scheme == "https"
     port = parts.port or (443 if is_tls else 80)
@@ -50,7 +47,7 @@ def read_address(url: str) -> Address:
 
 @lru_cache(maxsize=256)
 def pool_key(address: Address, tls: Tls | None) -> str:
-    """What two connections must share to be exchangeable."""
+    """Connections with equal keys are interchangeable."""
     return f"{'https' if address.is_tls else 'http'}://{address.host}:{address.port} {tls or ''}"
 
 
@@ -65,11 +62,11 @@ def _find_proxy(scheme: str, host: str, authority: str) -> Proxy | None:
 
 
 def read_proxy(url: str, variable: str) -> Proxy:
-    """Take the address of a proxy apart. User and password may be percent-encoded. Without a host where it is no address."""
+    """User and password may be percent-encoded."""
     try:
         parts = urlsplit(url.strip() if "//" in url else f"//{url.strip()}")
         host, port = parts.hostname or "", parts.port or 8080
-    except ValueError:  # the port is not a number, or the password has a character that must be encoded
+    except ValueError:  # an invalid port, or an unencoded character in the password
         return Proxy("", 0, variable)
     credentials = ""
     if parts.username or parts.password:
@@ -79,7 +76,7 @@ def read_proxy(url: str, variable: str) -> Proxy:
 
 
 def bypasses_proxy(authority: str, exceptions: str) -> bool:
-    """Whether `NO_PROXY` names this host: itself, a domain above it, or everything."""
+    """Whether `NO_PROXY` names this host, a domain above it, or everything."""
     host = authority.rsplit("@")[-1].rsplit(":", 1)[0].lower()
     names = [name.strip().lower().lstrip(".") for name in exceptions.split(",") if name.strip()]
     return any(name == "*" or host == name.rsplit(":", 1)[0] or host.endswith(f".{name}") for name in names)

@@ -1,7 +1,7 @@
-"""One connection to a target: a request out, its answer pushed into a sink as it arrives.
+"""One connection to a target: a request out, its answer pushed into a sink.
 
-The parser is llhttp (through httptools). What is ours: framing by end of file, interim answers, limits on headers, and how
-much of an answer was seen: once any byte of an answer has been seen, the call must not be retried.
+llhttp (through httptools) parses. Ours are framing by end of file, interim answers, header limits, and noting how much of an
+answer came: after the first byte a call must not be retried.
 """
 
 import asyncio
@@ -21,42 +21,40 @@ _MAX_HEADERS = 200
 _MAX_HEADER_BYTES = 65_536
 _MAX_INTERIM = 128
 _MAX_FRAMING_BYTES = 1 << 20
-"""What of an answer is neither head nor body: chunk sizes and trailers, which the parser keeps until they end."""
+"""Chunk sizes and trailers, which the parser buffers."""
 _WHOLE = -1
-"""The status of an answer that has ended. `data_received` acts on it, after the last piece of the body went out."""
+"""A finished answer. `data_received` acts on it after the last piece of the body."""
 _first, _second, _decode = itemgetter(0), itemgetter(1), methodcaller("decode", "latin-1")
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
 
 
 class CannotConnect(Exception):
-    """No connection could be opened. Its text says why, in words for people."""
+    """No connection could be opened; the text says why."""
 
 
 class Seen(IntEnum):
-    """How much of an answer had arrived."""
-
     NOTHING = 0
     BYTES = 1
     HEADERS = 2
 
 
 class Owner(Protocol):
-    """The sender of a request. It owns the connection until one of the last three methods is called, once."""
+    """The sender of a request, which owns the connection until one of the last three methods is called."""
 
     def headers_seen(self) -> None:
-        """The sink has the answer's status and headers, and its body is still to come."""
+        """The sink has status and headers; the body is still to come."""
         ...
 
     def completed(self, *, may_reuse: bool) -> None:
-        """The answer is whole. The sink is told after this."""
+        """The answer is complete. The sink's `end` comes after this."""
         ...
 
     def lost(self, seen: Seen) -> None:
-        """The connection ended before the answer did. The sink is not told."""
+        """The connection ended before the answer. The sink is not called."""
         ...
 
     def malformed(self, reason: str) -> None:
-        """What came is not an answer, and the connection is closed. The sink is not told."""
+        """The answer is invalid, and the connection closed. The sink is not called."""
         ...
 
 
@@ -66,15 +64,15 @@ def _header_name(raw: bytes) -> str:
 
 
 def _read_headers(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """All at once, without a step of ours for each: a host sends twenty of them with every answer."""
+    """In C: hosts send twenty headers with every answer."""
     names, values = map(_header_name, map(_first, raw)), map(str.strip, map(_decode, map(_second, raw)))
     return tuple(zip(names, values, strict=True))
 
 
 class Connection(asyncio.Protocol):
-    """Serves one owner at a time. Without one it is idle, and any byte that arrives closes it."""
+    """Serves one owner at a time. While idle, any byte that arrives closes it."""
 
-    # The parser calls these by their names; what takes the body is the list's own `append`, which costs no call of ours.
+    # The parser calls the `on_` methods. `on_body` is a list's `append`, which saves a Python call.
     __slots__ = (
         "_body",
         "_body_pieces",
@@ -102,26 +100,24 @@ class Connection(asyncio.Protocol):
         self._sink: Sink | None = None
         self._is_paused = False
         self.loop = asyncio.get_running_loop()
-        """The loop that it lives in, for whoever owns it: to ask for the running loop is a system call each time."""
+        """Kept because asking for the running loop is a system call."""
         self._time = self.loop.time
         self.last_read_at = self._time()
-        """When bytes last arrived, or else when it was made, on the loop's clock. Setting it here spares a call a piece."""
+        """Loop time. Set directly to save a call per piece."""
         self._has_excess = self._is_interim = self._keeps_alive = False
         self._body: list[bytes] = []
         self._body_pieces = 0
         self.on_body = self._body.append
         self._headers: deque[tuple[bytes, bytes]] = deque(maxlen=_MAX_HEADERS + 1)
-        """As they came, with one more than may be: a head of a hundred thousand is refused when it ends, and not kept."""
+        """Bounded: a head of a hundred thousand is refused without being stored."""
         self._status = self._head_bytes = self._interim = 0
         self._parser = httptools.HttpResponseParser(self)
 
     @property
     def is_usable(self) -> bool:
-        """Whether a new request may be written to it."""
         return self._transport is not None and not self._transport.is_closing()
 
     def may_serve_after(self, idle_seconds: float) -> bool:
-        """Whether it is still good for a request: usable, and idle for less than this."""
         transport = self._transport
         return transport is not None and not transport.is_closing() and self._time() - self.last_read_at < idle_seconds
 
@@ -129,7 +125,6 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def send(self, owner: Owner, sink: Sink, head: bytes, body: bytes) -> None:
-        """Write a request. Its answer goes to the sink; the owner is told how that ended."""
         transport = self._transport
         assert transport is not None
         self._owner, self._sink = owner, sink
@@ -140,7 +135,6 @@ class Connection(asyncio.Protocol):
             transport.write(body)
 
     def pause(self) -> None:
-        """Stop reading: the kernel's buffers fill, and the target waits."""
         if self._transport is not None and not self._transport.is_closing():
             self._is_paused = True
             self._transport.pause_reading()
@@ -151,7 +145,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def drop(self) -> None:
-        """Close at once, whatever is under way. Neither owner nor sink is told."""
+        """Close at once without telling owner or sink."""
         self._owner = self._sink = None
         if self._transport is not None:
             self._transport.abort()
@@ -159,7 +153,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         owner, body, status = self._owner, self._body, self._status
         if owner is None:
-            self.drop()  # an answer without a request: whatever comes next on it cannot be trusted
+            self.drop()  # an answer without a request: the connection cannot be trusted
             return
         self.last_read_at = self._time()
         try:
@@ -187,7 +181,7 @@ class Connection(asyncio.Protocol):
                 owner.headers_seen()
 
     def _break_off(self, reason: str) -> None:
-        """What came last cannot be read. What came before it counts, as it would if it had come in a read of its own."""
+        """Handle unreadable bytes. What came before them counts, as in a separate read."""
         body, sink = self._body, self._sink
         if self._status == _WHOLE:
             if not self._has_excess:
@@ -200,7 +194,7 @@ class Connection(asyncio.Protocol):
         self._fail_malformed(reason)
 
     def _count(self, data: bytes, max_bytes: int, problem: str) -> None:
-        """Count bytes that brought nothing of the body: refuse a head that does not end, and an answer of little else."""
+        """Bound bytes that bring no body: endless heads and trailers."""
         self._head_bytes += len(data)
         if self._head_bytes > max_bytes:
             self._fail_malformed(problem)
@@ -216,13 +210,11 @@ class Connection(asyncio.Protocol):
         self._owner = self._sink = None
         has_headers = self._status > 0
         is_framed = any(_header_name(name) in _FRAMING for name, _ in self._headers)
-        if has_headers and not is_framed and error is None:  # such an answer ends with its connection
+        if has_headers and not is_framed and error is None:  # unframed answers end with their connection
             owner.completed(may_reuse=False)
             sink.end()
         else:
             owner.lost(Seen.HEADERS if has_headers else Seen.BYTES if self._head_bytes else Seen.NOTHING)
-
-    # What the parser calls, in order.
 
     def on_message_begin(self) -> None:
         if self._status == _WHOLE:
@@ -255,7 +247,7 @@ class Connection(asyncio.Protocol):
             self._headers.clear()
             return
         self._status = _WHOLE
-        self._keeps_alive = self._parser.should_keep_alive()  # asked here: the parser forgets it right after
+        self._keeps_alive = self._parser.should_keep_alive()  # the parser forgets it after this
 
     def _finish(self, owner: Owner) -> None:
         sink, transport = self._sink, self._transport
@@ -267,7 +259,7 @@ class Connection(asyncio.Protocol):
         self._headers.clear()
         self._status = self._head_bytes = self._interim = 0
         if self._is_paused:
-            self.resume()  # the pause ends with its call: the next one must find the connection reading
+            self.resume()  # the pause ends with its call
         owner.completed(may_reuse=may_reuse)
         sink.end()
 

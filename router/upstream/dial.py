@@ -16,17 +16,16 @@ _P = TypeVar("_P", bound=asyncio.Protocol)
 
 
 class Dialer:
-    """Opens connections. Every target's TLS context is made once."""
+    """Opens connections, with one TLS context per target."""
 
     def __init__(self) -> None:
         self._contexts: dict[Tls | None, ssl.SSLContext] = {}
 
     async def dial(self, address: Address, tls: Tls | None, within_seconds: float) -> Connection:
-        """Open a connection. Raises `CannotConnect`, with the reason in words."""
+        """Raises `CannotConnect` with the reason."""
         return await self.dial_for(Connection, address, tls, within_seconds)
 
     async def dial_for(self, make: Callable[[], _P], address: Address, tls: Tls | None, within_seconds: float) -> _P:
-        """Open a connection for another protocol than that of one request after another."""
         try:
             async with asyncio.timeout(within_seconds):
                 return await self._dial(make, address, tls)
@@ -61,7 +60,6 @@ class Dialer:
 
 
 async def _dial_through(make: Callable[[], _P], address: Address, proxy: Proxy, context: ssl.SSLContext | None) -> _P:
-    """A tunnel through a proxy: CONNECT in plain text, then TLS with the target inside it."""
     sock = await _open_tunnel(f"{address.host}:{address.port}", proxy)
     try:
         loop = asyncio.get_running_loop()
@@ -74,7 +72,7 @@ async def _dial_through(make: Callable[[], _P], address: Address, proxy: Proxy, 
 
 
 async def _open_tunnel(target: str, proxy: Proxy) -> socket.socket:
-    """A socket that leads to the target. A failure up to here is the proxy's fault, not the target's."""
+    """A socket to the target. Failures up to here are the proxy's."""
     named = f"the proxy in {proxy.variable}"
     if not proxy.host:
         raise CannotConnect(
@@ -106,7 +104,7 @@ async def _open_tunnel(target: str, proxy: Proxy) -> socket.socket:
 
 
 async def _ask_for_tunnel(sock: socket.socket, target: str, proxy: Proxy) -> str:
-    """The status that the proxy answers; empty where it hangs up or answers something else."""
+    """The proxy's status; empty if it hangs up or does not speak HTTP."""
     loop = asyncio.get_running_loop()
     credentials = f"proxy-authorization: {proxy.credentials}\r\n" if proxy.credentials else ""
     await loop.sock_sendall(sock, f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{credentials}\r\n".encode())
@@ -117,7 +115,7 @@ async def _ask_for_tunnel(sock: socket.socket, target: str, proxy: Proxy) -> str
 
 
 async def _read_head(sock: socket.socket) -> bytes:
-    """Read up to the end of the headers. What follows belongs to the tunnel, so bytes are looked at before they are taken."""
+    """Read up to the end of the headers. The rest belongs to the tunnel, so bytes are peeked first."""
     loop, head = asyncio.get_running_loop(), b""
     while b"\r\n\r\n" not in head and len(head) < _MAX_PROXY_ANSWER_BYTES:
         first = await loop.sock_recv(sock, 1)

@@ -1,4 +1,4 @@
-"""The `Upstream` of the router: warm connections by address, and calls over them."""
+"""The router's `Upstream`: warm connections by address, and calls over them."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ _USER_AGENT = "tandem"
 
 
 class Pool:
-    """One for all targets. What is at work belongs to its call, and what is idle to its origin."""
+    """One pool for all targets. Calls own busy connections, origins idle ones."""
 
     def __init__(self, speedups: Speedups | None = None) -> None:
         self._origins: dict[str, Origin] = {}
@@ -22,17 +22,14 @@ class Pool:
         self._sockets = SocketPool(self._dialer, self._speedups.off_loop)
 
     def open(self, request: UpstreamRequest, sink: Sink) -> UpstreamCall:
-        """Start a call, on a warm connection if there is one."""
         return self.prepare(request).open(request.body, sink)
 
     def prepare(self, request: UpstreamRequest) -> PreparedRequest:
-        """Look up the address and write the head, for any number of calls."""
         address = read_address(request.url)
         prepared = PreparedCall(self._origin(address, request.tls), request, _write_head(request, address))
         return PreparedSocketCall(self._sockets, request, prepared) if request.over_websocket else prepared
 
     def connect_ahead(self, request: UpstreamRequest) -> None:
-        """Have a connection ready for requests like this one."""
         if request.over_websocket:
             self._sockets.connect_ahead(request)
         else:
@@ -47,7 +44,7 @@ class Pool:
         return origin
 
     def keep_only(self, used: Iterable[Used]) -> None:
-        """Close idle connections to all other addresses, and those at work there once their calls end."""
+        """Close connections to all other addresses, busy ones once their calls end."""
         ends = list(used)
         kept = {pool_key(read_address(end.base_url), end.tls) for end in ends}
         for key in self._origins.keys() - kept:
@@ -55,7 +52,7 @@ class Pool:
         self._sockets.keep_only((end.target, end.base_url.rstrip("/")) for end in ends)
 
     async def close(self) -> None:
-        """Drop every idle connection; those at work end with their calls."""
+        """Drop idle connections; busy ones end with their calls."""
         for origin in self._origins.values():
             origin.close()
         self._sockets.close()

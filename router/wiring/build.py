@@ -29,7 +29,6 @@ from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
-from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
 from router.limits.callers import CallerLimits
 from router.limits.rates import CallerRates
@@ -46,6 +45,7 @@ from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
 from router.sense.tokens import Calibration
 from router.sessions.clients import BY_NAME
+from router.sessions.ended_jobs import EndedJobs
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
@@ -56,6 +56,7 @@ from router.telemetry.metrics_switch import MetricsSwitch
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
+from router.wiring.own_policies import Guarded, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, show_others
@@ -77,6 +78,7 @@ def known_names() -> Known:
         policies={name: policy.Config for name, policy in POLICIES.items()},
         adapters=ADAPTERS,
         clients=tuple(BY_NAME),
+        open_policy=open_policy,
     )
 
 
@@ -100,8 +102,9 @@ def build_house(
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
         watches = state.shared.watch_jobs() if state.shared is not None else None
-        closing.push_async_callback((opener := open_jobs(loaded, address, on_disk=with_ledger, watches=watches)).close)
-        house = open_house(build_plan(loaded, state), state)
+        jobs = open_jobs(loaded, address, state.ended_jobs, on_disk=with_ledger, watches=watches)
+        closing.push_async_callback(jobs.close)
+        house = open_house(build_plan(loaded, state), state, jobs.accept)
         if state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())
     except BaseException:
@@ -110,8 +113,7 @@ def build_house(
         raise
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
-    closing.push_async_callback((jobs := Jobs(house, opener)).stop)
-    house.accept_job = jobs.accept
+    closing.push_async_callback(jobs.stop)
     jobs.follow(loaded.job_webhooks)
 
     closing.push_async_callback((webhook := Webhook()).close)
@@ -154,8 +156,7 @@ def build_state(
         shared.copy_ledger(ledger, loaded.config.ledger.keep_days)
         closing.push_async_callback(shared.stop_copying)
     closing.callback((repeats := recognise_repeats(shared)).close)
-    path = loaded.ledger_path if on_disk else None
-    tokens = make_tokens(path, loaded.shared)
+    tokens = make_tokens(path := loaded.ledger_path if on_disk else None, loaded.shared)
     closing.push_async_callback((memory := SessionMemory(open_sessions(ledger, shared), tokens=tokens)).close)
     closing.push_async_callback((responses := open_responses(loaded, address, on_disk=on_disk, shared=shared)).close)
     closing.push_async_callback((tracing := Tracing()).close)
@@ -191,6 +192,7 @@ def build_state(
         ledger=ledger,
         tracing=tracing,
         shared=shared,
+        ended_jobs=EndedJobs(loaded.config.jobs.keep_hours * 3_600),
     )
 
 
@@ -208,18 +210,18 @@ def check_prices(loaded: LoadedConfig) -> None:
         raise ConfigError(loaded.source, faults)
 
 
-def _follow_budgets(loaded: LoadedConfig, budgets: Budgets, rights: Mapping[str, Rights]) -> None:
-    """Apply what a config says of budgets. Raises `ConfigError` where another plan brings the first, and no ledger is kept."""
-    if budgets.has_terms:
-        check_recorded(loaded.keys, loaded.source, with_ledger=budgets.is_recorded)
-    settings, targets = loaded.config.budgets, {plan.target.name: plan for plan in loaded.targets}
-    terms = Terms(
-        rights=rights,
-        zone=find_zone(settings.time_zone),
-        warn_at=settings.warn_at,
-        added_tokens={name: len(plan.fit.instructions.encode()) for name, plan in targets.items()},
-    )
-    budgets.follow(terms)
+def _limit_callers(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, state: State) -> CallerLimits:
+    """Apply what a config says of limits. Raises `ConfigError` where another plan brings the first budget, without a ledger."""
+    settings, budgets = loaded.config.budgets, state.budgets
+    if rights is not None:
+        if budgets.has_terms:
+            check_recorded(loaded.keys, loaded.source, with_ledger=budgets.is_recorded)
+        added = {plan.target.name: len(plan.fit.instructions.encode()) for plan in loaded.targets}
+        budgets.follow(Terms(rights, find_zone(settings.time_zone), settings.warn_at, added))
+    if state.shared is not None:
+        is_limited = any(own.is_limited for own in (rights or {}).values())
+        state.shared.has_limits = is_limited or any(plan.target.quota is not None for plan in loaded.targets)
+    return CallerLimits(rights, state.rates, budgets)
 
 
 def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = time.perf_counter) -> Plan:
@@ -246,13 +248,12 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     }
     rights = keys.rights if keys is not None else None
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
+    chosen += [Guarded(own) for own in loaded.own_policies]
     if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
     if config.subagents is not Subagents.AUTO:
         chosen.append(SubagentPolicy(Tier(config.subagents)))
-    if rights is not None:
-        _follow_budgets(loaded, state.budgets, rights)
-    limits = _limit_callers(rights, targets, state)
+    limits = _limit_callers(loaded, rights, state)
     rules = Rules(
         policies=tuple(chosen),
         economics=structs.replace(config.decision, preference=config.preference),
@@ -282,13 +283,6 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         background=(BackgroundPolicy(),),
         jobs=structs.replace(config.jobs, takes_agents=config.delegation.runner is not None),
     )
-
-
-def _limit_callers(rights: Mapping[str, Rights] | None, targets: Mapping[str, Target], state: State) -> CallerLimits:
-    if state.shared is not None:
-        is_limited = any(own.is_limited for own in (rights or {}).values())
-        state.shared.has_limits = is_limited or any(target.quota is not None for target in targets.values())
-    return CallerLimits(rights, state.rates, state.budgets)
 
 
 def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:

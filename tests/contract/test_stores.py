@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tests.tools.kept import (
     open_sessions,
     remove_database,
 )
-from tests.tools.sessions import TARGETS, SlowSessions, chat, finish, look, save, swap, under_way
+from tests.tools.sessions import TARGETS, SharedSessions, chat, finish, look, save, swap, under_way
 
 HALF_A_PAIR = "\ud800"
 """Text that cannot be written as UTF-8."""
@@ -53,8 +54,11 @@ SESSIONS = [
     Kind("none", lambda path, failures: NoSessions(), survives=False),
     Kind("sqlite", open_sessions),
 ]
-SLOW = Kind("slow", lambda path, failures: SlowSessions(), survives=False)
-"""For what a store that several processes share must do."""
+UNRELIABLE = [
+    Kind(fault, partial(lambda fault, path, failures: SharedSessions(fault=fault), fault), survives=False)
+    for fault in ("late", "out of order", "twice")
+]
+"""Stores that several processes share, and that answer as a network lets them."""
 RESPONSES = [
     Kind("memory", lambda path, failures: MemoryResponses(), survives=False),
     Kind("sqlite", open_responses),
@@ -101,7 +105,7 @@ entries, sessions, responses = opening(ENTRIES), opening(SESSIONS), opening(RESP
 lasting_entries, lasting_sessions, lasting_responses = (
     opening([kind for kind in kinds if kind.survives]) for kinds in (ENTRIES, SESSIONS, RESPONSES)
 )
-versioned_sessions = opening([SESSIONS[1], SLOW])
+versioned_sessions = opening([SESSIONS[1], *UNRELIABLE])
 
 
 # Entries.

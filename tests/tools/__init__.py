@@ -7,7 +7,7 @@
 | the edge without a house | `edge` |
 | a target | `upstream` (HTTP, by script), `socket_upstream` (WebSocket), `speech` (what each dialect answers), `toxic` (a bad network) |
 | a caller | `http`, `raw` (bytes), `sockets` (WebSocket), `clients` (real ones), `bridging` (another dialect) |
-| stores and what they keep | `kept`, `ledgers`, `jobs`, `sessions` (`SlowSessions` too), `histories` (clients' own logs) |
+| stores and what they keep | `kept`, `ledgers`, `jobs`, `sessions` (`SharedSessions` too), `histories` (clients' own logs) |
 | shared stores | `postgres`, `valkey` (real servers), `allowances` (limits and `Channel` without a server), `install_stores` |
 | background work | `background` (as a caller), `jobs_server` (a scripted API), `coding_agents` (scripted agents) |
 | configs, ports, certificates | `configs`, `ports`, `certificates` |

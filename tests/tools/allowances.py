@@ -107,8 +107,6 @@ class Pool:
 
 
 class Channel:
-    """What all of them are connected to."""
-
     def __init__(self):
         self.members = []
 
@@ -118,7 +116,7 @@ class Channel:
 
 
 class Member:
-    """The pulse of one router. A test says when its heart beats."""
+    """One router's pulse. The test triggers its beats."""
 
     def __init__(self, channel, name):
         self._channel, self.replica, self.is_up = channel, name, True

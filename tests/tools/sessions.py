@@ -1,4 +1,4 @@
-"""Requests of a session, decided and served by a memory without a house around it."""
+"""Requests of a session, decided and served by a memory without a house."""
 
 import asyncio
 import random
@@ -32,35 +32,32 @@ class Clock:
 
 
 def chat(*said: str, caller: str = "local", **body):
-    """A conversation whose speakers take turns, the user first."""
+    """The speakers alternate, the user first."""
     roles = ("user", "assistant")
     messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate(said)]
     return replace(make_view({"messages": messages, **body}), caller=Caller(caller))
 
 
 def under_way(memory: SessionMemory, snapshot, view, turn, tier: Tier):
-    """A request of the session, decided."""
     exchange = make_exchange(memory)
     exchange.note(make_decided(view, make_decision(tier, turn=turn), snapshot))
     return exchange
 
 
 def answer(memory: SessionMemory, snapshot, view, turn, tier: Tier, target):
-    """Its answer begins."""
     exchange = under_way(memory, snapshot, view, turn, tier)
     exchange.note(FirstByte(target))
     return exchange
 
 
 def finish(exchange, target, tokens: int, outcome: Outcome = Outcome.SERVED) -> None:
-    """Its answer ends."""
     usage = Usage(tokens, 0)
     exchange.note(AttemptEnded(1.0, target, Attempt(target.name, 200, None, 1.0), None, usage, None))
     exchange.note(Settled(1.0, Ending(outcome, 200)))
 
 
 async def step(memory: SessionMemory, view, tier: Tier = Tier.FAST, tokens: int = 1_000):
-    """One request, decided and served; what it found before."""
+    """Decide and serve one request. Returns the session before it."""
     turn = read_turn(view)
     snapshot = await memory.recall(view, turn)
     target = TARGETS["spark" if tier is Tier.FAST else "sage"]
@@ -92,65 +89,25 @@ def codex(state: str | None = None):
     return make_view({"input": [item, call, result]}, Dialect.RESPONSES, headers)
 
 
-class SlowSessions:
-    """Each call takes effect after some turns of the loop, and is answered after some more."""
+class SharedSessions:
+    """Shared records in memory, which may be away and as unreliable as `fault` says.
 
-    is_shared = False
-
-    def __init__(self, seed: int = 0) -> None:
-        self._random, self.records = random.Random(seed), {}
-
-    async def load(self, key: str) -> Versioned:
-        await self._wait()
-        found = self.records.get(key, Versioned())
-        await self._wait()
-        return found
-
-    async def load_all(self, keys) -> list[Versioned]:
-        return [await self.load(key) for key in keys]
-
-    async def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
-        await self._wait()
-        is_same = self.records.get(key, Versioned()).version == version
-        if is_same:
-            self.records[key] = Versioned(state, version + 1)
-        await self._wait()
-        return is_same
-
-    async def close(self) -> None: ...
-
-    async def _wait(self) -> None:
-        for _ in range(self._random.randrange(6)):
-            await asyncio.sleep(0)
-
-
-async def save(store, key: str, at: float, state: bytes) -> None:
-    """Replace a record, whatever it is."""
-    while not await swap(store, key, (await store.load(key)).version, at, state):
-        pass
-
-
-async def swap(store, *given) -> bool:
-    """What a store answers, at once or later."""
-    answer = store.swap(*given)
-    return answer if isinstance(answer, bool) else await answer
-
-
-class SharedSessions(SlowSessions):
-    """The same as several routers share it: answered in order, taking back what it lost, and sometimes away."""
+    `late`: calls run and return after some turns of the loop. `out of order`: also before or after earlier ones. `twice`: each
+    runs again after its answer. `unanswered`: some calls, done or not, end with an error.
+    """
 
     is_shared = True
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int = 0, fault: str = "late") -> None:
+        self._random, self.records, self.fault = random.Random(seed), {}, fault
         self.is_away, self.trips, self._last = False, 0, None
 
     async def load(self, key: str) -> Versioned:
         (found,) = await self.load_all((key,))
         return found
 
-    async def load_all(self, keys) -> list[Versioned]:
-        return await self._answer(lambda: [self.records.get(key, Versioned()) for key in keys])
+    def load_all(self, keys) -> "asyncio.Future[list[Versioned]]":
+        return self._answer(lambda: [self.records.get(key, Versioned()) for key in keys])
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> "asyncio.Future[bool]":
         def replace() -> bool:
@@ -161,17 +118,43 @@ class SharedSessions(SlowSessions):
 
         return self._answer(replace)
 
-    def _answer(self, act) -> asyncio.Future:
-        if self.is_away:
-            raise StoreUnusable("away")
-        self.trips += 1
-        self._last = later(self._answer_after(self._last, act))
-        return self._last
+    async def close(self) -> None: ...
 
-    async def _answer_after(self, before: "asyncio.Future | None", act):
+    def _answer(self, act) -> asyncio.Future:
+        self._check()
+        self.trips += 1
+        answer = self._last = later(self._carry_out(self._last if self.fault != "out of order" else None, act))
+        return answer
+
+    async def _carry_out(self, before: "asyncio.Future | None", act):
         if before is not None:
             await asyncio.wait([before])
         await self._wait()
+        self._check()
+        if self.fault == "unanswered" and not self._random.randrange(4):
+            raise StoreUnusable("never carried out")
+        found = act()
+        await self._wait()
+        if self.fault == "twice":
+            act()
+        if self.fault == "unanswered" and not self._random.randrange(4):
+            raise StoreUnusable("carried out and never answered")
+        return found
+
+    def _check(self) -> None:
         if self.is_away:
             raise StoreUnusable("away")
-        return act()
+
+    async def _wait(self) -> None:
+        for _ in range(self._random.randrange(6)):
+            await asyncio.sleep(0)
+
+
+async def save(store, key: str, at: float, state: bytes) -> None:
+    while not await swap(store, key, (await store.load(key)).version, at, state):
+        pass
+
+
+async def swap(store, *given) -> bool:
+    answer = store.swap(*given)
+    return answer if isinstance(answer, bool) else await answer

@@ -1,4 +1,4 @@
-"""The log of an agent: a file that the agent writes to, and that goes to the router piece by piece."""
+"""The file that an agent logs to, sent to the router piece by piece."""
 
 import codecs
 from pathlib import Path
@@ -7,12 +7,12 @@ from router.cli.background import Jobs
 
 _PIECE_BYTES = 128 << 10
 MOST_BYTES = 2 << 20
-"""Of a longer log, this much is sent as it comes, and the last lines at the end."""
+"""Of a longer log, this much is sent as it comes, and its last lines at the end."""
 _LAST_BYTES = 64 << 10
 
 
 class AgentLog:
-    """Sends what is new in a file. What could not be sent is sent the next time, under the same number."""
+    """Sends what is new in a file. A failed piece is sent again under its number."""
 
     def __init__(self, jobs: Jobs, job_id: str, owner: str, number: int, path: Path, most_bytes: int = MOST_BYTES) -> None:
         self._jobs, self._job_id, self._owner, self._path, self._most = jobs, job_id, owner, path, most_bytes
@@ -20,17 +20,14 @@ class AgentLog:
         self._waiting = ""
         self._read_bytes = 0
         self.number = number
-        """The next number of the log."""
         self.is_cancelled = False
-        """Whether somebody has cancelled the job."""
 
     def note(self, line: str) -> None:
-        """Write a line of our own."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"tandem: {line}\n")
 
     def send(self) -> None:
-        """Send all that is new, and keep the job. Raises `Refused` and `Unreachable`."""
+        """Send what is new, and renew the lease. Raises `Refused` and `Unreachable`."""
         while True:
             has_more = self._read()
             told = self._jobs.write_log(self._job_id, self._owner, self.number, self._waiting)
@@ -42,7 +39,7 @@ class AgentLog:
                 return
 
     def finish(self) -> None:
-        """Send the rest; of a log that is too long, its last lines. Raises as `send` does."""
+        """Send the rest, or of a long log its last lines. Raises as `send` does."""
         self.send()
         size = self._path.stat().st_size
         if size > self._read_bytes:
@@ -53,7 +50,7 @@ class AgentLog:
             self.send()
 
     def _read(self) -> bool:
-        """Take the next bytes of the file, unless some still wait to be sent. Returns whether there are more."""
+        """Returns whether there is more."""
         end = min(self._path.stat().st_size, self._most)
         if not self._waiting:
             with self._path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Begins the work of an agent: looks whether it can be done here, makes a job of it, and leaves it to a process of its own."""
+"""Starts an agent: checks the folder, creates a job, and spawns a worker process."""
 
 import argparse
 import os
@@ -27,26 +27,24 @@ from router.screen.figures import plural
 
 _FOLDER = "agents"
 _MOST_TASK_BYTES = 100_000
-"""A program's argument can hold at most 128 KiB on Linux."""
+"""Linux limits an argument to 128 KiB."""
 
 
 class GitRefused(Exception):
-    """The agent cannot work in this folder. The text says why."""
+    """An agent cannot work in this folder."""
 
 
 class Repository(NamedTuple):
-    """The repository of a folder, as it is now."""
-
     root: Path
     inside: str
     """The folder's path in it; empty at its root."""
     commit: str
     uncommitted: int
-    """Files that differ from the commit, or are not in it."""
+    """Files that differ from the commit or are not in it."""
 
 
 def start(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
-    """Have the agent of the config work on a task; returns the job. Raises `Ended`, `Refused` and `Unreachable`."""
+    """Run the configured agent on a task and return its job. Raises `Ended`, `Refused` and `Unreachable`."""
     _check_task(task)
     loaded = _load_config(jobs.url, arguments.config)
     command = _read_runner(loaded)
@@ -85,7 +83,7 @@ def start(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
 
 
 def find_repository(folder: Path) -> Repository:
-    """The repository that a folder belongs to. Raises `GitRefused`."""
+    """Raises `GitRefused`."""
     root = _ask_git(folder, "rev-parse", "--show-toplevel")
     if not root:
         raise GitRefused(f"{folder} has no files of a git repository: an agent works in a worktree of one")
@@ -99,7 +97,7 @@ def find_repository(folder: Path) -> Repository:
 
 
 def _ask_git(folder: Path, *arguments: str) -> str:
-    """Git's answer. Raises `GitRefused`."""
+    """Raises `GitRefused`."""
     command, environment = ["git", "-C", str(folder), *arguments], without_git(os.environ)
     try:
         asked = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
@@ -112,7 +110,6 @@ def _ask_git(folder: Path, *arguments: str) -> str:
 
 
 def _check_task(task: str) -> None:
-    """Refuse a task that cannot be an argument of a program, or would be taken for an option of it."""
     if not task.strip():
         raise Ended(2, "the task is empty")
     if task.startswith("-"):
@@ -123,10 +120,7 @@ def _check_task(task: str) -> None:
 
 
 def _load_config(url: str, named: str | None) -> LoadedConfig:
-    """The config that `--config` names, else that of the router, which this user has started.
-
-    Never one of the current folder: that may belong to a repository of somebody else, and its command would be run.
-    """
+    """The config of `--config` or of this user's router, never of the current folder: it would bring a foreign command."""
     if named is None:
         router = find_at(url)
         if router is None or router.config is None:
@@ -138,7 +132,6 @@ def _load_config(url: str, named: str | None) -> LoadedConfig:
 
 
 def _read_runner(loaded: LoadedConfig) -> list[str]:
-    """The agent's command, with the path of its program."""
     runner = loaded.config.delegation.runner
     if runner is None:
         hint = 'in it, for example delegation: {runner: "codex exec --sandbox workspace-write"}'
@@ -151,7 +144,7 @@ def _read_runner(loaded: LoadedConfig) -> list[str]:
 
 
 def _find_key(loaded: LoadedConfig, url: str, variable: str | None) -> ClientKey | None:
-    """The key that the agent sends: the person's own, or the one that the router made for its user's commands."""
+    """The user's own key, or the one that the router made for local commands."""
     if variable is not None or loaded.keys is None:
         return read_key(variable)
     router = find_at(url)
@@ -159,7 +152,6 @@ def _find_key(loaded: LoadedConfig, url: str, variable: str | None) -> ClientKey
 
 
 def _make_folder() -> Path:
-    """A new folder that nobody else can read, for the worktree and the log."""
     try:
         above = state_folder() / _FOLDER
         above.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -181,7 +173,7 @@ def _begin(jobs: Jobs, task: str) -> JsonObject:
 
 
 def _leave_to_worker(assignment: Assignment) -> None:
-    """Start the process that runs the agent. It has no terminal, and goes on when this one is closed."""
+    """Start the agent's process, which outlives this terminal."""
     folder = Path(assignment.folder)
     with (folder / "worker.log").open("ab") as output:
         worker = subprocess.Popen(

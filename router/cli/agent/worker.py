@@ -1,6 +1,6 @@
-"""The process that runs an agent for one job. It has a session of its own, so that it outlives the shell that began it.
+"""The process that runs an agent for one job, in its own session to outlive the shell.
 
-`python -m router.cli.agent.worker` reads its assignment from standard input: it has keys, and arguments can be seen by all.
+`python -m router.cli.agent.worker` reads its assignment from standard input: it has keys, and arguments are public.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from router.screen.figures import duration
 
 MOST_CHANGE_BYTES = 2 << 20
 _LOOK_SECONDS = 0.5
-"""How often the lease of the job is renewed, which also tells whether the job was cancelled."""
+"""How often the job's lease is renewed, which also reports a cancellation."""
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 600.0, 2.0
-"""How long the result is offered to a router that does not answer."""
+"""How long and how often the result is offered."""
 _GRACE_SECONDS, _GROUP_LOOK_SECONDS = 5.0, 0.02
-"""How long a program may take to end by itself when it is asked to, and how often that is looked at."""
+"""A program's time to end after SIGTERM, and how often that is checked."""
 _GONE = 404
 _MISLEADING = (
     "GIT_DIR",
@@ -40,12 +40,10 @@ _MISLEADING = (
     "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 )
-"""Set where git itself runs a command, as in a hook. With them, git would work on that repository and not on the folder's."""
+"""Set by git for hooks and commands. With them git would ignore the folder's own repository."""
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """An agent's task, and the router that keeps its work."""
-
     url: str
     key: str
     job_id: str
@@ -53,28 +51,26 @@ class Assignment(msgspec.Struct, frozen=True):
     number: int
     """The first number of the job's log."""
     command: tuple[str, ...]
-    """The agent's, with the task."""
+    """With its task."""
     variables: Mapping[str, str]
-    """In which the agent finds the router, in addition to the environment."""
+    """Point the agent at the router, in addition to the environment."""
     repository: str
     inside: str
-    """The folder of the repository that the agent begins in; empty for its root."""
+    """The agent's folder in the repository; empty for its root."""
     commit: str
     folder: str
-    """For the worktree, the log, and the files that point the agent at the router."""
     deadline_seconds: float
 
 
 def without_git(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which git finds the repository by its folder."""
     return {name: value for name, value in environment.items() if name not in _MISLEADING}
 
 
 def start_group(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start a program as the leader of a process group, without a terminal or input. Raises `OSError`."""
-    return subprocess.Popen(  # noqa: S603  the command is from the config, and goes through no shell
+    """Start a program in its own process group, without terminal or input. Raises `OSError`."""
+    return subprocess.Popen(  # noqa: S603  from the config, without a shell
         command,
         cwd=folder,
         env=environment,
@@ -82,17 +78,17 @@ def start_group(
         stdout=log,
         stderr=log,
         start_new_session=True,
-        preexec_fn=end_with_parent,  # noqa: PLW1509  there are no threads that it could harm
+        preexec_fn=end_with_parent,  # noqa: PLW1509  there are no threads
     )
 
 
 def end_group(leader: subprocess.Popen[bytes], grace_seconds: float = _GRACE_SECONDS) -> None:
-    """End a program and all that it has started: politely first, then at once."""
+    """End a program and its children: SIGTERM, then SIGKILL."""
     until = time.monotonic() + grace_seconds
     is_left = _send(leader.pid, signal.SIGTERM)
     while is_left and time.monotonic() < until:
         time.sleep(_GROUP_LOOK_SECONDS)
-        leader.poll()  # an ended program that was not waited for still counts as there
+        leader.poll()  # reap it, or it still counts
         is_left = _send(leader.pid, 0)
     if is_left:
         _send(leader.pid, signal.SIGKILL)
@@ -100,8 +96,8 @@ def end_group(leader: subprocess.Popen[bytes], grace_seconds: float = _GRACE_SEC
 
 
 def _send(group: int, number: int) -> bool:
-    """Send a signal to a process group; False where it is empty."""
-    with contextlib.suppress(PermissionError):  # one of it runs as another user
+    """False for an empty group."""
+    with contextlib.suppress(PermissionError):  # a member runs as another user
         try:
             os.killpg(group, number)
         except ProcessLookupError:
@@ -110,12 +106,10 @@ def _send(group: int, number: int) -> bool:
 
 
 class NotKept(Exception):
-    """A change that cannot be kept as the result of a job. The text says why."""
+    """A change cannot be kept as a job's result."""
 
 
 class Worker:
-    """Makes the worktree, runs the agent in it, hands in its log and its change, and clears up."""
-
     def __init__(self, assignment: Assignment, jobs: Jobs, pause: Callable[[float], object] = time.sleep) -> None:
         self._given, self._jobs, self._pause = assignment, jobs, pause
         self._folder = Path(assignment.folder)
@@ -123,12 +117,11 @@ class Worker:
         self._log = AgentLog(jobs, assignment.job_id, assignment.owner, assignment.number, self._log_file)
         self._environment = without_git(os.environ)
         self._git_folder = ""
-        """Where git keeps the worktree's own files. Asked before the agent runs, which may change the file that says so."""
+        """Git's folder for the worktree, read before the agent can change the file that names it."""
         self._until = time.monotonic() + assignment.deadline_seconds
         self._is_lost = False
-        """Whether the job was deleted, or has another owner by now."""
+        """The job was deleted or has another owner."""
         self.is_stopped = False
-        """Whether this process was asked to end."""
 
     def run(self) -> None:
         self._log.note(f"the agent works in {self._tree}, a worktree at {self._given.commit[:12]}")
@@ -145,7 +138,7 @@ class Worker:
             self._log.note(f"the change is not in the job's result, so {self._tree} is left as it is")
 
     def _work(self) -> tuple[JobState, str]:
-        """Run the agent: how it ended, and why it did not complete."""
+        """Run the agent. Returns its final state and the reason for a failure."""
         given = self._given
         add = ("git", "-C", given.repository, "worktree", "add", "--detach", str(self._tree), given.commit)
         try:
@@ -174,7 +167,7 @@ class Worker:
         return JobState.FAILED, f"the agent did not end within {duration(self._given.deadline_seconds)} (jobs.deadline_seconds)"
 
     def _run(self, command: Sequence[str], folder: Path, variables: Mapping[str, str] | None = None) -> int | None:
-        """Run a program to its end, and send its log meanwhile. None: it was stopped before. Raises `OSError`."""
+        """Run a program and send its log meanwhile. None if it was stopped. Raises `OSError`."""
         with self._log_file.open("ab") as log:
             process = start_group(command, folder, {**self._environment, **(variables or {})}, log)
         try:
@@ -191,7 +184,6 @@ class Worker:
         return self._log.is_cancelled or self.is_stopped or self._is_lost or time.monotonic() > self._until
 
     def _report(self) -> None:
-        """Send the log. A router that does not answer now may do so later."""
         try:
             self._log.send()
         except Unreachable:
@@ -200,11 +192,11 @@ class Worker:
             self._is_lost = self._is_lost or error.status == _GONE
 
     def _read_change(self) -> str:
-        """All that the agent has changed since the commit, with new files and its own commits. Raises `NotKept`."""
+        """The diff since the commit, with new files and the agent's commits. Raises `NotKept`."""
         git = (f"--git-dir={self._git_folder}", f"--work-tree={self._tree}", "-c", "core.safecrlf=false")
         try:
             self._git(*git, "add", "--all")
-            self._report()  # on a large tree that takes long enough for the lease to run out
+            self._report()  # staging a large tree may outlast the lease
             patch = self._folder / "change.diff"
             self._git(*git, "diff-index", "--cached", "--binary", "-p", f"--output={patch}", self._given.commit)
             if (size := patch.stat().st_size) > MOST_CHANGE_BYTES:
@@ -216,10 +208,10 @@ class Worker:
             raise NotKept("the change is not text in UTF-8, so it cannot be kept") from error
 
     def _git(self, *arguments: str) -> bytes:
-        """Git's output; its errors go to the log. Raises `CalledProcessError`."""
+        """Git's output; errors go to the log. Raises `CalledProcessError`."""
         with self._log_file.open("ab") as log:
             asked = subprocess.run(  # noqa: S603  fixed arguments
-                ["git", *arguments],  # noqa: S607  the person's own git
+                ["git", *arguments],  # noqa: S607  the user's git
                 cwd=self._folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -230,7 +222,7 @@ class Worker:
         return asked.stdout
 
     def _hand_in(self, state: JobState, error: str, change: str) -> bool:
-        """End the job. A router that does not answer is asked again for a while. Returns whether it took the end."""
+        """End the job, with retries. Returns whether the router accepted it."""
         until = time.monotonic() + _PATIENCE_SECONDS
         body = {"owner": self._given.owner, "state": str(state), "change": change, "error": error}
         while not self._is_lost:
@@ -248,14 +240,12 @@ class Worker:
         return False
 
     def _clear_up(self) -> None:
-        """Remove the worktree and all that was written for the agent."""
         with contextlib.suppress(subprocess.CalledProcessError):
             self._git("-C", self._given.repository, "worktree", "remove", "--force", "--force", str(self._tree))
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def main() -> None:
-    """Run the agent of the assignment on standard input."""
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=Assignment)
     worker = Worker(given, Jobs(given.url, given.key))
 
@@ -266,5 +256,5 @@ def main() -> None:
     worker.run()
 
 
-if __name__ == "__main__" and os.fork() == 0:  # the command that started this waits for the first process alone
+if __name__ == "__main__" and os.fork() == 0:  # the starting command waits for the first process alone
     main()

@@ -1,1 +1,1 @@
-"""What `init`, `check` and `connect` share: what is here, whether it answers, and asking a person."""
+"""Shared by `init`, `check` and `connect`: what is here, whether it answers, and questions."""

@@ -1,4 +1,4 @@
-"""Looking around for `tandem init`: the providers whose keys are set and the local servers that answer, with their models."""
+"""For `tandem init`: providers with a key, and local servers that answer, with their models."""
 
 import asyncio
 import importlib.util
@@ -28,7 +28,7 @@ _SAY_AGAIN_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A provider that can be used: by the variable that holds its key, or because its server answered."""
+    """Its key's variable is set, or its server answered."""
 
     provider: Provider
     variable: str
@@ -36,7 +36,6 @@ class Found:
 
 
 def look_around(presets: Presets, values: Mapping[str, str], *, is_offline: bool) -> dict[str, Found]:
-    """Every provider whose key is set, and every local server that answers, with the models that they list."""
     usable: list[tuple[Provider, str]] = []
     for provider in presets.providers.values():
         variable = next((name for name in provider.keys if values.get(name, "").strip()), "")
@@ -76,7 +75,7 @@ def _tell(found: Found, *, is_offline: bool) -> str:
 
 
 def _tell_local(found: Found) -> str:
-    """The server, and what it says of the model that is loaded. Which engine it is may be a guess by its port."""
+    """The engine may be a guess by port."""
     engine, models = found.reached.engine, found.reached.models
     parts = [f"a server on this machine ({found.provider.base_url})"]
     parts += [f"{len(models)} models"] if len(models) > 1 else [readable(models[0])]
@@ -96,7 +95,7 @@ async def _ask_all(presets: Presets, usable: Sequence[tuple[Provider, str]], val
 
 
 async def _ask(pool: Pool, presets: Presets, provider: Provider, variable: str, values: Mapping[str, str]) -> Found:
-    """Ask a provider. A local server is another provider's than its port suggests, if it says so."""
+    """A local server may be another engine than its port suggests."""
     key = Secret(f"env:{variable}", values[variable]) if variable else None
     adapter, endpoint = known_names().adapters[provider.adapter], Endpoint("", _address(provider, values), key)
     if not provider.is_local:
@@ -107,7 +106,7 @@ async def _ask(pool: Pool, presets: Presets, provider: Provider, variable: str, 
 
 
 async def _wait_for_loading(pool: Pool, presets: Presets, answers: list[Found], values: Mapping[str, str]) -> list[Found]:
-    """The same, after waiting up to two minutes for engines that are loading their model."""
+    """Wait up to two minutes for engines that load their model."""
 
     def find_loading() -> list[int]:
         return [index for index, found in enumerate(answers) if found.provider.is_local and found.reached.is_loading]
@@ -133,7 +132,7 @@ async def _wait_for_loading(pool: Pool, presets: Presets, answers: list[Found], 
 
 
 def _name_apart(presets: Presets, answers: Sequence[Found]) -> list[Found]:
-    """The same, with names that differ: of several servers of one kind, those at other ports have the port in their name."""
+    """Add the port to the names of several servers of one kind."""
     named, taken = list(answers), Counter(found.provider.name for found in answers)
     for index, found in enumerate(answers):
         usual = presets.providers[found.provider.name].base_url
@@ -148,7 +147,7 @@ def _address(provider: Provider, values: Mapping[str, str]) -> str:
 
 
 def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
-    """Say which of these variables are set, and how to use them. False where none is."""
+    """Returns False if none is set."""
     found = [(row, name) for row in presets.by_litellm if (name := _find_variable(row, values))]
     if not found:
         return False

@@ -1,7 +1,4 @@
-"""What an engine on this machine says of itself, and where the config of its target says otherwise.
-
-Pure: `router/cli/setup/live.py` does the asking. An engine is known by what it says, since ports are anybody's choice.
-"""
+"""What a local engine reports, and where its target's config disagrees. Pure: `live.py` does the asking."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,50 +13,45 @@ from router.dialects.fields import as_object
 from router.screen.figures import plural
 
 _BY_OWNER = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama", "organization_owner": "lmstudio"}
-"""What engines write as `owned_by`, and their names in the presets. Ollama names the owner of a model: most are `library`."""
+"""`owned_by` of engines, and their names in the presets. Ollama reports the model's owner: mostly `library`."""
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", re.IGNORECASE)
 _UNITS = {"b": 1e9, "m": 1e6}
 _AGENT_TOKENS = 16_000
-"""A prompt with less room than this is too small for coding agents: Codex's first one has 10,000 to 14,000 tokens."""
+"""Less room for a prompt is too small for coding agents: Codex's first one has 10,000 to 14,000 tokens."""
 _LEAST_WINDOW = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ListedModel:
-    """A model as a list of models has it."""
-
     name: str
     owner: str = ""
     window_tokens: int | None = None
-    """How long a prompt and its answer may be together, where the list says it."""
+    """For prompt and answer together, if listed."""
     parameters: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What is known of an engine that runs."""
-
     kind: str = ""
-    """Its name in the presets; empty where it does not say which one it is."""
+    """Its name in the presets; empty if unknown."""
     slots: int | None = None
-    """How many requests it serves at once, where it says so."""
+    """How many requests it serves at once, if reported."""
     windows: Mapping[str, int] = field(default_factory=dict)
-    """The window that a request has, by model. Ollama and LM Studio say it only of models that are loaded."""
+    """A request's window by model. Ollama and LM Studio report it only for loaded models."""
 
     def window_of(self, model: str) -> int | None:
-        """The window that a request for this model has. llama.cpp with one model serves it under any name."""
+        """The window for a model. llama.cpp with one model serves it under any name."""
         if self.kind == "llamacpp" and len(self.windows) == 1:
             return next(iter(self.windows.values()))
         return self.windows.get(model)
 
 
 def read_listed(entry: JsonObject) -> ListedModel | None:
-    """One entry of a list of models."""
     name = entry.get("id") or entry.get("name")
     if not isinstance(name, str):
         return None
     meta, owner = as_object(entry.get("meta")), entry.get("owned_by")
-    # With several slots, n_ctx is what each of them holds: half of --ctx-size with two.
+    # With several slots, n_ctx is that of each: half of --ctx-size with two.
     window = _window(meta.get("n_ctx")) or _window(entry.get("max_model_len"))
     count = meta.get("n_params")
     known = float(count) if isinstance(count, int) and count > 0 else None
@@ -67,14 +59,13 @@ def read_listed(entry: JsonObject) -> ListedModel | None:
 
 
 def engine_kind(listed: tuple[ListedModel, ...], server: str) -> str:
-    """Which engine wrote this list, by its owners or by the `server` header; empty where neither says."""
+    """Empty if unknown."""
     if server.startswith("llama.cpp"):
         return "llamacpp"
     return next((_BY_OWNER[model.owner] for model in listed if model.owner in _BY_OWNER), "")
 
 
 def windows_of(listed: tuple[ListedModel, ...]) -> dict[str, int]:
-    """The windows that a list of models names."""
     return {model.name: model.window_tokens for model in listed if model.window_tokens}
 
 
@@ -85,12 +76,12 @@ def read_props(told: Json) -> int | None:
 
 
 def read_running(told: Json) -> dict[str, int]:
-    """The windows in Ollama's `/api/ps`, which lists what is loaded."""
+    """The windows in Ollama's `/api/ps`, which lists loaded models."""
     return _read_windows(as_object(told).get("models"), "name", "context_length")
 
 
 def read_loaded(told: Json) -> dict[str, int]:
-    """The windows in LM Studio's `/api/v0/models`: the one that a model was loaded with, not the largest that it can have."""
+    """The windows in LM Studio's `/api/v0/models`: as loaded, not the largest possible."""
     return _read_windows(as_object(told).get("data"), "id", "loaded_context_length")
 
 
@@ -108,7 +99,7 @@ def _window(value: Json) -> int | None:
 
 
 def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
-    """How many parameters a model has: as its engine says, else by its name (`7b`, `8x7B`, `135M`); None if neither."""
+    """As the engine reports, else by name (`7b`, `8x7B`, `135M`); None if unknown."""
     known = next((entry.parameters for entry in listed if entry.name == model and entry.parameters), None)
     if known is not None:
         return known
@@ -121,15 +112,12 @@ def _serves_at_once(slots: int) -> str:
 
 
 class Remark(NamedTuple):
-    """What is worth saying of a target, and what to do about it."""
-
     text: str
     hint: str
     is_wrong: bool = False
 
 
 def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
-    """Where the config says more than the engine has."""
     target, found = plan.target, []
     true = engine.window_of(plan.endpoint.model)
     if true is not None and target.window_tokens > true:
@@ -145,7 +133,6 @@ def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
 
 
 def describe(engine: Engine, model: str) -> list[str]:
-    """What an engine says of itself, and of a model."""
     told = []
     if (window := engine.window_of(model)) is not None:
         told.append(f"window of {window:,} tokens")
@@ -155,7 +142,6 @@ def describe(engine: Engine, model: str) -> list[str]:
 
 
 def find_small_windows(plans: Sequence[TargetPlan]) -> Remark | None:
-    """The models that are too small for coding agents, and who serves those instead."""
     models = [plan for plan in plans if plan.is_model]
     small = [plan for plan in models if room_for_prompt(plan.target.window_tokens) < _AGENT_TOKENS]
     if not small:
@@ -175,5 +161,4 @@ def find_small_windows(plans: Sequence[TargetPlan]) -> Remark | None:
 
 
 def room_for_prompt(window_tokens: int) -> int:
-    """What a window holds next to the room that is kept free for an answer."""
     return window_tokens - reserve_tokens(window_tokens)

@@ -1,4 +1,4 @@
-"""What a client must know of the router: its address, its models and their windows, how to ask for its status line."""
+"""What a client must know of the router."""
 
 import json
 import os
@@ -29,13 +29,13 @@ from router.sessions.clients.client import ListedModel
 from router.sessions.clients.codex import STORED_MODELS, choose_entries, write_models
 
 _CODEX_SECONDS = 10.0
-# What ships with the program comes first: without the flag, a catalogue of ours that is configured already is printed.
+# Bundled entries first: without the flag, Codex prints a catalogue of ours if one is configured.
 _WAYS = (("debug", "models", "--bundled"), ("debug", "models"))
 _UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
-"""Addresses do not contain these, and they would have another meaning in a client's file."""
+"""Not in addresses, and with another meaning in clients' files."""
 
 _WITHOUT_TEMPERATURE = re.compile(r"(?:^|/)(?:gpt-[5-9]|o\d)")
-"""Models that refuse a temperature: aider sends them none either."""
+"""Models that refuse a temperature; aider sends them none either."""
 
 
 def read_facts(
@@ -46,16 +46,16 @@ def read_facts(
     *,
     asks: bool = True,
 ) -> Facts:
-    """What a client must know about the router. Raises `Ended` where its address is not known, or it refuses the key.
+    """Facts for a client. Raises `Ended` if the address is unknown or the router refuses the key.
 
-    `codex` is what the installed Codex reports about its models; without it, what it reported when last connected is used.
-    A router at another address, or one that needs a key, is asked, unless `asks` is false.
+    `codex` is the installed Codex's catalogue; without it, that of its last connection is used. A router at another address, or
+    with keys, is asked unless `asks` is false.
     """
     address = _find_address(loaded, url)
     own = {plan.target.name: plan for plan in loaded.targets}
     catalogue = _own_catalogue(loaded)
     listed = ask_router(address, key) if asks and (url or key is not None) else None
-    # A router at another address may have another config: the models behind its names are known only if it has ours.
+    # Another router may have another config: its models are known only if it has ours.
     is_ours = listed is None or set(own) <= set(listed)
     windows = {name: catalogue.window(name) for name in TITLES if catalogue.lists(name)} if listed is None else listed
     behind = _models_behind(loaded) if is_ours else dict.fromkeys(TITLES, "")
@@ -80,10 +80,7 @@ def read_facts(
 
 
 def mcp_facts(facts: Facts) -> Facts:
-    """How a client starts `tandem mcp`, by the address and the key's variable in other facts.
-
-    `mcp_variables` are those that it reads, for a client that hands on only variables that are named.
-    """
+    """How a client starts `tandem mcp`. `mcp_variables` is for clients that pass on only named variables."""
     key = facts["key_env"]
     command = [*own_command(), "mcp", "--url", facts["url"], *(["--key-env", key] if key else [])]
     return {
@@ -111,23 +108,23 @@ def _find_address(loaded: LoadedConfig, url: str | None) -> str:
 
 
 def _models_behind(loaded: LoadedConfig) -> dict[str, str]:
-    """The model that each of our names usually means, by its provider's name. For `auto` it is deep's."""
+    """The provider's model for each of our names; for `auto`, deep's."""
     first = {tier: next((p.endpoint.model for p in loaded.targets if p.target.tier is tier), "") for tier in Tier}
     return {"auto": first[Tier.DEEP], "fast": first[Tier.FAST], "deep": first[Tier.DEEP]}
 
 
 def _name_of_auto(catalogue: Catalogue, model: str) -> str:
-    """What a client calls `auto` that takes prompt, tools and limits from a model's name: the name of the model behind it.
+    """The name of `auto` for clients that take prompt, tools and limits from a model's name.
 
-    Only where the router understands it as `auto`, as the shipped patterns have it for the usual names.
+    The model behind it, if the router reads that as `auto`, as with shipped patterns.
     """
     return model if model and catalogue.means_auto(model) else "auto"
 
 
 def _claude_models(behind: Mapping[str, str]) -> str:
-    """Which of Claude Code's own models are behind our names, in the form that it expects; empty if deep is not one of them.
+    """Claude Code's models behind our names, in its own form; empty if deep is none of them.
 
-    A model can be named once: `[1m]`, by which Claude Code asks for its long window, makes a second name of it.
+    A model can be named once: `[1m]`, Claude Code's request for the long window, makes a second name.
     """
     deep, fast = behind["deep"], behind["fast"]
     if not deep.startswith("claude-"):
@@ -139,7 +136,7 @@ def _claude_models(behind: Mapping[str, str]) -> str:
 
 
 def _copilot_facts(model: str, own: LoadedConfig | None) -> Facts:
-    """How the Copilot CLI speaks to the model behind `auto`: its prompt, tools and limits go by the model's own name."""
+    """How the Copilot CLI speaks to the model behind `auto`: prompt, tools and limits follow the model's name."""
     spoken = next((plan.target.speaks for plan in own.targets if plan.target.tier is Tier.DEEP), ()) if own is not None else ()
     is_anthropic = model.startswith("claude-")
     return {
@@ -151,7 +148,7 @@ def _copilot_facts(model: str, own: LoadedConfig | None) -> Facts:
 
 
 def _write_catalogue(known: Mapping[str, JsonObject], windows: Mapping[str, int], own: Catalogue | None) -> str:
-    """Codex's catalogue, with the windows of the router that it will ask; without `own`, that router has another config."""
+    """`own` is None for a router with another config."""
     ours = {model.name: model for model in own.tiers()} if own is not None else {}
     models = [
         ours.get(name, ListedModel(name, *TITLES[name], windows[name]))._replace(window_tokens=windows[name])
@@ -163,17 +160,14 @@ def _write_catalogue(known: Mapping[str, JsonObject], windows: Mapping[str, int]
 
 
 def open_store() -> Store:
-    """The record of what `tandem connect` changed."""
     return Store(state_folder() / "connect")
 
 
 def shell_here() -> str:
-    """The person's shell, by its name."""
     return os.path.basename(os.environ.get("SHELL", ""))
 
 
 def _serves_websockets() -> bool:
-    """Whether some dialect is served over a WebSocket too: its spec says so."""
     return any(spec.has_socket for spec in SPECS.values())
 
 
@@ -184,7 +178,7 @@ def _own_catalogue(loaded: LoadedConfig) -> Catalogue:
 
 
 def own_command() -> list[str]:
-    """How to call this command from any folder."""
+    """From any folder."""
     called, beside = Path(sys.argv[0]), Path(sys.executable).parent / "tandem"
     if called.name == "tandem" and called.exists():
         return [str(called.absolute())]
@@ -192,11 +186,11 @@ def own_command() -> list[str]:
 
 
 def ask_codex(command: str = "codex") -> list[JsonObject]:
-    """The entries of Codex's own catalogue; empty where it is not installed, or does not print them."""
+    """Empty if Codex is not installed or does not print its catalogue."""
     program = shutil.which(command)
     for arguments in _WAYS if program else ():
         try:
-            told = subprocess.run(  # noqa: S603  the client that is about to be connected
+            told = subprocess.run(  # noqa: S603  the client to be connected
                 [str(program), *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=_CODEX_SECONDS, check=True
             ).stdout
             models = json.loads(told)["models"]

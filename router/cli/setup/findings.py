@@ -1,4 +1,4 @@
-"""What `tandem check` finds on this machine, without a network, and how it prints what it found."""
+"""What `tandem check` finds on this machine, offline, and how it is printed."""
 
 import platform
 import shutil
@@ -55,16 +55,13 @@ _HINT = "\n  hint: "
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked: `ok`, a `note`, something to be warned of, or something to `fix`, with a hint."""
-
     about: str
     state: str
     text: str
     hint: str = ""
     is_refusal: bool = False
-    """Whether `tandem serve` refuses to start because of it."""
+    """`tandem serve` would refuse to start."""
     figures: JsonObject = field(default_factory=dict)
-    """What a program may want to read of it."""
 
     def as_json(self) -> JsonObject:
         told: JsonObject = {"about": self.about, "state": self.state, "text": self.text, "hint": self.hint}
@@ -72,13 +69,12 @@ class Finding:
 
 
 def refuse(about: str, words: str) -> Finding:
-    """What `tandem serve` says when it does not start."""
     text, _, hint = words.partition(_HINT)
     return Finding(about, FIX, text, hint, is_refusal=True)
 
 
 def say_findings(findings: list[Finding]) -> None:
-    """A line for each, with how to fix it below. What is to be fixed comes last, where it is seen."""
+    """What to fix comes last, where it is seen."""
     for finding in sorted(findings, key=lambda found: _ORDER.index(found.state)):
         colour, mark = _COLOURS[finding.state], f"{finding.state:<5}"
         first, *more = [*_wrap(finding.text), *_wrap(f"hint: {finding.hint}" if finding.hint else "")]
@@ -88,13 +84,12 @@ def say_findings(findings: list[Finding]) -> None:
 
 
 def _wrap(text: str) -> list[str]:
-    """As many lines as the terminal needs, broken between words. A command or a path stays whole, for pasting."""
+    """Commands and paths stay whole for pasting."""
     room = max(columns_here() - _INDENT, _LEAST_COLUMNS)
     return [part for line in text.splitlines() for part in wrap(line, room, break_long_words=False, break_on_hyphens=False)]
 
 
 def look_at_faults(error: ConfigError) -> list[Finding]:
-    """Every fault of a config, and that of its address."""
     faults, server = list(error.faults), error.content.get("server")
     host = server.get("host") if isinstance(server, dict) else None
     try:
@@ -110,9 +105,10 @@ def look_at_faults(error: ConfigError) -> list[Finding]:
 
 
 def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
-    """Everything that can be known of a config without a network. `in_full` reads all of the ledger."""
+    """`in_full` reads the whole ledger."""
     findings = [Finding("config", GOOD, f"{loaded.source} ({loaded.fingerprint})")]
-    findings += [Finding("config", WARN, warning) for warning in loaded.warnings]
+    off = loaded.switched_off
+    findings += [Finding("config", FIX if warning in off else WARN, warning) for warning in loaded.warnings]
     if loaded.is_simulated:
         hint = f"{init_command()} writes a config for your keys and local servers"
         findings.append(Finding("config", NOTE, "no model is configured: simulated tiers answer", hint))
@@ -131,10 +127,10 @@ def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
 
 
 def describe(loaded: LoadedConfig) -> list[Finding]:
-    """What a config means: its targets, policies and model names."""
     names = ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS)
     meanings = (name if name == meaning else f"{name} → {meaning}" for name, meaning in names.meanings.items())
-    policies = ", ".join(name for name, _ in loaded.policies)
+    own = (policy.name for policy in loaded.own_policies if policy.kind is not None)
+    policies = ", ".join((*(name for name, _ in loaded.policies), *own))
     told = [
         *(("target", _describe_target(plan)) for plan in loaded.targets),
         ("decision", f"preference {loaded.config.preference}; policies: {policies}"),
@@ -159,7 +155,6 @@ def _describe_target(plan: TargetPlan) -> str:
 
 
 def look_at_port(loaded: LoadedConfig) -> Finding:
-    """Whether the port is free, or this router's already."""
     server, url = loaded.config.server, _url_of(loaded)
     try:
         bind(server.host, server.port, needs_keys=loaded.keys is not None).close()
@@ -176,7 +171,6 @@ def _url_of(loaded: LoadedConfig) -> str:
 
 
 def look_at_workers(loaded: LoadedConfig) -> list[Finding]:
-    """Whether several workers have what they need."""
     if (count := count_workers(loaded.config.server.workers)) == 1:
         return []
     try:
@@ -187,7 +181,6 @@ def look_at_workers(loaded: LoadedConfig) -> list[Finding]:
 
 
 def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:
-    """Until when the router's own certificate is valid, if it has one."""
     if loaded.tls_paths is None:
         return []
     certificate = read_certificate(loaded.tls_paths)
@@ -199,7 +192,6 @@ def look_at_certificate(loaded: LoadedConfig, now: float) -> list[Finding]:
 
 
 def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
-    """The installed clients, and whether they are connected to this router."""
     if loaded.config.server.port == 0:
         text = "server.port is 0: the address changes with every start"
         return [Finding("client", NOTE, text, "set server.port for clients")]
@@ -213,7 +205,6 @@ def look_at_clients(loaded: LoadedConfig) -> list[Finding]:
 
 
 def look_at_files(loaded: LoadedConfig, *, in_full: bool = False) -> list[Finding]:
-    """Whether the files that a router writes to can be opened, and how much room is left for the ledger."""
     ledger, found = loaded.ledger_path, list[Finding | None]()
     if ledger is None:
         found.append(Finding("ledger", NOTE, "no ledger is kept", "set ledger.path: tandem why and tandem tune read it"))
@@ -230,7 +221,7 @@ def look_at_files(loaded: LoadedConfig, *, in_full: bool = False) -> list[Findin
 def _look_at_file(
     loaded: LoadedConfig, about: str, path: Path, migrations: Migrations, *, in_full: bool = False
 ) -> Finding | None:
-    """Why a router would not open a file, or who has it open; None where it can be opened."""
+    """Why a router would not open a file, or who has it open; None if it can."""
     try:
         rehearse(path, migrations, in_full=in_full)
     except StoreInUse as error:
@@ -252,13 +243,11 @@ def _look_at_file(
 
 
 def _is_own(loaded: LoadedConfig, address: str) -> bool:
-    """Whether the router at an address has this config."""
     sources = {str(router.config) for router in all_routers() if router.url == address}
     return address == _url_of(loaded) or str(Path(loaded.source).absolute()) in sources
 
 
 def _look_at_room(path: Path) -> Finding:
-    """How much room a ledger that can be opened has."""
     free = shutil.disk_usage(next(parent for parent in path.parents if parent.exists())).free
     if (coming := foresee(path, LEDGER)) is not None:
         before, needed = coming
@@ -274,12 +263,11 @@ def _look_at_room(path: Path) -> Finding:
 
 
 def look_at_shared(loaded: LoadedConfig) -> list[Finding]:
-    """Which stores routers share, whether their packages are here, and what is not shared."""
     terms = loaded.shared
     if terms is None:
         return []
     try:
-        if (shared := open_shared(terms)) is not None:  # made, and not connected
+        if (shared := open_shared(terms)) is not None:  # not connected
             shared.share_responses(MemoryResponses())
     except SharedUnusable as error:
         return [refuse("shared", explain(error))]
@@ -293,7 +281,7 @@ def look_at_shared(loaded: LoadedConfig) -> list[Finding]:
 
 
 def look_at_callers(loaded: LoadedConfig, now: float) -> list[Finding]:
-    """How many keys there are for callers, and those that have expired or will within two weeks."""
+    """The number of keys, and those that expire within two weeks."""
     keys = loaded.keys
     if keys is None:
         return []
@@ -327,13 +315,11 @@ def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
 
 
 def look_at_windows(loaded: LoadedConfig) -> list[Finding]:
-    """Windows that are too small for coding agents."""
     remark = find_small_windows(loaded.targets)
     return [Finding("window", WARN, remark.text, remark.hint)] if remark is not None else []
 
 
 def look_at_python() -> Finding:
-    """The interpreter, and whether its build is the quick one."""
     text = f"{platform.python_implementation()} {platform.python_version()}"
     arguments = sysconfig.get_config_var("CONFIG_ARGS") or ""
     if arguments and "--enable-optimizations" not in arguments:
@@ -343,7 +329,6 @@ def look_at_python() -> Finding:
 
 
 def look_at_tokenizer() -> Finding:
-    """Whether tokens can be counted without the network."""
     if find_vocabulary() is not None:
         return Finding("tokenizer", GOOD, "vocabulary found: tokens are counted offline")
     hint = f"{how_to_install('litellm')}, or TIKTOKEN_CACHE_DIR with the o200k_base file"

@@ -1,4 +1,4 @@
-"""Questions on a terminal, each with a default for Enter. Without a terminal, nothing is asked."""
+"""Questions on a terminal, each with a default. Without a terminal nothing is asked."""
 
 import sys
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _SHOWN = 40
 
 
 def confirm(question: str) -> bool:
-    """Ask for a yes. Enter means yes, the end of the input no; without a terminal the answer is no, with a hint to `--yes`."""
+    """Enter means yes; the end of input, or no terminal, no."""
     if not sys.stdin.isatty():
         say("nothing was changed\n  hint: --yes changes the files without asking")
         return False
@@ -23,7 +23,7 @@ def confirm(question: str) -> bool:
 
 
 def offer(question: str) -> bool:
-    """Ask whether to do something more. Enter means no, and so does the lack of a terminal."""
+    """Enter, or no terminal, means no."""
     if not sys.stdin.isatty():
         return False
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
@@ -31,13 +31,12 @@ def offer(question: str) -> bool:
 
 
 class Interview:
-    """Asks, or takes the default. Questions go to standard error: standard output may be a file."""
+    """Questions go to standard error: standard output may be a file."""
 
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
 
     def choose_many(self, question: str, titles: Sequence[str], usual: Sequence[int]) -> list[int]:
-        """Which of several, in which order, by their numbers."""
         if not self._asks or not titles:
             return list(usual)
         say(f"\n{question}")
@@ -54,7 +53,7 @@ class Interview:
             say(f"  numbers from 1 to {len(titles)}, separated by spaces")
 
     def choose_model(self, title: str, usual: str, listed: Sequence[str]) -> str:
-        """Which model of a provider: its name, `?` for the list."""
+        """`?` lists the models."""
         while self._asks:
             more = ", ? lists them" if listed else ""
             answer = self._read(f"model of {title} [{usual}]{more}: ")
@@ -75,7 +74,7 @@ class Interview:
     def _read(self, prompt: str) -> str:
         print(prompt, end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
-        if not line:  # the end of the input answers every question that is left as Enter does
+        if not line:  # the end of input answers all remaining questions with Enter
             self._asks = False
             say("")
         return line.strip()

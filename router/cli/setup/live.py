@@ -1,4 +1,4 @@
-"""Asking providers and targets, over the router's own client: what is reached here is reached by `tandem serve`."""
+"""Asks providers and targets through the router's own client: `tandem serve` reaches what is reached here."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -72,20 +72,20 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The result of asking a provider or target. `problem` is empty on success."""
+    """`problem` is empty on success."""
 
     problem: str = ""
     hint: str = ""
     listed: tuple[ListedModel, ...] = ()
-    """Its models, with what its list says of each; empty where there is no list."""
+    """Empty without a list."""
     skew_seconds: float | None = None
     """How far this machine's clock is ahead of theirs."""
     ttft_seconds: float | None = None
     engine: Engine = field(default_factory=Engine)
     is_loading: bool = False
-    """Whether it is an engine that still loads its model."""
+    """An engine still loads its model."""
     is_refused: bool = False
-    """Whether nothing is served with this key: it is refused, its account has no credit, or its region is not served."""
+    """The key is useless: refused, without credit, or in an unserved region."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -101,10 +101,10 @@ async def look_at(
     kind: str = "",
     call: Callable[[], Awaitable["Reached"]] | None = None,
 ) -> Reached:
-    """Ask for the models, then with `call` for an answer, then an engine for its windows and slots.
+    """Ask for the models, then with `call` for an answer, then an engine for windows and slots.
 
-    The engine is asked last: some load a model, and know its window, only with a call. `kind` is what to take one for where
-    its list does not say. The model of the endpoint must be listed, if it has one.
+    Engines are last: some load a model, and know its window, only with a call. `kind` is assumed for an engine that does not
+    identify itself. The endpoint's model must be listed.
     """
     reached = await _ask_models(upstream, adapter, endpoint, within_seconds)
     if endpoint.model:
@@ -133,13 +133,12 @@ async def _ask_models(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpo
 
 
 async def _fetch(upstream: Upstream, request: UpstreamRequest, within_seconds: float) -> Collected | None:
-    """The answer to a request; None where it took too long."""
+    """None after a timeout."""
     sink = Collected(_MAX_BYTES)
     return sink if await _is_over(upstream.open(request, sink), sink, within_seconds) else None
 
 
 async def _is_over(call: UpstreamCall, sink: Collected, within_seconds: float) -> bool:
-    """Whether a call ends in time. What is left of it is cancelled."""
     try:
         async with asyncio.timeout(within_seconds):
             await sink.over.wait()
@@ -163,7 +162,7 @@ def _hint_for(problem: str, endpoint: Endpoint) -> str:
 
 
 def _hint_for_proxy(problem: str, proxy: Proxy, host: str) -> str:
-    """What to do about a proxy that is in the way. Its password is never in it."""
+    """Never has the password."""
     where = f"{proxy.host}:{proxy.port}"
     if "(407)" in problem:
         return f"set {proxy.variable} to http://USER:PASSWORD@{where}, with special characters percent-encoded (@ is %40)"
@@ -179,7 +178,7 @@ def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
     if status in (401, 403) and endpoint.takes_callers_key:
         return Reached()
     if status in (404, 405, 501):
-        return Reached()  # not everyone has a list, and a base_url that is wrong shows with the first call
+        return Reached()  # a list is optional, and a wrong base_url shows with the first call
     if status != 200:
         return _read_refusal(sink, endpoint)
     listed = _read_models(body)
@@ -193,7 +192,6 @@ def _read_listing(sink: Collected, endpoint: Endpoint) -> Reached:
 
 
 def _read_refusal(sink: Collected, endpoint: Endpoint) -> Reached:
-    """What a target says that does not list its models, in its own words."""
     status, body = sink.status, bytes(sink.body)
     if status == 503 and read_loading(body):
         problem = f'loading: it says "{words_of(body, endpoint)}" ({status})'
@@ -221,7 +219,6 @@ def _skew(date: str) -> float | None:
 
 
 def judge_model(reached: Reached, model: str) -> Reached:
-    """The same, with a problem where a list does not have the model."""
     if reached.problem or not reached.models or model in reached.models or f"{model}:latest" in reached.models:
         return reached
     near = close_to(model, reached.models) or f"it lists {', '.join(reached.models[:5])} … "
@@ -229,7 +226,7 @@ def judge_model(reached: Reached, model: str) -> Reached:
 
 
 async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> Reached:
-    """Send a target a short prompt, the way every request is sent, and time its first token."""
+    """Send a target a short prompt like any request, and time its first token."""
     arrival, sink = _write_question(plan), Collected(_MAX_BYTES)
     quiet = House(house.plan, replace(house.state, observers=Observers((), report_defect)), house.clock)
     exchange = quiet.begin(arrival)
@@ -258,10 +255,7 @@ def _write_question(plan: TargetPlan) -> Arrival:
 
 
 async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within_seconds: float) -> Refusal | None:
-    """What a target itself says to a question that failed: callers get the router's words for most of that.
-
-    None where it answers now, or not at all.
-    """
+    """The target's own words for a failed question, which callers mostly do not get; None if it answers now or not at all."""
     adapter = known_names().adapters[plan.adapter](plan.endpoint, plan.settings, house.state.upstream)
     reachable = Reachable(plan.target, adapter, plan.endpoint.model, plan.fit)
     sink = Collected(_MAX_BYTES)
@@ -275,7 +269,6 @@ async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within
 
 
 def _read_error(sink: Collected) -> tuple[str, str]:
-    """The code and the message of a refusal, or of an answer that broke."""
     if sink.error is not None:
         return sink.error.code, sink.error.message
     error, message = read_error(bytes(sink.body))
@@ -283,7 +276,7 @@ def _read_error(sink: Collected) -> tuple[str, str]:
 
 
 async def gather(name: str, jobs: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
-    """Do all at once. What takes over two seconds shows how far it is."""
+    """Run all concurrently, with a progress bar after two seconds."""
     tasks = [spawn(job, name=name) for job in jobs]
     try:
         waiting = (await asyncio.wait(tasks, timeout=_QUIET_SECONDS))[1] if tasks else ()
@@ -302,7 +295,6 @@ async def gather(name: str, jobs: Sequence[Coroutine[None, None, _T]]) -> list[_
 async def _ask_engine(
     upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, reached: Reached, within_seconds: float, assumed: str
 ) -> Engine:
-    """What an engine says of itself."""
     kind = reached.engine.kind or assumed
     windows = windows_of(reached.listed)
     told = await _ask(upstream, adapter, endpoint, _PATHS[kind], within_seconds) if kind in _PATHS else None
@@ -313,7 +305,7 @@ async def _ask_engine(
 
 
 async def _ask(upstream: Upstream, adapter: KnownAdapter, endpoint: Endpoint, path: str, within_seconds: float) -> Json:
-    """What is at a path next to `/v1`; None where nothing is."""
+    """None without JSON at a path next to `/v1`."""
     request = adapter.list_models(endpoint, Timeouts(within_seconds, within_seconds, within_seconds))
     if request is None:
         return None

@@ -1,7 +1,6 @@
-"""What the servers on this machine can do for each tier, for `tandem init`: with the windows and slots that they name.
+"""What local servers can do for each tier, for `tandem init`.
 
-Servers are not timed: an engine is slow right after its start, so a short answer would say little, and it would keep the
-machine busy. The model with fewer parameters is assumed to be the faster one.
+Servers are not timed: engines are slow after a start. The model with fewer parameters is taken for the faster one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,25 +13,19 @@ from router.cli.setup.presets import Offer, Presets
 from router.contract.words import Tier
 
 _MAX_WAIT_SECONDS = 5
-"""How long a request may wait for a slot of a local server before another server takes it."""
+"""How long a request may wait for a slot before another server takes it."""
 _ALONE_SECONDS = 60
-"""The same if there is no other server to take it: moving on would only lose its place."""
+"""As above without another server, where moving on would only lose its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalOffers:
-    """Every local server, and which of them are proposed for a tier."""
-
     all: Sequence[Offer]
     proposed: Mapping[Tier, Sequence[Offer]]
 
 
 def offer_locals(presets: Presets, found: Mapping[str, Found], *, is_alone: bool) -> LocalOffers:
-    """The local servers as offers. Where nothing else was found (`is_alone`) they serve both tiers between them.
-
-    Of servers with different models the one with the largest serves deep, and the others fast. Where that cannot be told, all
-    of them are proposed for fast, and both tiers use the same servers.
-    """
+    """Local servers as offers. If alone, they serve both tiers: the largest model deep, the others fast, if sizes are known."""
     offers = [_offer(presets, one) for one in found.values() if one.provider.is_local]
     sizes = {offer.provider.name: size_of(offer.model, found[offer.provider.name].reached.listed) for offer in offers}
     known = {name: size for name, size in sizes.items() if size is not None}
@@ -66,20 +59,18 @@ def _offer(presets: Presets, found: Found) -> Offer:
 
 
 def _usable_models(found: Found) -> list[str]:
-    """What can answer, those that are loaded first: to load another one takes long."""
+    """Loaded models first: loading takes long."""
     models = [model for model in found.reached.models if "embed" not in model.lower()]
     return sorted(models, key=lambda model: model not in found.reached.engine.windows)
 
 
 def with_local_model(offer: Offer, model: str, found: Found) -> Offer:
-    """The same with this model, and with its window where the engine says it."""
     chosen = offer.with_model(model)
     window = found.reached.engine.window_of(model)
     return replace(chosen, facts={**chosen.facts, "window_tokens": window}) if window else chosen
 
 
 def add_quotas(chosen: dict[Tier, list[Offer]], found: Mapping[str, Found]) -> None:
-    """Write down how many requests each local server takes at once, and how long one may wait for it."""
     is_shared = len({offer.provider.base_url for offers in chosen.values() for offer in offers}) == 1
     for tier, offers in chosen.items():
         for index, offer in enumerate(offers):
@@ -88,14 +79,13 @@ def add_quotas(chosen: dict[Tier, list[Offer]], found: Mapping[str, Found]) -> N
             slots, quota = found[offer.provider.name].reached.engine.slots, dict[str, int]()
             if slots is not None:
                 quota["in_flight"] = slots
-            if tier is Tier.FAST:  # what waits at deep is weighed against fast, and not bounded
+            if tier is Tier.FAST:  # deep's queue is weighed against fast, and not bounded
                 quota["max_wait_seconds"] = _ALONE_SECONDS if is_shared else _MAX_WAIT_SECONDS
             if quota:
                 offers[index] = replace(offer, facts={**offer.facts, "quota": quota})
 
 
 def say_windows(chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> None:
-    """Say of which local servers the window is a guess."""
     guessed = {
         offer.provider.name: offer
         for offers in chosen.values()

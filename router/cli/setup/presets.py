@@ -1,4 +1,4 @@
-"""The providers that `tandem init` knows, read from `presets.yaml`, and how they are written into a config."""
+"""The providers that `tandem init` knows, from `presets.yaml`, and their config blocks."""
 
 import fnmatch
 import functools
@@ -17,7 +17,6 @@ from router.contract.words import Feature, Tier
 _PLACEHOLDER = re.compile(r"\{([A-Z_]+)\}")
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _FACTS = ("window_tokens", "accepts", "price")
-"""What differs from one model of a provider to the next."""
 _WORDS = re.compile(r"[a-z]+")
 _OTHER_WORK = frozenset(
     """
@@ -25,13 +24,13 @@ _OTHER_WORK = frozenset(
     realtime rerank reranker safeguard sora speech stt transcribe transcription translate tts veo video voice whisper
     """.split()
 )
-"""Words in the names of models that do not answer: they judge, embed, listen, draw or speak."""
+"""In names of models that do not answer: they judge, embed, listen, draw or speak."""
 _DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$|-\d{8}$")
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Where one provider, or one kind of local server, is."""
+    """A provider, or a kind of local server."""
 
     name: str
     title: str
@@ -39,7 +38,7 @@ class Provider:
     dialect: str
     base_url: str
     keys: tuple[str, ...] = ()
-    """The variables that may hold its key. A server on this machine has none."""
+    """Variables that may hold its key; none for a local server."""
 
     @property
     def is_local(self) -> bool:
@@ -47,14 +46,11 @@ class Provider:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The variables that its address is made of."""
         return tuple(_PLACEHOLDER.findall(self.base_url))
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a provider can do for a tier: a model, and the facts of it."""
-
     provider: Provider
     tier: Tier
     model: str
@@ -62,30 +58,26 @@ class Offer:
     """Patterns of models that may replace it, best first."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     is_spare: bool = False
-    """Whether it is used only if no other provider serves its tier, or if its provider serves both."""
+    """Used only if no other provider serves its tier, or its provider serves both."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The variables that must be set in addition to the key."""
+        """In addition to the key."""
         return (*self.provider.needs, *_PLACEHOLDER.findall(self.model))
 
     def filled(self, values: Mapping[str, str]) -> "Offer":
-        """The offer with variables in place of their names."""
         provider = self.provider
         address = _fill(provider.base_url, values)
         return replace(self, provider=replace(provider, base_url=address), model=_fill(self.model, values))
 
     def with_model(self, model: str) -> "Offer":
-        """The same with another model, and without the facts of the first. A local server's are its owner's choice."""
+        """Drops the first model's facts, unless the server is local."""
         keeps_all = model == self.model or self.provider.is_local
         facts = {name: value for name, value in self.facts.items() if keeps_all or name not in _FACTS}
         return replace(self, model=model, facts=facts)
 
     def choose(self, listed: Iterable[str]) -> str:
-        """The best of the models that a provider lists: the one named here, else the newest of its kind, else none.
-
-        A local server has what its owner put there, so its first model is the right one.
-        """
+        """The preset model if listed, else the newest of its kind; of a local server, the first."""
         models = list(listed)
         if self.model in models:
             return self.model
@@ -96,7 +88,6 @@ class Offer:
         return models[0] if models and self.provider.is_local else ""
 
     def write(self, name: str, variable: str) -> str:
-        """Its block of the config, as an entry of `targets`."""
         settings: dict[str, Any] = {"name": name, "adapter": self.provider.adapter, "dialect": self.provider.dialect}
         settings |= {"base_url": self.provider.base_url, "model": self.model}
         settings |= {"api_key": f"env:{variable}"} if variable else {}
@@ -106,16 +97,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class LibraryKey:
-    """A provider that is reached through litellm alone: the variables that say somebody uses it, and what to write for it."""
+    """A provider reached through litellm alone, with the variables that reveal its use."""
 
     title: str
     keys: tuple[str, ...]
     model: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    """How litellm is given credentials that are not an API key; empty for an API key."""
 
     def write(self, variable: str) -> str:
-        """A target, as an entry of `targets` on one line."""
         target = {"name": self.model.partition("/")[0], "adapter": "litellm", "model": self.model}
         more = {"options": dict(self.options)} if self.options else {"api_key": f"env:{variable}"}
         return f"- {_scalar({**target, **more})}"
@@ -123,8 +112,6 @@ class LibraryKey:
 
 @dataclass(frozen=True, slots=True)
 class Presets:
-    """All that `tandem init` can write."""
-
     providers: Mapping[str, Provider]
     offers: Mapping[Tier, tuple[Offer, ...]]
 
@@ -132,19 +119,13 @@ class Presets:
     by_litellm: tuple[LibraryKey, ...] = ()
 
     def find(self, tier: Tier, provider: str, *, serves_both: bool = False) -> Offer | None:
-        """What a provider offers for a tier; what it offers for the other where it has nothing of its own.
-
-        One that serves both tiers has two models for them, where it has a second one at all.
-        """
+        """A provider's offer for a tier, else for the other. A provider of both uses its two models."""
         first, second = (self.spares, self.offers) if serves_both else (self.offers, self.spares)
         ranked = (*first[tier], *second[tier], *self.offers[tier.other])
         return next((offer for offer in ranked if offer.provider.name == provider), None)
 
     def usable(self, found: Container[str]) -> dict[Tier, list[Offer]]:
-        """What the providers that were found offer for each tier.
-
-        Where they have nothing for a tier, their spare models serve it; who lends one takes its other model for the other.
-        """
+        """Spare models serve a tier without offers; their provider then uses its other model for the other tier."""
         usual = {tier: [offer for offer in self.offers[tier] if offer.provider.name in found] for tier in Tier}
         offers = {tier: usual[tier] or [offer for offer in self.spares[tier] if offer.provider.name in found] for tier in Tier}
         for tier in Tier:
@@ -154,10 +135,7 @@ class Presets:
         return offers
 
     def with_own_facts(self, offer: Offer) -> Offer:
-        """The same with the facts of its own model: out of a preset, else of the table of models, else as they are.
-
-        No more abilities are taken from the table than the provider's presets have: over its dialect there may be fewer.
-        """
+        """Facts from a preset, else from the table of models, with no more abilities than the provider's presets have."""
         if offer.provider.is_local:
             return offer
         every = (
@@ -178,7 +156,6 @@ class Presets:
 
 
 def _write_facts(known: ModelFacts, able: Container[str]) -> dict[str, Any]:
-    """Facts of the table as a target's block has them."""
     accepted = {Feature.TEXT, *known.accepts}
     facts: dict[str, Any] = {"accepts": [str(feature) for feature in Feature if feature in accepted and feature in able]}
     if known.window_tokens is not None:
@@ -222,13 +199,12 @@ def _fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def _newness(model: str) -> tuple[tuple[int, ...], bool, str]:
-    """Higher for newer: by the numbers in its name. A name without a date is the one to use."""
+    """By the numbers in a name. Names without a date are preferred."""
     plain = _DATED.sub("", model)
     numbers = tuple(int(part) for found in _NUMBER.findall(plain) for part in found.split("."))
     return numbers, plain == model, model
 
 
 def _scalar(value: Any) -> str:
-    """A value in YAML, on one line."""
     written: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
     return written.removesuffix("...\n").strip()

@@ -1,4 +1,4 @@
-"""Asking a running router for its models, with a person's key: what `tandem connect` must know before it changes a file."""
+"""Asks a running router for its models with a person's key, before `tandem connect` changes a file."""
 
 import json
 import os
@@ -18,14 +18,14 @@ _HERE = ("127.0.0.1", "localhost", "::1")
 
 
 class ClientKey(NamedTuple):
-    """The variable that holds a person's key, and its value, which is empty where the variable is not set."""
+    """The value is empty if not set."""
 
     variable: str
     value: str
 
 
 def read_key(variable: str | None) -> ClientKey | None:
-    """The key that `--key-env` names. Raises `Ended` if that cannot be a variable: it may be the key, so it is not shown."""
+    """Raises `Ended` for an invalid name, unshown: it may be the key itself."""
     if variable is None:
         return None
     secret = Secret(f"{ENVIRONMENT}{variable}")
@@ -36,14 +36,14 @@ def read_key(variable: str | None) -> ClientKey | None:
 
 
 def ask_router(address: str, key: ClientKey | None) -> dict[str, int] | None:
-    """The names and windows of a running router; None where no router answers. Raises `Ended` where it refuses the key."""
+    """Model names and windows; None without an answer. Raises `Ended` if the router refuses the key."""
     is_here = urlsplit(address).hostname in _HERE
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))  # it would be in the way
+    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if is_here else []))
     request = urllib.request.Request(f"{address}/v1/models")  # noqa: S310  the scheme was checked
     if key is not None and key.value:
         if address.startswith("http:") and not is_here:
             say(f"{address} is not encrypted: anybody on the way can read the key. Use https")
-        # A key goes to this address alone, wherever it may redirect to.
+        # Redirects must not receive the key.
         request.add_unredirected_header("Authorization", f"Bearer {key.value}")
     elif key is not None:
         say(f"{key.variable} is not set here, so the key was not checked")
@@ -62,7 +62,7 @@ def ask_router(address: str, key: ClientKey | None) -> dict[str, int] | None:
 
 
 def _explain_status(status: int, address: str, key: ClientKey | None) -> None:
-    """End where a client with these settings would only be refused."""
+    """End the command if a client with these settings would be refused."""
     if status == 401 and key is None:
         hint = "put your key into an environment variable, then --key-env NAME"
         raise Ended(1, f"the router at {address} asks for a key (401)\n  hint: {hint}")

@@ -1,7 +1,7 @@
-"""What a target's refusal means for the person who sets it up: what is at fault, in the target's own words, and what to do.
+"""Explains a target's refusal at setup: the fault in its own words, and what to do.
 
-What the router itself recognises (`router/dialects/accounts.py`) counts first. The looser patterns here name more hosts: a
-wrong guess only misnames a problem, and the questions of `init` and `check` hold nothing that a host could quote.
+After the router's patterns (`router/dialects/accounts.py`), looser ones cover more hosts: a wrong guess only misnames a
+problem.
 """
 
 import re
@@ -19,7 +19,7 @@ _LOOKED_AT_BYTES = 65_536
 _PAGE = re.compile(r"<!doctype html|<html", re.IGNORECASE)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MASKED = re.compile(r"[\w-]*\*{3,}[\w-]*|[\w-]+(?:…|\.{3,})[\w-]+")
-"""A key of which a host shows the first and last letters."""
+"""A key of which a host shows the ends."""
 _LOOSE = (
     (
         AccountFault.CREDIT,
@@ -50,7 +50,7 @@ _LOGIN = re.compile(r"log-?in|sign-?in|sso|saml|oauth|auth|idp|captive|portal", 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is wrong and what to do. The problem reads after "it". `is_final` says that nothing is served with this key."""
+    """A problem, to be read after "it", and a hint. `is_final`: the key is useless."""
 
     problem: str
     hint: str
@@ -58,7 +58,6 @@ class Refusal:
 
 
 def explain_refusal(status: int, headers: dict[str, str], body: bytes, endpoint: Endpoint) -> Refusal:
-    """What an answer with any status but 200 says."""
     host = urlsplit(endpoint.base_url).hostname or "its provider"
     if 300 <= status < 400:
         return _explain_redirect(status, headers.get("location", ""), endpoint)
@@ -83,7 +82,7 @@ def explain_refusal(status: int, headers: dict[str, str], body: bytes, endpoint:
 
 
 def words_of(body: bytes, endpoint: Endpoint) -> str:
-    """A target's own words on one line: bounded, and without keys and control characters. The title of a web page."""
+    """A target's words, or a page's title, on one bounded line without keys and control characters."""
     text = _text_of(guard_for(endpoint.api_key, endpoint.secrets).clean(body[:_LOOKED_AT_BYTES]))
     if _PAGE.search(text[:2_000]):
         title = _TITLE.search(text)
@@ -97,7 +96,6 @@ def words_of(body: bytes, endpoint: Endpoint) -> str:
 
 
 def is_page(headers: dict[str, str], body: bytes) -> bool:
-    """Whether it is a web page, which no API sends."""
     return "html" in headers.get("content-type", "") or _PAGE.search(_text_of(body[:2_000])) is not None
 
 
@@ -110,7 +108,7 @@ def _text_of(body: bytes) -> str:
 
 
 def _find_account_fault(status: int, body: bytes) -> AccountFault | None:
-    """What the router would blame; else what the words do. None where it may pass, or where the request is at fault."""
+    """The router's verdict, else that of the words. None if it may pass or the request is at fault."""
     known = read_account_refusal(status, body)
     if known is not None and known.words:
         return known.fault
@@ -129,7 +127,7 @@ def _find_account_fault(status: int, body: bytes) -> AccountFault | None:
 
 
 def _explain_redirect(status: int, location: str, endpoint: Endpoint) -> Refusal:
-    """The key must never go where a redirect points, unless that is the same host."""
+    """The key must never follow a redirect to another host."""
     own, other = urlsplit(endpoint.base_url).hostname or "", urlsplit(location)
     problem = f"answers with a redirect ({status})"
     if not other.hostname or other.hostname == own:

@@ -1,4 +1,4 @@
-"""What `tandem check --live` finds by asking: the targets of a config, and the stores that routers share."""
+"""What `tandem check --live` finds by asking targets and shared stores."""
 
 import asyncio
 import time
@@ -23,8 +23,7 @@ _SLOW_SECONDS = 5.0
 
 
 def look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls: bool) -> list[Finding]:
-    """Ask every target for its models and, with `calls`, for a few words. All at once."""
-    # Nothing of what routers share is needed for that, and opening it could change it.
+    # Opening shared stores is unnecessary and could change them.
     return asyncio.run(_look_at_targets(replace(loaded, shared=None), within_seconds, calls=calls))
 
 
@@ -78,10 +77,9 @@ def _tell_clock(whose: str, ahead_seconds: float | None, allowed_seconds: float)
 
 
 def look_at_stores(loaded: LoadedConfig) -> list[Finding]:
-    """Ask the stores that routers share, and the ledger what it has still to copy to them."""
     if (shared := loaded.shared) is None:
         return []
-    events.set_up_logging(as_json=False, note=lambda line: None)  # what is found is reported here
+    events.set_up_logging(as_json=False, note=lambda line: None)  # findings are reported here
     found = []
     if (valkey := shared.valkey) is not None:
         found += _explained("valkey", lambda: _tell_valkey(look_at_valkey(valkey)))
@@ -92,7 +90,7 @@ def look_at_stores(loaded: LoadedConfig) -> list[Finding]:
 
 
 def _explained(about: str, look: Callable[[], list[Finding]]) -> list[Finding]:
-    """What a look finds, or why it cannot be had. Missing packages are reported without asking."""
+    """Missing packages are reported elsewhere."""
     try:
         return look()
     except ModuleNotFoundError:
@@ -123,7 +121,6 @@ def _tell_postgres(look: PostgresLook) -> list[Finding]:
 
 
 def _look_at_copy(loaded: LoadedConfig) -> list[Finding]:
-    """What this machine's ledger has still to copy."""
     path = loaded.ledger_path
     if path is None or not path.is_file():
         return []

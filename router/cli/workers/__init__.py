@@ -1,7 +1,4 @@
-"""`tandem serve --workers`: a parent that starts workers and looks after them, and what each worker says to it.
-
-How many workers there are to be is decided here: a router that serves alone loads nothing else of this folder.
-"""
+"""`tandem serve --workers`. A single worker loads nothing else of this folder."""
 
 import argparse
 import math
@@ -14,11 +11,10 @@ from router.cli.common import whole_number_between
 AUTO: Literal["auto"] = "auto"
 _MAX_WORKERS = 256
 _CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
-"""What a container may use, in microseconds of each period; `max` where there is no limit."""
+"""A container's limit: microseconds of each period, or `max`."""
 
 
 def read_worker_count(text: str) -> int | Literal["auto"]:
-    """The value of `--workers`."""
     if text == AUTO:
         return AUTO
     try:
@@ -32,7 +28,6 @@ def count_workers(asked: int | Literal["auto"]) -> int:
 
 
 def count_cores(limit: Path = _CPU_LIMIT) -> int:
-    """The cores that this process may use: those that it is bound to, and no more than its container's share of time allows."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         share, period = limit.read_text(encoding="ascii").split()

@@ -1,4 +1,4 @@
-"""Everything that a group of workers needs before the first is started, and that is taken away after the last has ended."""
+"""Sets up what a group of workers needs, and removes it after the last has ended."""
 
 import gc
 import secrets
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 
 def serve_group(order: Order, loaded: LoadedConfig) -> int:
-    """Serve with several workers until told to stop. Raises `Ended`, `CannotListen` and `StoreUnusable`."""
+    """Raises `Ended`, `CannotListen` and `StoreUnusable`."""
     program = find_server(loaded)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the parent listens: what was started by then must end as well
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until the parent handles it: unwind what was started
     with ExitStack() as stack:
         listeners = bind_several(order.host, order.port, order.count, needs_keys=loaded.keys is not None)
         for listener in listeners:
@@ -50,7 +50,7 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
         url = url_of(*listeners[0].getsockname()[:2], is_tls=loaded.tls_paths is not None)
         with_ledger, warnings = _hold_files(order, loaded, url, stack)
         valkey = _start_valkey(program, stack) if program is not None else None
-        name_replica()  # drawn once: a process remembers the name, and so do the workers that it starts
+        name_replica()  # once, for this process and its workers
         own_key, secret = make_key(OWN_ID), Secret(secrets.token_urlsafe(32)) if not with_ledger else None
         key = own_key.text if loaded.keys is not None else ""
         record = record_of(loaded, order.reading.path, url, key, has_ledger=with_ledger, workers=order.count)
@@ -74,7 +74,7 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
             check_recorded(taken.keys, taken.source, with_ledger=with_ledger)
 
         gc.collect()
-        gc.freeze()  # what is loaded by now stays in pages that the workers share
+        gc.freeze()  # keeps loaded objects in pages that workers share
         take = partial(note_reload, record)
         code = Parent(order.count, listeners, loaded, order.reading.load, work, own_key, announce, take, valkey, check).run()
     events.server_stopped()
@@ -82,7 +82,7 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
 
 
 def find_server(loaded: LoadedConfig) -> str | None:
-    """The server to start; None where the config names one that runs. Raises `Ended` where neither is there."""
+    """None if the config names a server. Raises `Ended` without either."""
     if find_spec("hiredis") is None:
         raise Ended(2, say_missing("several workers need", "hiredis"))
     if loaded.shared is not None and loaded.shared.valkey is not None:
@@ -104,7 +104,7 @@ def _start_valkey(program: str, stack: ExitStack) -> OwnValkey:
 
 
 def _hold_files(order: Order, loaded: LoadedConfig, url: str, stack: ExitStack) -> tuple[bool, tuple[str, ...]]:
-    """Take the files that workers write to. Returns whether there is a ledger: not if its folder cannot be written to."""
+    """Returns whether there is a ledger: not if its folder is unwritable."""
     if not order.with_ledger:
         return False, ()
     try:
@@ -116,7 +116,7 @@ def _hold_files(order: Order, loaded: LoadedConfig, url: str, stack: ExitStack) 
 
 
 def _join_terms(terms: SharedTerms | None, number: int, valkey: OwnValkey | None, secret: Secret | None) -> SharedTerms:
-    """What a worker shares with the others. Without a ledger they have no key file in common, and need a secret."""
+    """Without a ledger, workers have no common key file and need a secret."""
     terms = terms or SharedTerms(name_replica())
     own = ValkeyTerms(Secret(valkey.url)) if valkey is not None else None
     return replace_terms(

@@ -1,6 +1,6 @@
-"""The Valkey or Redis server that a parent starts for its workers: on a Unix socket that only their user can open.
+"""A Valkey or Redis server for a group of workers, on a Unix socket of their user.
 
-It writes nothing to the disk: it holds the last hour's answers, which no file may unless the config asks for that.
+It writes nothing to disk: it holds the last hour's answers, which may not be in files unless the config says so.
 """
 
 import fcntl
@@ -21,30 +21,26 @@ PROGRAMS = ("valkey-server", "redis-server")
 MAX_MEMORY = "512mb"
 _FOLDER, _SOCKET, _LOCK, _LOG = "workers", "socket", "lock", "log"
 _PREFIX = "tandem-workers-"
-"""How the name of a folder begins where other programs have theirs, too."""
 _MAX_PATH = 100
-"""Systems allow 104 to 108 bytes for the path of a socket."""
+"""Socket paths are limited to 104 to 108 bytes."""
 _START_SECONDS, _STOP_SECONDS, _PAUSE_SECONDS = 10.0, 5.0, 0.01
 
 
 class CannotStart(Exception):
-    """The server did not start, or cannot. The message says why, in its own last words where it has some."""
+    """The message ends with the server's own last line."""
 
 
 def find_program() -> str | None:
-    """The server that is installed on this machine; None where there is none."""
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
 class OwnValkey:
-    """The server of one group of workers."""
-
     def __init__(self, program: str) -> None:
-        """Make a folder for it. Raises `OSError`, and `CannotStart` where every path is too long."""
+        """Raises `OSError`, and `CannotStart` if every path is too long."""
         self._program = program
         self.folder = _make_folder()
         self.socket = self.folder / _SOCKET
-        # Held until the last of the workers ends, too: what is free is left over from a group that was killed.
+        # Held until the last worker ends: a free lock is left over from a killed group.
         self._lock = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._process: subprocess.Popen[bytes] | None = None
@@ -55,7 +51,7 @@ class OwnValkey:
 
     @property
     def pid(self) -> int:
-        """Its process; 0 where it was not started."""
+        """0 before the start."""
         return self._process.pid if self._process is not None else 0
 
     @property
@@ -63,20 +59,20 @@ class OwnValkey:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, and return when it answers. Raises `CannotStart`."""
+        """Start it and wait until it answers. Raises `CannotStart`."""
         settings = ["--port", "0", "--unixsocket", str(self.socket), "--unixsocketperm", "600"]
         settings += ["--save", "", "--appendonly", "no"]
-        # The server drops first what would end first: answers of the last hour, long before limits, which are kept for days.
+        # Entries that expire soonest go first: the last hour's answers, long before limits, which are kept for days.
         settings += ["--maxmemory", MAX_MEMORY, "--maxmemory-policy", "volatile-ttl", "--maxmemory-samples", "64"]
         settings += ["--dir", str(self.folder)]
         with (self.folder / _LOG).open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603  found in the path, as the user would start it
+            self._process = subprocess.Popen(  # noqa: S603  from the path, as the user would start it
                 [self._program, *settings],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                start_new_session=True,  # Ctrl-C is for the workers, which need it until they end
+                start_new_session=True,  # Ctrl-C is for the workers, which need the server until they end
                 preexec_fn=end_with_parent,  # noqa: PLW1509  the parent has one thread
             )
         deadline = time.monotonic() + _START_SECONDS
@@ -86,7 +82,6 @@ class OwnValkey:
             time.sleep(_PAUSE_SECONDS)
 
     def stop(self) -> None:
-        """End it, and remove what it leaves."""
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             try:
@@ -113,7 +108,6 @@ class OwnValkey:
 
 
 def _make_folder() -> Path:
-    """A new folder that only this user can open: in the state folder, else where temporary files are."""
     try:
         parent = state_folder() / _FOLDER
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -128,7 +122,7 @@ def _make_folder() -> Path:
 
 
 def _make_short(parent: Path, prefix: str) -> Path | None:
-    """A new folder; None where a socket in it would have too long a path. Raises `OSError`."""
+    """None if its socket's path would be too long. Raises `OSError`."""
     _remove_stale(parent, prefix)
     made = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
     if len(os.fsencode(made / _SOCKET)) <= _MAX_PATH:
@@ -138,7 +132,7 @@ def _make_short(parent: Path, prefix: str) -> Path | None:
 
 
 def _remove_stale(parent: Path, prefix: str) -> None:
-    """Remove what this user's groups left that were killed: folders that nobody holds."""
+    """Remove folders of killed groups, whose locks are free."""
     for folder in parent.glob(f"{prefix}*"):
         with suppress(OSError):
             if folder.lstat().st_uid != os.getuid():

@@ -1,7 +1,7 @@
-"""The parent of the workers of `tandem serve --workers`. It has no event loop and serves no request.
+"""The parent of the workers of `tandem serve --workers`, without an event loop or requests of its own.
 
-It owns the listening sockets and gives each worker its own. A worker that dies is started again on the same socket, so callers
-that wait there are served by its successor. What one worker asks of all, the parent passes on.
+It owns the listening sockets and gives each worker one. A dead worker is restarted on its socket, so that waiting callers are
+served. Questions to all workers go through the parent.
 """
 
 import os
@@ -33,56 +33,50 @@ from router.telemetry import events
 
 MAX_DEATHS, WITHIN_SECONDS = 5, 60.0
 _LOOK_SECONDS = 2.0
-"""How often the terminal is looked at, and a Valkey server that ended is started again."""
+"""How often the terminal and the Valkey server are checked."""
 _ALIVE_SECONDS, _MAX_MISSED = 10.0, 6
-"""How often workers are asked whether they are alive, and how many such questions in a row one may leave unanswered until it is
-killed. Not one: when a group goes on that was stopped as a whole, the first is late."""
+"""How often workers must answer, and how many misses are fatal. Several: a resumed group is late at first."""
 _SEND_SECONDS = 1.0
 _READ_BYTES = 1 << 16
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 Work = Callable[[Seat, socket.socket, LoadedConfig], int]
-"""Serves as a worker, with the socket that it is given, until it is told to stop. Returns its exit code."""
+"""Returns the exit code."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker that runs."""
-
     number: int
     pid: int
     channel: socket.socket
     received: bytes = b""
     is_serving: bool = False
     missed: int = 0
-    """How many questions in a row it did not answer."""
+    """Unanswered questions in a row."""
     is_hung: bool = False
-    """Whether it was killed for that."""
     last_words: str = ""
     code: int = 0
-    """With which code it says that it ends, where it does; 0 where it said nothing."""
+    """The exit code that it announced; 0 without one."""
 
 
 @dataclass(slots=True)
 class Parent:
-    """Starts workers, and looks after them until all have ended."""
-
     count: int
     listeners: Sequence[socket.socket]
-    """One for each worker, or one for all of them."""
+    """One per worker, or one for all."""
     loaded: LoadedConfig
-    """The config in use, which a new worker serves: after a reload, with what needs a restart as it was at the start."""
+    """The config for new workers: after a reload, fixed settings stay as at the start."""
     load: Callable[[], LoadedConfig]
-    """Reads the config again. Raises `ConfigError`."""
+    """Raises `ConfigError`."""
     work: Work
     own_key: NewKey
     on_ready: Callable[[], None]
     on_reload: Callable[[LoadedConfig], None] = lambda _: None
     valkey: OwnValkey | None = None
     check: Callable[[LoadedConfig], None] = lambda _: None
-    """What else must be right before other keys or another config are taken, as in each worker. Raises `ConfigError`."""
+    """Checks new keys or a new config, as each worker does. Raises `ConfigError`."""
     leave_seconds: float = 15.0
-    """How long a worker may take to end, after the time for what it was serving."""
+    """A worker's time to end, after the drain time."""
     _workers: dict[int, _Worker] = field(default_factory=dict, init=False)
     _rounds: Rounds = field(default_factory=Rounds, init=False)
     _deaths: deque[float] = field(default_factory=deque, init=False)
@@ -91,20 +85,19 @@ class Parent:
     _wake: socket.socket = field(init=False)
     _is_ready: bool = field(default=False, init=False)
     _asks_at: float = field(default=0.0, init=False)
-    """When workers are next asked whether they are alive."""
     _stop_by: float | None = field(default=None, init=False)
-    """When workers that still run are killed; None while the group serves."""
+    """When remaining workers are killed; None while serving."""
     _failure: Ended | None = field(default=None, init=False)
     _had_terminal: bool = field(default=False, init=False)
 
     def run(self) -> int:
-        """Serve until told to stop. Raises `Ended` where the workers cannot go on."""
+        """Raises `Ended` if the workers cannot continue."""
         self._had_terminal = has_terminal()
         self._wake, woken = socket.socketpair()
         for end in (self._wake, woken):
             end.setblocking(False)
         before = {number: signal.signal(number, self._hear) for number in (*_STOPS, signal.SIGCHLD)}
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` is there to outlive its terminal
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # respect `nohup`
             before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hear)
         signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -128,8 +121,6 @@ class Parent:
             raise self._failure
         return 0
 
-    # Starting and ending workers.
-
     def _start(self, number: int) -> None:
         ours, theirs = socket.socketpair()
         pid = os.fork()
@@ -142,25 +133,24 @@ class Parent:
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
     def _be_worker(self, number: int, channel: socket.socket) -> None:
-        """What follows runs in the new process, and never returns."""
         code = 1
         seat = Seat(number, self.count, self.own_key, channel, was_ready=self._is_ready)
         try:
             signal.set_wakeup_fd(-1)
-            for ignored in (signal.SIGINT, signal.SIGHUP):  # the parent says what they mean
+            for ignored in (signal.SIGINT, signal.SIGHUP):  # the parent handles them
                 signal.signal(ignored, signal.SIG_IGN)
             for usual in (signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(usual, signal.SIG_DFL)
             own = self.listeners[(number - 1) % len(self.listeners)]
             for other in (*(listener for listener in self.listeners if listener is not own), self._wake):
                 other.close()
-            for worker in self._workers.values():  # else nobody would notice the end of the parent
+            for worker in self._workers.values():  # or the parent's end would go unnoticed
                 worker.channel.close()
             code = self.work(seat, own, self.loaded)
         except Ended as end:
             code = end.code
             seat.say_last_words(end.code, end.text)
-        except BaseException as error:  # noqa: BLE001  there is nobody above to report it
+        except BaseException as error:  # noqa: BLE001  the last chance to report it
             sys.excepthook(type(error), error, error.__traceback__)
             seat.say_last_words(1, f"{type(error).__name__}: {error}")
         finally:
@@ -188,10 +178,10 @@ class Parent:
             return
         reason = worker.last_words or _say_end(code)
         if worker.code and not self._is_ready:
-            self._fail(Ended(worker.code, worker.last_words))  # what it says is wrong would be as wrong for the next one
+            self._fail(Ended(worker.code, worker.last_words))  # the next one would fail likewise
             return
         events.worker_ended(worker=worker.number, pid=worker.pid, reason=reason)
-        if not worker.is_hung:  # a disk or swap that hangs does so for all workers at once, and passes
+        if not worker.is_hung:  # a hung disk or swap affects all workers at once, and passes
             self._deaths.append(time.monotonic())
         while self._deaths and self._deaths[0] < time.monotonic() - WITHIN_SECONDS:
             self._deaths.popleft()
@@ -203,7 +193,7 @@ class Parent:
         self._tell_group()
 
     def _with_keys_of_now(self) -> LoadedConfig:
-        """The same config with the key file as it is: a key that was revoked since must not work with a new worker."""
+        """The config with the current key file: revoked keys must not work with a new worker."""
         loaded = self.loaded
         if loaded.keys is None or (path := loaded.keys_path) is None:
             return loaded
@@ -211,21 +201,21 @@ class Parent:
             taken = replace(loaded, keys=read_key_file(path).ring)
             self.check(taken)
         except ConfigError:
-            return loaded  # as other workers, which report it
+            return loaded  # other workers report it
         return taken
 
     def _fail(self, failure: Ended) -> None:
         self._failure = failure
         self._stop()
-        self._stop()  # at once: the config, or the machine, does not allow more
+        self._stop()  # at once: more is not possible
 
     def _stop(self) -> None:
-        """Have all workers finish what runs; the second time, have them end at once."""
+        """Have all workers finish and end; the second time, end at once."""
         if self._stop_by is None:
             config = self.loaded.config
             seconds = config.server.stop_listening_after_seconds + config.limits.drain_seconds + self.leave_seconds
             self._stop_by = time.monotonic() + seconds
-            for listener in self.listeners:  # the workers have theirs; who connects after those are closed must be refused
+            for listener in self.listeners:  # workers have copies; later callers must be refused
                 listener.close()
         else:
             self._stop_by = min(self._stop_by, time.monotonic() + self.leave_seconds)
@@ -236,8 +226,6 @@ class Parent:
         for worker in self._workers.values():
             with suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
-
-    # One turn.
 
     def _turn(self) -> None:
         for key, _ in self._selector.select(self._find_pause()):
@@ -272,7 +260,7 @@ class Parent:
         return self._had_terminal and not has_terminal()
 
     def _look(self) -> None:
-        """Look at what sends no signal: a terminal that was closed, a Valkey server that ended, a worker that does not."""
+        """Check what sends no signal: a closed terminal, an ended Valkey server, a hung worker."""
         if self._stop_by is None:
             if self._is_terminal_closed() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
                 self._stop()
@@ -283,10 +271,10 @@ class Parent:
                 self._ask_all(Round(0, Topic.ALIVE))
         elif time.monotonic() >= self._stop_by:
             self._kill_all()
-            self._stop_by += _LOOK_SECONDS  # their ends are signals, which are waited for
+            self._stop_by += _LOOK_SECONDS  # waits for their end signals
 
     def _note_missed(self, asked: Round) -> None:
-        """Kill a worker that hangs: its successor serves the callers that wait for it."""
+        """Kill a worker that hangs: its successor serves the waiting callers."""
         for number in asked.waiting if asked.topic is Topic.ALIVE and self._stop_by is None else ():
             worker = self._workers[number]
             worker.missed += 1
@@ -295,14 +283,12 @@ class Parent:
                 os.kill(worker.pid, signal.SIGKILL)
 
     def _restart_valkey(self, valkey: OwnValkey) -> None:
-        """Workers serve without it, and connect again once it is back. What it held is lost."""
+        """Restart it. Workers serve without it meanwhile; its content is lost."""
         try:
             valkey.start()
             events.valkey_restarted()
         except (CannotStart, OSError) as error:
             events.valkey_failed(reason=str(error))
-
-    # What workers say.
 
     def _read(self, worker: _Worker) -> None:
         with suppress(OSError):
@@ -339,7 +325,6 @@ class Parent:
             self._send(worker, write_message(Kind.GROUP, number=self._count_serving()))
 
     def _reload(self, asked: Round | None) -> None:
-        """Check the config, once for all; then have each worker take it."""
         try:
             loaded = keep_fixed(self.loaded, self.load())
             self.check(loaded)
@@ -354,7 +339,7 @@ class Parent:
         self._ask_all(asked or Round(0, Topic.RELOAD))
 
     def _ask_all(self, asked: Round) -> None:
-        """Ask each worker. One that is being started takes a reload as soon as it listens, and has no figures yet."""
+        """Ask each worker. One that starts reloads once it listens, and has no figures yet."""
         asking = [worker for worker in self._workers.values() if worker.is_serving or asked.topic is Topic.RELOAD]
         question = self._rounds.begin(asked, {worker.number for worker in asking}, time.monotonic())
         for worker in asking:
@@ -367,13 +352,12 @@ class Parent:
 
     def _send(self, worker: _Worker, message: bytes) -> None:
         worker.channel.settimeout(_SEND_SECONDS)
-        with suppress(OSError):  # it has ended, which is noticed elsewhere, or hangs
+        with suppress(OSError):  # ended, which is noticed elsewhere, or hung
             worker.channel.sendall(message)
         worker.channel.setblocking(False)
 
 
 def _say_end(code: int) -> str:
-    """How a process ended, in words."""
     if code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Questions that go to all workers: who asked, who has answered, and until when the others are waited for."""
+"""Questions to all workers: who asked, who answered, and the deadline."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,13 +13,11 @@ _WAIT_SECONDS = {Topic.RELOAD: 30.0, Topic.FIGURES: 2.0, Topic.ALIVE: 10.0}
 
 @dataclass(slots=True)
 class Round:
-    """One question to all."""
-
     asker: int
-    """The worker that asked; 0 for the parent itself."""
+    """0 for the parent."""
     topic: Topic
     number: int = 0
-    """The number that the asker gave it."""
+    """The asker's own."""
     answers: dict[str, Raw] = field(default_factory=dict)
     waiting: set[int] = field(default_factory=set)
     until: float = 0.0
@@ -31,21 +29,19 @@ class Round:
 
 
 class Rounds:
-    """The questions that are not answered yet, by a number of the parent's own."""
-
     def __init__(self) -> None:
         self._open: dict[int, Round] = {}
         self._numbers: Iterator[int] = itertools.count(1)
 
     def begin(self, asked: Round, workers: set[int], now: float) -> bytes:
-        """Begin to wait for the answers of these workers. Returns what to ask them."""
+        """Returns the question to send."""
         asked.waiting, asked.until = workers, now + _WAIT_SECONDS[asked.topic]
         number = next(self._numbers)
         self._open[number] = asked
         return write_message(Kind.QUESTION, asked.topic, number)
 
     def take(self, worker: int, message: Message) -> list[Round]:
-        """Take an answer. Returns the round that it completes, if it does."""
+        """Returns the rounds that this completes."""
         if (asked := self._open.get(message.number)) is None:
             return []
         asked.answers[str(worker)] = message.body
@@ -53,7 +49,7 @@ class Rounds:
         return self._take_complete()
 
     def drop(self, worker: int) -> list[Round]:
-        """Wait no longer for a worker that has ended. Returns what is complete without it."""
+        """Returns the rounds that this completes."""
         for asked in self._open.values():
             asked.waiting.discard(worker)
         return self._take_complete()
@@ -63,7 +59,6 @@ class Rounds:
         return min((asked.until for asked in self._open.values()), default=None)
 
     def take_overdue(self, now: float) -> list[Round]:
-        """What was waited for long enough."""
         return self._take([number for number, asked in self._open.items() if asked.until <= now])
 
     def _take_complete(self) -> list[Round]:

@@ -1,4 +1,4 @@
-"""A worker's side of its connection to the parent: it answers what is asked, and asks what concerns all workers."""
+"""A worker's connection to its parent."""
 
 import asyncio
 import itertools
@@ -26,18 +26,16 @@ if TYPE_CHECKING:
 Answers = dict[Topic, Callable[[], Awaitable[bytes]]]
 _MAX_LINE_BYTES = 64 << 20
 _ASK_SECONDS = {Topic.RELOAD: 60.0, Topic.FIGURES: 5.0}
-"""How long a worker waits for the parent, which gives up on a worker that does not answer sooner."""
+"""Longer than the parent waits for workers."""
 
 
 class Reporting:
-    """Reports what this worker has counted. Nothing of it is loaded until somebody asks."""
-
     def __init__(self, built: Built) -> None:
         self._built = built
         self._figures: Figures | None = None
 
     async def answer(self) -> bytes:
-        from router.edge.control.worker_figures import pack  # only a scrape needs it, and the figures themselves
+        from router.edge.control.worker_figures import pack  # only for scrapes
 
         self._figures = self._figures or build_figures(self._built)
         found = await self._figures.read()
@@ -45,10 +43,8 @@ class Reporting:
 
 
 class Seat:
-    """The place of one worker in its group."""
-
     def __init__(self, number: int, count: int, own_key: NewKey, channel: socket.socket, *, was_ready: bool = False) -> None:
-        """`was_ready`: whether all workers have served by now. A worker that takes the place of another is ready by itself."""
+        """`was_ready`: all workers have served before, so that a replacement is ready at once."""
         self.number, self.own_key = number, own_key
         self._count, self._serving = count, 0
         self._was_ready, self._is_stopping = was_ready, False
@@ -57,22 +53,17 @@ class Seat:
         self._asked: dict[int, asyncio.Future[Raw]] = {}
         self._numbers = itertools.count(1)
         self.is_orphaned = False
-        """Whether the parent has ended before this worker."""
-
-    # Before there is a loop, and after it.
 
     def say_last_words(self, code: int, text: str) -> None:
-        """Tell the parent why this worker ends, where nobody asked it to."""
+        """Report why this worker ends unasked."""
         self._channel.setblocking(True)
         with suppress(OSError):
             self._channel.sendall(write_message(Kind.ENDED, body=write_body(LastWords(code, text))))
 
-    # While it serves.
-
     async def open(self, built: Built, stop: Callable[[], None], hurry: Callable[[], None]) -> None:
-        """Listen to the parent from now on. `stop` is called when it says so, and when it has ended.
+        """Listen to the parent. `stop` is called when it says so or has ended, `hurry` when it says so again.
 
-        `hurry` is called when it says so again. A signal does not count: it may have been sent to parent and workers alike.
+        Signals do not count: they may reach parent and workers alike.
         """
         answers: Answers = {Topic.FIGURES: Reporting(built).answer, Topic.ALIVE: _be_alive}
         if built.reloader is not None:
@@ -81,7 +72,6 @@ class Seat:
         spawn(self._listen(reader, answers, stop, hurry), name="listen to the parent")
 
     def note_ready(self) -> None:
-        """Tell the parent that this worker serves."""
         self._send(write_message(Kind.READY))
 
     @property
@@ -115,7 +105,7 @@ class Seat:
     async def _listen(
         self, reader: asyncio.StreamReader, answers: Answers, stop: Callable[[], None], hurry: Callable[[], None]
     ) -> None:
-        with suppress(OSError, ValueError, msgspec.MsgspecError):  # each of them: the parent is gone, or no longer ours
+        with suppress(OSError, ValueError, msgspec.MsgspecError):  # the parent is gone or no longer ours
             while line := await reader.readline():
                 self._take(read_message(line), answers, hurry if self._is_stopping else stop)
         self.is_orphaned = True

@@ -1,4 +1,4 @@
-"""Answers of Chat Completions: how a stream ended, what an answer used, and errors as OpenAI's clients read them."""
+"""Chat Completions answers: stream ends, usage, and errors as OpenAI's clients read them."""
 
 import re
 
@@ -10,14 +10,14 @@ from router.dialects.sse import Frame, StreamEnd
 from router.dialects.timings import read_timings
 
 TELLING = re.compile(rb'"(?:finish_reason|usage|error)"\s*:\s*[^n\s]|\[DONE\]')
-"""What every frame holds that `read_end` looks for. Each token's frame has these fields too, but they are null."""
+"""Matches frames that `read_end` needs. Every token's frame has these fields too, but null."""
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
-    """How a stream ended, from its telling frames. A finish reason without `[DONE]` is an end: some hosts send no more.
+    """How a stream ended. A finish reason without `[DONE]` will do: some hosts send no more.
 
-    Where one choice has its finish reason, every other that began must have its own.
+    If one choice has finished, every choice that began must.
     """
     end, begun, finished, is_done = StreamEnd(), set[int](), set[int](), False
     for frame in frames:
@@ -41,7 +41,7 @@ def read_end(frames: list[Frame]) -> StreamEnd:
 
 
 def has_several_choices(body: JsonObject) -> bool:
-    """Whether a request asks for more than one answer: by number, or in the old endpoint by a list of prompts."""
+    """Whether a request asks for several answers: by `n`, or by a list of prompts in the legacy endpoint."""
     return as_count(body.get("n")) > 1 or len(as_list(body.get("prompt"))) > 1
 
 
@@ -52,7 +52,7 @@ def read_answer(body: JsonObject) -> Usage | None:
 
 
 def read_usage(value: Json) -> Usage | None:
-    """Usage as this dialect gives it: `prompt_tokens` includes the cached ones."""
+    """Usage in chat's terms: `prompt_tokens` includes cached tokens."""
     if not isinstance(value, dict) or "prompt_tokens" not in value:
         return None
     cached = written = reasoning = 0
@@ -74,5 +74,5 @@ def write_failure(status: int, message: str, code: str, request_id: str) -> byte
 
 
 def word_too_long(message: str) -> str:
-    """A refusal for length: clients go by its code, so its words stay as they are."""
+    """Unchanged: clients go by the code."""
     return message

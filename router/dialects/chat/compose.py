@@ -20,9 +20,9 @@ def chat_usage(usage: Usage) -> JsonObject:
 
 
 class ChatComposer(Composer):
-    """Calls are told apart by their index; a free-form call leaves in one piece.
+    """Identifies calls by index, and sends a free-form call in one piece.
 
-    Envelopes are left out: no client of this dialect sends anything back that it does not understand.
+    Envelopes are left out: this dialect's clients do not return what they do not understand.
     """
 
     finishes: ClassVar[Mapping[Finish, str]] = {
@@ -87,7 +87,7 @@ class ChatComposer(Composer):
         call_id, name = self._open
         arguments, shape, frames = "".join(self._pieces), self._answer.shape(name), b""
         if not shape.is_custom and not is_cut and is_blank(arguments):
-            # Clients parse the arguments as JSON, and no text at all is none.
+            # Clients parse the arguments as JSON, which empty text is not.
             arguments, frames = "{}", self.arguments("{}")
         self._open = None
         if shape.is_custom:

@@ -1,4 +1,4 @@
-"""A draft's conversation as chat messages: calls gathered in one message, and their results right after it."""
+"""A draft's conversation as chat messages: calls gathered in one message, directly followed by their results."""
 
 from router.contract.request import Json, JsonObject
 from router.dialects.fields import as_list, as_object, as_text
@@ -22,7 +22,7 @@ from router.dialects.translate.draft import (
 from router.dialects.translate.envelope import REASONING_CONTENT, unwrap
 
 _SIGNATURE: JsonObject = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-"""What a host that signs its calls takes on those of other models, as it documents."""
+"""What a host that signs its calls documents for calls of other models."""
 
 
 def write_messages(draft: Draft, context: WriteContext) -> list[Json]:
@@ -30,7 +30,7 @@ def write_messages(draft: Draft, context: WriteContext) -> list[Json]:
 
 
 class _Messages:
-    """The messages so far. A line that would stand between a call and its result waits until after the result."""
+    """Holds back lines between a call and its result until after the result."""
 
     def __init__(self, draft: Draft, context: WriteContext) -> None:
         self._draft, self._context = draft, context
@@ -78,15 +78,15 @@ class _Messages:
                 self._remember(envelope)
 
     def _must_wait(self, line: Line) -> bool:
-        """While calls wait for their results: other roles do, and the assistant itself once results have begun."""
+        """While results are missing, other roles wait, and so does the assistant once results have begun."""
         if isinstance(line, DraftResult):
             return line.call_id not in self._open
         return self._assistant is None or (isinstance(line, DraftText) and line.role != "assistant")
 
     def _go_on(self) -> None:
-        """Every call has its result: show the pictures among them, then what waited."""
+        """After the last result, write the images among the results, then what waited."""
         if self._seen:
-            # A tool's message holds only text, so the user shows them, after all results.
+            # Tool messages hold only text, so images follow as the user's.
             self._written.append({"role": "user", "content": self._write_parts(tuple(self._seen))})
             self._seen = []
         held, self._held = self._held, []
@@ -94,7 +94,6 @@ class _Messages:
             self._add(line)
 
     def _speak(self) -> JsonObject:
-        """The assistant's message that is still open: nothing has answered it yet."""
         if self._assistant is None:
             self._assistant = {"role": "assistant", "content": None}
             if self._thought:
@@ -153,7 +152,7 @@ class _Messages:
         return [marked(_write_part(part), part.mark if is_marked else None) for part in shown]
 
     def _write_system(self) -> Json:
-        """One text, or one part for each where somebody marked them: what is kept ends with a part."""
+        """One text, or separate parts if marked: caches end with a part."""
         system, marks = self._draft.system, self._draft.system_marks
         if not self._takes_marks or not marks:
             return "\n\n".join(system)
@@ -176,7 +175,7 @@ def _write_part(part: Part) -> JsonObject:
 
 
 def mark_ends(messages: list[Json], mark: JsonObject) -> None:
-    """Mark what other sessions share, the system prompt, and all that was said so far: up to the last text to be answered."""
+    """Mark the system prompt, which other sessions share, and the last text to be answered."""
     first = as_object(messages[0]) if messages else {}
     if first.get("role") == "system":
         _mark_last_text(first, mark)
@@ -185,7 +184,7 @@ def mark_ends(messages: list[Json], mark: JsonObject) -> None:
 
 
 def _mark_last_text(message: JsonObject, mark: JsonObject) -> bool:
-    """Whether there was a text to mark: a blank one is refused with a mark on it."""
+    """Mark the last text, if any. Blank ones are refused with a mark."""
     content = message.get("content")
     parts: list[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
     for index in reversed(range(len(parts))):

@@ -56,7 +56,7 @@ def read_draft(body: JsonObject) -> Draft:
     draft.parallel = expect.flag(body, "parallel_tool_calls")
     if asks_for_old_calls(body):
         _read_old_choice(draft, body.get("function_call"))
-        draft.parallel = False  # an answer has room for one
+        draft.parallel = False  # an answer holds one call
     draft.schema = _read_schema(body)
     draft.max_tokens = expect.first_whole(body, LIMIT_FIELDS)
     stop = body.get("stop")
@@ -73,7 +73,6 @@ def read_draft(body: JsonObject) -> Draft:
 
 
 def read_common(draft: Draft, body: JsonObject) -> None:
-    """What chat and responses spell alike."""
     draft.read_sampling(body)
     expect.mapping(body, "stream_options")
     draft.metadata = expect.mapping(body, "metadata") or None
@@ -126,12 +125,12 @@ def _read_answer(draft: Draft, message: JsonObject, where: str) -> None:
         draft.drop_unread_of("calls", call, _READ_OF_CALL)
     old = expect.mapping(message, "function_call", where)
     if old:
-        # A call from before calls had ids: its result is told by the tool's name.
+        # A legacy call without an id: its result names the tool.
         draft.lines.append(_read_function(draft, f"call_{len(draft.lines)}", old, f"{where}.function_call"))
 
 
 def _call_awaiting(draft: Draft, name: str, where: str) -> str:
-    """The id of the last call of this tool: results from before calls had ids name the tool alone."""
+    """The id of the tool's last call: legacy results name the tool alone."""
     seen = draft.name_tool(name)
     found = next((line for line in reversed(draft.lines) if isinstance(line, DraftCall) and line.name == seen), None)
     if found is None:
@@ -188,7 +187,7 @@ _FILE_FIELDS = (("name", "filename"), ("data", "file_data"), ("file_id", "file_i
 
 def _read_image(part: JsonObject, where: str) -> tuple[str, str | None]:
     if isinstance(part.get("image_url"), str):
-        return expect.needed_text(part, "image_url", where), None  # as some clients write it
+        return expect.needed_text(part, "image_url", where), None  # some clients send a string
     image, path = expect.needed_mapping(part, "image_url", where), f"{where}.image_url"
     return expect.needed_text(image, "url", path), expect.text(image, "detail", path) or None
 
@@ -217,7 +216,6 @@ def _offer_function(draft: Draft, function: JsonObject, where: str, mark: Mark =
 
 
 def _read_old_choice(draft: Draft, choice: Json) -> None:
-    """Which function is called, from before there were other tools."""
     if isinstance(choice, dict):
         draft.choose("one", draft.name_tool(expect.needed_text(choice, "name", "function_call")))
     elif choice is not None:
@@ -225,7 +223,7 @@ def _read_old_choice(draft: Draft, choice: Json) -> None:
 
 
 def read_word_of_choice(draft: Draft, choice: Json) -> JsonObject | None:
-    """Take a choice of tools that is one word. One that is an object is given back."""
+    """Read a one-word choice; return an object unread."""
     if isinstance(choice, dict):
         return choice
     if isinstance(choice, str):
@@ -267,7 +265,6 @@ def _read_schema(body: JsonObject) -> Schema | None:
 
 
 def read_plain_form(kind: str, where: str) -> Schema | None:
-    """A form of the answer that has no schema."""
     match kind:
         case "text":
             return None

@@ -7,13 +7,13 @@ from router.dialects.translate.context import WriteContext, marked, optional
 from router.dialects.translate.draft import DEFAULT_SCHEMA_NAME, Draft, Tool
 
 _MAX_STOPS = 4
-"""A request with more is refused here."""
+"""Requests with more are refused."""
 
 
 def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
     draft.check_pairs()
     if draft.metadata:
-        draft.drop("metadata")  # only stored answers have it, and none is stored
+        draft.drop("metadata")  # only stored answers have it
     messages, takes_marks = write_messages(draft, context), context.caches_when_asked
     body: JsonObject = {
         "model": context.model,

@@ -1,4 +1,4 @@
-"""Answers for callers who offer `functions`, from before calls had ids: a message holds one call, in `function_call`."""
+"""Legacy `functions`: a message holds one call, without an id, in `function_call`."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -10,7 +10,6 @@ from router.dialects.fields import as_list, as_object
 
 
 def asks_for_old_calls(body: JsonObject) -> bool:
-    """Whether a request offers `functions`, and no tools."""
     return bool(body.get("functions")) and not body.get("tools")
 
 
@@ -19,7 +18,7 @@ def compose_chat(answer: Answer) -> ChatComposer:
 
 
 class OldCallsComposer(ChatComposer):
-    """Writes the first call alone. Targets are asked for no more than one."""
+    """Writes only the first call. Targets are asked for one at most."""
 
     finishes: ClassVar[Mapping[Finish, str]] = {**ChatComposer.finishes, Finish.TOOLS: "function_call"}
 

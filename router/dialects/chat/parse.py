@@ -20,11 +20,11 @@ _FINISHES = {
     "content_filter": Finish.FILTER,
 }
 _FAILURES = frozenset({"error", "abort", "insufficient_system_resource"})
-"""Finish reasons that mean a failure: the model, or its machine, gave up."""
+"""Finish reasons that mean the model or its machine failed."""
 
 
 class ChatParser(AnswerParser):
-    """Calls are told apart by their index. Reasoning has two spellings, and is nobody's state here."""
+    """Identifies calls by index. Reasoning has two spellings."""
 
     def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
         super().__init__(composer, target, answer_id)
@@ -54,7 +54,6 @@ class ChatParser(AnswerParser):
         return frames
 
     def _read_usage(self, event: JsonObject) -> None:
-        """What was used. An engine that was not asked may say it all the same, in its own words."""
         end = self.end
         end.timings = read_timings(event.get("timings")) or end.timings
         end.usage = read_usage(event.get("usage")) or end.usage or (end.timings.usage if end.timings is not None else None)
@@ -68,7 +67,6 @@ class ChatParser(AnswerParser):
             self.failure = Failure("upstream_error", f"the target ended its answer with finish_reason {reason}")
 
     def _parse_message(self, message: JsonObject, *, is_whole: bool = False) -> bytes:
-        """A delta, or a whole message: they have the same fields."""
         frames = b""
         thought = message.get("reasoning_content") or message.get("reasoning")
         if isinstance(thought, str) and thought:
@@ -92,7 +90,7 @@ class ChatParser(AnswerParser):
         return frames
 
     def _keep_blocks(self, blocks: list[Json]) -> None:
-        """Claude's thinking as litellm writes it into chat: text in pieces, and the signature of a block after its last one."""
+        """Claude's thinking as litellm writes it into chat: text in pieces, a block's signature after its last."""
         for block in map(as_object, blocks):
             last = as_object(self._blocks[-1]) if self._blocks else {}
             if block.get("type") == "thinking" and last.get("type") == "thinking" and not last.get("signature"):
@@ -104,7 +102,7 @@ class ChatParser(AnswerParser):
     def _end_thought(self) -> bytes:
         if not self._thoughts and not self._blocks:
             return b""
-        # Blocks hold the text as well, with the signature that makes it worth sending back.
+        # Blocks include the text, and the signature without which it is useless.
         text: JsonObject = {"reasoning_content": "".join(self._thoughts)}
         state: JsonObject = {"thinking_blocks": self._blocks} if self._blocks else text
         self._thoughts, self._blocks = [], []
@@ -127,7 +125,7 @@ class ChatParser(AnswerParser):
         return frames + self._sequencer.arguments(self._keys.get(slot), arguments)
 
     def _is_new(self, slot: int | None, call_id: str, arguments: str) -> bool:
-        """Whether a fragment with a name begins a call. Some hosts repeat the name, others give every call the index 0."""
+        """Whether a fragment with a name begins a call. Some hosts repeat the name, others give every call index 0."""
         key = self._keys.get(slot)
         if key is None:
             return True
@@ -149,10 +147,8 @@ class ChatParser(AnswerParser):
 
 
 def _text_of(content: Json) -> str:
-    """The words of a content that comes in parts."""
     return "".join(as_text(as_object(part).get("text")) for part in as_list(content))
 
 
 def _arguments_of(value: Json) -> str:
-    """Arguments, which some hosts write as an object."""
     return orjson.dumps(value, default=as_written).decode() if isinstance(value, dict) else as_text(value)

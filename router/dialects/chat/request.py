@@ -28,17 +28,16 @@ _TEXT_PARTS = frozenset({"text", "refusal"})
 _SEARCH = "web_search_options"
 _SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})
 _NEEDING = _SHAPING | {"tools", "functions", _SEARCH}
-"""Fields by which a request needs more of a target than text."""
+"""Fields that need more of a target than text."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _HIDDEN = frozenset(THOUGHTS)
-"""Reasoning that some hosts write into the assistant's messages, and read again: chat's hidden state."""
+"""Reasoning that some hosts write into assistant messages and read back."""
 _SYSTEM = ("system", "developer")
 TOOL_ROLES = ("tool", "function")
 _NO_MESSAGE = Message("")
 
 
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
-    """Read a chat request. The messages themselves are only looked at one by one, when asked for."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequest(
@@ -110,7 +109,7 @@ def _read_call(call: JsonObject) -> ToolCall:
 
 
 def recognise(body: JsonObject) -> bool:
-    """Whether a body is of this dialect: the one that is meant when nothing tells."""
+    """Always: chat is the fallback."""
     return True
 
 
@@ -119,7 +118,7 @@ def write_example(words: str) -> JsonObject:
 
 
 def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
-    """Put a text after the system message: always the same place, so that prefixes stay equal."""
+    """Add a text after the system message, always in one place so that prefixes stay equal."""
     messages = list(as_list(changes.get("messages") or body.get("messages")))
     index = 1 if messages and as_object(messages[0]).get("role") in _SYSTEM else 0
     role = as_object(messages[0]).get("role") if index else "system"
@@ -132,7 +131,6 @@ def opaque_keys(message: JsonObject) -> Iterator[str]:
 
 
 def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Json]:
-    """The messages without the state whose key says so."""
     return [
         {name: value for name, value in as_object(item).items() if name not in THOUGHTS}
         if any(map(goes, opaque_keys(as_object(item))))

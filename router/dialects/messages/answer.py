@@ -1,4 +1,4 @@
-"""Answers of Anthropic Messages: how a stream ended, what an answer used, and errors as its clients read them."""
+"""Anthropic Messages answers: stream ends, usage, and errors as its clients read them."""
 
 import re
 
@@ -12,7 +12,7 @@ from router.dialects.fields import as_count, as_object
 from router.dialects.sse import Frame, StreamEnd
 
 TELLING = re.compile(rb'"(?:message_(?:start|delta|stop)|error)"|event:\s*(?:message_(?:start|delta|stop)|error)')
-"""What every frame holds that `read_end` looks for. Some hosts name an event on its own line alone, some in its data alone."""
+"""Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
 _TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -23,14 +23,14 @@ _TYPES = {
     529: "overloaded_error",
 }
 _DETAILED = frozenset({ThreadForgotten.code, ThreadMismatch.code, ThreadUnsupported.code})
-"""Codes that this dialect's clients look for in `details`, and act on."""
+"""Codes that clients look for in `details` and act on."""
 _TOO_LONG = "prompt is too long"
 _COUNT = re.compile(r"\d[\d,]{2,14}")
 _MAXIMUM = re.compile(r"(?:maximum|limit|context size|n_ctx)\D{0,60}?(\d[\d,]{2,14})|> (\d[\d,]{2,14})")
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
-    """How a stream ended, from its first and last frames: the first one holds the input tokens, the last ones the rest."""
+    """How a stream ended. The first frame holds the input tokens, the last ones the rest."""
     end = StreamEnd()
     for frame in frames:
         kind = frame.kind
@@ -46,13 +46,13 @@ def read_end(frames: list[Frame]) -> StreamEnd:
 
 
 def first_usage(event: JsonObject) -> Usage | None:
-    """The first frame's usage: that of the prompt. The output that it names, a token or two, is only the beginning."""
+    """The prompt's usage, from the first frame. Its output count is only the beginning."""
     usage = read_usage(as_object(event.get("message")).get("usage"))
     return replace(usage, output_tokens=0) if usage is not None else None
 
 
 def later_usage(first: Usage | None, last: Usage | None) -> Usage | None:
-    """The last frame's usage is the sum so far, but often of the output alone."""
+    """Merge usages: the last frame has the total, but often only of the output."""
     if first is None or last is None or last.input_tokens:
         return last or first
     return replace(first, output_tokens=last.output_tokens, reasoning_tokens=last.reasoning_tokens)
@@ -67,7 +67,7 @@ def read_answer(body: JsonObject) -> Usage | None:
 
 
 def read_usage(value: Json) -> Usage | None:
-    """Usage as this dialect gives it: `input_tokens` leaves the cached ones out, so the three are added."""
+    """Usage in Messages' terms: `input_tokens` excludes cached tokens, so the three are added."""
     usage = as_object(value)
     if "output_tokens" not in usage and "input_tokens" not in usage:
         return None
@@ -83,7 +83,7 @@ def read_usage(value: Json) -> Usage | None:
 
 
 def write_refusal(status: int, message: str, code: str, param: str | None, request_id: str) -> JsonObject:
-    """The body of an error answer. This dialect has no place for the parameter."""
+    """An error's body. This dialect has no place for the parameter."""
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
     error: JsonObject = {"type": kind, "message": message, "code": code}
     if code in _DETAILED:
@@ -96,12 +96,11 @@ def write_failure(status: int, message: str, code: str, request_id: str) -> byte
 
 
 def word_too_long(message: str) -> str:
-    """A refusal for length, in the form on which clients compact: they go by how its words begin."""
+    """A refusal for length. Clients compact on how the message begins."""
     return message if message.startswith(_TOO_LONG) else f"{_TOO_LONG}: {_numbers(message)}. {message}"
 
 
 def _numbers(message: str) -> str:
-    """The two counts that a refusal for length names, in the form that clients read."""
     found = _MAXIMUM.search(message)
     if found is not None:
         maximum = _number(found[1] or found[2])

@@ -1,4 +1,4 @@
-"""Writing Anthropic Messages: blocks one after another, usage at both ends."""
+"""Writing Anthropic Messages: blocks in sequence, usage at both ends."""
 
 import orjson
 
@@ -18,7 +18,7 @@ _DELTAS = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "think
 
 
 def messages_usage(usage: Usage | None) -> JsonObject:
-    """Usage in this dialect's words: the cached tokens are counted apart."""
+    """Usage in Messages' terms: cached tokens are separate."""
     if usage is None:
         return {"input_tokens": 0, "output_tokens": 0}
     return {
@@ -31,8 +31,6 @@ def messages_usage(usage: Usage | None) -> JsonObject:
 
 
 class MessagesComposer(Composer):
-    """At most one block is open at a time."""
-
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._blocks: list[JsonObject] = []
@@ -132,9 +130,9 @@ class MessagesComposer(Composer):
 
 
 def parse_input(arguments: str, *, is_cut: bool = False) -> Json:
-    """The input of a call, which must be an object here. Any other value is passed on under a name of ours, not lost.
+    """A call's input, which must be an object; other values are wrapped in one.
 
-    Of one that was cut, as much as had come: the reason why the answer stopped says that it is not whole.
+    With `is_cut`, what arrived: the stop reason says that it is incomplete.
     """
     if is_blank(arguments):
         return {}

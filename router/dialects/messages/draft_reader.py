@@ -39,7 +39,7 @@ _READ_OF_PART = frozenset({"type", "text", "source", "title", "context", "conten
 _READ_OF_CALL = frozenset({"type", "id", "name", "input", "caller", "cache_control"})
 _READ_OF_RESULT = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control"})
 _BUDGET_EFFORTS = ((4_000, "low"), (16_000, "medium"))
-"""What a budget of thinking tokens amounts to; above the last, `high`."""
+"""Effort by budget of thinking tokens; `high` above the last."""
 
 
 def read_draft(body: JsonObject) -> Draft:
@@ -169,7 +169,7 @@ def _read_block(draft: Draft, parts: list[Part], block: JsonObject, where: str) 
             parts.extend(_read_content(draft, expect.content(block, "content", where)))
             _drop_citations(draft, block, where)
         case "compaction":
-            # A host's own summary of what came before, in plain words.
+            # A host's summary of the conversation, in plain text.
             _add_text(parts, expect.text(block, "content", where))
         case kind:
             draft.drop_part(kind, where)
@@ -207,7 +207,7 @@ def _read_document(draft: Draft, parts: list[Part], block: JsonObject, where: st
             _add_text(parts, context)
             draft.add_file(parts, path, File(title or "document.pdf", data=_address(source, path)))
         case _:
-            # A file by its address has no place for a title elsewhere.
+            # Files by address have no title in other dialects.
             _add_text(parts, about)
             draft.add_file(parts, path, File(url=expect.text(source, "url", path) or None))
 

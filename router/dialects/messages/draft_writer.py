@@ -1,4 +1,4 @@
-"""Draft → Anthropic Messages: roles take turns, and results come first in the user's."""
+"""Draft → Anthropic Messages: roles alternate, and results come first in the user's messages."""
 
 from router.contract.errors import Misfit
 from router.contract.request import Json, JsonObject
@@ -29,9 +29,8 @@ from router.dialects.translate.draft import (
 from router.dialects.translate.envelope import THINKING_BLOCK, unwrap
 
 _DEFAULT_MAX_TOKENS = 32_000
-"""This dialect asks for a limit; callers of the others may leave theirs out."""
+"""Messages require a limit, which callers of other dialects may omit."""
 _JSON_ONLY = "Answer with one valid JSON object and nothing else: no words before or after it, and no code fence."
-"""How this dialect is asked for JSON without a schema."""
 _EFFORTS = {"minimal": "low", "xhigh": "max", "ultra": "max"}
 
 
@@ -88,7 +87,7 @@ def _write_system(draft: Draft) -> list[Json]:
 
 
 def _mark_ends(body: JsonObject, messages: list[Json], mark: JsonObject) -> None:
-    """Mark what other sessions share (tools and system), and all that was said so far."""
+    """Mark tools and system, which other sessions share, and the conversation so far."""
     said = next((blocks for role, blocks in map(_role_and_blocks, reversed(messages)) if role == "user" and blocks), [])
     for blocks in (as_list(body["system"]) or as_list(body["tools"]), said):
         if blocks and not as_object(blocks[-1]).get("cache_control"):
@@ -101,13 +100,12 @@ def _role_and_blocks(message: Json) -> tuple[Json, list[Json]]:
 
 
 def _write_schema(schema: Schema) -> Json:
-    """The schema itself. What it is for has no other place here."""
     found = schema.schema or {}
     return {"description": schema.description, **found} if schema.description else found
 
 
 def _write_last_words(draft: Draft) -> list[Json]:
-    """Blank texts are refused here, so that a conversation of them alone has nothing to answer but the system's last."""
+    """Answer the last system text if the conversation is blank: blank texts are refused."""
     words = [text for text in draft.system if text.strip() and text != _JSON_ONLY]
     if not words:
         raise Misfit("messages: nothing is left that a Messages target accepts, and it rejects empty text")
@@ -123,7 +121,7 @@ def _write_stops(draft: Draft) -> Json:
 
 
 def _write_sampling(draft: Draft) -> JsonObject:
-    """Temperatures go up to 1 here, and only one of the two ways to sample is taken."""
+    """Temperatures end at 1, and only one sampling field is accepted."""
     if draft.temperature is None:
         return {"top_p": draft.top_p}
     if draft.top_p is not None:
@@ -134,7 +132,7 @@ def _write_sampling(draft: Draft) -> JsonObject:
 
 
 def _write_messages(draft: Draft, context: WriteContext) -> list[Json]:
-    """One message for each change of role: this dialect wants results, and thinking, next to what belongs to them."""
+    """One message per change of role: results and thinking must be next to what they belong to."""
     turns: list[tuple[str, list[Json]]] = []
     for line in draft.lines:
         role, blocks = _write_line(draft, line, context)
@@ -146,7 +144,7 @@ def _write_messages(draft: Draft, context: WriteContext) -> list[Json]:
             turns.append((role, blocks))
     for role, blocks in turns:
         if role == "user":
-            # Stable: results first, in their order, then everything else in its own.
+            # A stable sort: results first.
             blocks.sort(key=lambda block: isinstance(block, dict) and block.get("type") != "tool_result")
     return [{"role": role, "content": blocks} for role, blocks in turns]
 

@@ -19,7 +19,7 @@ _FINISHES = {
 
 
 class MessagesParser(AnswerParser):
-    """Blocks never interleave: one is open at a time, and its end is said."""
+    """Blocks never interleave, and each is ended explicitly."""
 
     def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
         super().__init__(composer, target, answer_id)
@@ -42,7 +42,7 @@ class MessagesParser(AnswerParser):
                 self._reason = as_text(as_object(event.get("delta")).get("stop_reason")) or self._reason
                 self.end.usage = later_usage(self.end.usage, read_usage(as_object(event.get("usage"))))
             case "message_stop":
-                # Only now: a reason alone is no end of a stream, which is cut without its last event, as on the straight path.
+                # Not at the stop reason: without its last event a stream was cut, as on the untranslated path.
                 self._finish_with(self._reason)
                 self.has_last_event = True
             case "error":
@@ -112,6 +112,6 @@ class MessagesParser(AnswerParser):
         self.end.usage = read_usage(body.get("usage"))
         content = as_list(body.get("content"))
         if self.end.finish is Finish.LENGTH and content and as_object(content[-1]).get("type") == "tool_use":
-            # Its input was closed by the host: that it is not whole is known from the place alone.
+            # The host closed its input, so only its position shows that it is incomplete.
             self._sequencer.cut(len(content) - 1)
         self.finish()

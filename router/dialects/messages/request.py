@@ -1,4 +1,4 @@
-"""Requests of Anthropic Messages, their hidden state (thinking blocks with signatures), and what newer versions refuse."""
+"""Anthropic Messages requests, their hidden state (signed thinking blocks), and what newer API versions refuse."""
 
 from collections.abc import Callable, Iterator
 
@@ -32,16 +32,15 @@ _CALLERS_PREFIXES = ("bash_", "text_editor_", "memory_")
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 VERSION = "anthropic-version"
 _STRICTER = "2026-10-21"
-"""The version of the API from which on some fields and blocks are refused, whoever serves: the caller's own host would."""
+"""From this API version on, every target refuses some fields and blocks, as the caller's own host would."""
 _GONE_FIELDS = ("temperature", "top_p", "top_k")
 _NEEDING = frozenset({"tools", "output_config", "thinking"})
-"""Fields by which a request needs more of a target than text."""
 
 
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
-    """Read a messages request, or one that only counts its tokens (which needs no limit)."""
+    """Read a request to create, or to count tokens (which needs no limit)."""
     messages = body.get("messages")
-    goes_on = as_object(body.get("thread")).get("type") == "continue"  # its last answer paused: no message is needed
+    goes_on = as_object(body.get("thread")).get("type") == "continue"  # after a paused answer no message is needed
     if not isinstance(messages, list) or not (messages or goes_on):
         raise BadRequest(
             'messages: missing. Send a non-empty list such as [{"role": "user", "content": "…"}]', param="messages"
@@ -94,7 +93,7 @@ def _note_parts(seen: Seen, content: list[Json]) -> Seen:
 
 
 def read_message(item: Json) -> Message:
-    """One message. A user message may hold tool results, text, or both."""
+    """One message. A user's may hold tool results, text, or both."""
     message = as_object(item)
     role, content = as_text(message.get("role")), message.get("content")
     if isinstance(content, str):
@@ -112,7 +111,7 @@ def read_message(item: Json) -> Message:
 
 
 def recognise(body: JsonObject) -> bool:
-    """Whether a body is of this dialect, by its fields: its conversation alone looks like that of chat."""
+    """Whether the fields are this dialect's: its conversation alone looks like chat's."""
     if "system" in body or "anthropic_version" in body or "thinking" in body:
         return True
     tools = as_list(body.get("tools"))
@@ -124,7 +123,6 @@ def write_example(words: str) -> JsonObject:
 
 
 def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
-    """Put a text at the end of the system prompt, as a block of its own."""
     system = body.get("system")
     blocks: list[Json] = [{"type": "text", "text": system}] if isinstance(system, str) else list(as_list(system))
     changes["system"] = [*blocks, {"type": "text", "text": text}]
@@ -140,8 +138,6 @@ def _block_key(block: JsonObject) -> str:
 
 
 def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Json]:
-    """The messages without the blocks whose key says so, and without those that held nothing else."""
-
     def stays(block: JsonObject) -> bool:
         return as_text(block.get("type")) not in _THINKING or not goes(_block_key(block))
 
@@ -150,13 +146,12 @@ def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Js
 
 
 def without_wrapped(messages: list[Json]) -> list[Json]:
-    """The messages without thinking that a bridge wrapped, and without those that held nothing else."""
     kept = (_with_blocks(item, lambda block: not is_wrapped(as_text(block.get("signature")))) for item in messages)
     return [item for item in kept if item is not None]
 
 
 def _with_blocks(message: Json, stays: Callable[[JsonObject], bool]) -> Json:
-    """A message with some of its blocks; None when none is left, since an empty one is refused."""
+    """A message with some of its blocks, or None: empty ones are refused."""
     content = as_object(message).get("content")
     if not isinstance(content, list):
         return message
@@ -167,9 +162,9 @@ def _with_blocks(message: Json, stays: Callable[[JsonObject], bool]) -> Json:
 
 
 def refuse_dated(body: JsonObject, raw: bytes, version: str) -> None:
-    """Refuse what the API version that the caller names no longer has. `raw` is the body's bytes.
+    """Refuse what the caller's API version no longer allows. `raw` is the body's bytes.
 
-    Versions are dates. What is no date (a cloud's own name for a version) is for the target to judge.
+    Versions are dates; others, such as a cloud's own, are left to the target.
     """
     if version < _STRICTER or not version[:1].isdigit():
         return
@@ -183,7 +178,7 @@ def refuse_dated(body: JsonObject, raw: bytes, version: str) -> None:
 
 
 def _refuse_blocks(message: JsonObject, where: str, version: str) -> None:
-    """No document directly in the assistant's messages, and no citations in texts of the user's."""
+    """Refuse documents in assistant messages and citations in user texts."""
     for index, block in enumerate(map(as_object, as_list(message.get("content")))):
         place = f"{where}[{index}]"
         if message.get("role") == "assistant":

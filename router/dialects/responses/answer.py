@@ -1,4 +1,4 @@
-"""Answers of the Responses API: how a stream ended, what an answer used, and the last event of a stream that failed."""
+"""Responses API answers: stream ends, usage, and the last event of a failed stream."""
 
 import re
 
@@ -13,7 +13,7 @@ from router.dialects.timings import read_timings
 TELLING = re.compile(
     rb'"(?:response\.(?:completed|incomplete|failed)|error)"|event:\s*(?:response\.(?:completed|incomplete|failed)|error)'
 )
-"""What every frame holds that `read_end` looks for. Some hosts name an event on its own line alone, some in its data alone."""
+"""Matches frames that `read_end` needs. Hosts name an event on its own line, in its data, or both."""
 _TERMINAL = frozenset({"response.completed", "response.incomplete"})
 _FAILED = frozenset({"response.failed", "error"})
 _EMPTY_RESPONSE: JsonObject = {
@@ -27,11 +27,10 @@ _EMPTY_RESPONSE: JsonObject = {
     **say_back({}),
     "usage": None,
 }
-"""What typed clients look for in a response, also in one of which nothing is known but that it failed."""
+"""Fields that typed clients expect even in a failed response."""
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
-    """How a stream ended, from its telling frames. What follows a failure is never a proper end."""
     end = StreamEnd()
     for frame in frames:
         kind = frame.kind
@@ -51,7 +50,7 @@ def read_answer(body: JsonObject) -> Usage | None:
 
 
 def read_usage(value: Json) -> Usage | None:
-    """Usage as this dialect gives it: `input_tokens` includes the cached ones."""
+    """Usage in Responses' terms: `input_tokens` includes cached tokens."""
     usage = as_object(value)
     if "input_tokens" not in usage:
         return None

@@ -1,4 +1,4 @@
-"""Requests with `background: true`: what a job keeps of one, and the response as it is before and after its stream."""
+"""Requests with `background: true`, and their responses before and after the stream."""
 
 import hashlib
 
@@ -20,17 +20,17 @@ from router.dialects.splice import replace_fields
 from router.dialects.translate.parser import read_failure
 
 _TIME_DIGITS = 11
-"""How many digits of an id are its time."""
+"""Leading digits of an id that are its time."""
 _FOR_NOW = frozenset({TiersBusy.code, RateLimited.code, StoreUnavailable.code, UpstreamLoading.code})
 
 
 class AskedBackground:
-    """A request with `background: true`: as it was sent, and as it is served, which is always as a stream."""
+    """A background request as sent, and as served, which is always streamed."""
 
     __slots__ = ("arrival", "body", "is_streaming")
 
     def __init__(self, arrival: Arrival) -> None:
-        """Raises `BadRequest` for what cannot be combined with `background`."""
+        """Raises `BadRequest` for fields that exclude `background`."""
         self.body = body = parse_body(arrival.raw)
         self.is_streaming = read_stream(body)
         if body.get("store") is False:
@@ -47,14 +47,13 @@ class AskedBackground:
 
 
 def job_id_of(request_id: str) -> str:
-    """The id of the response that a request is answered with."""
     return f"resp_{request_id.removeprefix('req_')}"
 
 
 def request_id_of(job_id: str, attempt: int = 1) -> str:
-    """The id of an attempt's request: of the first, that of the request that the job was accepted with.
+    """The request id of an attempt; the first has that of the accepted request.
 
-    Everybody can tell it, so whoever records an attempt does so under the same id, and the ledger has it once.
+    It is derived, so that all who record an attempt use one id.
     """
     own = job_id.removeprefix("resp_")
     if attempt > 1:
@@ -64,22 +63,19 @@ def request_id_of(job_id: str, attempt: int = 1) -> str:
 
 
 def write_arrival(job: Job, request_id: str) -> Arrival:
-    """The request of a job, for one attempt to serve it."""
     return Arrival(request_id, Dialect.RESPONSES, Operation.CREATE, job.headers, job.body, job.caller, job.key, job=job.id)
 
 
 def with_status(response: bytes, status: str, **more: object) -> bytes:
-    """A response as it is now. `more` are further fields that differ."""
     return orjson.dumps({**as_object(parse_exactly(response)), "status": status, **more}, default=as_written)
 
 
 def is_busy(refusal: bytes) -> bool:
-    """Whether a request was refused by the router itself, and only for now."""
+    """Whether the router refused, and only temporarily."""
     return bool(refusal) and as_text(as_object(find_told(refusal)).get("code")) in _FOR_NOW
 
 
 def read_refusal(body: bytes) -> JsonObject:
-    """The same for a request that was refused: by the router, or by a target."""
     failure = read_failure(find_told(body))
     return write_error(failure.code, failure.message)
 

@@ -1,4 +1,4 @@
-"""Writing the Responses API: every item has its `added` and its `done`, and sequence numbers have no gap."""
+"""Writing the Responses API: each item has its `added` and `done`, and sequence numbers have no gap."""
 
 import re
 import time
@@ -15,12 +15,12 @@ _OUR_ID = re.compile(r"resp_[0-9a-f]{27}").fullmatch
 
 
 def is_our_id(response_id: str) -> bool:
-    """Whether a response was written here, by its id: that of its request. Nobody but the router keeps such a one."""
+    """Whether Tandem wrote the response with this id."""
     return _OUR_ID(response_id) is not None
 
 
 def responses_usage(usage: Usage) -> JsonObject:
-    """Usage in this dialect's words. Every counter must be there."""
+    """Usage in Responses' terms. Every counter is required."""
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": usage.cache_write_tokens},
@@ -31,8 +31,6 @@ def responses_usage(usage: Usage) -> JsonObject:
 
 
 class ResponsesComposer(Composer):
-    """One item is open at a time: a message, reasoning, or a call."""
-
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._said_back = say_back(answer.asked)
@@ -95,8 +93,6 @@ class ResponsesComposer(Composer):
                 return self._end_call()
         return b""
 
-    # Messages.
-
     def _message(self, status: str, content: list[Json]) -> JsonObject:
         identity = f"msg_{self._answer.id}_{len(self._output)}"
         return {"id": identity, "type": "message", "role": "assistant", "status": status, "content": content}
@@ -134,7 +130,7 @@ class ResponsesComposer(Composer):
         frames += self._event("response.content_part.done", {**self._place, "part": part})
         return frames + self._done(self._message(status, [part]))
 
-    # Reasoning, as a summary: its hidden part is the target's own.
+    # Reasoning is sent as a summary: its hidden part is the target's.
 
     def _reasoning(self, summary: list[Json]) -> JsonObject:
         return {"id": f"{OUR_REASONING}_{self._answer.id}_{len(self._output)}", "type": "reasoning", "summary": summary}
@@ -169,8 +165,6 @@ class ResponsesComposer(Composer):
             item["encrypted_content"] = envelope
         return frames + self._done(item)
 
-    # Calls.
-
     def _call_item(self, status: str, arguments: str) -> JsonObject:
         shape = self._shape
         item: JsonObject = {"call_id": self._call_id, "name": shape.name}
@@ -185,7 +179,7 @@ class ResponsesComposer(Composer):
         return item
 
     def _call_item_id(self, prefix: str) -> str:
-        """Of this answer, since hosts repeat the ids of calls, and clients name an item by its id alone."""
+        """Unique per answer: hosts repeat call ids, and clients identify an item by its id alone."""
         return f"{prefix}_{self._answer.id}_{len(self._output)}"
 
     def begin_call(self, call_id: str, name: str) -> bytes:
@@ -193,13 +187,13 @@ class ResponsesComposer(Composer):
         self._call_id, self._shape = call_id, self._answer.shape(name)
         if self._shape.item is not None:
             self._kind, self._pieces = "call", []
-            return frames  # what its item must hold is known only when its arguments are whole
+            return frames  # its item needs complete arguments
         return frames + self._begin("call", self._call_item("in_progress", ""))
 
     def arguments(self, delta: str) -> bytes:
         self._pieces.append(delta)
         if self._shape.is_custom or self._shape.item is not None:
-            return b""  # free-form input is wrapped in JSON until it is whole
+            return b""  # free-form input is wrapped in JSON until complete
         return self._event("response.function_call_arguments.delta", {**self._place, "delta": delta})
 
     def end_call(self, *, is_cut: bool = False) -> bytes:
@@ -229,7 +223,7 @@ class ResponsesComposer(Composer):
         return frames + self._done(self._call_item("completed", arguments))
 
     def _cut_call(self) -> bytes:
-        """A call whose arguments have no end. Nothing says that they are done: clients run what is."""
+        """Write a truncated call without a `done` for its arguments: clients run what is done."""
         arguments, frames = "".join(self._pieces), b""
         if self._shape.item is not None:
             frames = self._begin_as_function(arguments)
@@ -239,14 +233,13 @@ class ResponsesComposer(Composer):
         return frames + self._done(self._call_item("incomplete", arguments))
 
     def _begin_as_function(self, arguments: str) -> bytes:
-        """A call whose arguments are cut, or do not fit its item: a function's call has room for them as they are."""
+        """Write a call with truncated or unfitting arguments as a function's, which can hold any."""
         self._shape = Shape(self._shape.name)
         frames = self._begin("call", self._call_item("in_progress", ""))
         self._kind = ""
         return frames + self.arguments(arguments) if arguments else frames
 
     def _client_call(self, item: CallItem, held: JsonObject) -> bytes:
-        """A call of a tool that this API knows by its type."""
         whole: JsonObject = {
             "id": self._call_item_id(item.id_prefix),
             "type": item.type,
@@ -281,7 +274,7 @@ class ResponsesComposer(Composer):
         return self._event("response.failed", {"response": failed})
 
     def _status(self) -> str:
-        """An answer that was held back is still an answer if it says so: clients ask again for what is incomplete."""
+        """Filtered answers with output are complete: clients retry incomplete ones."""
         is_cut = self._finish is Finish.LENGTH or (self._finish is Finish.FILTER and not self._output) or self._has_cut_call
         return "incomplete" if is_cut else "completed"
 

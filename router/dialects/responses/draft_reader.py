@@ -46,7 +46,7 @@ _READ_OF_ITEM = frozenset(
     environment max_output_length caller created_by internal_chat_message_metadata_passthrough
     """.split()
 )
-"""What is read of an item, and what says nothing to a model: who called, and what clients note for themselves."""
+"""Fields that are read, or mean nothing to a model."""
 _READ_OF_PART = frozenset("type text refusal annotations logprobs image_url detail file_id filename file_data file_url".split())
 _ENCRYPTED = "reasoning.encrypted_content"
 _PLAIN_OUTPUTS = ("function_call_output", "custom_tool_call_output")
@@ -86,7 +86,7 @@ def read_draft(body: JsonObject) -> Draft:
 
 
 def _check_kept(body: JsonObject) -> None:
-    """What one host keeps, another cannot answer to: without it the request would mean something else."""
+    """Refuse references to a host's stored state, without which the request means something else."""
     for name in ("previous_response_id", "conversation", "prompt"):
         if body.get(name):
             kind = ResponseForgotten if name == "previous_response_id" else BadRequest
@@ -133,7 +133,6 @@ def _read_custom_call(draft: Draft, item: JsonObject, where: str) -> None:
 
 
 def _read_client_call(draft: Draft, item: JsonObject, where: str) -> None:
-    """A call of a tool that the API knows by its type, as the call of a function."""
     name, call = CALL_ITEMS[expect.text(item, "type", where)]
     arguments = call.arguments(expect.mapping(item, call.field, where))
     draft.lines.append(DraftCall(_client_call_id(item, where), draft.name_tool(name), arguments))
@@ -156,7 +155,7 @@ def _read_output(draft: Draft, item: JsonObject, where: str) -> None:
 
 
 def _client_call_id(item: JsonObject, where: str) -> str:
-    """The id of a call of such a tool. The oldest kind of output has it as its own."""
+    """A client tool's call id; the oldest kind of output has it as its own id."""
     return expect.text(item, "call_id", where) or expect.text(item, "id", where) or expect.needed_text(item, "call_id", where)
 
 
@@ -240,7 +239,7 @@ def _read_tool(draft: Draft, tool: JsonObject, where: str, namespace: str | None
 
 
 def _read_client_tool(draft: Draft, tool: JsonObject, where: str) -> bool:
-    """A tool that the client runs, with the skills that it has there. False for one that runs in a container of the host."""
+    """Offer a tool that the client runs, with its skills. False for one in a host's container."""
     name, description, schema, item = RESPONSES_TOOLS[expect.text(tool, "type", where)]
     environment, path = expect.mapping(tool, "environment", where), f"{where}.environment"
     if expect.text(environment, "type", path) not in ("", "local"):
@@ -276,7 +275,7 @@ def _read_choice(draft: Draft, given: Json) -> None:
 
 
 def _allowed_name(draft: Draft, tool: JsonObject, where: str) -> str:
-    """An allowed tool, by its name; one that has none, by its type. A host's own is not offered elsewhere."""
+    """An allowed tool's name or type; empty for a host's own tool."""
     kind = expect.text(tool, "type", where)
     if kind in ("", "function", "custom"):
         return _tool_name(draft, tool, where)

@@ -1,4 +1,4 @@
-"""Draft → Responses. Nothing is stored at the target: the whole conversation goes with every request."""
+"""Draft → Responses. Nothing is stored at the target: every request has the whole conversation."""
 
 from router.contract.request import Json, JsonObject
 from router.contract.words import Feature
@@ -22,7 +22,7 @@ from router.dialects.translate.draft import (
 from router.dialects.translate.envelope import REASONING_ITEM, unwrap
 
 _LEAST_OUTPUT = 16
-"""A smaller limit is refused here."""
+"""Smaller limits are refused."""
 
 
 def write_draft(draft: Draft, context: WriteContext) -> JsonObject:
@@ -80,7 +80,7 @@ def _write_items(draft: Draft, context: WriteContext) -> list[Json]:
 
 
 def _without_orphans(draft: Draft, items: list[Json]) -> list[Json]:
-    """Reasoning goes back only before what followed it: alone it is refused."""
+    """Remove reasoning that nothing follows: alone it is refused."""
     kept: list[Json] = []
     is_followed = False
     for item in reversed(items):
@@ -120,7 +120,7 @@ def _write_tool(tool: Tool) -> JsonObject:
         "name": name,
         "description": description,
         "parameters": schema or {"type": "object", "properties": {}},
-        "strict": bool(strict),  # absent means true here, and a schema that was not made for it would be refused
+        "strict": bool(strict),  # absent means true, which refuses schemas not made for it
     }
 
 

@@ -1,7 +1,7 @@
-"""Frames of a Responses stream as a job's log has them: each with its number, and under the job's own id.
+"""Frames of a Responses stream as a job's log keeps them: numbered, and under the job's id.
 
-Nearly all of them go into the log as they came. Those that hold the whole response are written again, since its id differs, and
-so is a frame whose number is missing or goes back.
+Nearly all are kept as they came. Frames with the whole response are rewritten for its id, and so are frames whose number is
+missing or goes back.
 """
 
 import json
@@ -20,9 +20,9 @@ from router.dialects.sse import FRAME_ENDS, Frame, split_frames
 _TERMINAL = (b"response.completed", b"response.failed", b"response.incomplete")
 _WITH_RESPONSE = (*_TERMINAL, b"response.created", b"response.queued", b"response.in_progress")
 RESPONSE_KEY = b'"response"'
-"""What every frame with a whole response has, and nearly no other: to look for this first costs little."""
+"""In every frame with a whole response and in few others: cheap to check first."""
 _IS_NAME = re.compile(rb'(?:"|event:\s*)(?:' + b"|".join(map(re.escape, _WITH_RESPONSE)) + rb')(?:"|\r|\n)').search
-"""Whether the name of such an event is really one. Words of a model do not match: their quotes are escaped."""
+"""Whether an event's name is real. In a model's words the quotes are escaped."""
 _NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})\s*[,}]')
 _BEGINS = frozenset({"response.created", "response.queued", "response.in_progress"})
 _ENDS = {
@@ -38,7 +38,7 @@ _UNREADABLE: JsonObject = {
 
 
 def _read(frame: Frame) -> JsonObject:
-    """The body of a frame. Half of a sign, which many models say and strict parsers refuse, is read as a question mark."""
+    """A frame's body. Lone surrogates, which models emit and strict parsers refuse, become question marks."""
     body = frame.json()
     if body or not frame.data:
         return body
@@ -49,13 +49,12 @@ def _read(frame: Frame) -> JsonObject:
 
 
 def end_frame(data: bytes) -> bytes:
-    """The last frame of a stream whose empty line is missing; nothing where it was cut."""
+    """The last frame without its empty line, completed; nothing if it was truncated."""
     frames = split_frames(data + b"\n\n")
     return data + b"\n\n" if frames and _read(frames[-1]) else b""
 
 
 def is_terminal(piece: bytes) -> bool:
-    """Whether a piece of a stream may hold the frame that ends it."""
     return any(name in piece for name in _TERMINAL) and _IS_NAME(piece) is not None
 
 
@@ -67,24 +66,20 @@ def split_at_frame_end(data: bytes) -> tuple[bytes, bytes]:
 
 
 def ends_frame(before: bytes, piece: bytes) -> bool:
-    """Whether a frame ends in a piece of a stream. `before` are the three bytes before it."""
+    """Whether a frame ends in a piece. `before` are the three bytes before it."""
     return piece.endswith(b"\n\n") or any(mark in before + piece for mark in FRAME_ENDS)
 
 
 class LogFrames:
-    """Turns the frames of one stream into segments, and notices how it ends."""
-
     __slots__ = ("_job_id", "ended", "next_number", "response")
 
     def __init__(self, job_id: str, next_number: int = 0) -> None:
         self._job_id, self.next_number = job_id, next_number
         self.ended: JobState | None = None
-        """How the stream ended, once a frame says it. Nothing may follow that."""
         self.response: JsonObject = {}
-        """The response, as the newest frame that holds it says."""
 
     def take(self, frames: bytes) -> Segment | None:
-        """The next segment, of whole frames; None where they hold nothing that belongs into a log."""
+        """The next segment; None if the frames hold nothing to log."""
         if self.ended is not None:
             return None
         has_comment = frames.startswith(b":") or b"\n:" in frames
@@ -115,7 +110,6 @@ class LogFrames:
         return Segment(first, self.next_number - 1, b"".join(written), has_content)
 
     def _number_of(self, frame: Frame) -> int:
-        """Its own number, unless it has none, or one that was there before."""
         found = _NUMBER.search(frame.data)
         number = int(found[1]) if found is not None else -1
         return max(number, self.next_number)
@@ -135,7 +129,7 @@ class LogFrames:
         return named_frame(kind, {**body, "type": kind, "sequence_number": number})
 
     def close(self, state: JobState, response: JsonObject) -> Segment:
-        """End a stream that has no end of its own: with a beginning, if it has none, and with the response as it is."""
+        """End a stream that did not, with a beginning if it has none."""
         kinds = [f"response.{state}"] if self.next_number else ["response.created", f"response.{state}"]
         first, self.ended, self.response = self.next_number, state, response
         frames = b""
@@ -156,9 +150,9 @@ def cut_after(segment: Segment, number: int) -> bytes:
 
 
 def assemble_output(frames: bytes) -> list[Json]:
-    """The output as far as a stream came: finished items, and the text of a message that has no end.
+    """The output of a partial stream: finished items, and the text of an unfinished message.
 
-    A call without an end is left out: clients run what they are shown.
+    Unfinished calls are left out: clients run what they see.
     """
     items: dict[int, JsonObject] = {}
     open_texts: dict[int, list[str]] = {}
@@ -186,7 +180,7 @@ def join_frames(segments: Iterable[Segment]) -> bytes:
 
 
 def count_frames(log: bytes) -> int:
-    """How many frames a log has. Their numbers do not say it: a target may begin with any."""
+    """Frames in a log. Numbers do not tell: targets may begin with any."""
     return log.count(b"\n\n")
 
 

@@ -14,7 +14,7 @@ _CALLS = ("function_call", "custom_tool_call")
 
 
 class ResponsesParser(AnswerParser):
-    """Told by the deltas; an item that came without any is told when it is done."""
+    """Reads deltas; items without any are read when done."""
 
     def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
         super().__init__(composer, target, answer_id)
@@ -32,7 +32,6 @@ class ResponsesParser(AnswerParser):
             case "response.refusal.delta":
                 return self._prose(event, self._sequencer.refusal)
             case "response.reasoning_summary_part.added":
-                # Parts are paragraphs: told without a break they would run into one another.
                 return self._sequencer.reasoning("\n\n") if event.get("summary_index") else b""
             case "response.output_item.added":
                 item = as_object(event.get("item"))
@@ -84,7 +83,6 @@ class ResponsesParser(AnswerParser):
         return b"" if was_told else self._message_of(item)
 
     def _client_call(self, key: Json, item: JsonObject) -> bytes:
-        """A call of a tool that the API knows by its type, as the call of a function."""
         name, call = CALL_ITEMS[as_text(item.get("type"))]
         frames = self._begin_call(key, {**item, "name": name})
         frames += self._sequencer.arguments(key, call.arguments(as_object(item.get(call.field))))
@@ -125,7 +123,7 @@ class ResponsesParser(AnswerParser):
 
 
 def _key_of(event: JsonObject) -> Json:
-    """Which item an event belongs to: its place, or its id where a host leaves the place out."""
+    """The item of an event: its index, or its id where a host omits the index."""
     index = event.get("output_index")
     if isinstance(index, int):
         return index
@@ -133,5 +131,5 @@ def _key_of(event: JsonObject) -> Json:
 
 
 def _state(item: JsonObject) -> JsonObject:
-    """What must come back: the item as it came, without the status that only an answer has. Nothing if nothing is hidden."""
+    """What the target wants back: the item without its status; empty if nothing is hidden."""
     return {name: value for name, value in item.items() if name != "status"} if item.get("encrypted_content") else {}

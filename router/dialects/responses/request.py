@@ -1,4 +1,4 @@
-"""Requests of the Responses API, and their hidden state: reasoning and compaction items, most of them encrypted."""
+"""Responses API requests and their hidden state: reasoning and compaction items, mostly encrypted."""
 
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -33,16 +33,15 @@ LIMIT_FIELDS = ("max_output_tokens",)
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "refusal"})
 _CALLERS_TOOLS = (None, "function", "custom", "namespace", "shell", "local_shell", "apply_patch")
 OPAQUE_ITEMS = frozenset({"reasoning", "compaction", "context_compaction"})
-"""Items that only their maker can read: to any other target they are noise at best, a 400 at worst."""
+"""Items that only their maker can read; others ignore them at best, or refuse them."""
 CALLS = frozenset({"function_call", "custom_tool_call", *CALL_ITEMS})
-"""Items by which a model calls a tool that the client runs."""
 SILENT_ITEMS = ("reasoning", "function_call_output", "custom_tool_call_output")
 _LINKED = CALLS | {"message"}
 _NO_MESSAGE = Message("")
 
 
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
-    """Read a create request. `input` is a string or a list of items; with a stored prompt it may be absent."""
+    """Read a create request. `input` is a string or a list; with a stored prompt it may be absent."""
     items = body.get("input")
     if isinstance(items, str):
         items = [{"type": "message", "role": "user", "content": items}]
@@ -99,7 +98,7 @@ def _note_part(seen: Seen, part: JsonObject) -> Seen:
 
 
 def read_item(value: Json) -> Message:
-    """One input item, as a message: calls belong to the assistant, their outputs to the tool."""
+    """One input item as a message: calls are the assistant's, their outputs the tool's."""
     if not isinstance(value, dict):
         return _NO_MESSAGE
     kind = value.get("type") or "message"
@@ -117,7 +116,7 @@ def read_item(value: Json) -> Message:
 
 
 def _read_result(item: JsonObject) -> ToolResult:
-    """What a call gave back. The oldest kind of output has the call's id as its own."""
+    """A call's result. The oldest kind of output has the call's id as its own."""
     call_id, output = as_text(item.get("call_id")) or as_text(item.get("id")), item.get("output")
     has_failed = item.get("status") == "failed"
     if isinstance(output, str):
@@ -146,7 +145,7 @@ def opaque_keys(item: JsonObject) -> Iterator[str]:
 
 
 def without_opaque(items: list[Json], goes: Callable[[str], bool]) -> list[Json]:
-    """The items without those whose key says so. What followed one of them loses the id that would lead to it."""
+    """The items without those whose key `goes` accepts. Followers lose the id that links to them."""
     kept: list[Json] = []
     is_unlinked = False
     for value in items:
@@ -155,7 +154,7 @@ def without_opaque(items: list[Json], goes: Callable[[str], bool]) -> list[Json]
         if any(map(goes, keys)):
             is_unlinked = True
         elif is_unlinked and as_text(item.get("type")) in _LINKED and item.get("role") != "user" and "id" in item:
-            # A host that knows the id looks for the reasoning that stood before it, and refuses the item without.
+            # A host that knows the id expects the reasoning before it, and refuses the item without.
             kept.append(without_link(item))
         else:
             is_unlinked = is_unlinked and item.get("role") != "user" and not keys
@@ -164,13 +163,12 @@ def without_opaque(items: list[Json], goes: Callable[[str], bool]) -> list[Json]
 
 
 def without_link(item: JsonObject) -> JsonObject:
-    """The item without the id that its host gave it. The oldest kind of call must have one, so it gets one of ours."""
+    """The item without its host's id. The oldest kind of call needs one, so it gets ours."""
     kept: JsonObject = {name: field for name, field in item.items() if name != "id"}
     return {**kept, "id": f"lsh_{as_text(item.get('call_id'))}"} if item.get("type") == "local_shell_call" else kept
 
 
 def without_wrapped(items: list[Json]) -> list[Json]:
-    """The items without reasoning that was written here, for targets that were reached over a bridge."""
     return [item for item in items if not _is_ours(as_object(item))]
 
 

@@ -1,4 +1,4 @@
-"""What a response says of the request that it answers: every setting that the API's descriptions require, asked for or not."""
+"""The request settings that every response repeats, as the API requires."""
 
 import orjson
 
@@ -13,14 +13,13 @@ _FACTORS = {"temperature": 1.0, "top_p": 1.0, "presence_penalty": 0.0, "frequenc
 
 
 def say_back(asked: JsonObject) -> JsonObject:
-    """The settings of a request as a response repeats them: its own values, or the API's defaults.
+    """A request's settings, or the API's defaults.
 
-    A value of the wrong type counts as absent. So do all of them where one cannot be written, for its depth or its size: an
-    answer is not lost for that.
+    Values of a wrong type count as absent. If one is too deep or large to write, all do: an answer is not lost for that.
     """
     said = _read_settings(asked)
     try:
-        orjson.dumps([[said]], default=as_written)  # as deep as an event holds them
+        orjson.dumps([[said]], default=as_written)  # as deep as in an event
     except orjson.JSONEncodeError:
         return _read_settings({})
     return said
@@ -56,7 +55,6 @@ def _whole(value: Json) -> int | None:
 
 
 def _read_tool(tool: JsonObject) -> JsonObject:
-    """A tool; a function with the fields that a request may leave out."""
     if tool["type"] != "function":
         return tool
     parameters, strict = as_object(tool.get("parameters")) or None, tool.get("strict")

@@ -1,1 +1,1 @@
-"""A caller's dialect on one side, a target's on the other: requests one way, answers the other. No I/O."""
+"""Translation between a caller's dialect and a target's."""

@@ -1,8 +1,4 @@
-"""Bridges: a caller's dialect on one side, a target's on the other. No I/O.
-
-Each dialect that can be bridged has one reader and one writer of requests, one parser of answers and one composer of them.
-A bridge is a pair of these, so six bridges are made of twelve parts.
-"""
+"""Bridges between dialects: one's readers with another's writers."""
 
 from typing import NamedTuple
 
@@ -27,15 +23,13 @@ _TOO_DEEP = "the JSON is nested too deeply to be rewritten: over 250 levels"
 
 
 class Translated(NamedTuple):
-    """A request on the other side: its body there, what it lost, and who brings the answer back."""
-
     body: bytes
     dropped: tuple[str, ...]
     answer: AnswerTranslator
 
 
 class Bridge(NamedTuple):
-    """One way across, named `<caller>_to_<target>`."""
+    """One direction, named `<caller>_to_<target>`."""
 
     caller: Dialect
     target: Dialect
@@ -53,7 +47,7 @@ class Bridge(NamedTuple):
         return draft
 
     def cross(self, view: RequestView, context: WriteContext, *, created: int, instructions: str = "") -> Translated:
-        """Write a request for a target. Raises a `TandemError` where the target could only misunderstand it."""
+        """Raises a `TandemError` if the target could only misunderstand the request."""
         body = with_digits(view.raw, view.body)
         if body is not view.body:
             view = replace(view, body=body)

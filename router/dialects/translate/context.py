@@ -1,4 +1,4 @@
-"""What a writer is told of the target, and what the writers share."""
+"""What writers know of the target, and what they share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,24 +14,20 @@ _LEAST_ROOM = 16
 _MAX_USER = 64
 _OWN_MARK: JsonObject = {"type": "ephemeral"}
 DEFAULT_EFFORTS: Mapping[str, str] = {"ultra": "max"}
-"""Words for effort that only one client knows."""
+"""Efforts that only one client knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """Where a draft goes: the target, its model's name there, and how its host differs."""
-
     target: Target
     model: str
     quirks: Quirks = ORDINARY
     efforts: Mapping[str, str] = field(default_factory=dict)
-    """The config's own words for effort, by the caller's."""
     prompt_tokens: int = 0
     caches_when_asked: bool = False
-    """Whether the target keeps the prompt for the next request only up to a mark."""
 
     def effort(self, draft: Draft, defaults: Mapping[str, str] = DEFAULT_EFFORTS) -> str | None:
-        """The caller's effort in the target's word for it; None when there is none, or none is taken."""
+        """The caller's effort under the target's name; None if absent or not accepted."""
         if draft.effort is None:
             return None
         if Feature.REASONING not in self.target.accepts:
@@ -41,14 +37,13 @@ class WriteContext:
         return self.efforts.get(draft.effort) or words.get(draft.effort) or defaults.get(draft.effort) or draft.effort
 
     def finish(self, body: JsonObject, draft: Draft) -> JsonObject:
-        """Take out what the host refuses, and what was not said."""
         for name in self.quirks.refuses & body.keys():
             if body.pop(name) is not None:
                 draft.drop(name)
         return {name: value for name, value in body.items() if value is not None}
 
     def limit(self, draft: Draft, default: int | None = None, least: int = 1) -> int | None:
-        """The most tokens of the answer: what the caller said, within what the window leaves next to the prompt."""
+        """The answer's token limit: the caller's, within the room that the prompt leaves in the window."""
         asked = draft.max_tokens or default
         if asked is None:
             return None
@@ -59,7 +54,7 @@ class WriteContext:
         return taken
 
     def user(self, draft: Draft) -> str | None:
-        """Who asks, for a host that takes it. Too long a name is hashed: the host only tells one from another."""
+        """The end user's id, if the host takes it. Long ids are hashed."""
         if draft.user is None:
             return None
         if not self.quirks.takes_openai_fields:
@@ -68,16 +63,16 @@ class WriteContext:
         return draft.user if len(draft.user) <= _MAX_USER else blake2b(draft.user.encode(), digest_size=32).hexdigest()
 
     def end_mark(self, draft: Draft) -> Mark:
-        """What asks the target to keep the whole prompt for the next request: the caller's own, or ours where it has no word.
+        """The cache mark for the end of the prompt: the caller's, or ours if its dialect has none.
 
-        Only for a target that keeps nothing unasked: the others need no mark, and some of them refuse one.
+        Only for targets that cache nothing otherwise: some of the others refuse it.
         """
         if not self.caches_when_asked:
             return None
         return draft.end_mark or (None if draft.marks_itself else _OWN_MARK)
 
     def service_tier(self, draft: Draft) -> str | None:
-        """The tier of service, which has a meaning at one host alone."""
+        """The service tier, which only OpenAI's hosts define."""
         if draft.service_tier is not None and not self.quirks.takes_openai_fields:
             draft.drop("service_tier")
             return None
@@ -85,7 +80,7 @@ class WriteContext:
 
 
 def marked_error(text: str, *, is_error: bool) -> str:
-    """A tool's words, with the mark that a dialect without a place for it lacks."""
+    """A tool's output, prefixed where the dialect has no error flag."""
     return f"Error: {text}" if is_error and not text.lower().startswith("error") else text
 
 

@@ -1,7 +1,7 @@
-"""A request between two dialects: what it says, in words that none of them owns.
+"""A request between two dialects.
 
-A reader (`from_<dialect>`) fills a draft, a writer (`to_<dialect>`) turns it into a body. What the writer's dialect has no
-place for is noted as dropped; what would then mean something else is refused.
+A reader fills the draft, a writer turns it into a body. What the writer's dialect cannot express is noted as dropped, or
+refused if the request would then mean something else.
 """
 
 import base64
@@ -17,14 +17,14 @@ from router.dialects.client_tools import CallItem
 from router.dialects.composer import CUSTOM_FIELD, Shape, is_blank
 
 DEFAULT_SCHEMA_NAME = "answer"
-"""What the schema of an answer is called where a dialect asks for a name and the caller gave none."""
+"""Schema name for dialects that require one, if the caller gave none."""
 _MAX_NAME = 64
-"""The shortest limit of all dialects. Messages take twice as much, but what is given back whole may be short everywhere."""
+"""The shortest limit of all dialects."""
 _NO_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 Mark = JsonObject | None
-"""Asks the target to keep the prompt up to here for the next request: a `cache_control`, as the caller wrote it."""
+"""A `cache_control` as the caller wrote it: asks to cache the prompt up to here."""
 
 
 class Text(NamedTuple):
@@ -33,7 +33,7 @@ class Text(NamedTuple):
 
 
 class Image(NamedTuple):
-    """A picture: an address, or a `data:` URL that holds it."""
+    """An image, by address or `data:` URL."""
 
     url: str
     detail: str | None = None
@@ -41,7 +41,7 @@ class Image(NamedTuple):
 
 
 class File(NamedTuple):
-    """A document, by its bytes (a `data:` URL), its address, or the id that a host knows it by."""
+    """A document, by its bytes (a `data:` URL), address, or host-specific id."""
 
     name: str | None = None
     data: str | None = None
@@ -54,14 +54,12 @@ Part = Text | Image | File
 
 
 class DraftText(NamedTuple):
-    """What a role said: system, user or assistant."""
-
     role: str
     parts: tuple[Part, ...]
 
 
 class DraftCall(NamedTuple):
-    """A tool that the assistant called. `arguments` is JSON, also for a free-form tool."""
+    """`arguments` is JSON, also for a free-form tool."""
 
     call_id: str
     name: str
@@ -77,7 +75,7 @@ class DraftResult(NamedTuple):
 
 
 class DraftReasoning(NamedTuple):
-    """Reasoning that a target wants back: wrapped by us when the answer passed through."""
+    """Reasoning that a target wants back, wrapped on its way to the caller."""
 
     envelope: str
 
@@ -86,7 +84,7 @@ Line = DraftText | DraftCall | DraftResult | DraftReasoning
 
 
 class Tool(NamedTuple):
-    """A function, by the name that the target sees."""
+    """A function under the name that the target sees."""
 
     name: str
     description: str
@@ -96,14 +94,14 @@ class Tool(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Which tool must be called: auto, none, any, or one by name."""
+    """auto, none, any, or one by name."""
 
     mode: str
     name: str | None = None
 
 
 class Schema(NamedTuple):
-    """The JSON that an answer must be. Without `schema` any object will do."""
+    """The JSON that an answer must be; without `schema`, any object."""
 
     schema: JsonObject | None
     name: str | None = None
@@ -112,10 +110,9 @@ class Schema(NamedTuple):
 
 
 class ToolNames:
-    """By which name a target knows each tool of one request: within what every host takes, and no two alike.
+    """Unique tool names of one request, within the limits of every host.
 
-    A name that fits stays as it is. Another is made from the tool's own, the same in every request, so that the beginning
-    of a prompt does not change from turn to turn.
+    Names that fit stay. Others derive from the tool alone, so that prompts keep equal beginnings.
     """
 
     __slots__ = ("_owners", "_seen")
@@ -125,7 +122,6 @@ class ToolNames:
         self._owners: set[str] = set()
 
     def seen(self, name: str, namespace: str | None = None) -> str:
-        """The name for the target of a tool that the caller knows by this one."""
         tool = (namespace or None, name)
         found = self._seen.get(tool)
         if found is None:
@@ -140,7 +136,7 @@ class ToolNames:
         if plain == given and len(plain) <= _MAX_NAME and plain not in self._owners:
             return plain
         digest = blake2b(f"{namespace or ''}\0{name}".encode("utf-8", "replace")).hexdigest()
-        # Somebody may have named a tool as we would: then more of the digest tells them apart.
+        # A caller may have chosen our name: use more of the digest.
         sizes = range(8, _MAX_NAME)
         made = (f"{plain[: _MAX_NAME - size - 1]}_{digest[:size]}" for size in sizes)
         return next(candidate for candidate in made if candidate not in self._owners)
@@ -148,11 +144,11 @@ class ToolNames:
 
 @dataclass(slots=True)
 class Draft:
-    """One request. Fields that are None were not sent."""
+    """Fields that are None were not sent."""
 
     system: list[str] = field(default_factory=list)
     system_marks: dict[int, Mark] = field(default_factory=dict)
-    """By the place of a system text."""
+    """By index in `system`."""
     lines: list[Line] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
     names: ToolNames = field(default_factory=ToolNames)
@@ -175,19 +171,18 @@ class Draft:
     wants_envelopes: bool = False
     wants_thoughts: bool = True
     end_mark: Mark = None
-    """For the end of the prompt, wherever that is: what a caller says once for the whole request."""
+    """For the end of the prompt, wherever that is."""
     marks_itself: bool = False
-    """Whether the caller says what is to be kept for the next request, so that nothing is added."""
+    """Whether the caller controls caching, so that no mark is added."""
     dropped: dict[str, None] = field(default_factory=dict)
     lost_parts: int = 0
-    """How many parts of messages were of a kind that only the caller's dialect knows."""
+    """Parts of messages of a type that only the caller's dialect knows."""
 
     def drop(self, *names: str) -> None:
-        """Note what does not survive, once each, in order."""
         self.dropped.update(dict.fromkeys(names))
 
     def read_mark(self, block: JsonObject) -> Mark:
-        """The mark on a block, a message, a tool or a whole request, as Messages and some chat clients write it."""
+        """A cache mark as Messages and some chat clients write it."""
         mark = block.get("cache_control")
         if not isinstance(mark, dict) or not mark:
             return None
@@ -195,7 +190,6 @@ class Draft:
         return mark
 
     def read_sampling(self, body: JsonObject) -> None:
-        """What all dialects spell alike."""
         self.is_streaming = body.get("stream") is True
         for name in ("temperature", "top_p"):
             value = body.get(name)
@@ -203,16 +197,15 @@ class Draft:
                 setattr(self, name, value)
 
     def drop_unread(self, body: JsonObject, read: frozenset[str]) -> None:
-        """Note every field of a body that the other dialect has no word for. An empty object may switch something on."""
+        """Note unread fields of a body. Empty objects count: they may switch something on."""
         self.drop(*(name[:60] for name, value in body.items() if name not in read and value not in (None, [], "")))
 
     def drop_unread_of(self, what: str, body: JsonObject, read: frozenset[str]) -> None:
-        """Note every such field of a message, a part or a tool."""
         if not body.keys() <= read:
             self.drop(*(f"{name[:40]} of {what}" for name in _unread(body, read)))
 
     def name_tool(self, name: str, namespace: str | None = None) -> str:
-        """The name by which the target knows a tool of the caller's. Where it differs, calls come back under the caller's."""
+        """The target's name for a caller's tool. If it differs, calls are mapped back."""
         seen = self.names.seen(name, namespace)
         if seen != name:
             self.shapes.setdefault(seen, Shape(name, namespace))
@@ -221,7 +214,7 @@ class Draft:
     def add_tool(
         self, tool: Tool, namespace: str | None = None, *, is_custom: bool = False, item: CallItem | None = None
     ) -> None:
-        """Offer a tool, by the caller's name for it; of two with one name, the last."""
+        """Offer a tool under the caller's name; of two with one name, the last wins."""
         seen = self.name_tool(tool.name, namespace)
         if seen in self.tools:
             self.drop(f"the first of two tools named {tool.name[:64]}")
@@ -231,7 +224,6 @@ class Draft:
             self.shapes[seen] = Shape(tool.name, namespace, is_custom, item)
 
     def choose(self, mode: str, name: str | None = None) -> None:
-        """Say which tool is called: auto, none, any, or one by name, which must be among those that are left."""
         if mode not in ("auto", "none", "any", "one") or (mode == "one" and not name):
             raise BadRequest(f'tool_choice: unknown value "{mode[:40]}"', param="tool_choice")
         if mode == "one" and name not in self.tools:
@@ -243,12 +235,11 @@ class Draft:
         self.choice = Choice(mode, name if mode == "one" else None)
 
     def keep_tools(self, names: Iterable[str]) -> None:
-        """Offer only these: how a target without allow-lists is told of one."""
+        """Offer only these: emulates an allow-list."""
         allowed = set(names)
         self.tools = {name: tool for name, tool in self.tools.items() if name in allowed}
 
     def add_system(self, parts: Iterable[Part]) -> None:
-        """What stands before the conversation: words alone."""
         for part in parts:
             if isinstance(part, Text):
                 if part.mark is not None:
@@ -258,7 +249,6 @@ class Draft:
                 self.drop("images and files in system messages")
 
     def spoken(self, parts: Iterable[Part], role: str) -> tuple[Text, ...]:
-        """The words of a role that may not show pictures or files."""
         kept = list(parts)
         words = tuple(part for part in kept if isinstance(part, Text))
         if len(words) < len(kept):
@@ -266,13 +256,12 @@ class Draft:
         return words
 
     def add_image(self, parts: list[Part], where: str, url: str, detail: str | None = None) -> None:
-        """A picture, if it can be shown elsewhere: by its address or its bytes."""
         if not url:
             raise cannot_carry("an image by id", where)
         parts.append(Image(url.replace("data:image/jpg;", "data:image/jpeg;", 1), detail))
 
     def add_file(self, parts: list[Part], where: str, file: File) -> None:
-        """A document, if it can be read elsewhere: an id is known to one host alone. One of plain text is told as text."""
+        """Add a document that other hosts can read; plain text becomes text."""
         name, data, url = file[:3]
         if data and not data.startswith("data:"):
             data = f"data:application/pdf;base64,{data}"
@@ -285,24 +274,24 @@ class Draft:
             raise cannot_carry("a file by id", where)
 
     def drop_part(self, kind: str, where: str) -> None:
-        """Note a part of a kind that only the caller's dialect knows. One that a person attached is not left out."""
+        """Note a part of unknown type. Refuse one that a person attached."""
         if kind in ATTACHMENTS:
             raise cannot_carry(ATTACHMENTS[kind], where)
         self.lost_parts += 1
         self.drop(f"parts of type {kind[:40]}")
 
     def check_said(self, parts: tuple[Part, ...], lost_before: int, where: str) -> None:
-        """A message of which nothing is left would be answered as if its author had said nothing."""
+        """Refuse a message that lost all its parts: it would be answered as if empty."""
         if not parts and self.lost_parts > lost_before:
             raise cannot_carry("a message whose parts are all of unknown types", where)
 
     def settle(self) -> None:
-        """Make the last system text the user's where nobody else speaks: every target wants something to answer."""
+        """Make the last system text the user's if there is no message: every target wants one."""
         if not self.lines:
             self.lines.append(DraftText("user", (Text(self.system.pop() if self.system else ""),)))
 
     def check_pairs(self) -> None:
-        """A result whose call is not there cannot be told to a target: none accepts it."""
+        """Refuse results without a call, which no target accepts."""
         calls: set[str] = set()
         for line in self.lines:
             if isinstance(line, DraftCall):
@@ -313,28 +302,27 @@ class Draft:
 
 
 def mark_last(parts: list[Part], before: int, mark: Mark) -> None:
-    """Put the mark of a block on the last part that was read from it, if any was."""
     if mark is not None and len(parts) > before:
         parts[-1] = parts[-1]._replace(mark=mark)
 
 
 def last_mark(parts: Iterable[Part]) -> Mark:
-    """The mark that reaches furthest, for a place that can have one alone."""
+    """The last mark, for a place that can have only one."""
     return next((part.mark for part in reversed(tuple(parts)) if part.mark is not None), None)
 
 
 ATTACHMENTS = {"input_audio": "audio", "container_upload": "a file by id"}
-"""Kinds of parts that a person attaches, and that no other dialect has a form for."""
+"""Parts that a person attaches and no other dialect can express."""
 
 
 def cannot_carry(what: str, where: str | None = None) -> Misfit:
-    """The refusal of what only a target of the caller's dialect can read. Without it the answer would be to something else."""
+    """The refusal of what only a target of the caller's dialect can read."""
     path = f"{where}: " if where else ""
     return Misfit(f"{path}{what} cannot be passed to a target that speaks another dialect", param=where)
 
 
 def custom_tool(name: str, description: str, form: Json) -> Tool:
-    """A function with one text, in place of a free-form tool. Its grammar is told in words."""
+    """A function with one text field for a free-form tool, with the grammar in its description."""
     definition = form.get("definition") if isinstance(form, dict) else None
     if isinstance(definition, str) and definition:
         description = f"{description}\n\n`{CUSTOM_FIELD}` must follow this grammar:\n{definition}".strip()
@@ -348,7 +336,6 @@ def custom_tool(name: str, description: str, form: Json) -> Tool:
 
 
 def given_arguments(arguments: str) -> str:
-    """The arguments of a call as JSON. A call without any has an empty object."""
     return "{}" if is_blank(arguments) else arguments
 
 
@@ -365,7 +352,6 @@ def split_data_url(url: str) -> tuple[str, str] | None:
 
 
 def _text_inside(url: str) -> str | None:
-    """The words of a `data:` URL that holds plain text."""
     inside = split_data_url(url)
     if inside is None or not inside[0].startswith("text/"):
         return None

@@ -1,7 +1,7 @@
-"""Hidden reasoning, carried by the caller: a target's own state, wrapped so that only that target ever gets it back.
+"""Hidden reasoning carried by the caller, wrapped so that only its target gets it back.
 
-Encrypted content, thinking blocks and signatures belong to the target that made them. A caller of another dialect cannot hold
-them as they are, but it returns what it got: so they travel inside the place that its own dialect has for such state.
+Callers of another dialect cannot hold it as it is, but return what they got: it travels in their dialect's field for such
+state.
 """
 
 import base64
@@ -13,11 +13,11 @@ from router.dialects.fields import as_list, as_object
 
 _MARK = "tandem~"
 OUR_REASONING = "rs_tandem"
-"""How the id of a reasoning item begins that was written here: no target knows such an item."""
+"""Id prefix of reasoning items that Tandem wrote: no target knows them."""
 MARK = b"tandem"
-"""Bytes without which a body holds no envelope, reasoning item or summary of ours."""
+"""In every body that holds an envelope, reasoning item or summary of ours."""
 REASONING_ITEM, THINKING_BLOCK, REASONING_CONTENT = "reasoning", "thinking", "reasoning_content"
-"""What an envelope may hold, one for each dialect of a target."""
+"""Kinds of state, one per target dialect."""
 _TYPES = {
     REASONING_ITEM: ("reasoning",),
     THINKING_BLOCK: ("thinking", "redacted_thinking"),
@@ -36,7 +36,7 @@ _FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     REASONING_CONTENT: {"reasoning_content": str, "thinking_blocks": list},
 }
 SUMMARY_MARK = f"{_MARK}~"
-"""How a summary begins that was written here: an envelope that belongs to no target, since all may read it."""
+"""Prefix of our summaries: an envelope without a target, readable for all."""
 
 
 def wrap(target: str, state: JsonObject) -> str:
@@ -44,12 +44,11 @@ def wrap(target: str, state: JsonObject) -> str:
 
 
 def wrap_summary(summary: str) -> str:
-    """Wrap a summary of ours, for the item that clients keep unread and send back."""
     return SUMMARY_MARK + base64.b64encode(summary.encode("utf-8", "replace")).decode()
 
 
 def unwrap_summary(text: str) -> str | None:
-    """The summary inside, if the text was wrapped here and is whole."""
+    """The summary inside; None if it was not wrapped here or is damaged."""
     if not text.startswith(SUMMARY_MARK):
         return None
     try:
@@ -63,9 +62,9 @@ def is_wrapped(text: str) -> bool:
 
 
 def unwrap(text: str, target: str, kind: str) -> JsonObject | None:
-    """The state inside, if it is this target's own and of this kind. Empty when there was nothing to keep.
+    """The state inside, if it is this target's and of this kind; empty if there was none.
 
-    A caller can write an envelope itself, so nothing but reasoning ever leaves one.
+    Callers can forge an envelope, so only reasoning is taken from it.
     """
     if not text.startswith(f"{_MARK}{target}~"):
         return None

@@ -1,7 +1,6 @@
-"""Fields of a request that is to be written again: of the type that every host asks for, or refused by their names.
+"""Typed fields of a request to be translated, refused by name if they have another type.
 
-A request that goes on as it came is left to its host. One that is translated is not: what is read wrongly here would reach
-the target as something else, and be answered.
+A misread field would reach the target as something else and be answered.
 """
 
 from collections.abc import Collection, Iterator
@@ -29,17 +28,15 @@ def refuse(where: str, what: str) -> BadRequest:
 
 
 def unexpected(where: str, value: Json, wanted: str) -> BadRequest:
-    """The refusal of a field with a value of another type."""
     return refuse(where, f"must be {wanted}, not {_NAMES[type(value)]}")
 
 
 def at(where: str, name: str) -> str:
-    """The path of a field below another; at the top level `where` is empty."""
+    """The path of a field; `where` is empty at the top level."""
     return f"{where}.{name}" if where else name
 
 
 def _typed(holder: JsonObject, name: str, where: str, otherwise: _T) -> _T:
-    """A field of the same type as what it is taken for when it is absent."""
     value: Any = holder.get(name)
     if value is None:
         return otherwise
@@ -53,7 +50,6 @@ def text(holder: JsonObject, name: str, where: str = "") -> str:
 
 
 def needed_text(holder: JsonObject, name: str, where: str = "") -> str:
-    """A string that must be there, with something in it."""
     found = text(holder, name, where)
     if not found:
         raise refuse(at(where, name), "missing. Send a non-empty string")
@@ -68,7 +64,7 @@ def flag(holder: JsonObject, name: str, where: str = "") -> bool | None:
 
 
 def whole(holder: JsonObject, name: str, where: str = "") -> int | None:
-    """A whole number, however it is written, or absent."""
+    """A whole number, also written as 3.0, or None."""
     value = holder.get(name)
     if value is None:
         return None
@@ -115,7 +111,6 @@ def words(values: list[Json], where: str) -> list[str]:
 
 
 def content(holder: JsonObject, name: str, where: str, *, may_be_absent: bool = False) -> str | list[tuple[JsonObject, str]]:
-    """What was said: a string, or a list of parts with their paths."""
     value, path = holder.get(name), at(where, name)
     if isinstance(value, str):
         return value

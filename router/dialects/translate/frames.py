@@ -1,13 +1,13 @@
-"""Server-sent events out of bytes that may be cut anywhere."""
+"""Server-sent events from bytes that may be split anywhere."""
 
 from collections.abc import Iterator
 
 MAX_FRAME_BYTES = 16 << 20
-"""A frame that has not ended by then never will."""
+"""Larger frames are taken as endless."""
 
 
 class FrameSplitter:
-    """Gives each frame's data; its name stands in the data too. A byte is looked at once, however small the pieces are."""
+    """Scans each byte once, however small the pieces."""
 
     __slots__ = ("_has_return", "_rest")
 
@@ -16,7 +16,7 @@ class FrameSplitter:
         self._has_return = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The data of every frame that is now whole. Raises ValueError when one has no end."""
+        """The data of completed frames. Raises ValueError if one does not end."""
         data = self._with_plain_line_ends(data)
         rest = self._rest
         if rest:
@@ -37,7 +37,7 @@ class FrameSplitter:
             raise ValueError("an unfinished frame")
 
     def flush(self) -> Iterator[bytes]:
-        """A last frame that nobody ended: some hosts leave out the empty line."""
+        """The last frame: some hosts omit its empty line."""
         rest, self._rest = bytes(self._rest).strip(b"\n"), bytearray()
         found = _data_of(rest)
         if found:
@@ -48,7 +48,7 @@ class FrameSplitter:
             data, self._has_return = b"\r" + data, False
         if b"\r" not in data:
             return data
-        if data.endswith(b"\r"):  # half of a line end, perhaps
+        if data.endswith(b"\r"):  # perhaps half of a line end
             data, self._has_return = data[:-1], True
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 

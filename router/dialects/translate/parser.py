@@ -1,4 +1,4 @@
-"""What every reader of a target's answer shares: how an answer stands, and how hosts word a failure."""
+"""Base of the answer parsers, and how hosts word a failure."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -18,28 +18,24 @@ MALFORMED = "upstream_malformed"
 
 
 class NotAnAnswer(ValueError):
-    """What a target sent with a good status is no answer of its dialect: the target's fault, and not the bridge's."""
+    """A response with a good status that is not an answer: the target's fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error that a target reports inside its answer."""
-
     code: str
     message: str
 
 
 @dataclass(slots=True)
 class End:
-    """How an answer ended, as far as is known yet."""
-
     finish: Finish | None = None
     usage: Usage | None = None
     timings: Timings | None = None
 
 
 class AnswerParser(ABC):
-    """Reads one answer of a target and tells it to a composer. Fed once with a whole body, or frame by frame."""
+    """Reads a target's answer into a composer: a whole body, or event by event."""
 
     def __init__(self, composer: Composer, target: str, answer_id: str) -> None:
         self._composer, self._target, self._answer_id = composer, target, answer_id
@@ -47,19 +43,19 @@ class AnswerParser(ABC):
         self.end = End()
         self.is_complete = False
         self.has_last_event = False
-        """Whether the event has come that no other follows, in a dialect that has one: the line may close later than that."""
+        """Whether the dialect's final event came. The connection may close later."""
         self.failure: Failure | None = None
 
     @abstractmethod
     def parse(self, event: JsonObject) -> bytes:
-        """One event of a stream. Raises ValueError when it cannot be part of an answer."""
+        """Raises ValueError if the event cannot be part of an answer."""
 
     @abstractmethod
     def parse_whole(self, body: JsonObject) -> None:
-        """An answer in one piece. Raises ValueError when it is not a valid answer of this dialect."""
+        """Raises ValueError if it is not an answer of this dialect."""
 
     def finish(self) -> bytes:
-        """The stream is over: what was held back until then, and the end, if the target came to one."""
+        """Flush what was held back, and close the answer if the target finished it."""
         if self.end.finish is None or self.failure is not None:
             return b""
         self.is_complete = True
@@ -69,7 +65,7 @@ class AnswerParser(ABC):
 
     @property
     def has_finish(self) -> bool:
-        """Whether the target has said how its answer ended, even if its last event is missing."""
+        """Whether the target said how its answer ended, even without a final event."""
         return self.end.finish is not None and self.failure is None
 
     def _held_back(self) -> bytes:
@@ -77,7 +73,7 @@ class AnswerParser(ABC):
 
 
 def read_failure(value: Json) -> Failure:
-    """An error as hosts write it: an object, a text, or something else. One for length gets the code that callers know."""
+    """An error as hosts write it. Errors for length get the code that callers know."""
     error = as_object(value)
     code = str(error.get("code") or error.get("type") or "upstream_error")[:80]
     message = _words_of(value) or "the target reported an error"
@@ -87,7 +83,7 @@ def read_failure(value: Json) -> Failure:
 
 
 def _lengths_of(error: JsonObject, message: str) -> str:
-    """The numbers that llama.cpp has in fields of their own, where its words do not name them."""
+    """The numbers that llama.cpp sends in separate fields, unless its message has them."""
     asked, window = error.get("n_prompt_tokens"), error.get("n_ctx")
     if not isinstance(window, int) or str(window) in message:
         return ""
@@ -95,7 +91,6 @@ def _lengths_of(error: JsonObject, message: str) -> str:
 
 
 def _words_of(value: Json) -> str:
-    """The words for a person, wherever they stand; else all there is, cut short."""
     error = as_object(value)
     for words in (error.get("message"), error.get("detail"), error.get("error"), error.get("msg"), value):
         if isinstance(words, str) and words.strip():

@@ -1,4 +1,4 @@
-"""Tells a composer what a target writes at once: one thing after another."""
+"""Serialises what a target writes in parallel: a composer has one thing open at a time."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,25 +14,23 @@ _NOTHING = "null"
 
 @dataclass(slots=True)
 class _Call:
-    """A call under way. `is_over` once nothing more can belong to it."""
-
     call_id: str
     name: str
     pieces: list[str] = field(default_factory=list)
     is_over: bool = False
     is_ended: bool = False
-    """Whether the target said that it is over, which it also says of a call that was cut."""
+    """Whether the target ended it, which it also does for a truncated call."""
     is_cut: bool = False
     has_grown: bool = False
     beginning: str | None = ""
-    """What of its arguments waits to be told, without blanks around it; None once they are told as they come."""
+    """Arguments held back so far, stripped; None once they are passed on directly."""
 
     def add(self, delta: str) -> None:
         self.pieces.append(delta)
         self.is_over, self.has_grown = False, True
 
     def is_whole(self) -> bool:
-        """Whether nothing can follow. Empty arguments are not whole: some hosts announce every call before any argument."""
+        """Whether nothing can follow. Empty arguments do not count: some hosts announce all calls first."""
         if self.is_over or not self.has_grown or not self.pieces[-1].rstrip().endswith("}"):
             return self.is_over
         self.pieces, self.has_grown = ["".join(self.pieces)], False
@@ -44,10 +42,7 @@ class _Call:
 
 
 class CallSequencer:
-    """A composer has one thing open at a time, a target may write several calls in parallel, and text between their pieces.
-
-    The first call is told as it comes; what appears before its arguments are whole waits for that.
-    """
+    """Passes the first call on as it comes; later calls and text wait until its arguments are whole."""
 
     def __init__(self, composer: Composer) -> None:
         self._composer = composer
@@ -79,21 +74,20 @@ class CallSequencer:
         return self._go_on()
 
     def begin(self, key: Json, call_id: str, name: str) -> bytes:
-        """A call appears. Its key tells it from the others of this answer."""
+        """`key` identifies the call within the answer."""
         self._end_those_said_to_be()
         call = self._calls[key] = _Call(call_id, name)
         self._waiting.append(call)
         return self._go_on()
 
     def knows(self, key: Json) -> bool:
-        """Whether this call has begun, even if it is over."""
         return key in self._calls
 
     def is_whole(self, key: Json) -> bool:
         return key in self._calls and self._calls[key].is_whole()
 
     def arguments(self, key: Json, delta: str) -> bytes:
-        """More of its arguments. Raises ValueError where they belong to no call that is still open."""
+        """Raises ValueError if the call is not open."""
         if not delta:
             return b""
         call = self._calls.get(key)
@@ -105,7 +99,7 @@ class CallSequencer:
         return self._tell(call, delta) if call is self._open else b""
 
     def _tell(self, call: _Call, delta: str) -> bytes:
-        """Pass arguments on. Blanks and a beginning `null` wait: they may be all that comes, and then there are none."""
+        """Blanks and a leading `null` wait: if nothing follows, the call has no arguments."""
         if call.beginning is None:
             return self._composer.arguments(delta)
         call.beginning = (call.beginning + delta).strip()
@@ -115,7 +109,7 @@ class CallSequencer:
         return self._composer.arguments("".join(call.pieces))
 
     def end(self, key: Json, *, may_be_cut: bool = False) -> bytes:
-        """The target says that this call is over. Where it says so of a call that was cut too, what follows will tell."""
+        """With `may_be_cut`, what follows decides whether the call was truncated."""
         call = self._calls.get(key)
         if call is not None:
             call.is_ended = True
@@ -123,20 +117,18 @@ class CallSequencer:
         return self._go_on()
 
     def cut(self, key: Json) -> None:
-        """The target says that it could not finish this call."""
         if key in self._calls:
             self._calls[key].is_cut = True
 
     def _end_those_said_to_be(self) -> None:
-        """Something follows, so that what was said to be over was not cut."""
+        """Something follows, so ended calls were not truncated."""
         for call in self._calls.values():
             call.is_over = call.is_over or (call.is_ended and not call.is_cut)
 
     def end_all(self, *, is_cut: bool = False) -> bytes:
-        """The answer is over. Where it was cut, so is a call that it was in the middle of."""
         calls = list(self._calls.values())
         if is_cut and calls:
-            # A call without arguments may have been about to get some, unless something came after it.
+            # A last call without arguments may have been about to get some.
             last = calls[-1] if not self._waiting or self._waiting[-1] is calls[-1] else None
             for call in calls:
                 call.is_cut = call.is_cut or (not call.is_whole() and (call is last or not is_blank("".join(call.pieces))))
@@ -145,7 +137,7 @@ class CallSequencer:
         return self._go_on()
 
     def _go_on(self) -> bytes:
-        """End the open call if it is whole, and tell what waited for that, up to the next one that is not."""
+        """End the open call if whole, then pass on what waited, up to the next unfinished call."""
         frames: list[bytes] = []
         while True:
             if self._open is not None:

@@ -1,4 +1,4 @@
-"""An answer on its way back over a bridge: bytes of the target's dialect in, bytes of the caller's out."""
+"""Translates an answer from the target's dialect into the caller's."""
 
 import orjson
 
@@ -19,8 +19,6 @@ _UNREADABLE = Failure(MALFORMED, "the target sent an unreadable event")
 
 
 class AnswerTranslator:
-    """One answer. A stream is fed piece by piece; anything else comes whole."""
-
     __slots__ = ("_caller", "_composer", "_frames", "_has_begun", "_has_ended", "_parser", "_request_id", "has_failed")
 
     def __init__(self, caller: Dialect, request_id: str, composer: Composer, parser: AnswerParser) -> None:
@@ -28,7 +26,7 @@ class AnswerTranslator:
         self._frames = FrameSplitter()
         self._has_begun = self._has_ended = False
         self.has_failed = False
-        """Whether the caller was told that the answer failed: nothing that the target still sends can change that."""
+        """Whether the caller was sent a failure, which is final."""
 
     @property
     def usage(self) -> Usage | None:
@@ -39,13 +37,12 @@ class AnswerTranslator:
         return self._parser.end.timings
 
     def feed(self, data: bytes) -> bytes:
-        """Translate what has come. What ends in the middle of a frame waits for the rest of it."""
         if self._has_ended:
             return b""
         out: list[bytes] = []
         try:
             for payload in self._frames.feed(data):
-                out.append(self._take(payload))  # noqa: PERF401  a list in one go would lose what came before a bad frame
+                out.append(self._take(payload))  # noqa: PERF401  a comprehension would lose what came before a bad frame
         except ValueError:
             out.append(self.conclude() or self._fail(_UNREADABLE))
         return b"".join(out)
@@ -57,7 +54,7 @@ class AnswerTranslator:
             return self._end()
         event = parse_exactly(payload)
         if isinstance(event, list) and event:
-            event = event[0]  # how one host writes its errors
+            event = event[0]  # one host wraps its errors in a list
         if not isinstance(event, dict):
             return b""
         out = self._open()
@@ -83,16 +80,15 @@ class AnswerTranslator:
         return self._open() + self._composer.fail(status, failure.code, message)
 
     def beat(self) -> bytes:
-        """A sign of life, in the stream's own numbering; empty where a comment does."""
+        """A keep-alive in the stream's numbering; empty if a comment will do."""
         return b"" if self._has_ended else self._composer.beat()
 
     def break_off(self, error: TandemError) -> bytes:
-        """The last event of a stream that broke after its first byte, in the stream's own numbering."""
         self._has_ended = True
         return self._composer.fail(error.status, error.code, failure_words(error, self._request_id))
 
     def conclude(self) -> bytes:
-        """The end of a stream that broke, where the target had said how its answer ended: only the line broke after it."""
+        """End a broken stream normally, if the target already said how its answer ended."""
         return b"" if self._has_ended or not self._parser.has_finish else self._end()
 
     def _end(self) -> bytes:
@@ -100,13 +96,13 @@ class AnswerTranslator:
         return self._parser.finish()
 
     def finish(self) -> bytes:
-        """The target's stream is over. Without its last event nothing is added: the caller must see the cut."""
+        """End the stream. Nothing is added if the final event is missing: the caller must see the cut."""
         out: list[bytes] = []
         for payload in self._frames.flush():
             try:
                 out.append(self._take(payload))
             except orjson.JSONDecodeError:
-                break  # cut in the middle of an event
+                break  # truncated event
             except ValueError:
                 out.append(self.conclude() or self._fail(_UNREADABLE))
         if not self._has_ended:
@@ -114,7 +110,7 @@ class AnswerTranslator:
         return b"".join(out)
 
     def whole(self, raw: bytes) -> bytes:
-        """An answer that came in one piece. Raises `NotAnAnswer` for what is none."""
+        """Raises `NotAnAnswer`."""
         try:
             body = parse_exactly(raw)
         except orjson.JSONDecodeError as error:
@@ -131,7 +127,6 @@ class AnswerTranslator:
             raise NotAnAnswer("an answer that is nested too deeply") from error
 
     def refusal(self, status: int, raw: bytes) -> bytes:
-        """A target's error in the caller's dialect, with the target's own words, code and parameter."""
         told = find_told(raw)
         failure, error = read_failure(told), as_object(told)
         code, param = account_code(error) or failure.code, as_text(error.get("param"))

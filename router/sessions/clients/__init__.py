@@ -1,8 +1,6 @@
-"""The known clients, as data, and what all of them write: a new version of a client is one capture and one row in its file.
+"""The known clients as data: a new version is one capture and one row in the client's file.
 
-A client with something of its own has a file here, which holds all of it; one that is only a row is in this table. Texts of one
-client count for every other, since clients copy each other's. Harness text is what a client puts among the person's messages
-that nobody typed.
+Each client's texts apply to all, since clients copy each other. "Harness" is text in user messages that nobody typed.
 """
 
 from router.contract.words import TurnKind
@@ -50,14 +48,11 @@ TURN_STATE_HEADERS = frozenset(client.turn_state_header for client in CLIENTS if
 MODEL_LISTS = tuple(client.models for client in CLIENTS if client.models is not None)
 
 SEARCHER = "You are a file search specialist"
-"""How the prompt of the `Explore` subagent begins, in Claude Code, opencode and others: it reads and searches, and no more."""
+"""The read-only `Explore` subagent in Claude Code, opencode and others."""
 WORDS_ARE_IN = ("user_query", "userRequest")
-"""Tags that Cursor and Copilot put around the person's words, next to their own context. Any client may pass these on."""
+"""Used by Cursor and Copilot, and passed on by any client."""
 TELLING_TAGS = r"ide_[a-z_]+|(?:[a-z]+[-_])+(?:notification|reminder|caveat|stdout|stderr|hook)"
-"""Tags that are not known yet and whose names say what they are: an editor's context, notices, the output of commands.
-
-They count only where they are closed: somebody may speak of one.
-"""
+"""Unknown tags with telling names. Only closed ones count, since people mention tags."""
 
 _CURSOR_TAG, _CONDUCTOR_TAG = "system_notification", "system_instruction"
 _CURSOR_START = "Briefly inform the user about the task result and perform any follow-up actions"
@@ -75,9 +70,8 @@ HARNESS_STARTS = (
     *(start for client in CLIENTS for start in client.starts),
     _CURSOR_START,
 )
-"""How a message begins that a client wrote by itself."""
 RESUMED_AFTER = (*((start, "compaction") for start in SUMMARIES), *((start, "a cut answer") for start in _CUT_ANSWERS))
-"""What a turn goes on after, by how the client's own message begins."""
+"""By the beginning of the client's message."""
 
 SYSTEM_MARKS: Marks = (
     *(mark for client in CLIENTS for mark in client.system_marks),

@@ -1,4 +1,4 @@
-"""All that is aider's own."""
+"""aider."""
 
 from router.contract.words import TurnKind
 from router.sessions.clients.client import Client

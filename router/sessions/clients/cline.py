@@ -1,4 +1,4 @@
-"""All that is Cline's own."""
+"""Cline."""
 
 from router.sessions.clients.client import Client
 

@@ -1,8 +1,7 @@
-"""All that is Codex's own: its marks and texts, the metadata of its turns, the token that it carries, its list of models.
+"""Codex: marks and texts, turn metadata, turn state, model list.
 
-Codex takes the system prompt, the tools and the efforts of a model from its catalogue. So ours are copies of the installed
-Codex's own entries, which `tandem connect codex` stores in the state folder. Without them there is no catalogue: a prompt of
-ours in place of Codex's own would make it worse than it was.
+Codex takes a model's prompt, tools and efforts from its catalogue, so ours copies the installed Codex's entries, which `tandem
+connect codex` stores. Without them there is no catalogue: a prompt of our own would make Codex worse.
 """
 
 import re
@@ -16,7 +15,6 @@ from router.dialects.fields import as_object, as_text
 from router.sessions.clients.client import Client, ListedModel, ModelList, Stated, parse_object
 
 STORED_MODELS = Path("connect", "codex", "models.json")
-"""Where `tandem connect` keeps the installed Codex's entries, below the state folder."""
 _METADATA = "x-codex-turn-metadata"
 _KINDS = {"prewarm": TurnKind.PREWARM, "compaction": TurnKind.COMPACTION, "memory": TurnKind.SIDE}
 _SOURCES = {"subagent": TurnKind.SUBAGENT, "thread_title": TurnKind.SIDE}
@@ -25,18 +23,18 @@ _LEVELS: list[Json] = [
     for effort, words in (("low", "Quick"), ("medium", "Balanced"), ("high", "Thorough"))
 ]
 _PUBLIC: JsonObject = {"use_responses_lite": False, "tool_mode": None, "availability_nux": None, "upgrade": None}
-"""Codex packs tools for OpenAI's own servers in an internal form. The public one is understood by every target."""
+"""Codex packs tools for OpenAI's servers in an internal form. All targets understand the public one."""
 _UNKNOWN: JsonObject = {
     "default_reasoning_level": "medium",
     "supported_reasoning_levels": _LEVELS,
     "additional_speed_tiers": [],
     "service_tiers": [],
 }
-"""What is promised of a model that Codex does not know: no more than most have."""
+"""Modest promises for a model that Codex does not know."""
 
 
 def read_stated(view: RequestView) -> Stated:
-    """Read the turn's metadata: a header over HTTP, a string inside `client_metadata` on every transport."""
+    """Read the turn's metadata: a header over HTTP, a string in `client_metadata` on every transport."""
     text = view.headers.get(_METADATA) or as_text(as_object(view.body.get("client_metadata")).get(_METADATA))
     if not text:
         return Stated()
@@ -46,11 +44,11 @@ def read_stated(view: RequestView) -> Stated:
 
 
 def choose_entries(models: Sequence[JsonObject], behind: Mapping[str, str]) -> dict[str, JsonObject]:
-    """The entry of Codex's catalogue that is nearest to each name of ours. `behind` has the model behind each name."""
+    """The nearest entry of Codex's catalogue for each name; `behind` has their models."""
     usable = [model for model in models if model.get("base_instructions") and model.get("visibility") == "list"]
     if not usable:
         return {}
-    # The ones without OpenAI's internal forms have a prompt that fits tools in the public form.
+    # Entries without OpenAI's internal forms have a prompt for tools in the public form.
     plain = next((model for model in usable if not model.get("tool_mode") and not model.get("use_responses_lite")), usable[0])
     chosen: dict[str, JsonObject] = {}
     for name, model in behind.items():
@@ -60,21 +58,17 @@ def choose_entries(models: Sequence[JsonObject], behind: Mapping[str, str]) -> d
 
 
 def _is_same(model: str, slug: str) -> bool:
-    """Whether a target's model is one that Codex knows, also with a provider before it or a date after it."""
+    """Whether the names match, but for a provider before or a date after."""
     return re.fullmatch(rf"(?:.*/)?{re.escape(slug)}(?:-\d{{4}}.*)?", model) is not None
 
 
 def write_models(known: Mapping[str, JsonObject], models: Sequence[ListedModel]) -> JsonObject:
-    """The list that Codex reads: without it, it drops `apply_patch`, guesses the window and sends no effort.
-
-    `known` are the entries that were chosen for our names. A name without one is left out.
-    """
+    """The list that Codex reads: without it, it drops `apply_patch`, guesses the window and sends no effort."""
     shown = [model for model in models if model.name in known]
     return {"models": [_write_entry(known[model.name], model, priority) for priority, model in enumerate(shown, 1)]}
 
 
 def _write_entry(known: JsonObject, model: ListedModel, priority: int) -> JsonObject:
-    """All that Codex says of the model, with our name and window."""
     window = model.window_tokens
     entry = {
         **known,
@@ -87,10 +81,10 @@ def _write_entry(known: JsonObject, model: ListedModel, priority: int) -> JsonOb
         "context_window": window,
         "max_context_window": window,
         "priority": priority,
-        # Codex holds the tools of MCP servers back behind this search. Where nobody knows it, they could not be called at all.
+        # Codex holds MCP tools back behind this search. Targets without it could not call them at all.
         **({} if model.searches_tools else {"supports_search_tool": False}),
     }
-    # At nine tenths, or earlier in a small window: room for the answer is left, and a quarter of that for what is typed next.
+    # At nine tenths, or earlier in a small window: leave room for the answer and a quarter of that for the next words.
     limit = min(window * 9 // 10, window - reserve_tokens(window) * 5 // 4)
     return {**entry, "auto_compact_token_limit": limit} if model.compacts_early else entry
 

@@ -1,4 +1,4 @@
-"""All that is opencode's own."""
+"""opencode."""
 
 from router.contract.words import TurnKind
 from router.sessions.clients.client import Client

@@ -1,9 +1,9 @@
-"""All that is Qwen Code's own. Gemini CLI, from which it came, writes the same texts."""
+"""Qwen Code. Gemini CLI, its origin, writes the same texts."""
 
 from router.sessions.clients.client import Client
 
 ATTACHMENTS_BEGIN = tuple(f"{gap}--- Content from referenced files ---" for gap in ("", "\n", "\n\n"))
-"""The block after which the files follow that the words name, each as a block of its own."""
+"""After this block come the files that the words name, one block each."""
 
 QWEN_CODE = Client(
     "qwen-code",

@@ -1,6 +1,7 @@
 """Sessions that several routers share: one value for each, which begins with its version."""
 
-from collections.abc import Awaitable, Sequence
+import asyncio
+from collections.abc import Sequence
 
 from router.contract.stores import StoreUnusable, Versioned
 from router.stores.valkey.link import Link, Script
@@ -42,7 +43,7 @@ class ValkeySessions:
             raise
         return [_NOTHING if value is None else _read(value) for value in found]  # of eight slots, most are usually empty
 
-    def swap(self, key: str, version: int, at: float, state: bytes) -> Awaitable[bool]:
+    def swap(self, key: str, version: int, at: float, state: bytes) -> "asyncio.Future[bool]":
         """Replace a record for a week, which is how long a session is remembered."""
         return self._link.run(self._script, (self._prefix + key,), version, b"%d %b" % (version + 1, state), _KEPT_SECONDS)
 

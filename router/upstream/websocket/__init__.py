@@ -1,1 +1,1 @@
-"""The Responses API over WebSockets to targets: one socket for each session, over which a request sends only what is new."""
+"""The Responses API over WebSockets to targets: one socket per session, over which requests send only what is new."""

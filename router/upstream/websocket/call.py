@@ -1,4 +1,4 @@
-"""One request over a session's socket: what is sent, what comes back as if over HTTP, and when HTTP itself takes over."""
+"""One request over a session's socket, answered as if over HTTP, with HTTP as the fallback."""
 
 import asyncio
 
@@ -32,15 +32,12 @@ _OF_THE_RESPONSE = "response."
 
 
 class PreparedSocketCall:
-    """What all requests of one kind to a target share: its sockets, and the way over HTTP, which is always there."""
-
     __slots__ = ("_pool", "http", "request")
 
     def __init__(self, pool: SocketPool, request: UpstreamRequest, http: PreparedRequest) -> None:
         self._pool, self.request, self.http = pool, request, http
 
     def open(self, body: bytes, sink: Sink, headers: Headers = (), session: SessionKey | None = None) -> UpstreamCall:
-        """Start a call, over the session's socket if it may have one that is free."""
         if session is None or not self._pool.claim(key := self._pool.key_of(self.request, headers, session)):
             return self.http.open(body, sink, headers)
         call = SocketCall(self, self._pool, key, body, sink, headers)
@@ -54,9 +51,9 @@ class PreparedSocketCall:
 
 
 class SocketCall(Struct, eq=False):
-    """Owns one session's socket for one request. Until the first event has come, HTTP may still take over.
+    """Owns a session's socket for one request. Until the first event, HTTP may take over.
 
-    Every way that it can fail reaches the sink as one of our errors, once.
+    Every failure reaches the sink as one of our errors, once.
     """
 
     _prepared: PreparedSocketCall
@@ -73,19 +70,19 @@ class SocketCall(Struct, eq=False):
     _answer: Answer = field(default_factory=lambda: Answer(()))
     _sent_bytes: int = 0
     _is_warm: bool = False
-    """Whether its socket has served before, so that the target may have closed it just now."""
+    """Whether its socket has served before: the target may just have closed it."""
     _was_sent_again: bool = False
     _is_paused: bool = False
     _is_over: bool = False
 
-    __repr__ = object.__repr__  # what it holds, the target's key first of all, is never shown
+    __repr__ = object.__repr__  # it holds the target's key
 
     @property
     def _name(self) -> str:
         return self._prepared.request.target
 
     def begin_later(self, socket: UpstreamSocket | None) -> None:
-        """Send the request once there is a socket, and once its body is read."""
+        """Send the request once a socket is open and the body is read."""
         spawn(self._begin(socket), name=f"socket {self._name}")
 
     async def _begin(self, socket: UpstreamSocket | None) -> None:
@@ -99,14 +96,13 @@ class SocketCall(Struct, eq=False):
         except CannotConnect:
             self._go_over_http()
         except BaseException:
-            # The sink must be told of every end, even after a bug of ours: no timer runs yet that would end the call.
+            # The sink must learn of every end, even after a bug: no timer is running yet.
             if socket is not None:
                 socket.close()
             self._fail(UpstreamUnreachable, "could not be reached: the socket could not be set up")
             raise
 
     def begin(self, socket: UpstreamSocket, ask: Ask, text: bytes, *, is_warm: bool = True) -> None:
-        """Send the request, as the text that it is on a socket."""
         self._ask, self._is_warm = ask, is_warm
         if self._is_over:
             self._pool.give_back(self._key, socket)
@@ -127,16 +123,13 @@ class SocketCall(Struct, eq=False):
         if self._timer is None and self._prepared.request.waits_for_first_byte:
             self._timer = socket.loop.call_later(self._limit(), self._check)
 
-    # What the socket tells its owner.
-
     def received(self, text: bytes) -> None:
-        """Pass one message on, as the event that it would be over HTTP."""
         kind, socket, answer = kind_of(text), self._socket, self._answer
         assert socket is not None
         if kind == ERROR:
             self._take_error(text, socket)
         elif kind.startswith(_OF_THE_RESPONSE):
-            self._waiting_since = socket.loop.time()  # by nothing else: a target that only sends news would never be late
+            self._waiting_since = socket.loop.time()  # only here: other events must not delay the timeout
             if answer.belongs(kind, text):
                 self._take_event(kind, text, socket)
             else:
@@ -147,7 +140,7 @@ class SocketCall(Struct, eq=False):
             answer.hold(as_event(kind, text))
 
     def _distrust(self, socket: UpstreamSocket) -> None:
-        """What came is of another answer, or cannot be read. Nothing of this one has reached the caller: the same over HTTP."""
+        """The message is another answer's or unreadable: fall back to HTTP if the caller has nothing yet."""
         self._socket = None
         socket.close()
         if self._answer.has_begun:
@@ -173,7 +166,6 @@ class SocketCall(Struct, eq=False):
             self._finish(kind, text, socket)
 
     def _finish(self, kind: str, text: bytes, socket: UpstreamSocket) -> None:
-        """The response is whole. The next request of the session may go on from it."""
         ask = self._ask
         assert ask is not None
         self._end()
@@ -192,7 +184,7 @@ class SocketCall(Struct, eq=False):
         self._sink.end()
 
     def _take_error(self, text: bytes, socket: UpstreamSocket) -> None:
-        """A refusal, as long as nothing of an answer has come; then the end of the answer."""
+        """A refusal before the first event, and the end of the answer after it."""
         refusal = read_refusal(text)
         if not self._answer.has_begun and not self._was_sent_again and self._may_send_again(refusal.code):
             self._was_sent_again = True
@@ -218,7 +210,7 @@ class SocketCall(Struct, eq=False):
         self._sink.end()
 
     def _may_send_again(self, code: str) -> bool:
-        """Whether everything, sent once more, may help: the target lost what we built on, or the socket is too old."""
+        """Whether sending everything may help: the target forgot the baseline, or the socket is too old."""
         return code == TOO_OLD or (code == FORGOTTEN and self._ask is not None and self._ask.is_increment)
 
     def _send_again(self, socket: UpstreamSocket, code: str) -> None:
@@ -231,7 +223,7 @@ class SocketCall(Struct, eq=False):
             self._send(socket, self._ask.whole())
 
     def lost(self, code: int | None = None) -> None:
-        """The socket is gone. Nothing of an answer has come: the same over HTTP."""
+        """Before the first event, fall back to HTTP."""
         self._socket = None
         if self._answer.has_begun:
             self._fail(UpstreamCut, "closed the connection in the middle of its answer")
@@ -242,23 +234,19 @@ class SocketCall(Struct, eq=False):
             self._pool.note_lost(self._key, "closed without an answer")
         self._go_over_http()
 
-    # What the sink, or whoever asked, tells the call.
-
     def pause(self) -> None:
-        """The reader is slow."""
         self._is_paused = True
         if self._socket is not None:
             self._socket.pause()
 
     def resume(self) -> None:
-        """The reader caught up."""
         self._is_paused = False
         if self._socket is not None:
             self._waiting_since = self._socket.loop.time()
             self._socket.resume()
 
     def cancel(self) -> None:
-        """Hang up now. The protocol knows no other way to stop a response than to close its socket."""
+        """The protocol stops a response only by closing the socket."""
         http, socket = self._http, self._socket
         self._end()
         if socket is not None:
@@ -268,7 +256,6 @@ class SocketCall(Struct, eq=False):
             http.cancel()
 
     def _go_over_http(self) -> None:
-        """Send the request over HTTP, which feeds the sink from here on."""
         if self._is_over:
             self._pool.release(self._key)
             return
@@ -291,7 +278,7 @@ class SocketCall(Struct, eq=False):
             self._sink.fail(kind(self._name, f'target "{self._name}" {what}'))
 
     def _end(self) -> None:
-        """Let go of everything. What is to become of the socket is for whoever ends the call."""
+        """Drop all references; the caller decides about the socket."""
         self._is_over, self._socket = True, None
         if self._timer is not None:
             self._timer.cancel()
@@ -302,7 +289,7 @@ class SocketCall(Struct, eq=False):
         return timeouts.stall_seconds if self._answer.has_begun else timeouts.first_byte_seconds
 
     def _check(self) -> None:
-        """One timer for all waits: it checks how long no message has come, and sleeps for the rest."""
+        """One timer for all waits: it checks the silence so far, and sleeps for the rest."""
         loop, limit = asyncio.get_running_loop(), self._limit()
         silent = 0.0 if self._is_paused else loop.time() - self._waiting_since
         if silent < limit - 0.001:

@@ -1,4 +1,4 @@
-"""What a target says on a socket, as it would say it over HTTP: events as server-sent ones, errors before them as refusals."""
+"""Socket messages as HTTP would carry them: server-sent events, and refusals for early errors."""
 
 import re
 
@@ -15,7 +15,7 @@ ERROR, ITEM_DONE, COMPLETED = "error", "response.output_item.done", "response.co
 FAILED = "response.failed"
 TERMINAL = frozenset({COMPLETED, "response.incomplete", FAILED})
 HEADS = TERMINAL | {"response.created", "response.queued", "response.in_progress"}
-"""The messages that say which response they are about."""
+"""Messages that carry a response id."""
 FORGOTTEN, TOO_OLD = "previous_response_not_found", "websocket_connection_limit_reached"
 _KIND = re.compile(rb'\{\s*"type"\s*:\s*"([\w.-]+)"').match
 _IS_NAME = re.compile(r"[\w.-]+").fullmatch
@@ -30,8 +30,6 @@ _NOT_ITS_OWN = frozenset({"content-length", "content-type", "transfer-encoding",
 
 
 class WholeAnswer(Struct, frozen=True):
-    """An answer in one piece, as a target would give it over HTTP: mostly a refusal."""
-
     status: int
     headers: Headers
     body: bytes
@@ -54,12 +52,12 @@ class _Whole(Struct, frozen=True):
     response: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-# These pass over all else in a message without reading it, however large it is.
+# These skip the rest of a message, however large.
 _TYPE, _ID, _RESPONSE = msgspec.json.Decoder(_Typed), msgspec.json.Decoder(_About), msgspec.json.Decoder(_Whole)
 
 
 def kind_of(text: bytes) -> str:
-    """The type of a message; empty where it is none that we could pass on."""
+    """The type of a message; empty if it cannot be passed on."""
     found = _KIND(text)
     if found is not None:
         return found[1].decode("ascii", "replace")
@@ -71,7 +69,7 @@ def kind_of(text: bytes) -> str:
 
 
 def read_id(text: bytes) -> str | None:
-    """The id of the response that a message is about; empty where it has none, and None where the message is not valid."""
+    """The response id in a message; empty if absent, None if the message is invalid."""
     try:
         return _ID.decode(text).response.id
     except _UNREADABLE:
@@ -79,7 +77,6 @@ def read_id(text: bytes) -> str | None:
 
 
 def read(text: bytes) -> JsonObject:
-    """A message as an object; empty where it is none."""
     try:
         return as_object(orjson.loads(text))
     except orjson.JSONDecodeError:
@@ -87,14 +84,14 @@ def read(text: bytes) -> JsonObject:
 
 
 def as_event(kind: str, text: bytes) -> bytes:
-    """A message as a server-sent event, which has its data in one line. Within JSON a line break is a blank like any other."""
+    """A message as an event, whose data is one line: line breaks in JSON are only whitespace."""
     if b"\n" in text or b"\r" in text:
         text = text.translate(_ONE_LINE)
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), text)
 
 
 def _read_error(frame: JsonObject) -> JsonObject:
-    """The error of a frame: an object of its own, or the frame's own fields, or nothing but a text."""
+    """The error in a frame: an object, the frame's own fields, or a text."""
     error = frame.get("error")
     if isinstance(error, str):
         error = {"message": error}
@@ -111,7 +108,7 @@ def _read_status(frame: JsonObject, error: JsonObject) -> int:
 
 
 def read_refusal(text: bytes) -> WholeAnswer:
-    """An error frame as the refusal that it stands for. Its headers are at the top or in the error itself."""
+    """An error frame as a refusal. Headers are at the top or in the error."""
     frame = read(text) if len(text) <= _MAX_ERROR_BYTES else {}
     error = _read_error(frame)
     told = {**as_object(error.pop("headers", None)), **as_object(frame.get("headers"))}
@@ -126,7 +123,7 @@ def read_refusal(text: bytes) -> WholeAnswer:
 def _write(error: JsonObject) -> bytes:
     try:
         return orjson.dumps(error)
-    except orjson.JSONEncodeError:  # nested so deeply that it can be read, and not written
+    except orjson.JSONEncodeError:  # readable, but nested too deeply to write
         return b'{"error":{}}'
 
 
@@ -138,19 +135,18 @@ def _read_headers(told: JsonObject) -> Headers:
 
 
 def as_error_event(text: bytes) -> bytes:
-    """An error frame in the middle of an answer: over HTTP its fields are at the top."""
+    """In mid-answer, HTTP has the error's fields at the top."""
     error = _read_error(read(text) if len(text) <= _MAX_ERROR_BYTES else {})
     told = {name: error.get(name) for name in ("code", "message", "param")}
     return as_event(ERROR, _write({"type": ERROR, **told}))
 
 
 def read_response(text: bytes) -> JsonObject:
-    """The response that a message is about."""
     return as_object(read(text).get("response"))
 
 
 def whole_answer(kind: str, text: bytes) -> WholeAnswer:
-    """What a caller gets that does not stream: the response in one piece, or the refusal that a failed one stands for."""
+    """The whole response or a refusal, for callers that do not stream."""
     if kind != FAILED:
         return WholeAnswer(200, (_JSON,), bytes(_RESPONSE.decode(text).response), "")
     error = as_object(read_response(text).get("error"))

@@ -1,7 +1,7 @@
-"""What a request must say on a socket whose target remembers its last response: only what is new, or everything.
+"""What a request must send on a socket: only what is new, or everything.
 
-Pure: bytes in, bytes out. A target keeps the last response of each socket in memory. Where a request says the same as then,
-plus what was answered, plus something new, the new items and the id of that response are enough.
+Targets keep a socket's last response in memory. A request that repeats its input and output and adds to them needs only the new
+items and that response's id.
 """
 
 from collections.abc import Iterable
@@ -17,69 +17,59 @@ from router.dialects.splice import replace_fields
 
 _INPUT, _PREVIOUS = "input", "previous_response_id"
 _ON_A_SOCKET: JsonObject = {"type": "response.create", "stream": None, "background": None}
-"""Fields that differ from HTTP: every answer is a stream, and none is in the background."""
+"""Differences from HTTP: always streamed, never in the background."""
 _NOT_COMPARED = frozenset({*_ON_A_SOCKET, _INPUT, _PREVIOUS, "stream_options", "client_metadata"})
-"""What may differ between a request and the one that it goes on from."""
 _NOT_SAID_BACK = frozenset({"id", "status", "annotations", "logprobs"})
-"""What a client may leave out of an item that it was answered, when it sends the item back: it says nothing to the model."""
+"""Fields without meaning to the model, which clients may omit when they return an item."""
 
 
 class Baseline(Struct, frozen=True):
-    """What a socket's last response was given and what it answered, as far as it must be known again. Holds no given text."""
+    """Input and output of a socket's last response, without the input's text."""
 
     response_id: str
     fields_mark: bytes
     given: int
     given_mark: bytes
     answered: tuple[Json, ...]
-    """An answer, without what a client may leave out."""
+    """Without the fields that clients may omit."""
 
 
 class Ask(Struct, frozen=True):
-    """A request, read for a socket."""
-
     raw: bytes
     body: JsonObject
     items: list[Json] | None = None
-    """Its input as items; None where it has none that could be gone on from."""
+    """The input as items; None if it cannot be continued from."""
     fields_mark: bytes = b""
     items_mark: bytes = b""
     is_unfit: bool = False
-    """Whether it cannot be written again: it is nested too deeply, or has a number that is none."""
+    """Whether it cannot be rewritten: nested too deeply, or with an invalid number."""
     known: int = 0
-    """How many of its items the socket's target has already."""
+    """Leading items that the target already has."""
     previous: str = ""
-    """The response in which it has them."""
 
     @property
     def is_streaming(self) -> bool:
-        """Whether its caller wants events, or the response alone."""
         return self.body.get("stream") is True
 
     @property
     def may_go(self) -> bool:
-        """Whether it may go over a socket at all."""
         return not self.is_unfit and not self.body.get("background")
 
     @property
     def is_increment(self) -> bool:
-        """Whether it is enough to say what is new."""
         return self.known > 0
 
     def increment(self) -> bytes:
-        """The message with what is new."""
         assert self.items is not None
         return self._write({_INPUT: self.items[self.known :], _PREVIOUS: self.previous})
 
     def whole(self) -> bytes:
-        """The message with everything."""
         return self._write({})
 
     def _write(self, changes: JsonObject) -> bytes:
         return replace_fields(self.raw, self.body, {**_ON_A_SOCKET, **changes})
 
     def remember(self, response_id: str, answered: Iterable[Json]) -> Baseline | None:
-        """What the next request may go on from, once this one was answered. None where that cannot be told."""
         if self.items is None or not response_id:
             return None
         said = tuple(_plain(item) for item in answered)
@@ -87,7 +77,6 @@ class Ask(Struct, frozen=True):
 
 
 def read_ask(raw: bytes, baseline: Baseline | None) -> Ask:
-    """Read a body, and find how much of it a socket's target knows."""
     try:
         return _read(raw, as_object(orjson.loads(raw)), baseline)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
@@ -95,7 +84,7 @@ def read_ask(raw: bytes, baseline: Baseline | None) -> Ask:
 
 
 def read_message(raw: bytes, baseline: Baseline | None) -> tuple[Ask, bytes]:
-    """The same, with the message to send: what is new, where the target has the rest. Empty for what must not go."""
+    """Empty bytes if it must not go over a socket."""
     ask = read_ask(raw, baseline)
     return ask, (ask.increment() if ask.is_increment else ask.whole()) if ask.may_go else b""
 
@@ -111,7 +100,7 @@ def _read(raw: bytes, body: JsonObject, baseline: Baseline | None) -> Ask:
 
 
 def _extends(items: list[Json], baseline: Baseline) -> bool:
-    """Whether items begin with all that was given and answered, and go on after it."""
+    """Whether items begin with the baseline's input and output, and continue."""
     end = baseline.given + len(baseline.answered)
     return (
         len(items) > end
@@ -125,7 +114,7 @@ def _mark(value: Json) -> bytes:
 
 
 def _plain(value: Json) -> Json:
-    """An item without what a client may leave out of it, and a text as the list of parts that it stands for."""
+    """An item without the fields that clients may omit, and with text content as parts."""
     if isinstance(value, list):
         return [_plain(part) for part in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The sockets of all sessions: which are idle and good, how many there may be, and which targets take none."""
+"""Idle sockets of all sessions, and targets that take none."""
 
 import asyncio
 from collections import Counter, OrderedDict
@@ -17,27 +17,27 @@ from router.upstream.websocket.socket import ClosedEarly, UpgradeRefused, Upstre
 
 _MAX_SOCKETS = 256
 _MAX_AGE_SECONDS = 55 * 60.0
-"""Targets close a socket after an hour; going first saves a second try."""
+"""Targets close sockets after an hour; going first saves a retry."""
 _MAX_IDLE_SECONDS = 300.0
 _LOOK_SECONDS = 30.0
 _LEFT_ALONE_SECONDS = 300.0
 _USER_AGENT = ("user-agent", "tandem")
 _OF_ONE_REQUEST = frozenset({"x-client-request-id"})
-"""Headers that change from one request to the next. A socket has those of the request for which it was opened."""
+"""Per-request headers: a socket has those of the request that opened it."""
 _OF_A_BODY = frozenset({"content-type", "accept"})
 _SPEAKS_SOCKETS = "responses_websockets="
-"""With this in `openai-beta` a caller says that it speaks over a socket itself."""
+"""In `openai-beta`: the caller itself uses a socket."""
 _ABOUT_ONE_REQUEST = (400, 401, 403, 408, 413, 414, 429, 431)
-"""Refusals of a handshake that say nothing of sockets: they are about one caller's key, limits or headers."""
+"""Handshake refusals about one caller's key, limits or headers, not about sockets."""
 _MAX_LOST = 3
-"""After this many fresh sockets in a row that were lost without an answer, a target takes none. One may be a session's own."""
+"""Fresh sockets lost in a row until a target counts as taking none."""
 
 SocketKey = tuple[str, str, Tls | None, Headers, SessionKey | None]
-"""What two requests must share to go over one socket: target, address, TLS, headers with the key, and session."""
+"""Target, address, TLS, headers with the key, session: equal for requests on one socket."""
 
 
 class SocketPool:
-    """One for all targets. A socket at work belongs to its call, which has claimed its key; an idle one is here."""
+    """One pool for all targets. Calls own busy sockets and claim their keys."""
 
     def __init__(self, dialer: Dialer, off_loop: OffLoop) -> None:
         self._dialer, self.off_loop = dialer, off_loop
@@ -49,14 +49,14 @@ class SocketPool:
         self._too_large: dict[tuple[str, str], int] = {}
         self._is_looking = False
         self._used: frozenset[tuple[str, str]] | None = None
-        """The targets of the current plan and their addresses; None until another plan than the first is in use."""
+        """Targets of the current plan with their addresses; None before the first reload."""
 
     def key_of(self, request: UpstreamRequest, headers: Headers, session: SessionKey | None) -> SocketKey:
         steady = filter(_is_steady, (*request.headers, *headers))
         return request.target, request.url, request.tls, tuple(steady), session
 
     def claim(self, key: SocketKey) -> bool:
-        """Take the right to a session's socket. Not while another request has it, nor for a target that takes no sockets."""
+        """Fails while another request has the socket, and for targets that take none."""
         if key in self._claimed or self._is_left_alone(key):
             return False
         if key not in self._idle and len(self._idle) + len(self._claimed) >= _MAX_SOCKETS:
@@ -67,7 +67,7 @@ class SocketPool:
         return True
 
     def take(self, key: SocketKey) -> UpstreamSocket | None:
-        """The idle socket of a session, or one that was opened ahead for any; None if none is good."""
+        """The session's idle socket, or one opened ahead."""
         for kept in (key, (*key[:4], None)):
             socket = self._idle.pop(kept, None)
             if socket is not None and socket.is_usable and not self._is_too_old(socket):
@@ -77,7 +77,7 @@ class SocketPool:
         return None
 
     async def connect(self, key: SocketKey, headers: Headers, within_seconds: float) -> UpstreamSocket:
-        """A new socket, or one that is being opened ahead. Raises `CannotConnect`, after which the target is left alone."""
+        """Open a socket, or wait for one opened ahead. Raises `CannotConnect`."""
         if (ahead := self._ahead.get(spare := (*key[:4], None))) is not None and key != spare:
             await asyncio.wait({ahead})
             if (socket := self.take(key)) is not None:
@@ -96,30 +96,27 @@ class SocketPool:
             raise
 
     def leave_alone(self, key: SocketKey, reason: str) -> None:
-        """Send nothing more over sockets to a target for some minutes."""
         self._left_alone[key[:2]] = _now() + _LEFT_ALONE_SECONDS
         self._lost.pop(key[:2], None)
         events.socket_refused(target=key[0], reason=reason, seconds=_LEFT_ALONE_SECONDS)
 
     def note_lost(self, key: SocketKey, reason: str) -> None:
-        """A fresh socket was lost without an answer. After some in a row its target is left alone."""
+        """Leave a target alone after several fresh sockets lost without an answer."""
         self._lost[key[:2]] += 1
         if self._lost[key[:2]] >= _MAX_LOST:
             self.leave_alone(key, reason)
 
     def note_too_large(self, key: SocketKey, size: int) -> None:
-        """A target closed a socket for the size of a message: as much goes over HTTP from now on."""
+        """Send messages of this size or more over HTTP: the target closed a socket for it."""
         self._too_large[key[:2]] = min(size, self._too_large.get(key[:2], size))
 
     def takes(self, key: SocketKey, size: int) -> bool:
-        """Whether a message of this size may go over a socket."""
         return size < self._too_large.get(key[:2], size + 1)
 
     def _is_left_alone(self, key: SocketKey) -> bool:
         return self._left_alone.get(key[:2], 0.0) > _now()
 
     def give_back(self, key: SocketKey, socket: UpstreamSocket) -> None:
-        """Keep a socket for the session's next request."""
         self._claimed.discard(key)
         self._lost.pop(key[:2], None)
         socket.release()
@@ -132,11 +129,10 @@ class SocketPool:
             socket.loop.call_later(_LOOK_SECONDS, self._look)
 
     def release(self, key: SocketKey) -> None:
-        """Give the right to a session's socket back, without one."""
         self._claimed.discard(key)
 
     def connect_ahead(self, request: UpstreamRequest) -> None:
-        """Open a socket for whichever session comes first, unless the target has an idle one."""
+        """Open a socket for the next session, unless one is idle."""
         key = self.key_of(request, (), None)
         if not any(idle[:2] == key[:2] for idle in self._idle) and self.claim(key):
             seconds = request.timeouts.connect_seconds
@@ -144,14 +140,14 @@ class SocketPool:
 
     async def _connect_ahead(self, key: SocketKey, within_seconds: float) -> None:
         try:
-            with suppress(CannotConnect):  # the first request will see for itself
+            with suppress(CannotConnect):  # the first request will see it
                 self.give_back(key, await self.connect(key, (), within_seconds))
         finally:
             self.release(key)
             del self._ahead[key]
 
     def keep_only(self, used: Iterable[tuple[str, str]]) -> None:
-        """Close the idle sockets to targets that are not among these, and those at work once they are given back."""
+        """Close sockets to other targets, busy ones once given back."""
         self._used = frozenset(used)
         for key in [key for key in self._idle if not self._is_used(key)]:
             self._idle.pop(key).close()
@@ -161,7 +157,7 @@ class SocketPool:
         return self._used is None or any(name == target and url.startswith(base) for name, base in self._used)
 
     def close(self) -> None:
-        """Close what is idle; what is at work ends with its call."""
+        """Close idle sockets; busy ones end with their calls."""
         while self._idle:
             self._idle.popitem()[1].close()
 
@@ -169,7 +165,7 @@ class SocketPool:
         return _now() - socket.made_at > _MAX_AGE_SECONDS
 
     def _look(self) -> None:
-        """Twice a minute: close what is idle for too long, too old or dead."""
+        """Every 30 s, close sockets that are idle for too long, too old or dead."""
         now = _now()
         for key, socket in tuple(self._idle.items()):
             if now - socket.used_at > _MAX_IDLE_SECONDS or self._is_too_old(socket) or not socket.is_alive():
@@ -181,7 +177,6 @@ class SocketPool:
 
 
 def _is_steady(header: tuple[str, str]) -> bool:
-    """Whether a header is the same for all requests that go over one socket, and must be."""
     name, value = header
     return name not in _OF_ONE_REQUEST | _OF_A_BODY and not value.startswith(_SPEAKS_SOCKETS)
 

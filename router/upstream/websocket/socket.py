@@ -1,7 +1,7 @@
-"""One WebSocket to a target: its handshake, messages out and in, its age, and how it closes.
+"""One WebSocket to a target.
 
-Frames, masks and close codes are those of the `websockets` library, whose protocol layer does no I/O. It is loaded with the
-first socket, in a thread: that takes 0.1 s, and most targets speak HTTP.
+Framing is that of `websockets`, whose protocol layer does no I/O. It is imported with the first socket, in a thread: that takes
+0.1 s, and most targets speak HTTP.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 _MAX_MESSAGE_BYTES = 64 << 20
 _MAX_FRAGMENTS = 4_096
 _MAX_CONTROL_FRAMES = 4_096
-"""Pings and such without a message among them: a target that sends nothing else is not worth its socket."""
+"""Control frames without a message in between: a target that sends only those is dropped."""
 _MAX_UNREAD_BYTES = 1 << 16
-"""While a target leaves more than this unread, its pings are not answered: it would not read the answers either."""
+"""While a target leaves more unread, its pings are not answered."""
 _MAX_PAST = 8
 _CLOSE_SECONDS = 1.0
 TOO_LARGE = 1009
-"""The close code of a target for which a message was too large."""
+"""Close code: message too large."""
 _CONTINUED, _TEXT, _BINARY, _CLOSE = 0, 1, 2, 8
 _STEADY_HEADERS = frozenset({"x-reasoning-included"})
-"""Headers of the handshake that hold for every answer. Others, such as limits, are of that moment."""
+"""Handshake headers valid for every answer. Others, such as limits, are momentary."""
 _OF_A_RESPONSE = ("response.", ERROR)
 _STATUS_LINE, _SWITCHED = b"HTTP/1.1 ", b"HTTP/1.1 101"
 
 
 class UpgradeRefused(CannotConnect):
-    """A target answered the handshake with something else than a socket."""
+    """The target answered the handshake with another status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"no WebSocket ({status})")
@@ -47,48 +47,39 @@ class UpgradeRefused(CannotConnect):
 
 
 class ClosedEarly(CannotConnect):
-    """A target closed the connection before it had answered the handshake."""
+    """The target closed the connection during the handshake."""
 
 
 class Owner(Protocol):
-    """The sender of the request that is under way on a socket."""
-
-    def received(self, text: bytes) -> None:
-        """A message has come."""
-        ...
+    def received(self, text: bytes) -> None: ...
 
     def lost(self, code: int | None = None) -> None:
-        """The socket is gone, or what came on it breaks the protocol. With the code of the close frame, where one came."""
+        """Called if the socket is gone or broke the protocol, with the close code if one came."""
         ...
 
 
 class UpstreamSocket(asyncio.Protocol):
-    """Serves one owner at a time. Without one it is idle, and an answer or an error that arrives closes it."""
+    """Serves one owner at a time. While idle, an answer or error that arrives closes it."""
 
     def __init__(self, protocol: "ClientProtocol", headers: Headers) -> None:
         self._protocol, self._headers = protocol, headers
         self._transport: asyncio.Transport | None = None
         self._owner: Owner | None = None
         self._first = b""
-        """The first bytes of its answer to the handshake, until they say what it is."""
         self._fragments: list[bytes] = []
         self._control_frames = 0
         self._closing: asyncio.TimerHandle | None = None
         self._is_silent = False
         self.loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = self.loop.create_future()
-        """Done once the target has taken the handshake; fails with `CannotConnect`."""
+        """Fails with `CannotConnect`."""
         self.made_at = self.used_at = self.loop.time()
         self.answer_headers: Headers = ()
-        """What the handshake said for all answers."""
         self.baseline: Baseline | None = None
-        """What its next request may go on from."""
         self.past_ids: deque[str] = deque(maxlen=_MAX_PAST)
-        """The last responses that it had."""
 
     @property
     def is_usable(self) -> bool:
-        """Whether a request may be sent on it."""
         return self._transport is not None and not self._transport.is_closing() and self._protocol.state.name == "OPEN"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -122,7 +113,7 @@ class UpstreamSocket(asyncio.Protocol):
             self._refuse(CannotConnect("its answer to the handshake is not valid"))
 
     def _is_refusal(self) -> bool:
-        """Refuse what is no switch to a WebSocket, without the body of the refusal, for which the library would wait."""
+        """Refuse anything but a switch, without waiting for its body as the library would."""
         if len(self._first) < len(_SWITCHED) and _STATUS_LINE.startswith(self._first[: len(_STATUS_LINE)]):
             return False
         status = self._first[9:12]
@@ -142,7 +133,7 @@ class UpstreamSocket(asyncio.Protocol):
         self.opened.set_result(None)
 
     def _take(self, frame: "Frame") -> None:
-        """Take a frame. Pings were answered by the library."""
+        """Handle a frame. The library answers pings."""
         if frame.opcode in (_TEXT, _CONTINUED):
             self._control_frames = 0
             self._take_text(frame)
@@ -169,10 +160,9 @@ class UpstreamSocket(asyncio.Protocol):
         elif self._owner is not None:
             self._owner.received(text)
         elif kind_of(text).startswith(_OF_A_RESPONSE):
-            self.abort()  # nobody asked for it: the socket is too old, or cannot be trusted
+            self.abort()  # unrequested: the socket is too old, or cannot be trusted
 
     def send(self, owner: Owner, text: bytes) -> None:
-        """Send a message. What comes back goes to the owner."""
         self._owner = owner
         self.used_at = self.loop.time()
         self._protocol.send_text(text)
@@ -183,7 +173,6 @@ class UpstreamSocket(asyncio.Protocol):
         self.used_at = self.loop.time()
 
     def pause(self) -> None:
-        """Stop reading: the target waits."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
@@ -192,7 +181,7 @@ class UpstreamSocket(asyncio.Protocol):
             self._transport.resume_reading()
 
     def is_alive(self) -> bool:
-        """Whether anything has come since this was last asked. Asks the target to say something."""
+        """Whether anything came since the last call. Sends a ping."""
         if self._is_silent or not self.is_usable:
             return False
         self._is_silent = True
@@ -201,7 +190,7 @@ class UpstreamSocket(asyncio.Protocol):
         return True
 
     def close(self) -> None:
-        """Close at once, whatever is under way, and say so. No owner is told."""
+        """Close with a close frame, without telling the owner."""
         self._owner = None
         transport = self._transport
         if transport is None:
@@ -214,7 +203,7 @@ class UpstreamSocket(asyncio.Protocol):
             self._closing = self.loop.call_later(_CLOSE_SECONDS, transport.abort)
 
     def abort(self) -> None:
-        """Close without a word."""
+        """Close without a close frame."""
         self._owner = None
         if self._transport is not None:
             self._transport.abort()
@@ -248,7 +237,7 @@ class UpstreamSocket(asyncio.Protocol):
 async def open_socket(
     dialer: Dialer, address: Address, tls: Tls | None, headers: Headers, within_seconds: float
 ) -> UpstreamSocket:
-    """Dial a target, and have it take the handshake. Raises `CannotConnect`."""
+    """Dial a target and complete the handshake. Raises `CannotConnect`."""
     protocol = await asyncio.to_thread(_make_protocol, address)
     socket: UpstreamSocket | None = None
     try:
@@ -268,5 +257,5 @@ def _make_protocol(address: Address) -> "ClientProtocol":
     from websockets.uri import WebSocketURI
 
     path, _, query = address.path.partition("?")
-    # Without compression: what is sent is small once a conversation goes on, and every event would pay for it.
+    # No compression: messages of a running conversation are small, and every event would pay for it.
     return ClientProtocol(WebSocketURI(address.is_tls, address.host, address.port, path, query), max_size=_MAX_MESSAGE_BYTES)

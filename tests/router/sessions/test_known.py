@@ -21,7 +21,6 @@ from tests.tools.sessions import (
     TARGETS,
     Clock,
     SharedSessions,
-    SlowSessions,
     answer,
     chat,
     finish,
@@ -117,7 +116,7 @@ async def test_memory_survives_a_restart_without_any_text(tmp_path):
 
 
 async def test_threads_that_began_alike_are_known_the_newest_first_also_after_a_restart():
-    store = SlowSessions()
+    store = SharedSessions()
     known = KnownSessions(store)
     view = replace(
         make_view({"messages": [{"role": "user", "content": "begin"}]}),

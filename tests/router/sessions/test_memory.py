@@ -19,7 +19,6 @@ from tests.tools.sessions import (
     TARGETS,
     Clock,
     SharedSessions,
-    SlowSessions,
     answer,
     chat,
     finish,
@@ -209,7 +208,7 @@ async def test_a_name_that_changes_in_a_shortened_history_is_newer_than_what_is_
 
 
 async def test_a_line_alone_is_remembered_for_a_named_session_and_survives_a_restart():
-    store = SlowSessions()
+    store = SharedSessions()
     view = chat("hello", "hi", "tier: deep", prompt_cache_key="s")
     line = InBand(Tier.DEEP, 2, is_alone=True, mark="m")
     memory = SessionMemory(store)
