@@ -20,6 +20,7 @@ from router.decide.explain import explain
 from router.decide.opinions import Rules, collect
 from router.dialects.requests import read_request
 from router.plan import Plan, State
+from router.responses.acknowledged import acknowledge
 from router.responses.answer import reply_to
 from router.responses.local import answer_locally
 from router.responses.resume import restore_history
@@ -42,6 +43,8 @@ class House:
     def __init__(self, plan: Plan, state: State, clock: Callable[[], float] = time.perf_counter) -> None:
         self.plan, self.state, self.clock = plan, state, clock
         self._off_loop = state.speedups.off_loop
+        self.road = acknowledge(self.serve, state.shared.unconfirmed if state.shared is not None else None)
+        """What the edge and jobs call: `serve` with the links before it."""
         self.accept_job: AcceptJob = refuse_job
         """Takes requests with `background: true`. Without jobs, each is refused."""
 

@@ -57,8 +57,8 @@ SHARED = SimpleNamespace(
         seconds=0.002,
         losses=1,
         blind=Counter(session=1),
-        unconfirmed=Counter(session=1),
     ),
+    unconfirmed=Counter(session=1),
     pulse=SimpleNamespace(ignored=Counter(version=1)),
     forwarder=SimpleNamespace(lag_seconds=0.4),
 )

@@ -1,6 +1,7 @@
 """Opening what several routers share. A router that shares nothing imports none of it."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ class Shared:
 
     def __init__(self, terms: SharedTerms) -> None:
         self.terms = terms
+        self.unconfirmed: Counter[str] | None = Counter() if terms.valkey is not None or terms.postgres is not None else None
+        """How often an answer left before a write was confirmed, by the kind of write; None where nothing is shared."""
         self.link: Link | None = _make_link(terms.valkey) if terms.valkey is not None else None
         self.sessions: ValkeySessions | None = _make_sessions(self.link) if self.link is not None else None
         self._database: Database | None = None

@@ -1,7 +1,6 @@
 """What a router builds differently that shares its stores with others. Without `shared:`, nothing more is loaded here."""
 
 import time
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +8,10 @@ from typing import TYPE_CHECKING
 from router.contract.allowance import Allowance
 from router.contract.shared import SharedTerms, WhenBlind
 from router.dispatch.live.statistics import LiveStatistics
-from router.house import House
 from router.limits.budgets import Budgets, ReadSpending
 from router.limits.rates import CallerRates
 from router.page.ring import PageSwitch
-from router.plan import Plan, State
+from router.plan import State
 from router.responses.repeats import Repeats
 from router.sessions.turn_state import TurnTokens, derive_key
 from router.stores.key_file import read_key
@@ -29,17 +27,6 @@ def show_others(state: State, page: PageSwitch) -> "OtherRouters | None":
     from router.page.others import OtherRouters  # only routers that share a server need it
 
     return OtherRouters(state.shared.pulse, page, state.running)
-
-
-def open_house(plan: Plan, state: State) -> House:
-    """Where a router shares a server or a database, the end of each answer waits for it."""
-    shared = state.shared
-    if shared is None or (shared.link is None and shared.terms.postgres is None):
-        return House(plan, state)
-
-    from router.wiring.shared_house import SharedHouse  # loaded late: a router that shares nothing does not need it
-
-    return SharedHouse(plan, state, shared.link.unconfirmed if shared.link is not None else Counter())
 
 
 def recognise_repeats(shared: Shared | None) -> Repeats:

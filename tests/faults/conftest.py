@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from router.wiring import shared_house
+from router.responses import acknowledged
 from tests.faults.rig import KEY, Rig, rigged
 
 
@@ -25,4 +25,4 @@ async def set_up(tmp_path, monkeypatch, listen):
 @pytest.fixture
 def patient_answers(monkeypatch):
     """Answers of routers that share wait for the stores for as long as it takes: here the order counts, not the machine's speed."""
-    monkeypatch.setattr(shared_house, "AcknowledgedSink", partial(shared_house.AcknowledgedSink, hold_seconds=60.0))
+    monkeypatch.setattr(acknowledged, "AcknowledgedSink", partial(acknowledged.AcknowledgedSink, hold_seconds=60.0))

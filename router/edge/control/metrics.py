@@ -215,6 +215,6 @@ def read_shared(shared: Shared) -> "dict[str, Samples]":
         "tandem_store_seconds_total": {_VALKEY: link.seconds},
         "tandem_store_losses_total": {_VALKEY: link.losses},
         "tandem_store_blind_total": {(kind,): count for kind, count in link.blind.items()},
-        "tandem_store_unconfirmed_total": {(kind,): count for kind, count in link.unconfirmed.items()},
+        "tandem_store_unconfirmed_total": {(kind,): count for kind, count in (shared.unconfirmed or {}).items()},
         "tandem_pulse_ignored_total": {(reason,): count for reason, count in pulse.ignored.items()},
     }

@@ -140,8 +140,6 @@ class Link:
         """What the server calls itself."""
         self.blind: Counter[str] = Counter()
         """How often something was done without the server, by what it was."""
-        self.unconfirmed: Counter[str] = Counter()
-        """How often an answer left before the server had confirmed what was written, by what it was."""
         self.refusals = Refusals()
         self._trips, self._seconds = 0, 0.0
         self.losses = 0
