@@ -1,1 +1,1 @@
-"""One file, one policy. A policy reads a request and its signals and returns opinions; `router.wiring.registry` lists them."""
+"""One policy a file, listed in `router.wiring.registry`: it reads a request and its signals and returns opinions."""

@@ -1,4 +1,4 @@
-"""Background work leans to deep: nobody waits for it, and it is handed over because it is long."""
+"""Background work leans to deep: it is long, and no caller waits."""
 
 from typing import ClassVar
 
@@ -10,11 +10,10 @@ _OPINIONS = (Lean(6.0, "background work, which nobody waits for", names_turn=Tru
 
 
 class BackgroundPolicy:
-    """Leans to deep, always: it is among the policies of requests with `background: true` alone (`Plan.for_background`)."""
+    """Always leans to deep. Used only for `background: true` (`Plan.for_background`)."""
 
     name: ClassVar[str] = "background"
     Config: ClassVar[type[PolicyConfig]] = PolicyConfig
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Lean to deep. A tier that somebody insists on outranks it."""
         return _OPINIONS

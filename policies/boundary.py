@@ -1,6 +1,6 @@
-"""One decision for a turn: its tool loop stays where it began, and a session comes down only where that is cheap.
+"""One decision per turn: its tool loop stays on its tier, and a session comes down only where that is cheap.
 
-A turn on fast that grows is weighed at every call: what a failure would cost against what moving up costs.
+At every call, a growing turn on fast weighs the cost of a failure against that of moving up.
 """
 
 import math
@@ -20,11 +20,11 @@ _wait_of = attrgetter("wait_seconds")
 _CHARS_PER_TOKEN = 4
 _TOLD_COLD_TOKENS = 1_000
 _GROWN_EDITS, _GROWN_FILES, _GROWN_TOKENS, _GROWN_CALLS = 5, 4, 6_000, 20
-"""Edits, changed files, tokens written into them, or calls beyond which a turn is longer than a quick ask."""
+"""From these counts on, a turn is longer than a quick ask."""
 _LONG_FAILS = math.log(0.25 / 0.75)
-"""Log-odds: fast fails in a quarter of long turns where deep would not. Public results of pairs of models lie at 15 to 35 %."""
+"""Fast fails in a quarter of long turns where deep would not. Published pairs of models show 15 to 35 %."""
 _CALLS_LEFT = 20
-"""On recorded turns, 14 to 25 more calls follow on average after any call between the fifth and the fortieth."""
+"""In recorded turns, 14 to 25 more calls follow any call between the fifth and the fortieth."""
 _TOKENS_PER_CALL = 199
 _HOP_SECONDS = 1.0
 _GONE = {"edits_to_move", "files_to_move", "written_tokens_to_move", "calls_to_move"}
@@ -66,7 +66,7 @@ class BoundaryPolicy:
         self._config = config
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Insist on the running turn's tier, unless it is in trouble there or has just come out of it."""
+        """Insist on the running turn's tier, unless it is in trouble or has just recovered."""
         turn, position = signals.turn, signals.turn.position
         is_grown = turn.goes_on and _may_move(position) and _has_grown(turn.trajectory)
         if is_grown and self._is_sooner_done_on_deep(signals):
@@ -88,10 +88,10 @@ class BoundaryPolicy:
         return (_stay(position.tier, f"{stays}; moving it up would take longer" if is_grown else stays),)
 
     def _is_sooner_done_on_deep(self, signals: Signals) -> bool:
-        """Whether what a failure would cost, times its chance, is more than what moving up costs.
+        """Whether the expected cost of a failure exceeds that of moving up.
 
-        A failure costs the person's time, and what was done so far is done again on deep. Moving costs the hop, reading what
-        deep has not cached, and deep's slower pace in the calls that are left.
+        A failure costs the person's time, and all work so far is done again on deep. Moving costs the hop, reading what deep
+        has not cached, and deep's slower pace in the calls left.
         """
         fast, deep = _soonest(signals, Tier.FAST), _soonest(signals, Tier.DEEP)
         if deep is None or deep.wait_seconds > self._config.longest_wait_seconds:
@@ -107,7 +107,7 @@ class BoundaryPolicy:
         return _chance_of_failure(trajectory) * failure > moving
 
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
-        """Whether no target of that tier would take the call soon: then the estimate decides, including the wait."""
+        """Whether every target of the tier has a long wait: then the estimate decides, wait included."""
         return min(map(_wait_of, signals.of_tier(tier)), default=0.0) > self._config.longest_wait_seconds
 
     def _is_in_trouble(self, signals: Signals) -> bool:
@@ -133,7 +133,7 @@ def _has_grown(trajectory: Trajectory) -> bool:
 
 
 def _chance_of_failure(trajectory: Trajectory) -> float:
-    """That of a long turn, and more if its counts look worse than usual. Better counts prove nothing."""
+    """A long turn's chance, raised by counts worse than usual. Better counts prove nothing."""
     odds = _LONG_FAILS
     if trajectory.calls >= FROM_CALL:
         odds += max(0.0, SHIPPED.read(trajectory.edits, trajectory.unevenness))
@@ -145,7 +145,6 @@ def _seconds(speed: Speed, calls: float, tokens: float) -> float:
 
 
 def _soonest(signals: Signals, tier: Tier) -> TargetStatus | None:
-    """The target of a tier with the shortest wait; the first among equals."""
     return min(signals.of_tier(tier), key=_wait_of, default=None)
 
 
@@ -160,7 +159,7 @@ def _say_where(turn: Turn) -> str:
 
 
 def _say_move(signals: Signals) -> str:
-    """At which call a turn is moved, why, and what deep must read: the part of the conversation that is not cached there."""
+    """The call at which a turn moves up, why, and the tokens that deep must read."""
     trajectory, deep = signals.turn.trajectory, _soonest(signals, Tier.DEEP)
     cold = _cold_tokens(signals, deep) if deep else 0
     cost = f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""

@@ -35,9 +35,8 @@ class CapabilityPolicy:
         pass
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Rule out each target that lacks something, naming what."""
         needs, statuses = request.needs, signals.statuses.values()
-        # Most requests can go anywhere, which is found without a step of Python for each target.
+        # Most requests can go anywhere: found without a Python step for each target.
         if (
             Feature.COMPLETIONS not in needs
             and all(map(needs.issubset, map(_accepts_of, statuses)))
@@ -58,9 +57,9 @@ class CapabilityPolicy:
 
 
 def _prefer_hosts(request: RequestView, signals: Signals) -> Iterator[RuleOut]:
-    """Rule out targets that cannot run a hosted tool where one of the same tier can, is open and has the room.
+    """Rule out targets that cannot run a hosted tool if one of their tier can, is open and has room.
 
-    Never for the sake of another tier: clients offer such tools with every request, whether or not it needs them.
+    Never in favour of the other tier: clients offer such tools with every request, needed or not.
     """
     able = {
         status.target.tier: status.target.name
@@ -91,6 +90,6 @@ def _find_lack(request: RequestView, target: Target) -> str | None:
         return None
     accepts = target.accepts
     if not is_native and Feature.TOOLS in accepts:
-        accepts = accepts | {Feature.CUSTOM_TOOLS}  # over a bridge a free-form tool becomes a function
+        accepts = accepts | {Feature.CUSTOM_TOOLS}  # a bridge turns a free-form tool into a function
     lacking = [name for feature, name in _NAMES.items() if feature in request.needs and feature not in accepts]
     return f"the request contains {' and '.join(lacking)}, which this target does not accept" if lacking else None

@@ -1,4 +1,4 @@
-"""Reasoning effort and plan mode: the person, or their client, said how hard to think."""
+"""Reasoning effort and plan mode."""
 
 from typing import ClassVar
 
@@ -44,7 +44,7 @@ class EffortPolicy:
         }
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Lean by effort, and by plan mode. A side request carries its session's effort without meaning it."""
+        """A side request carries its session's effort without meaning it."""
         if not signals.effort and not signals.turn.is_planning:
             return ()
         if signals.turn.kind in (TurnKind.SIDE, TurnKind.PREWARM):
@@ -66,5 +66,5 @@ class EffortPolicy:
 
 
 def _short(effort: str) -> str:
-    """An effort for people to read: it is the caller's own word, of any length."""
+    """The effort is the caller's own word, of any length."""
     return effort if effort.isascii() and effort.isalnum() and len(effort) <= 10 else "another"

@@ -1,6 +1,6 @@
-"""The trained reading: the chance that a turn is a long task, from what the person typed.
+"""The trained reading: the chance of a long task, from what the person typed.
 
-The words decide. The previous turn matters only if the words point back at it: an approval, a "go on", a complaint.
+The previous turn matters only if the words point back at it: an approval, a "go on", a complaint.
 """
 
 from functools import lru_cache
@@ -24,19 +24,19 @@ _MAX_KNOWN = 512
 _MAX_REASONS = 3
 _MAX_REASON_CHARS = 60
 _QUICK_BELOW, _LONG_ABOVE = -1.5, -0.7
-"""Log-odds. Between them the turn is unclear: that is around the score at which tiers usually change."""
+"""Between these log-odds a turn is unclear: tiers usually change there."""
 _IS_VAGUE = 0.3
-"""Odds above which words only point back at the turn before."""
+"""Above this, words only point back."""
 _COMPLAINT = 0.6
-"""The least size of a turn that must correct what fast did."""
+"""Least size of a turn that corrects what fast did."""
 _PLANNED = 0.8
-"""The least size of work that was planned before it was approved."""
+"""Least size of approved, planned work."""
 _ON_DEEP, _SMALL = -0.5, -2.2
 """A turn after one on deep stays there, unless its words score below the second."""
 _QUICK_CALLS, _LONG_CALLS = 4, 12
-"""What a turn took, if it is not remembered which tier served it."""
+"""Calls of the last turn, if its tier is not remembered."""
 _MODELS_PROSE = 0.5
-"""A subagent's instructions were written by a model: "thoroughly" and "every" mean less there."""
+"""Models write subagents' instructions: "thoroughly" and "every" mean less there."""
 _LEAST_SHARE = 0.03
 _QUESTION = list(MARKS).index("ends_with_question")
 _QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "difference", "explain", "meaning", "question"))
@@ -50,11 +50,10 @@ _EDITS = frozenset(
 _NO_EDITS = ((_QUESTIONS, "quick question"), (_CHECKS, "small check"), (_COMMANDS, "quick command"), (_TEXTS, "short text"))
 _PLANS = frozenset("plan design architecture strategy proposal phases".split())
 _LEAST_PLAN = -3.0
-"""Below this, a question about a plan is a question: "what's the plan?"."""
+"""Below this, it is only a question: "what's the plan?"."""
 
 
 _phrase_of = itemgetter(0)
-"""The phrase of a concept."""
 
 
 class LearnedConfig(PolicyConfig):
@@ -73,7 +72,7 @@ class LearnedConfig(PolicyConfig):
 
     @property
     def fingerprint(self) -> str:
-        """Which weights these are. Values that were fitted to other weights do not apply."""
+        """Values fitted to other weights do not apply."""
         return find_weights(self.weights).fingerprint
 
     @property
@@ -83,20 +82,17 @@ class LearnedConfig(PolicyConfig):
 
 
 class _Read(NamedTuple):
-    """What the weights make of one text on its own."""
-
     size: float
     is_vague: bool
     is_complaint: bool
     is_plan: bool
     because: str
-    """What it looks like."""
     taught: float
-    """What turns like it that were marked add to the odds."""
+    """Log-odds from marked turns like it."""
     opinions: tuple[Lean, ...]
-    """The opinion if nothing else applies."""
+    """If nothing else applies."""
     is_plain: bool
-    """Whether the words decide alone: they have a task of their own, and its size is clear."""
+    """Whether the words alone decide: a task of its own, and of clear size."""
 
 
 class LearnedPolicy:
@@ -108,12 +104,12 @@ class LearnedPolicy:
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
         self._weights, self._personal = find_weights(config.weights), find_personal(config)[0]
-        # Every call of a tool loop repeats the words that began it, and is handed the same features: they are known by who they
-        # are, since to compare two hundred numbers would cost more than the memory saves.
+        # Every call of a tool loop brings the same features object, so it is looked up by identity: comparing two hundred
+        # numbers would cost more than the cache saves.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """One lean, which begins with what the turn looks like, and one more if it resembles marked turns."""
+        """One lean that describes the turn, and one more if it resembles marked turns."""
         features, turn = signals.features, signals.turn
         if features is None or not self._strength:
             return ()
@@ -124,11 +120,11 @@ class LearnedPolicy:
             return read.opinions
         lean = self._weigh(features, read, signals, is_later=is_later)
         if lean.points_back and turn.position.ask is not None:
-            return (lean,)  # what is remembered was made with this strength
+            return (lean,)  # remembered odds already have this strength
         return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
 
     def _make_opinions(self, lean: Lean, taught: float, share: float = 1.0) -> tuple[Lean, ...]:
-        """The lean within bounds, and what marked turns add to it: they then say what the turn looks like."""
+        """Bound the lean. What marked turns add then describes the turn."""
         odds = self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, share * lean.log_odds))
         lean = replace(lean, log_odds=odds)
         if not taught:
@@ -139,7 +135,7 @@ class LearnedPolicy:
         return Lean(odds, lean.because), replace(lean, log_odds=taught, because=because, goes_on=before + taught)
 
     def _weigh(self, features: Features, read: _Read, signals: Signals, *, is_later: bool) -> Lean:
-        """What the turn looks like, with what a later turn takes that only points back at it."""
+        """The turn's lean, with the odds that a later turn inherits."""
         turn, position = signals.turn, signals.turn.position
         if is_later and read.is_complaint:
             if position.is_running and position.ask is not None:
@@ -186,12 +182,12 @@ class LearnedPolicy:
         return _Read(size, is_vague, is_complaint, is_plan, because, taught, self._make_opinions(plain, taught), is_plain)
 
     def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
-        """How large the last ask was, and whether it wanted a plan."""
+        """Size of the last ask, and whether it wanted a plan."""
         position = signals.turn.position
         return (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
 
     def _read_earlier(self, signals: Signals) -> tuple[float | None, bool]:
-        """The last ask that said something of its own, read again from the conversation if it is not remembered."""
+        """The last ask with a task of its own, read again from the conversation."""
         for features in signals.earlier:
             read = self._read(features, True)
             if features.has_task and not read.is_vague:
@@ -199,7 +195,7 @@ class LearnedPolicy:
         return None, False
 
     def _follows_deep(self, signals: Signals) -> bool:
-        """Whether the last turn was deep's: by memory, or by how it reads and what it took."""
+        """Whether deep served the last turn: as remembered, or by its words and calls."""
         tier = signals.turn.position.tier
         if tier is not None:
             return tier is Tier.DEEP
@@ -207,7 +203,7 @@ class LearnedPolicy:
         return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
 
     def _say(self, size: float, features: Features, *, is_later: bool) -> str:
-        """What the turn looks like, and which ideas made it look so. Only phrases of ours, never what a person typed."""
+        """What the turn looks like, and the ideas behind it: our phrases, never the person's words."""
         if _QUICK_BELOW <= size < _LONG_ABOVE:
             return "unclear whether quick or long"
         is_quick = size < _QUICK_BELOW
@@ -217,18 +213,18 @@ class LearnedPolicy:
 
 
 def find_weights(path: str = "") -> Weights:
-    """The weights of a file, or those that come with Tandem. Raises `ValueError` if they cannot be read."""
+    """Load weights, by default those that come with Tandem. Raises `ValueError`."""
     return read_once(path, written_at(path))
 
 
 @lru_cache(maxsize=4)
 def read_once(path: str, _: int) -> Weights:
-    """Weights that are read again only after their file was written again, so that a reload takes new ones."""
+    """Cached until the file is written again, so that a reload takes new weights."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
 
 
 def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
-    """The table that belongs to these weights, or why the existing one is not used."""
+    """The table fitted to these weights, or why the existing one is not used."""
     try:
         table = load_personal(config.personal) if config.personal else None
     except BadTable as error:
@@ -243,12 +239,11 @@ def _lean(odds: float, because: str, *, goes_on: float | None = None, wants_plan
 
 
 def _took(turn: Turn) -> int:
-    """The calls of the last turn."""
     return turn.history.last[-1].calls if turn.history.last else 0
 
 
 def _follows_fast(turn: Turn) -> bool:
-    """Whether a person speaks after a turn that fast served: by memory, or by how few calls it took."""
+    """Whether a person speaks after fast's turn: as remembered, or by how few calls it took."""
     if turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
         return False
     tier = turn.position.tier
@@ -256,7 +251,7 @@ def _follows_fast(turn: Turn) -> bool:
 
 
 def _name_quick(features: Features, reasons: list[str]) -> str:
-    """What kind of quick turn it is. It is an edit only if there is something to edit."""
+    """The kind of quick turn: an edit only if there is something to edit."""
     if features.marks[_QUESTION]:
         return "quick question"
     named = [*map(_phrase_of, features.concepts)]
@@ -270,7 +265,7 @@ def _name_quick(features: Features, reasons: list[str]) -> str:
 
 
 def _find_reasons(sign: float, shares: dict[str, float]) -> list[str]:
-    """The phrases whose words pointed the way that the reading went, strongest first."""
+    """Phrases that pointed the way of the reading, strongest first."""
     found = [(share * sign, phrase) for phrase, share in shares.items() if share * sign > _LEAST_SHARE]
     found.sort(reverse=True)
     reasons: list[str] = []

@@ -1,4 +1,4 @@
-"""What a person or an operator asked for by header, first line, session scope or model name. A name pattern only leans."""
+"""Wishes by header, first line, session scope or model name. A name pattern only leans."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -30,7 +30,7 @@ class OverridePolicy:
         self._pattern_log_odds = config.pattern_log_odds
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Return one opinion for each channel that was used."""
+        """One opinion per channel used."""
         overrides, turn, alias = request.overrides, signals.turn, signals.alias
         if overrides == _NOTHING and turn.session_override is None and alias.tier is None and alias.target is None:
             return ()
@@ -53,7 +53,7 @@ class OverridePolicy:
         return tuple(opinions)
 
     def _judge_name(self, signals: Signals, *, is_cleared: bool) -> tuple[Opinion, ...]:
-        """What the model's name asks for: nothing if "auto" in a header or a first line outranks it."""
+        """Nothing if "auto" in a header or first line outranks the name."""
         alias = signals.alias
         if is_cleared:
             return ()
@@ -72,7 +72,6 @@ class OverridePolicy:
 
     @staticmethod
     def _leaning_tier(signals: Signals) -> Tier | None:
-        """The tier that a pattern means, directly or through its target."""
         alias = signals.alias
         if alias.target is not None and alias.target in signals.statuses:
             return signals.statuses[alias.target].target.tier
@@ -80,7 +79,7 @@ class OverridePolicy:
 
 
 def _bound_waits(max_seconds: float, signals: Signals) -> Iterator[RuleOut]:
-    """Rule out the targets whose wait is longer. A rest is our own choice: no request is refused for it."""
+    """Rule out targets with a longer wait. A rest is our own choice, and never refuses a request."""
     for name, status in signals.statuses.items():
         if status.wait_seconds <= max_seconds:
             continue

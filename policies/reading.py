@@ -1,7 +1,7 @@
-"""The trained weights: flat tables of bytes for words, a few short lists for shape, and how they add up.
+"""The trained weights: byte tables for words, short lists for shape, and how they add up.
 
-Four readers share the same features, and each has a table of its own: how large a task the words ask for in a first turn and
-in a later one, whether the words complain about the last turn, and whether they only point back at it.
+Four readers share the features: the task's size in a first turn, in a later one, whether the words complain about the last
+turn, and whether they only point back at it.
 """
 
 import math
@@ -20,17 +20,17 @@ from router.contract.request import JsonObject
 FORMAT = 3
 TABLES = ("first", "later", "wrong", "vague")
 _MIDDLE = 128
-"""A byte of a table is a weight of `unit` times its distance from this."""
+"""A weight is a byte's distance from this, times `unit`."""
 _MAX_HEADER_BYTES = 65_536
 
 
 class BadWeights(ValueError):
-    """The weights file is damaged, or of another version."""
+    """Damaged, or of another version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One reader: weights for words and pairs of words, for shape, and for length."""
+    """One reader's weights for words, pairs of words, shape and length."""
 
     start: float
     unit: float
@@ -39,17 +39,17 @@ class Table:
     table: bytes
 
     def read(self, features: Features) -> float:
-        """Log-odds. A text of many words says no more than its average word, times the root of their number."""
-        # One addition after the other, as `sum` does not add since Python 3.12: the odds are the same in every version.
+        """Log-odds. Many words say no more than their average times the root of their number."""
+        # `reduce`, since `sum` adds floats differently from Python 3.12 on: the odds must agree in every version.
         shape: float = reduce(add, map(getitem, self.marks, features.marks), self.start + self.length * features.length)
         return shape + self.weigh(features.pieces)
 
     def weigh(self, pieces: Sequence[int]) -> float:
-        """What pieces of a text add to its odds, if they are all of it."""
+        """Log-odds of a text's pieces."""
         count = len(pieces)
         if count < 2:
             return self.unit * (self.table[pieces[0]] - _MIDDLE) if count else 0.0
-        # itemgetter reads many places at twice the speed of a loop
+        # itemgetter is twice as fast as a loop
         total: int = sum(itemgetter(*pieces)(self.table)) - _MIDDLE * count
         return self.unit * total / math.sqrt(count)
 
@@ -63,22 +63,22 @@ class Weights:
     wrong: Table
     vague: Table
     wrong_above: float
-    """The odds above which words are a complaint: set so that few other remarks are taken for one."""
+    """Above this, words are a complaint: set so that few other remarks pass for one."""
     fingerprint: str
     trained_on: JsonObject
 
     def read_size(self, features: Features, *, is_later: bool) -> float:
-        """The log-odds that the words ask for a long task, in the first turn of a session or in a later one."""
+        """Log-odds of a long task."""
         return (self.later if is_later else self.first).read(features)
 
     def read_shares(self, features: Features, *, is_later: bool) -> dict[str, float]:
-        """How much the words that named each concept moved the odds, the furthest of those that named it more than once."""
+        """How far the words of each concept moved the odds; the furthest if it was named more than once."""
         table = self.later if is_later else self.first
         weights, unit = table.table, table.unit / math.sqrt(len(features.pieces) or 1)
         furthest: dict[str, int] = {}
         for phrase, own, pair in features.concepts:
             total = weights[pair] - _MIDDLE * (len(own) + 1)
-            for piece in own:  # few: a loop is quicker than a map
+            for piece in own:  # few: quicker than a map
                 total += weights[piece]
             if abs(total) > abs(furthest.get(phrase, 0)):
                 furthest[phrase] = total
@@ -86,7 +86,7 @@ class Weights:
 
 
 def load_weights(path: str) -> Weights:
-    """The weights of a file. Raises `BadWeights`."""
+    """Raises `BadWeights`."""
     try:
         return read_weights(Path(path).read_bytes())
     except OSError as error:
@@ -96,7 +96,7 @@ def load_weights(path: str) -> Weights:
 
 
 def written_at(path: str) -> int:
-    """When a file of weights was last written; 0 for the weights that come with Tandem, and for a file that is not there."""
+    """Modification time; 0 for shipped weights and missing files."""
     try:
         return Path(path).stat().st_mtime_ns if path else 0
     except OSError:
@@ -104,7 +104,7 @@ def written_at(path: str) -> int:
 
 
 def read_weights(content: bytes) -> Weights:
-    """Weights from the bytes of their file: one line of JSON, then the tables. Raises `BadWeights`."""
+    """Parse a weights file: one line of JSON, then the tables. Raises `BadWeights`."""
     line, newline, body = content.partition(b"\n")
     if not newline or len(line) > _MAX_HEADER_BYTES:
         raise BadWeights("not a weights file: the first line is not a header")
@@ -146,7 +146,6 @@ def _number(header: JsonObject, name: str) -> float:
 
 
 def _read_steps(found: Mapping[str, object]) -> tuple[tuple[float, ...], ...]:
-    """One list of weights for each kind of mark: as many as it has steps."""
     read = []
     for name, edges in MARKS.items():
         steps = found[name]
@@ -157,7 +156,7 @@ def _read_steps(found: Mapping[str, object]) -> tuple[tuple[float, ...], ...]:
 
 
 def write_weights(header: JsonObject, tables: Mapping[str, tuple[JsonObject, Sequence[float]]]) -> bytes:
-    """The file's bytes. The weights of a table are rounded to 255 steps between the largest and its opposite."""
+    """Round each table to 255 steps between its largest weight and the opposite."""
     written, bodies = {**header}, []
     for name in TABLES:
         own, table = tables[name]

@@ -1,4 +1,4 @@
-"""The operator's own rules, under `rules:` in `config.yaml`: they name a tier, or lean, where a turn begins."""
+"""The operator's rules (`rules:` in `config.yaml`): a tier or a lean at the start of a turn."""
 
 import re
 from bisect import bisect_left
@@ -17,9 +17,9 @@ from router.contract.words import Feature, Tier, TurnKind
 _MAX_READ_CHARS = 4_000
 _HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
 _NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
-"""Turns that continue something that began before."""
+"""Continue earlier turns."""
 _MAX_KEPT = 512
-"""Outcomes that are kept. Each has at most `_MAX_READ_CHARS` of text."""
+"""Each keeps at most `_MAX_READ_CHARS` of text."""
 _NO_LIMIT = -1
 
 
@@ -86,14 +86,14 @@ class RulesConfig(PolicyConfig):
 
 
 class _Facts(NamedTuple):
-    """All that a rule can ask about. Outcomes are kept by these, so a new condition needs a field here."""
+    """Everything a rule can test. Outcomes are cached by it, so a new condition needs a field here."""
 
     text: str
     client: str
     kind: TurnKind
     needs: Set[Feature]
     passed_limit: int
-    """The largest `more_than_tokens` of all rules that the prompt is longer than. Its own length would be new each time."""
+    """The largest `more_than_tokens` below the prompt's length: the length itself would be new each time."""
 
 
 class RulesPolicy:
@@ -106,15 +106,15 @@ class RulesPolicy:
         self._rules = [(number, rule, _pattern_of(rule.when.words)) for number, rule in enumerate(config.rules, 1)]
         limits = {rule.when.more_than_tokens for rule in config.rules}
         self._limits = [_NO_LIMIT, *sorted(limit for limit in limits if limit is not None)]
-        # The same words come again, with retries and with each "go on", and are matched against all rules once.
+        # Retries and each "go on" repeat the words.
         self._apply_once = lru_cache(maxsize=_MAX_KEPT)(self._apply)
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """The first tier that a rule names, and every lean. A turn that is under way is left alone."""
+        """The first tier that a rule names, and every lean; nothing for a turn under way."""
         if not self._rules or signals.turn.kind in _NOT_READ or signals.turn.goes_on:
             return ()
         turn = signals.turn
-        # A "go on" is about what it goes on with, and a subagent about what it was given.
+        # A "go on" is about what it continues, a subagent about its task.
         words_read = turn.person_text if turn.kind is TurnKind.ASK else turn.ask_text or turn.person_text
         passed_limit = self._limits[bisect_left(self._limits, signals.prompt.tokens, 1) - 1]
         return self._apply_once(
@@ -137,7 +137,7 @@ class RulesPolicy:
 
 
 def _pattern_of(words: tuple[str, ...]) -> "re.Pattern[str] | None":
-    """Whole words and phrases; any white space matches any other. Scripts without spaces have no word boundaries."""
+    """Whole words and phrases, any white space alike. Scripts without spaces have no word boundaries."""
     if not words:
         return None
     patterns = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]

@@ -1,4 +1,4 @@
-"""Requests that a client sends by itself (titles, commit messages, prewarm, searches) are small work for the fast tier."""
+"""Requests that a client sends by itself (titles, commit messages, prewarm, searches) are work for fast."""
 
 from typing import ClassVar
 
@@ -27,7 +27,7 @@ class SideRequestConfig(PolicyConfig):
 class SideRequestPolicy:
     """Leans to fast for a client's own requests (titles, commit messages, completions), which are never long tasks.
 
-    The same for subagents that only search: how thorough the model told them to be is not what the person asked for.
+    Also for subagents that only search: their thoroughness is the model's wish, not the person's.
     """
 
     name: ClassVar[str] = "side_request"
@@ -37,7 +37,6 @@ class SideRequestPolicy:
         self._log_odds, self._search_log_odds = config.log_odds, config.search_log_odds
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Lean to fast when the request is not a person's turn."""
         turn = signals.turn
         if turn.only_reads:
             return (Lean(self._search_log_odds, "a subagent that only reads and searches", names_turn=True),)

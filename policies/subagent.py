@@ -1,4 +1,4 @@
-"""What `subagents:` in the config says: the person's own turns are decided as ever while their subagents go to one tier."""
+"""`subagents:` in the config: they go to one tier, while the person's own turns are decided as usual."""
 
 from typing import ClassVar
 
@@ -8,13 +8,13 @@ from router.contract.signals import Signals
 from router.contract.words import Tier, TurnKind
 
 _LOG_ODDS = 4.0
-"""As strong as the lean of a client's own small requests: only a prompt or a wait that a tier cannot take outweighs it."""
+"""As strong as the lean of side requests: only a prompt or wait that a tier cannot take outweighs it."""
 
 
 class SubagentPolicy:
-    """Leans to one tier for subagents. With `subagents: auto` it is not in use, and no request pays for it.
+    """Leans to one tier for subagents. Not in use with `subagents: auto`.
 
-    A subagent that only reads and searches keeps its lean to fast (`policies/side_request.py`) where the others go to deep.
+    Subagents that only read and search keep their lean to fast (`policies/side_request.py`) when others go to deep.
     """
 
     name: ClassVar[str] = "subagent"
@@ -26,7 +26,6 @@ class SubagentPolicy:
         self._is_deep = tier is Tier.DEEP
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Lean to the configured tier for a subagent."""
         turn = signals.turn
         if turn.kind is not TurnKind.SUBAGENT or (self._is_deep and turn.only_reads):
             return ()

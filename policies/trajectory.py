@@ -1,4 +1,4 @@
-"""A running turn that goes wrong is a longer task than it looked: failing calls, red tests, repeated calls."""
+"""A running turn that goes wrong is longer than it looked: failing calls, red tests, repeated calls."""
 
 from typing import ClassVar
 
@@ -36,7 +36,6 @@ class TrajectoryPolicy:
         self._config = config
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Lean to deep by what went wrong in this turn, or because it is asked for the second time."""
         turn, config = signals.turn, self._config
         if turn.history.last and turn.kind is TurnKind.ASK and turn.position.tier is Tier.FAST and _is_asked_again(turn):
             return (Lean(config.asked_again_log_odds, f"{ASKED_AGAIN}, after fast served it"),)
@@ -58,7 +57,7 @@ class TrajectoryPolicy:
             return ()
         told = [words for _, words in found]
         if failed == red and config.failing_log_odds and config.red_log_odds and failed > 1:
-            del told[0]  # the calls that failed were mostly those test runs
+            del told[0]  # mostly those same test runs
         return (Lean(sum(log_odds for log_odds, _ in found), "in this turn " + " and ".join(told)),)
 
 
@@ -72,7 +71,7 @@ def _is_circling(signals: Signals) -> bool:
 
 
 def _is_asked_again(turn: Turn) -> bool:
-    """Whether the person's words are those of the turn before, give or take some."""
+    """Whether the words are nearly those of the turn before."""
     words = turn.person_text
     if not words:
         return False

@@ -33,11 +33,10 @@ class WindowPolicy:
         self._most = config.output_reserve_tokens
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Rule out each target that is too small, with the numbers."""
         prompt = signals.prompt.tokens
         most = prompt + self._most
         statuses = signals.statuses.values()
-        if most <= min(map(_window_of, statuses), default=most):  # seldom is a prompt near even the smallest window
+        if most <= min(map(_window_of, statuses), default=most):  # few prompts are near even the smallest window
             return ()
         opinions: list[Opinion] = []
         for status in statuses:
@@ -54,6 +53,6 @@ def _too_small(status: TargetStatus, prompt: int, reserve: int) -> RuleOut:
     room = f" plus {reserve} for the answer" if reserve else ""
     because = f"a prompt of {prompt} tokens{room} is over its window of {window}"
     needed = prompt + reserve
-    # What a target once said of its window may be over, or may have been misread: now and then a request finds out.
+    # A window that a target once named may be outdated or misread: now and then a request tests it.
     yields = needed <= status.window_to_try
     return RuleOut(name, because, lasting=True, tokens=(needed, window), yields=yields, reserved_tokens=reserve)

@@ -1,4 +1,6 @@
-"""Tandem for Python programs: `decide` says where a request would go, and `build_app` is the router as an ASGI app.
+"""Tandem for Python programs: `decide` says where a request would go, `build_app` is the router as an ASGI app.
+
+A policy of your own imports its types from here: `PolicyConfig`, the opinions, and what it reads.
 
 These names keep their meaning between versions, as settings and commands do; nothing else in `router` is promised.
 """
@@ -21,7 +23,10 @@ from router.config.reading import expand
 from router.contract.decision import Decision
 from router.contract.errors import BadRequest, TandemError, UpgradeRequired
 from router.contract.exchange import Arrival
-from router.contract.words import DEFAULT_DIALECT, Operation, Tier
+from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank, RuleOut
+from router.contract.request import RequestView
+from router.contract.signals import Signals
+from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
 from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.http.refuse import send_refusal
 from router.edge.routes import dialect_of_path, new_request_id
@@ -30,7 +35,25 @@ from router.wiring.build import build_house, known_names
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
 
-__all__ = ["ConfigError", "ConfigSource", "Decision", "TandemApp", "TandemError", "Tier", "build_app", "decide"]
+__all__ = [
+    "ConfigError",
+    "ConfigSource",
+    "Decision",
+    "Insist",
+    "Lean",
+    "Opinion",
+    "PolicyConfig",
+    "Rank",
+    "RequestView",
+    "RuleOut",
+    "Signals",
+    "TandemApp",
+    "TandemError",
+    "Tier",
+    "TurnKind",
+    "build_app",
+    "decide",
+]
 
 ConfigSource = str | os.PathLike[str] | Mapping[str, object] | None
 """A config file, its settings, or None for the config that `tandem serve` would find from the current folder."""

@@ -50,10 +50,7 @@ def ask(
     key: str = "",
     more: Mapping[str, str] | None = None,
 ) -> Any:
-    """Send a request to a router; answer and errors are those of `urllib.request.urlopen`.
-
-    `key` replaces the router's own key for this user; `more` are headers.
-    """
+    """Send a request as `urllib.request.urlopen` does. `key` replaces the router's own key for this user."""
     router = find_at(url)
     base = (router.url if router is not None else url).rstrip("/").removesuffix("/v1")
     sent = key or (router.key if router is not None else "")

@@ -1,7 +1,4 @@
-"""Background jobs at a running router, over its HTTP API.
-
-`Jobs.find` leaves the answer alone; after `Jobs.read` or `Jobs.follow` a job is not restarted after a crash.
-"""
+"""Background jobs at a running router. After `Jobs.read` or `Jobs.follow`, a job is not restarted after a crash."""
 
 import contextlib
 import json

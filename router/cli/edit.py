@@ -26,10 +26,7 @@ class NewRule(NamedTuple):
 
 
 def add_rules(text: str, rules: Sequence[NewRule]) -> str:
-    """Append rules, so that the person's own, which come first, win.
-
-    Raises `CannotEdit` for rules on one line (`[…]`) and for invalid YAML.
-    """
+    """Append rules, after the person's own. Raises `CannotEdit` for rules on one line (`[…]`) and invalid YAML."""
     line_end = "\r\n" if "\r\n" in text else "\n"
     try:
         header, found = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), "rules")
@@ -53,10 +50,7 @@ def add_rules(text: str, rules: Sequence[NewRule]) -> str:
 
 
 def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
-    """Set values in a top-level block, adding missing lines or the block.
-
-    Raises `CannotEdit` for a block on one line (`{…}`) and for invalid YAML.
-    """
+    """Set values in a top-level block. Raises `CannotEdit` for a block on one line (`{…}`) and invalid YAML."""
     try:
         for name, value in values.items():
             text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")

@@ -1,7 +1,4 @@
-"""Edits `keys.yaml`: only the lines of a changed caller or key.
-
-The new text is parsed and compared with the intended `KeyFile` before it replaces the file.
-"""
+"""Edits single lines of `keys.yaml`. The result is parsed and compared before it replaces the file."""
 
 import contextlib
 import errno
@@ -25,10 +22,7 @@ _Span = tuple[int, int]
 
 
 def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile:
-    """Change or create a file of keys, under a lock.
-
-    Raises `ConfigError` for an invalid file, `CannotEdit` for an unusual form, and `OSError`.
-    """
+    """Change or create a key file, under a lock. Raises `ConfigError`, `CannotEdit` for an unusual form, and `OSError`."""
     path = path.resolve()
     with _locked(path.parent) as folder:
         seen = _identity_of(path)

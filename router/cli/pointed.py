@@ -16,10 +16,7 @@ KEY_VARIABLE = "TANDEM_KEY"
 def point_command(
     loaded: LoadedConfig, url: str, command: list[str], key: ClientKey | None, folder: Path
 ) -> tuple[list[str], dict[str, str]]:
-    """The command, and variables that point it at the router; known clients use their recipe.
-
-    Files go into `folder`. Raises `Ended` if the router refuses the key.
-    """
+    """The command, and variables that point it at the router. Files go into `folder`. Raises `Ended` for a refused key."""
     recipe = _find_recipe(command[0])
     codex = ask_codex() if recipe is not None and recipe.client == "codex" else ()
     facts = read_facts(loaded, url, codex, key)

@@ -1,7 +1,4 @@
-"""`tandem service`: the router as a user service, under systemd or launchd.
-
-The service's file comes from `docs/deploy/user`, filled with this machine's paths.
-"""
+"""`tandem service`: the router as a user service, from the templates in `docs/deploy/user`."""
 
 import argparse
 import os

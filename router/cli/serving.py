@@ -216,10 +216,7 @@ def _keep_built() -> None:
 
 
 def use_large_pages() -> None:
-    """Ask the kernel to move our memory to large pages, if it can.
-
-    A request touches objects on hundreds of small pages, more than the processor's TLB holds.
-    """
+    """Move our memory to large pages, if possible: requests touch more small pages than the processor's TLB holds."""
     with contextlib.suppress(OSError, AttributeError):
         for start, size in find_spans(Path("/proc/self/smaps").read_bytes()):
             ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _COLLAPSE)

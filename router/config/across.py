@@ -1,4 +1,4 @@
-"""What more than one block of a config must agree on, and what is valid but rarely meant."""
+"""Checks across blocks of a config, and warnings about what is valid but rarely meant."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from router.config.faults import ConfigError, Fault, Known, check_block, close_to
-from router.config.models import SHIPPED_MODELS, LedgerSettings, SecondOpinionSettings
+from router.config.models import SHIPPED_MODELS, SHIPPED_POLICIES, LedgerSettings, SecondOpinionSettings
+from router.config.own_policies import is_own
 from router.config.reading import expand
 from router.config.target_settings import TargetSettings
 from router.config.targets import TargetBlock, TargetPlan
@@ -17,7 +18,6 @@ from router.contract.rights import Rights
 from router.contract.secret import Secret, looks_like_key
 
 _RULES = "rules"
-"""The policy that follows `rules:`."""
 _ASKED, _PASSED = "second_opinion", "pass_through"
 _DAYS_OF_A_MONTH = 31
 _SHOWN = 3
@@ -26,8 +26,13 @@ _LEAST_PRICE = 0.001
 
 
 def check_policies(entries: Sequence[Any], folder: Path, known: Known, faults: list[Fault]) -> list[tuple[str, PolicyConfig]]:
+    """The shipped policies that are listed; all of them where only the operator's own are."""
     found: list[tuple[str, PolicyConfig]] = []
+    if all(map(is_own, entries)) and entries:
+        entries = (*SHIPPED_POLICIES, *entries)
     for index, entry in enumerate(entries):
+        if is_own(entry):
+            continue
         path, named = f"policies[{index}]", {entry: None} if isinstance(entry, str) else entry
         name, content = next(iter(named.items())) if isinstance(named, dict) and len(named) == 1 else (None, None)
         if not isinstance(name, str) or not isinstance(content, dict | None):
@@ -53,7 +58,7 @@ def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> No
 
 
 def check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]) -> None:
-    """Hand the rules to the policy that applies them. It is used whenever there are rules, listed or not."""
+    """Pass the rules to their policy, which is used whenever there are rules, listed or not."""
     if not rules:
         return
     if any(name == _RULES and settings != known.policies[_RULES]() for name, settings in policies):
@@ -70,7 +75,7 @@ def check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]
 
 
 def fingerprint_of(policies: Sequence[tuple[str, PolicyConfig]]) -> str:
-    """Which weights read the words; empty if none do."""
+    """The fingerprint of the weights; empty if no policy has any."""
     return next((settings.fingerprint for _, settings in policies if settings.fingerprint), "")
 
 
@@ -84,7 +89,7 @@ def check_models(models: Mapping[str, str | None], names: set[str], faults: list
 
 
 def _check_taken(name: str, faults: list[Fault]) -> None:
-    """`NAME: null`. Clients ask for `auto` by default, so it stays."""
+    """`NAME: null`. `auto` must stay, as clients ask for it by default."""
     if name == "auto":
         faults.append(Fault("models.auto", "cannot be removed", "give it a meaning: auto, fast, deep or a target's name"))
     elif name != "*" and name not in SHIPPED_MODELS:
@@ -98,7 +103,7 @@ def check_store(store: str | None, ledger: str | None, folder: Path, faults: lis
 
 
 def check_asked(name: str | None, targets: Mapping[str, TargetSettings], faults: list[Fault]) -> None:
-    """Check who is asked. Only a target with a key of its own can be: a caller's key is for the caller's own requests."""
+    """Check the second opinion's target. It needs its own key: a caller's is for the caller's requests."""
     if name is None:
         return
     path, known = f"{_ASKED}.target", sorted(filter(None, targets))
@@ -110,7 +115,7 @@ def check_asked(name: str | None, targets: Mapping[str, TargetSettings], faults:
 
 
 def warn_of_slowness(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> list[str]:
-    """A target that is slower than the longest wait would answer too late, and delay turns for nothing."""
+    """Warn of a target slower than the longest wait, which would only delay turns."""
     found = _find(asked, targets)
     if asked is None or found is None or found.target.typical.ttft_seconds < asked.max_wait_seconds:
         return []
@@ -119,7 +124,7 @@ def warn_of_slowness(asked: SecondOpinionSettings | None, targets: Sequence[Targ
 
 
 def say_who_is_asked(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> str:
-    """Which target, at which provider, receives the words of turns that are in doubt; empty if none does."""
+    """Which target, at which provider, receives the words of turns in doubt; empty if none does."""
     found = _find(asked, targets)
     if found is None:
         return ""
@@ -135,7 +140,7 @@ def _find(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) ->
 def check_passed(
     named: Iterable[tuple[str, str]], targets: Mapping[str, TargetSettings], known: Known, faults: list[Fault]
 ) -> None:
-    """Check who is named. It must be a target with an address of its own: a library or a simulation has only create calls."""
+    """Check pass-through targets, which need an address: libraries and simulations have only create calls."""
     names = sorted(filter(None, targets))
     able = [name for name in names if _has_routes(targets[name], known)]
     for route, name in named:
@@ -163,7 +168,7 @@ def check_budgets(
     ledger: LedgerSettings,
     faults: list[Fault],
 ) -> None:
-    """Check that what callers with a budget spend can be known, and remembered. `paths` is where each target is, by name."""
+    """Check that spending of callers with budgets can be known and stored. `paths` are the targets' places by name."""
     owners = _owners(keys)
     if not owners:
         return
@@ -180,7 +185,7 @@ def check_budgets(
 
 
 def check_recorded(keys: KeyRing | None, source: str, *, with_ledger: bool) -> None:
-    """The same for a router that is to serve without the ledger of its config. Raises `ConfigError`."""
+    """Check budgets of a router that runs without its ledger. Raises `ConfigError`."""
     owners = list(_owners(keys))
     if owners and not with_ledger:
         problem = f"{_name(owners)} need one: without a ledger, a restart would forget what was spent"
@@ -188,7 +193,7 @@ def check_recorded(keys: KeyRing | None, source: str, *, with_ledger: bool) -> N
 
 
 def warn_of_short_ledger(keys: KeyRing | None, ledger: LedgerSettings) -> list[str]:
-    """A ledger that forgets a month before it is over forgets what was spent in it."""
+    """Warn of a ledger that deletes entries before a budget's month is over."""
     owners = [name for name, own in _owners(keys).items() if own.monthly_usd is not None]
     if not owners or ledger.keep_days >= _DAYS_OF_A_MONTH:
         return []
@@ -199,7 +204,6 @@ def warn_of_short_ledger(keys: KeyRing | None, ledger: LedgerSettings) -> list[s
 
 
 def _owners(keys: KeyRing | None) -> dict[str, Rights]:
-    """The callers that have a budget."""
     rights = keys.rights if keys is not None else {}
     return {name: own for name, own in rights.items() if own.has_budget}
 
@@ -210,7 +214,6 @@ def _name(callers: list[str]) -> str:
 
 
 def block_warnings(blocks: Iterable[TargetBlock]) -> list[str]:
-    """What to say of the targets' blocks."""
     found = []
     for block in blocks:
         settings, path = block.settings, block.path
@@ -229,10 +232,7 @@ def block_warnings(blocks: Iterable[TargetBlock]) -> list[str]:
 
 
 def proxy_warnings(addresses: Iterable[str]) -> list[str]:
-    """What to say of the proxies in the environment, for targets at these addresses that Tandem dials itself.
-
-    Without it, the first request would fail, or go around the proxy.
-    """
+    """Warnings about proxy variables that would fail or be ignored, for targets that Tandem dials itself."""
     if not any(_may_need_a_proxy(address) for address in addresses):
         return []
     used = next((name for name in ("HTTPS_PROXY", "https_proxy") if os.environ.get(name)), "")
@@ -250,7 +250,7 @@ def proxy_warnings(addresses: Iterable[str]) -> list[str]:
 
 
 def _scheme(url: str) -> str:
-    scheme, separator, _ = url.strip().partition("://")  # not taken apart: a password may make it no address
+    scheme, separator, _ = url.strip().partition("://")  # not parsed: a password may make it invalid
     return scheme.lower() if separator else ""
 
 

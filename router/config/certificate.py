@@ -1,4 +1,4 @@
-"""The router's own certificate and key (`server.tls`): whether the two files can be used, until when, and for which names."""
+"""The router's certificate and key (`server.tls`): whether they are usable, until when, and for which names."""
 
 import ssl
 import time
@@ -18,17 +18,13 @@ _SOON_DAYS = 14
 
 
 class TlsPaths(NamedTuple):
-    """The files of a certificate and its private key."""
-
     cert: Path
     key: Path
 
 
 class Certificate(NamedTuple):
-    """What the router's certificate says about itself."""
-
     names: tuple[str, ...]
-    """The host names and addresses that it is valid for."""
+    """Host names and addresses."""
     expires_at: float
     """In seconds since 1970."""
 
@@ -40,7 +36,6 @@ class Certificate(NamedTuple):
         return now >= self.expires_at - _SOON_DAYS * _DAY_SECONDS
 
     def describe(self, now: float) -> str:
-        """Its names and its last day, in words."""
         names = ", ".join(self.names) or "no host name"
         day, days = time.strftime("%Y-%m-%d", time.gmtime(self.expires_at)), int((self.expires_at - now) / _DAY_SECONDS)
         if self.is_expired(now):
@@ -49,7 +44,7 @@ class Certificate(NamedTuple):
 
 
 class CertificateUnusable(Exception):
-    """The files cannot be used. `fault` says which one, why, and what to do."""
+    """The files cannot be used; `fault` says why."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))
@@ -61,9 +56,9 @@ def paths_of(settings: ServerTlsSettings, folder: Path) -> TlsPaths:
 
 
 def read_certificate(paths: TlsPaths) -> Certificate:
-    """What the certificate says. Its issuers, after it in the file, are not looked at. Raises `CertificateUnusable`."""
+    """Read a certificate, ignoring its issuers. Raises `CertificateUnusable`."""
     try:
-        # The standard library has no public way to read a certificate that nobody has presented.
+        # The standard library has no public way to read a certificate that was not presented.
         found: Mapping[str, Any] = _test_decode_cert(str(paths.cert))
         return Certificate(_names_in(found), float(ssl.cert_time_to_seconds(found["notAfter"])))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
@@ -71,7 +66,7 @@ def read_certificate(paths: TlsPaths) -> Certificate:
 
 
 def load_pair(context: ssl.SSLContext, paths: TlsPaths) -> None:
-    """Load the files into a context. Raises `CertificateUnusable`, and may leave the context unusable then."""
+    """Load the files into a context, which a failure may leave unusable. Raises `CertificateUnusable`."""
     try:
         context.load_cert_chain(paths.cert, paths.key, password=_refuse_password)
     except _Encrypted as error:
@@ -82,7 +77,6 @@ def load_pair(context: ssl.SSLContext, paths: TlsPaths) -> None:
 
 
 def check_pair(paths: TlsPaths) -> list[Fault]:
-    """What is wrong with the files."""
     try:
         read_certificate(paths)
         load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), paths)
@@ -103,12 +97,12 @@ class _Encrypted(Exception):
 
 
 def _refuse_password() -> str:
-    """Without this, the library would ask for one on the terminal, and wait."""
+    """Without this, the library would ask on the terminal, and wait."""
     raise _Encrypted
 
 
 def _names_in(found: Mapping[str, Any]) -> tuple[str, ...]:
-    """Clients look at the alternative names only. The common name is shown where there are none."""
+    """The alternative names, which clients check; else the common name, for display."""
     if names := tuple(name for kind, name in found.get("subjectAltName", ()) if kind in ("DNS", "IP Address")):
         return names
     return tuple(value for part in found.get("subject", ()) for kind, value in part if kind == "commonName")
@@ -129,7 +123,6 @@ def _explain(error: OSError, paths: TlsPaths) -> Fault:
 
 
 def _explain_unread(path: Path, setting: str, kind: str) -> Fault:
-    """Why a file cannot be read as what it should hold."""
     try:
         path.read_bytes()
     except FileNotFoundError:

@@ -1,7 +1,4 @@
-"""What differs between two configs, in words: what a reload applies, and what only a restart does. Secrets are never shown.
-
-What only a restart does is here, too, as the config that a router has in use after a reload.
-"""
+"""The difference between two configs in words: what a reload applies, and what needs a restart. Secrets are never shown."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -43,7 +40,7 @@ _FIXED = (
     "store.path",
     "keys",
 )
-"""What a router reads once, when it starts. A block stands for whether it is there at all."""
+"""Settings that are read only at the start. A block counts as present or absent."""
 _MAX_SHOWN_CHARS = 40
 _SHOWN = (bool, int, float, str, type(None))
 Flat = Mapping[str, object]
@@ -51,17 +48,15 @@ Flat = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a reload changed, a sentence each."""
-
     applied: tuple[str, ...]
     needs_restart: tuple[str, ...]
-    """Settings that differ from those the router was started with, and have no effect until it is started again."""
+    """Settings that differ from those at the start, without effect until a restart."""
 
 
 def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfig, weights_before: str = "") -> Changes:
-    """What a reload applies: the difference to the config before it. What waits for a restart differs from the first one.
+    """The changes that a reload applies since `before`, and those that need a restart since `started`.
 
-    `weights_before` is the fingerprint of the weights in use: their file may have been written again since.
+    `weights_before` is the fingerprint of the weights in use, whose file may have been rewritten.
     """
     first, old, new = _flatten(started), _flatten(before), _flatten(after)
     fixed = [path for path in _differing(first, new) if _is_fixed(path)]
@@ -71,6 +66,7 @@ def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfi
             *_compare_targets(before, after),
             *(_say_setting(path, old, new) for path in applied),
             *_compare_keys(before.keys, after.keys),
+            *_compare_own(before, after),
             *_compare_weights(weights_before or before.weights_fingerprint, after.weights_fingerprint),
         ),
         needs_restart=tuple(_say_setting(path, first, new) for path in fixed),
@@ -78,9 +74,9 @@ def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfi
 
 
 def keep_fixed(before: LoadedConfig, after: LoadedConfig) -> LoadedConfig:
-    """The config that is in use after a reload: the new one, with everything that needs a restart as it was before."""
+    """The config in use after a reload: the new one, with everything that needs a restart unchanged."""
     config = cast("Config", _keep("", before.config, after.config))
-    if before.folder != after.folder:  # the kept paths are relative to where the config was
+    if before.folder != after.folder:  # kept paths are relative to the old folder
         for block, path in (("ledger", before.ledger_path), ("store", before.store_path)):
             kept = getattr(config, block).model_copy(update={"path": str(path.absolute()) if path is not None else None})
             config = config.model_copy(update={block: kept})
@@ -89,12 +85,11 @@ def keep_fixed(before: LoadedConfig, after: LoadedConfig) -> LoadedConfig:
 
 
 def find_key_changes(before: KeyRing, after: KeyRing) -> tuple[str, ...]:
-    """The difference between two key files: callers, their rights, and how many keys."""
     return tuple(_compare_keys(before, after))
 
 
 def _flatten(loaded: LoadedConfig) -> Flat:
-    """Every setting but those of targets, by its path. What is fixed at the start is there as what follows from it."""
+    """Every setting except targets', by path."""
     config = loaded.config
     found = dict(_walk(config.model_copy(update={"tiers": None}), ""))
     found |= {f"tiers.{tier}.instructions": block.instructions for tier, block in config.tiers}
@@ -110,6 +105,15 @@ def _flatten(loaded: LoadedConfig) -> Flat:
     return found
 
 
+def _compare_own(before: LoadedConfig, after: LoadedConfig) -> Iterator[str]:
+    """Own policies whose file holds another text, or that could not be used before or cannot now."""
+    known = {own.source: own for own in before.own_policies}
+    for own in after.own_policies:
+        old = known.get(own.source)
+        if old is not None and (old.digest, old.trouble) != (own.digest, own.trouble):
+            yield f"policy {own.name}: {own.source} was read again"
+
+
 def _walk(block: object, prefix: str) -> Iterator[tuple[str, object]]:
     for name, value in _settings_of(block):
         if isinstance(value, BaseModel | Block):
@@ -123,7 +127,7 @@ def _settings_of(block: object) -> list[tuple[str, object]]:
 
 
 def _keep(path: str, old: object, new: object) -> object:
-    """A setting after a reload. Of a block that both configs have, each setting by itself."""
+    """A setting after a reload; blocks in both configs are compared setting by setting."""
     if not isinstance(new, BaseModel | Block) or type(old) is not type(new):
         return old if _is_fixed(path) else new
     kept = {name: _keep(f"{path}.{name}".lstrip("."), getattr(old, name), value) for name, value in _settings_of(new)}
@@ -180,7 +184,7 @@ def _target_settings(loaded: LoadedConfig) -> dict[str, Flat]:
 
 
 def _secrets_of(secrets: Iterable[Secret]) -> list[tuple[Secret, str]]:
-    """References and values: `.env` is read with the config, and may have another value for the same name."""
+    """References and values: `.env` is read with the config, and may have changed."""
     return [(secret, secret.kept) for secret in secrets]
 
 

@@ -1,4 +1,4 @@
-"""What people write that Tandem does not read as they mean it: a row for each, with what to write instead."""
+"""What people write that Tandem reads differently, with what to write instead."""
 
 import re
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ _GONE = {
         "remove it, and choose the nearest `preference`: speed was 1.5, balanced 3, quality 6",
     ),
 }
-"""Settings that are gone or renamed: the problem, and the cure."""
+"""Settings that are gone or renamed: problem and fix."""
 _REMOVED = {
     ("delegation", "note"): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs list` shows them",
 }
-"""Settings that are read and do nothing, with what there is instead."""
+"""Settings without effect, with their replacement."""
 _PAGE = "docs/how-to/come-from-another-router.md"
 _ROUTERS: Mapping[str, tuple[frozenset[str], ...]] = {
     "LiteLLM": (frozenset({"model_list"}), frozenset({"litellm_settings"}), frozenset({"router_settings", "general_settings"})),
@@ -60,13 +60,12 @@ _BARE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
 
 
 def find_gone(entry: Any) -> Fault | None:
-    """The fault for a setting that is gone, from one of pydantic's error records. None for any other."""
+    """The fault for a removed setting, from a pydantic error record."""
     path = ".".join(map(str, entry["loc"]))
     return Fault(path, *_GONE[path]) if entry["type"] == "extra_forbidden" and path in _GONE else None
 
 
 def without_removed(content: Mapping[str, object]) -> Mapping[str, object]:
-    """A config without the settings that no longer do anything."""
     for block, name in _find_removed(content):
         rest = {key: value for key, value in cast("dict[str, object]", content[block]).items() if key != name}
         content = {**content, block: rest}
@@ -74,7 +73,6 @@ def without_removed(content: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def warn_of_removed(content: Mapping[str, object]) -> list[str]:
-    """A line for each setting of a config that no longer does anything."""
     found = _find_removed(content)
     return [f"{block}.{name}: this setting is gone, so remove it; {_REMOVED[block, name]}" for block, name in found]
 
@@ -84,7 +82,7 @@ def _find_removed(content: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def list_unshared(shared: SharedTerms | None, *, has_ledger: bool) -> list[str]:
-    """What is not shared though routers share something. Nothing for a router that shares nothing."""
+    """What routers with shared stores do not share; empty without any."""
     if shared is None:
         return []
     lacking = [name for name in _UNSHARED if getattr(shared, name) is None]
@@ -95,7 +93,7 @@ def list_unshared(shared: SharedTerms | None, *, has_ledger: bool) -> list[str]:
 
 
 def find_other_router(content: Mapping[object, object]) -> Fault | None:
-    """The one fault of a file that was written for another router."""
+    """The fault of a file written for another router."""
     if "tiers" in content:
         return None
     names = {name for name in content if isinstance(name, str)}
@@ -106,7 +104,7 @@ def find_other_router(content: Mapping[object, object]) -> Fault | None:
 
 
 def find_variable(value: str) -> str:
-    """The variable that a value names in the notation of a shell or another router; empty where it is a plain value."""
+    """The variable that a value names in the notation of a shell or another router; empty for a plain value."""
     text = value.strip()
     found = next((match for notation in _NOTATIONS if (match := notation.fullmatch(text))), None)
     if found is not None:

@@ -1,11 +1,11 @@
-"""Faults of a config, the names it may use, and checking one block of it."""
+"""Faults of a config, the names it may use, and checking one block."""
 
 import copy
 import difflib
 import functools
 import importlib.util
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from router.config.models import Config
 from router.config.settings import fields_of, inner_block
-from router.contract.opinions import PolicyConfig
+from router.contract.opinions import Policy, PolicyConfig
 from router.contract.relay import Adapter
 from router.contract.words import Tier
 
@@ -37,7 +37,7 @@ _WORDS = {
     "too_short": "must not be empty",
     "too_long": "must have at most {max_length} entries",
 }
-"""Pydantic's kinds of error in words that a person can act on. Its own messages speak of tuples, dictionaries, instances."""
+"""Pydantic's errors in words that a person can act on: its own speak of tuples and instances."""
 _WITH_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
 _UNITS = {
     "ms": 0.001,
@@ -55,21 +55,19 @@ _UNITS = {
     "gib": 1 << 30,
 }
 STAND_IN = "stand-in"
-"""The name of a target without a usable one, while the rest of a faulty file is checked."""
+"""The name of a target without a usable one, while the rest is checked."""
 _RULE = re.compile(r"(?:^|\.)rules\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong, where it is, and what would be right."""
-
     path: str
     problem: str
     hint: str = ""
 
     @property
     def place(self) -> str:
-        """The path, and the number of a rule as explanations count it: from 1, where a path counts from 0."""
+        """The path; for a rule with its number counted from 1, as explanations do."""
         rule = _RULE.search(self.path)
         return f"{self.path} (rule {int(rule.group(1)) + 1})" if rule else self.path
 
@@ -78,22 +76,22 @@ class Fault:
 
 
 class ConfigError(Exception):
-    """The config cannot be used. Holds every fault that was found."""
+    """The config cannot be used. Holds every fault."""
 
     def __init__(self, source: str, faults: list[Fault], content: Mapping[str, object] | None = None) -> None:
         super().__init__("\n".join([f"{source}: {len(faults)} problem{'s' if len(faults) != 1 else ''}", *map(str, faults)]))
         self.source = source
         self.faults = faults
         self.content = content or {}
-        """The parsed file, if it could be parsed, for checks outside this room."""
+        """The parsed file if readable, for checks elsewhere."""
 
 
 KnownAdapter: TypeAlias = type[Adapter]
-"""An adapter as the config knows it: by what its class declares. The config imports no adapter."""
+"""An adapter by what its class declares: the config imports none."""
 
 
 def missing_extra(adapter: KnownAdapter) -> str:
-    """The extra that an adapter needs; empty if none. Looking for a library does not import it."""
+    """The uninstalled extra that an adapter needs, or empty. Does not import the library."""
     return adapter.library if adapter.library and importlib.util.find_spec(adapter.library) is None else ""
 
 
@@ -105,16 +103,15 @@ def how_to_install(extra: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The names that a config may use."""
-
     policies: Mapping[str, type[PolicyConfig]]
     adapters: Mapping[str, KnownAdapter]
     clients: tuple[str, ...] = ()
-    """The clients that are recognised."""
+    open_policy: Callable[..., type[Policy]] | None = None
+    """Opens a policy of the operator's own; None where none may be used."""
 
 
 def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> Fault:
-    """A fault from one of pydantic's error records. `model` says which names a typo may have meant."""
+    """A fault from a pydantic error record. `model` has the names that a typo may have meant."""
     path = _write_path(entry["loc"], prefix)
     kind, seen = entry["type"], entry.get("input")
     if fault := _explain_form(path, kind, entry["loc"], seen):
@@ -133,7 +130,7 @@ def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> F
 
 
 def _explain_form(path: str, kind: str, place: tuple[str | int, ...], seen: object) -> Fault | None:
-    """Mistakes in a file's structure with one likely cause, which is reported instead of its consequences."""
+    """Structural mistakes with one likely cause, reported instead of their consequences."""
     last = place[-1] if place else ""
     if place == ("tiers",) and (seen is None or kind == "missing"):
         return Fault(path, "needs fast and deep", "tandem init writes both")
@@ -152,7 +149,7 @@ def _explain_form(path: str, kind: str, place: tuple[str | int, ...], seen: obje
 
 
 def _without_unit(path: str, seen: object) -> str:
-    """How to write a number that has a unit: `10s`, `20MB`, `128k`."""
+    """A hint for a number with a unit: `10s`, `20MB`, `128k`."""
     found = _WITH_UNIT.fullmatch(seen) if isinstance(seen, str) else None
     factor = _UNITS.get((found[2] if found else "").lower())
     if found is None or factor is None:
@@ -180,7 +177,7 @@ def _write_path(steps: Iterable[str | int], prefix: str) -> str:
 
 
 def _show(seen: object, path: str) -> str:
-    """The value as the file has it, unless it is long, or may be a secret."""
+    """The value, unless it is long or may be secret."""
     if not isinstance(seen, (str, int, float)) or any(word in path for word in _MAY_BE_SECRET):
         return ""
     shown = str(seen).lower() if isinstance(seen, bool) else repr(seen)
@@ -188,7 +185,7 @@ def _show(seen: object, path: str) -> str:
 
 
 def _names_at(kind: type, steps: Iterable[str | int]) -> tuple[str, ...]:
-    """The settings of the block that a path leads to; empty if the path contains the user's own names."""
+    """The settings of the block at a path; empty if the path contains the user's own names."""
     for step in steps:
         if isinstance(step, str):
             field = fields_of(kind).get(step)
@@ -201,19 +198,18 @@ def _names_at(kind: type, steps: Iterable[str | int]) -> tuple[str, ...]:
 
 @functools.cache
 def _setting_names(kind: type) -> set[str]:
-    """Every name that a setting has, at any depth: enough to guess what a typo meant."""
+    """Names of settings at any depth, to guess what a typo meant."""
     inner = filter(None, map(inner_block, fields_of(kind).values()))
     return set(fields_of(kind)).union(*map(_setting_names, inner))
 
 
 def close_to(name: str, known: Iterable[str]) -> str:
-    """A hint for a typo."""
     found = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {found[0]}? " if found else ""
 
 
 def check_block(model: type[BaseModel], content: object, path: str, faults: list[Fault]) -> BaseModel | None:
-    """Check one block against its own class. A path that already has a fault gets no second one."""
+    """Check a block against its class. A path gets one fault at most."""
     try:
         return model.model_validate(content or {})
     except ValidationError as error:
@@ -224,7 +220,7 @@ def check_block(model: type[BaseModel], content: object, path: str, faults: list
 
 
 def leave_out_consequences(entries: list[Any]) -> list[Any]:
-    """Leave out what only follows from another fault: a list that is empty because its one entry is wrong."""
+    """Drop faults that follow from others: a list that is empty because its entry is wrong."""
     places = [entry["loc"] for entry in entries]
     return [
         entry
@@ -235,7 +231,7 @@ def leave_out_consequences(entries: list[Any]) -> list[Any]:
 
 
 def repair(content: Mapping[str, object], entries: list[Any]) -> Any:
-    """A faulty file without its faulty settings. A tier without a usable list of targets, and a target, get stand-ins."""
+    """A file without its faulty settings, with stand-ins for unusable targets and lists of them."""
     whole: Any = copy.deepcopy(dict(content))
     for entry in entries:
         steps = [step for step in entry["loc"] if step != "[key]"]

@@ -1,20 +1,20 @@
-"""The user's folders. Nothing heavy is imported, since the status line runs all the time."""
+"""The user's folders. Imports nothing heavy, since the status line runs all the time."""
 
 import os
 from pathlib import Path
 
 
 class NoHome(Exception):
-    """The user's folders are not known."""
+    """The user's folders are unknown."""
 
 
 def user_folder() -> Path:
-    """The user's config folder. Raises `NoHome`."""
+    """Raises `NoHome`."""
     return _below_home("XDG_CONFIG_HOME", ".config") / "tandem"
 
 
 def state_folder() -> Path:
-    """The user's folder for what a program remembers. Raises `NoHome`."""
+    """The user's folder for program state. Raises `NoHome`."""
     return _below_home("XDG_STATE_HOME", ".local/state") / "tandem"
 
 

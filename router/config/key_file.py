@@ -1,4 +1,4 @@
-"""`keys.yaml`: the callers, what each may do, and digests of their keys. `tandem keys` writes it, and people may."""
+"""`keys.yaml`: callers, their rights, and digests of their keys. Written by `tandem keys` or by hand."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _ID = re.compile(r"[0-9a-f]{8}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OTHERS, _GROUP = 0o007, 0o070
 _MAX_ENTRIES = 50_000
-"""Of settings: 1,000 callers with two keys each, and every right of theirs written out, have 25,000."""
+"""Settings: 1,000 callers with two keys and every right written out have 25,000."""
 
 Limit = Annotated[int, Field(gt=0)]
 Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -59,7 +59,7 @@ class KeySettings(Settings):
     @field_validator("created", "expires")
     @classmethod
     def _is_in_utc(cls, value: datetime | None) -> datetime | None:
-        """A time without a zone, or a day, is meant in UTC."""
+        """Times without a zone are UTC."""
         return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
 
 
@@ -150,7 +150,7 @@ class KeyFile(Settings):
 
 
 def read_key_file(path: Path) -> KeyFile:
-    """The keys of a config. Raises `ConfigError`; a file that others can read is refused too."""
+    """Read a key file. Raises `ConfigError`, also if others can read it."""
     if not path.exists():
         raise ConfigError(str(path), [Fault("file", "does not exist", HOW_TO_MAKE)])
     if may_others_read(path):
@@ -160,7 +160,7 @@ def read_key_file(path: Path) -> KeyFile:
 
 
 def parse_keys(text: str, source: str) -> KeyFile:
-    """The keys in the text of a file. Raises `ConfigError`."""
+    """Raises `ConfigError`."""
     has_settings = any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
     try:
         return KeyFile.model_validate(parse(text, source, _MAX_ENTRIES) if has_settings else {})
@@ -169,7 +169,7 @@ def parse_keys(text: str, source: str) -> KeyFile:
 
 
 def may_others_read(path: Path) -> bool:
-    """Whether anyone but the owner may read or write it. A group may read a secret that was mounted and belongs to another."""
+    """Whether others may read or write it. A group may read a mounted secret that belongs to another user."""
     if os.name != "posix":
         return False
     found = path.stat()

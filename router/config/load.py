@@ -1,4 +1,4 @@
-"""Finding, reading and checking `config.yaml`. All faults are reported at once, each with its path and what would be right."""
+"""Finding, reading and checking `config.yaml`, reporting all faults at once."""
 
 import contextlib
 import hashlib
@@ -34,6 +34,7 @@ from router.config.key_file import read_key_file
 from router.config.model_facts import provider_of
 from router.config.models import Config, KeysSettings
 from router.config.outside import check_alerts, check_metrics_key, check_shared, check_webhooks, read_trace_headers
+from router.config.own_policies import OwnPolicy, is_own, open_own
 from router.config.parsing import parse
 from router.config.reading import ENV_FILE, EnvFileUnreadable, expand, is_open_to_others, read_config, read_env_file
 from router.config.reading import default_text as default_text
@@ -53,12 +54,12 @@ from router.dialects.table import SPECS
 
 _REFERENCE = re.compile(r"\benv:([A-Za-z_][A-Za-z0-9_]*)")
 _MAX_FAULTS = 100
-"""More are only counted: a file with that many is probably another program's."""
+"""More are only counted: such a file is probably another program's."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A config that passed, with all that follows from it."""
+    """A valid config and what follows from it."""
 
     config: Config
     source: str
@@ -67,58 +68,63 @@ class LoadedConfig:
     targets: tuple[TargetPlan, ...]
     policies: tuple[tuple[str, PolicyConfig], ...]
     warnings: tuple[str, ...]
+    own_policies: tuple[OwnPolicy, ...] = ()
+    """Policies of the operator's own, with those that are switched off."""
     keys: KeyRing | None = None
-    """The keys that callers need; None if they need none."""
+    """The callers' keys; None if none are needed."""
     webhook: Secret | None = None
-    """Where to send word of troubles."""
+    """Where alerts go."""
     job_webhooks: tuple[JobWebhook, ...] = ()
-    """Who is sent an event when a background job ends."""
+    """Receivers of an event when a background job ends."""
     shared: SharedTerms | None = None
-    """What this router shares with others; None if nothing."""
+    """What this router shares with others, if anything."""
     metrics_key: Secret | None = None
-    """What opens `/metrics` alone, where callers need keys."""
+    """Opens `/metrics` alone, if callers need keys."""
     trace_headers: Headers = field(default=(), repr=False)
-    """What goes with every request to the collector of traces."""
+    """For the trace collector."""
 
     @property
     def keys_path(self) -> Path | None:
-        """Where the keys are, if callers need one."""
         return _keys_path(self.config, self.folder) if self.config.keys is not None else None
 
     @property
     def tls_paths(self) -> TlsPaths | None:
-        """Where the router's own certificate and key are, if it serves HTTPS."""
         tls = self.config.server.tls
         return paths_of(tls, self.folder) if tls is not None else None
 
     @property
     def shared_postgres(self) -> PostgresTerms | None:
-        """The database that routers share, if there is one."""
         return self.shared.postgres if self.shared is not None else None
 
     @property
     def weights_fingerprint(self) -> str:
-        """Which weights read the words; empty if none do."""
+        """The fingerprint of the weights; empty if no policy has any."""
         return fingerprint_of(self.policies)
 
     @property
+    def switched_off(self) -> list[str]:
+        """Why own policies are not in use, a sentence each."""
+        return [
+            f"policy {own.name}: switched off. {own.source}: {own.trouble}" for own in self.own_policies if own.kind is None
+        ]
+
+    @property
     def is_simulated(self) -> bool:
-        """Whether no target of this config is a real model."""
+        """Whether no target is a real model."""
         return not any(plan.is_model for plan in self.targets)
 
     @property
     def ledger_path(self) -> Path | None:
-        """Where the ledger is, if there is one."""
         return _ledger_path(self.config, self.folder)
 
     @property
     def second_opinion(self) -> str:
-        """Who is asked for a second opinion, as text; empty if nobody is."""
+        """The second opinion's target as text; empty if there is none."""
         return say_who_is_asked(self.config.second_opinion, self.targets)
 
     @property
     def store_path(self) -> Path | None:
-        """Where responses are stored, if anywhere but in memory."""
+        """None if responses are only kept in memory."""
         path = self.config.store.path
         return self.folder / expand(path) if path else None
 
@@ -129,11 +135,10 @@ class LoadedConfig:
 
     @property
     def trace_terms(self) -> TraceTerms | None:
-        """What the config says of traces; None where there are to be none."""
         settings = self.config.traces
         if settings.endpoint is None:
             return None
-        from router.telemetry.genai import name_operation, name_provider  # loaded late: only traces need it
+        from router.telemetry.genai import name_operation, name_provider  # only traces need it
 
         return TraceTerms(
             endpoint=settings.endpoint,
@@ -151,18 +156,18 @@ class LoadedConfig:
 
 
 def _provider_of(plan: TargetPlan) -> str:
-    """Who serves a target's model, as far as its address shows it, or its name where that begins with the provider's."""
+    """The provider of a target's model, by its address or its name's prefix."""
     return provider_of(plan.endpoint.base_url) or (plan.endpoint.model.partition("/")[0] if plan.adapter == "litellm" else "")
 
 
 def load_config(path: Path | None, known: Known) -> LoadedConfig:
-    """Read and check a config. Raises `ConfigError` with every fault."""
+    """Raises `ConfigError` with every fault."""
     return check_config(*read_config(path), known)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """A file of keys, which need not exist yet, and what its config says around it."""
+    """A key file, which may not exist yet, and its config."""
 
     path: Path
     config: Config
@@ -171,7 +176,7 @@ class KeyPlace:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether the config has `keys:`, so that callers need one."""
+        """Whether callers need keys."""
         return self.config.keys is not None
 
     @property
@@ -180,30 +185,30 @@ class KeyPlace:
 
 
 def find_keys(config_path: Path, known: Callable[[], Known]) -> KeyPlace:
-    """Where the keys of a config are; next to it where it does not name a file. Raises `ConfigError`."""
+    """The key file of a config, by default next to it. Raises `ConfigError`."""
     config, folder = _load_shape(config_path, known)
     return KeyPlace(_keys_path(config, folder), config, config_path, folder)
 
 
 def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | None:
-    """Where the ledger of a config is. Raises `ConfigError`."""
+    """Raises `ConfigError`."""
     return _ledger_path(*_load_shape(path, known))
 
 
 def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, Path]:
-    """A well-formed config and its folder, for commands that need no key and no target: these are not checked.
+    """A well-formed config and its folder, for commands without keys and targets, which are not checked.
 
-    Raises `ConfigError`; the known names are asked for only then.
+    Raises `ConfigError`; only then are the known names needed.
     """
     text, source, folder = read_config(path)
     try:
         return Config.model_validate(without_removed(parse(text, source))), folder
     except ValidationError:
-        return check_config(text, source, folder, known()).config, folder  # which raises all that is wrong
+        return check_config(text, source, folder, known()).config, folder  # raises all faults
 
 
 def load_prices(path: Path | None, known: Known) -> dict[str, Price]:
-    """What the targets of a config cost, by name. Of a config with faults, nothing."""
+    """Prices by target; empty for a faulty config."""
     try:
         text, source, _ = read_config(path)
         return read_prices(read_blocks(Config.model_validate(without_removed(parse(text, source)))), known)
@@ -221,7 +226,7 @@ def _keys_path(config: Config, folder: Path) -> Path:
 
 
 def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedConfig:
-    """Check the text of a config. Raises `ConfigError` with every fault."""
+    """Check a config's text. Raises `ConfigError` with every fault."""
     content = parse(text, source)
     faults: list[Fault] = []
     keys = _read_keys(text, folder, faults)
@@ -233,7 +238,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
         if len(entries) > _MAX_FAULTS:
             more = Fault("file", f"{len(entries) - _MAX_FAULTS} more problems")
             raise ConfigError(source, [*faults, more], content) from error
-        with contextlib.suppress(ValidationError):  # what cannot be repaired either has been reported
+        with contextlib.suppress(ValidationError):  # irreparable parts are reported already
             faults += _check_rest(
                 Config.model_validate(repair(without_removed(content), entries)), source, folder, known, keys, faults
             )
@@ -247,7 +252,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
 def _check_rest(
     config: Config, source: str, folder: Path, known: Known, keys: Mapping[str, str], told: Sequence[Fault]
 ) -> list[Fault]:
-    """Faults of what is well formed in a faulty file, without those that follow from what was told already."""
+    """Faults in the well-formed rest of a file, without consequences of those in `told`."""
     faulty, found = tuple(fault.path for fault in told), list[Fault]()
     _check_blocks(config, source, folder, known, keys, found)
     return [fault for fault in found if not fault.path.startswith(faulty)]
@@ -256,8 +261,9 @@ def _check_rest(
 def _check_blocks(
     config: Config, source: str, folder: Path, known: Known, keys: Mapping[str, str], faults: list[Fault]
 ) -> LoadedConfig:
-    """Check what the shape of a config does not show. What is returned counts only where no fault was added."""
+    """Check what the shape does not show. The result is valid only if no fault was added."""
     policies = check_policies(config.policies, folder, known, faults)
+    own = _open_own(config.policies, folder, known, faults)
     check_rules(config.rules, policies, known, faults)
     blocks = read_blocks(config)
     targets = check_targets(blocks, config.limits, folder, known, faults, keys)
@@ -278,6 +284,7 @@ def _check_blocks(
         fingerprint=hashlib.blake2b(config.model_dump_json().encode(), digest_size=6).hexdigest(),
         targets=tuple(targets),
         policies=tuple(policies),
+        own_policies=own,
         warnings=(),
         keys=ring,
         webhook=check_alerts(config.alerts.webhook, checker),
@@ -288,6 +295,7 @@ def _check_blocks(
     )
     warnings = block_warnings(blocks) + warn_of_slowness(config.second_opinion, targets)
     warnings += [warning for _, settings in policies for warning in settings.warnings]
+    warnings += loaded.switched_off
     warnings += warn_of_short_ledger(ring, config.ledger)
     warnings += proxy_warnings(plan.endpoint.base_url for plan in targets if not known.adapters[plan.adapter].library)
     if keys and is_open_to_others(folder):
@@ -295,8 +303,13 @@ def _check_blocks(
     return _set_aside_unfitting(replace(loaded, warnings=(*warnings, *warn_of_key(tls))))
 
 
+def _open_own(entries: Sequence[object], folder: Path, known: Known, faults: list[Fault]) -> tuple[OwnPolicy, ...]:
+    own = [(f"policies[{index}]", entry) for index, entry in enumerate(entries) if is_own(entry)]
+    return open_own(own, folder, known.open_policy, faults) if known.open_policy is not None else ()
+
+
 def _set_aside_unfitting(loaded: LoadedConfig) -> LoadedConfig:
-    """Leave out what `tandem tune` fitted to other weights. What a person wrote, without `fitted_to`, always counts."""
+    """Ignore what `tandem tune` fitted to other weights. Values without `fitted_to` always count."""
     decision, ours = loaded.config.decision, Economics()
     if not decision.fitted_to or decision.fitted_to == loaded.weights_fingerprint:
         return loaded
@@ -312,7 +325,7 @@ def _set_aside_unfitting(loaded: LoadedConfig) -> LoadedConfig:
 
 
 def _read_ring(config: Config, folder: Path, faults: list[Fault]) -> KeyRing | None:
-    """The keys that callers need. Every fault of their file is one of the config."""
+    """The callers' keys. Faults of their file become faults of the config."""
     if config.keys is None:
         return None
     try:
@@ -331,7 +344,7 @@ def _check_tls(config: Config, folder: Path, faults: list[Fault]) -> TlsPaths | 
 
 
 def _read_keys(text: str, folder: Path, faults: list[Fault]) -> Mapping[str, str]:
-    """What `.env` has for the variables that the config names and the environment does not have."""
+    """Values from `.env` for variables that the config names and the environment lacks."""
     wanted = {name for name in _REFERENCE.findall(text) if not os.environ.get(name)}
     try:
         found = read_env_file(folder) if wanted else {}

@@ -1,6 +1,6 @@
-"""What is known of models without asking anyone: the table of windows, prices and abilities that ships inside litellm.
+"""Windows, prices and abilities of models, from the table that ships with litellm.
 
-litellm itself is not imported for it. The table is read only when a target leaves something out (10 ms), and not kept.
+litellm is not imported. The table is read only if a target leaves something out (10 ms), and not kept.
 """
 
 import importlib.util
@@ -42,7 +42,7 @@ _PROVIDERS = {
     "api.together.xyz": "together_ai",
     "api.fireworks.ai": "fireworks_ai",
 }
-"""The table's names for providers, by the hosts of their APIs. OpenAI's and Anthropic's own models have none in the table."""
+"""The table's provider names by API host. OpenAI's and Anthropic's models have none."""
 _COSTS = (
     ("input", "input_cost_per_token"),
     ("output", "output_cost_per_token"),
@@ -53,16 +53,16 @@ _STEP = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 _BEDROCK = "bedrock/"
 _REGIONS = re.compile(r"^(?:us|us-gov|eu|apac|jp|au|global)\.")
 _WITH_CUSTOM_TOOLS = ("openai", "azure")
-"""The table says nothing of custom tools. They are these providers' own invention."""
+"""The table lacks custom tools, which only these providers have."""
 
 
 Table = dict[str, msgspec.Raw]
-"""Models by name, each kept as JSON: three thousand parsed models would take 5 MB for good."""
+"""Models as raw JSON: three thousand parsed ones would take 5 MB for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What the table says of one model. What it does not say is None."""
+    """What the table says of a model, None if nothing."""
 
     window_tokens: int | None
     price: Price | None
@@ -70,19 +70,19 @@ class ModelFacts:
 
 
 def provider_of(base_url: str) -> str:
-    """The table's name for the provider at an address; empty where the address does not tell."""
+    """The table's name for the provider at an address; empty if unknown."""
     host = urlsplit(base_url).hostname or ""
     return "azure" if host.endswith(".azure.com") else _PROVIDERS.get(host, "")
 
 
 def read_facts(models: Iterable[tuple[str, str]]) -> dict[tuple[str, str], ModelFacts]:
-    """Facts of those models that the table knows. A model is its provider's name in the table, or none, and its own."""
+    """Facts of the models in the table, by provider (or none) and model name."""
     wanted = set(models)
     try:
         table = _read_table() if wanted else {}
         entries = {model: _find_entry(table, *model) for model in wanted}
     except (OSError, UnicodeDecodeError, msgspec.DecodeError):
-        return {}  # another version of litellm may lay its files out differently, and the defaults still serve
+        return {}  # other versions of litellm may differ; the defaults still serve
     return {model: _read_entry(entry) for model, entry in entries.items() if entry is not None}
 
 
@@ -103,10 +103,10 @@ def _find_entry(table: Table, provider: str, model: str) -> dict[str, Any] | Non
 
 
 def _names_of(provider: str, model: str) -> Iterable[str]:
-    """Under which names the table may have a model: at its provider, its own, and without a provider's prefix.
+    """Names under which the table may have a model: at its provider, plain, and without a prefix.
 
-    OpenRouter writes the versions of Anthropic's models with dots. Bedrock's may have a route (`bedrock/converse/…`) or a
-    region (`bedrock/eu-west-1/…`) before them, and begin with regions.
+    OpenRouter writes versions of Anthropic's models with dots. Bedrock's may have a route (`bedrock/converse/…`) or a region
+    (`bedrock/eu-west-1/…`) in front, and begin with regions.
     """
     bare = model.partition("/")[2]
     if provider:
@@ -131,7 +131,7 @@ def _read_entry(entry: dict[str, Any]) -> ModelFacts:
 
 
 def _read_price(entry: dict[str, Any]) -> Price | None:
-    """USD per million tokens; the table counts by the token."""
+    """USD per million tokens; the table counts single tokens."""
     costs = _read_costs(entry)
     if "input" not in costs or "output" not in costs:
         return None
@@ -151,9 +151,9 @@ def _read_price(entry: dict[str, Any]) -> Price | None:
 
 
 def _read_costs(entry: dict[str, Any], suffix: str = "", usual: Mapping[str, float] | None = None) -> dict[str, float]:
-    """What the table has, and for longer prompts only what it also has for short ones.
+    """The table's costs; for longer prompts only those that it also has for short ones.
 
-    Writing to the cache costs nothing in some rows, where it is not billed apart: the tokens are then paid as input.
+    Rows with free cache writes do not bill them apart: those tokens are paid as input.
     """
     return {
         ours: round(cost * 1_000_000, 6)

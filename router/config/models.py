@@ -1,4 +1,4 @@
-"""The settings, as they are in `config.yaml`. Every field says what it does; unknown keys are refused."""
+"""The settings of `config.yaml`. Their docstrings are the reference and the schema; unknown keys are refused."""
 
 import shlex
 from typing import Annotated, Literal
@@ -15,6 +15,17 @@ from router.contract.spending import find_zone
 from router.contract.webhooks import JobWebhook
 from router.contract.words import PassedRoute, Preference, Subagents, Tier
 
+SHIPPED_POLICIES = (
+    "override",
+    "rules",
+    "capability",
+    "window",
+    "side_request",
+    "effort",
+    "learned",
+    "boundary",
+    "trajectory",
+)
 SHIPPED_MODELS = {
     "auto": "auto",
     "fast": "fast",
@@ -32,7 +43,7 @@ SHIPPED_MODELS = {
     "o4*": "auto",
     "claude-*": "auto",
 }
-"""The model names that every config has, and to which `models` adds. Claude Code lists only names that begin with claude."""
+"""Model names in every config, extended by `models`. Claude Code lists only names that begin with claude."""
 
 
 class ServerTlsSettings(Settings):
@@ -54,11 +65,11 @@ class ServerSettings(Settings):
     tls: ServerTlsSettings | None = None
     """Serves HTTPS instead of HTTP."""
     workers: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = 1
-    """How many processes serve the address; `auto`: one for each core. More than one need the extra `shared` and a Valkey or
-    Redis server: that of `shared.valkey`, else `valkey-server` or `redis-server` of this machine, which they start."""
+    """Processes that serve the address; `auto`: one per core. Several need the extra `shared` and a Valkey or Redis server:
+    that of `shared.valkey`, or else a local `valkey-server` or `redis-server`, which Tandem starts."""
     stop_listening_after_seconds: float = Field(default=0.0, ge=0, le=600)
-    """How long new connections are still accepted after SIGTERM, while `/readyz` already answers 503. For load balancers that
-    take a moment to notice."""
+    """How long new connections are still accepted after SIGTERM, while `/readyz` already answers 503, for load balancers that
+    are slow to notice."""
 
 
 class KeysSettings(Settings):
@@ -73,9 +84,9 @@ class BudgetsSettings(Settings):
     """How the budgets of keys are counted."""
 
     time_zone: str = "UTC"
-    """Where a day and a month begin: a name such as Europe/Berlin. After a reload, it counts from the next day and month on."""
+    """Where days and months begin: a name such as Europe/Berlin. After a reload, it counts from the next day and month."""
     warn_at: float = Field(default=0.8, gt=0, le=1)
-    """The part of a budget from which on answers say how much is spent, in `x-tandem-budget`."""
+    """The share of a budget from which answers report spending, in `x-tandem-budget`."""
 
     @field_validator("time_zone")
     @classmethod
@@ -88,9 +99,9 @@ class SecondOpinionSettings(Settings):
     """In doubt, ask a target whether a turn is quick or long. It then receives up to 900 characters of what people typed."""
 
     target: str
-    """The target that is asked: the name of one under `tiers`, with a key of its own. A small, quick model is enough."""
+    """The target to ask: one under `tiers` with its own key. A small, quick model is enough."""
     max_wait_seconds: float = Field(default=0.4, gt=0, le=10)
-    """How long a turn may wait for the answer. A later answer is ignored."""
+    """How long a turn may wait for the answer. Later answers are ignored."""
 
 
 class LedgerSettings(Settings):
@@ -113,9 +124,9 @@ class MetricsSettings(Settings):
     on: bool = True
     """Whether they are counted and served."""
     callers: bool = False
-    """Whether some of them are also counted for each caller with a key, for at most 200 callers."""
+    """Whether some are also counted per caller with a key, for at most 200 callers."""
     key: str | None = None
-    """Where callers need keys: a key, as env:NAME, that opens `/metrics` and nothing else. An admin's key opens it too."""
+    """If callers need keys: a key, as env:NAME, that opens `/metrics` and nothing else. An admin's key opens it too."""
 
 
 class TracesSettings(Settings):
@@ -124,9 +135,9 @@ class TracesSettings(Settings):
     endpoint: str | None = None
     """Its address, such as http://127.0.0.1:4318. Absent: no traces."""
     sample: float = Field(default=0.1, ge=0, le=1)
-    """The share of requests that is traced. Where a request brings a `traceparent`, that one decides instead."""
+    """The share of requests to trace. A request's own `traceparent` takes precedence."""
     headers: str | None = None
-    """Headers for the collector, as env:NAME. Its value is written as OTEL_EXPORTER_OTLP_HEADERS is: key=value,key=value."""
+    """Headers for the collector, as env:NAME, in the form of OTEL_EXPORTER_OTLP_HEADERS: key=value,key=value."""
 
     @field_validator("endpoint")
     @classmethod
@@ -148,8 +159,8 @@ class AlertsSettings(Settings):
     """Where to send word when something breaks, and when it works again."""
 
     webhook: str | None = None
-    """An address that takes a POST of JSON with `text`, as Slack and Mattermost do, always as env:NAME. It is sent one message
-    when a trouble begins and one when it is over. Absent: nothing is sent."""
+    """An address that takes a POST of JSON with `text`, as Slack and Mattermost do, always as env:NAME. It gets one message
+    when a problem begins and one when it is over. Absent: nothing is sent."""
 
 
 class DelegationSettings(Settings):
@@ -216,25 +227,13 @@ class Config(Settings):
     decision: Economics = Economics()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None
-    """Which target is asked about turns that are in doubt. Off by default."""
+    """The target to ask about turns in doubt. Off by default."""
     rules: tuple[object, ...] = Field(default=(), max_length=1_000)
     """Your own rules, applied where a turn begins: {when: {words, client, turn, has, more_than_tokens}, tier: fast} or
     lean: 2.0."""
-    policies: tuple[object, ...] = Field(
-        default=(
-            "override",
-            "rules",
-            "capability",
-            "window",
-            "side_request",
-            "effort",
-            "learned",
-            "boundary",
-            "trajectory",
-        ),
-        max_length=100,
-    )
-    """The policies in use. Their order does not matter."""
+    policies: tuple[object, ...] = Field(default=SHIPPED_POLICIES, max_length=100)
+    """The policies in use, in any order. One of your own is a file (`- file: ./night.py`) or an installed module
+    (`- package: night`), with `settings:` if it has any; where only your own are listed, the shipped ones stay."""
     limits: Limits = Limits()
     """Limits on callers, requests and answers."""
     jobs: JobTerms = JobTerms()
@@ -254,12 +253,12 @@ class Config(Settings):
     delegation: DelegationSettings = DelegationSettings()
     """The coding agent of `tandem delegate --agent`."""
     webhooks: tuple[JobWebhook, ...] = Field(default=(), max_length=20)
-    """Who is sent an event when a background job ends. Nobody by default."""
+    """Receivers of an event when a background job ends. None by default."""
     shared: SharedTerms = SharedTerms()
     """What several routers share. Nothing by default."""
 
     @field_validator("keys", mode="before")
     @classmethod
     def _is_never_open(cls, value: object) -> object:
-        """`keys:` with nothing after it asks for keys, as it reads."""
+        """`keys:` without a value asks for keys."""
         return {} if value is None else value

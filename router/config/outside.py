@@ -1,4 +1,4 @@
-"""What a router talks to besides its targets: alerts, webhooks of jobs, shared stores, a collector of traces.
+"""What a router talks to besides targets: alerts, job webhooks, shared stores, a trace collector.
 
 Their addresses and secrets are in variables (`env:NAME`). No fault shows a value.
 """
@@ -27,7 +27,7 @@ from router.contract.shared import PostgresTerms, SharedTerms, ValkeyTerms
 from router.contract.webhooks import JobWebhook
 
 _A_VARIABLE = "must name a variable"
-_SECRET_PREFIX = "whsec_"  # noqa: S105  how secrets of Standard Webhooks begin
+_SECRET_PREFIX = "whsec_"  # noqa: S105  prefix of Standard Webhooks secrets
 _LEAST_HOOK_BYTES, _LEAST_SHARED_BYTES = 16, 32
 _LOCAL_NAMES = ("localhost", "localhost.localdomain")
 _MAX_NAME = 40
@@ -41,7 +41,7 @@ _Store = TypeVar("_Store", ValkeyTerms, PostgresTerms)
 
 
 def check_alerts(source: str | None, checker: SecretChecker) -> Secret | None:
-    """The address that word of troubles is sent to; None if there is none."""
+    """The address for alerts, if any."""
     if source is None:
         return None
     path, known = "alerts.webhook", "must be env:NAME, since whoever has the address can write there"
@@ -56,7 +56,7 @@ def check_alerts(source: str | None, checker: SecretChecker) -> Secret | None:
 
 
 def check_metrics_key(metrics: MetricsSettings, checker: SecretChecker) -> Secret | None:
-    """The key that opens `/metrics` alone; None if there is none."""
+    """The key that opens `/metrics` alone, if any."""
     if metrics.key is None or not metrics.on:
         return None
     hint = "write env:NAME, and put the key into the variable NAME"
@@ -64,7 +64,6 @@ def check_metrics_key(metrics: MetricsSettings, checker: SecretChecker) -> Secre
 
 
 def check_webhooks(hooks: Sequence[JobWebhook], checker: SecretChecker) -> tuple[JobWebhook, ...]:
-    """The webhooks of a config, with their secrets read."""
     found: dict[str, JobWebhook] = {}
     for index, hook in enumerate(hooks):
         path = f"webhooks[{index}]"
@@ -91,7 +90,7 @@ def _find_hook_fault(hook: JobWebhook, others: dict[str, JobWebhook]) -> tuple[s
 
 
 def _is_private(host: str) -> bool:
-    """Whether a host is private by its name alone. What other names mean is checked when something is sent."""
+    """Whether a host is private by its name alone. Other names are checked when something is sent."""
     try:
         return not ipaddress.ip_address(host).is_global
     except ValueError:
@@ -111,7 +110,7 @@ def _find_signing_faults(value: str) -> Iterator[tuple[str, str]]:
 
 
 def check_shared(terms: SharedTerms, checker: SecretChecker) -> SharedTerms | None:
-    """What a config shares, with its addresses and secret read; None where it shares nothing."""
+    """What a config shares, with secrets read; None if nothing."""
     if terms.valkey is None and terms.postgres is None and terms.secret is None:
         return None
 
@@ -132,7 +131,7 @@ def check_shared(terms: SharedTerms, checker: SecretChecker) -> SharedTerms | No
 
 @cache
 def name_replica() -> str:
-    """The name of this process: that of its machine and a random end."""
+    """A unique name for this process, with its machine's."""
     host = "".join(letter for letter in socket.gethostname() if letter.isascii() and (letter.isalnum() or letter in "-."))
     return f"{host[:_MAX_NAME] or 'router'}-{secrets.token_hex(3)}"
 
@@ -153,14 +152,14 @@ def _read_store(
 
 
 def _find_store_fault(url: str, schemes: tuple[str, ...]) -> str:
-    """What is wrong with the address of a store; empty for a good one."""
+    """The fault of a store's address, or empty."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in schemes:
             return f"does not begin with {schemes[0]}://"
         if parts.scheme == "unix":
             return "" if os.path.isabs(parts.path) else "has no absolute path"
-        _ = parts.port if "," not in parts.netloc else None  # several hosts, each with its port, are the driver's own form
+        _ = parts.port if "," not in parts.netloc else None  # drivers accept several hosts with ports
         if schemes is _VALKEY and not (parts.path in ("", "/") or parts.path[1:].isdecimal()):
             return "must end with the number of a database, such as /0"
     except ValueError:
@@ -169,7 +168,7 @@ def _find_store_fault(url: str, schemes: tuple[str, ...]) -> str:
 
 
 def read_trace_headers(source: str | None, checker: SecretChecker) -> Headers:
-    """The headers for a collector of traces, with names in lower case, from a variable with key=value,key=value."""
+    """Headers for a trace collector, from a variable with key=value,key=value."""
     if source is None:
         return ()
     found: list[tuple[str, str]] = []
@@ -199,7 +198,7 @@ def _read(
     if_written: tuple[str, str],
     find_faults: Callable[[str], Iterable[tuple[str, str]]] = lambda value: (),
 ) -> Secret:
-    """Read what a variable holds. `if_written` is the fault of a value in the file itself; `find_faults` judges the value."""
+    """Read a variable. `if_written` is the fault of a literal value; `find_faults` judges what it holds."""
     if not secret.is_reference:
         checker.faults.append(Fault(path, *if_written))
         return secret

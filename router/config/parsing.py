@@ -1,4 +1,4 @@
-"""YAML into plain values. The parser's errors are reworded so that a person can act on them, with the line and a fix."""
+"""YAML into plain values, with parser errors reworded into a line and a fix."""
 
 import re
 from collections.abc import Hashable, Mapping
@@ -11,7 +11,7 @@ from router.config.faults import ConfigError, Fault
 from router.config.reading import MAX_BYTES
 
 _MAX_BRACKETS = 5_000
-"""A parser's time grows with nesting; no config of a person's comes near this."""
+"""Parsing time grows with nesting; no person's config comes near this."""
 MAX_ENTRIES = 10_000
 _ENTRY = re.compile(r"[:,]\s|^\s*-\s", re.MULTILINE)
 _ODD_BLANK = re.compile(r"^[ \t]*([\u00a0\u2000-\u200b\u202f\u205f\u3000])", re.MULTILINE)
@@ -24,11 +24,11 @@ _ANCHORS = "anchors and aliases are not supported"
 
 
 class PlainLoader(yaml.SafeLoader):
-    """YAML without anchors: a file of a few lines must not unfold to gigabytes."""
+    """YAML without anchors: a few lines must not expand to gigabytes."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # the library has no types for it
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # untyped library
             raise yaml.MarkedYAMLError(problem=_ANCHORS, problem_mark=mark)
         return super().compose_node(parent, index)
 
@@ -39,22 +39,22 @@ class PlainLoader(yaml.SafeLoader):
                 if key.value in seen:
                     raise yaml.MarkedYAMLError(problem=f'duplicate key "{key.value}"', problem_mark=key.start_mark)
                 seen.add(key.value)
-                if key.tag == _BOOL:  # YAML 1.1 reads `on:` as true, and it is the name of a setting
+                if key.tag == _BOOL:  # YAML 1.1 reads `on:` as true, and it is a setting
                     key.tag = _TEXT
         return super().construct_mapping(node, deep)
 
 
 def parse(text: str, source: str, max_entries: int = MAX_ENTRIES) -> Mapping[str, object]:
-    """The settings of a config. Raises `ConfigError`."""
+    """Raises `ConfigError`."""
     if fault := _find_fault(text, max_entries):
         raise ConfigError(source, [fault])
     try:
-        content = yaml.load(text, Loader=PlainLoader)  # noqa: S506  a SafeLoader, with less
+        content = yaml.load(text, Loader=PlainLoader)  # noqa: S506  a stricter SafeLoader
     except yaml.YAMLError as error:
         raise ConfigError(source, [explain(error, text)]) from error
     except RecursionError as error:
         raise ConfigError(source, [Fault("file", "is nested too deeply")]) from error
-    except ValueError as error:  # a number or a date that YAML allows and Python does not
+    except ValueError as error:  # a number or date that Python does not allow
         raise ConfigError(source, [Fault("file", f"has a value that cannot be read: {error}", "put it in quotes")]) from error
     if not isinstance(content, dict):
         raise ConfigError(source, [_not_settings(text)])
@@ -64,7 +64,7 @@ def parse(text: str, source: str, max_entries: int = MAX_ENTRIES) -> Mapping[str
 
 
 def _find_fault(text: str, max_entries: int) -> Fault | None:
-    """What can be checked without parsing: a file that no person wrote, and no-break spaces."""
+    """Faults found without parsing: files that no person wrote, and no-break spaces."""
     if len(text) > MAX_BYTES:
         return Fault("file", f"is over {MAX_BYTES} bytes")
     if text.count("[") + text.count("{") > _MAX_BRACKETS:
@@ -85,7 +85,7 @@ def _not_settings(text: str) -> Fault:
 
 
 def explain(error: yaml.YAMLError, text: str) -> Fault:
-    """A fault of the parser in plain words."""
+    """A parser error in plain words."""
     problem, context = str(getattr(error, "problem", None) or ""), str(getattr(error, "context", None) or "")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
@@ -128,7 +128,7 @@ def _explain_star(where: str, problem: str, line: str) -> Fault:
 
 
 def _explain_block(where: str, number: int, problem: str, lines: list[str]) -> Fault:
-    """A line that does not fit the lines before it, usually because of its indentation."""
+    """A line that does not fit those before it, usually by its indentation."""
     before = next((n for n in range(min(number, len(lines)) - 1, -1, -1) if _is_content(lines[n])), None)
     here = lines[number] if number < len(lines) else ""
     if before is not None and _indent(here) != _indent(lines[before]) and _is_content(here):

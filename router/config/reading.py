@@ -1,6 +1,6 @@
-"""Finding `config.yaml` and reading it, and `.env` next to it: keys for the `env:NAME` that the environment does not have.
+"""Finding and reading `config.yaml` and the `.env` next to it, which has values for `env:NAME`.
 
-A file that cannot be read is a fault, never a reason to use the simulated tiers.
+An unreadable file is a fault, never a reason to use the simulated tiers.
 """
 
 import os
@@ -15,7 +15,7 @@ from router.config.folders import NoHome, state_folder, user_folder
 
 _NAME, _MISSPELT = "config.yaml", "config.yml"
 _SCHEMA = "router/config/config.schema.json"
-"""As the default file names it: relative to the checkout."""
+"""As in the default file: relative to the checkout."""
 MAX_BYTES = 1 << 20
 _OURS = re.compile(rb"^[\"']?tiers[\"']?\s*:", re.MULTILINE)
 _ELSEWHERE = "name another with --config"
@@ -50,7 +50,7 @@ def find_config(explicit: str | None) -> Path | None:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether something of this name exists. Raises `ConfigError` if that cannot be determined."""
+    """Raises `ConfigError` if that is unknown."""
     try:
         path.lstat()
     except PermissionError as error:
@@ -62,7 +62,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _refuse_misspelt(path: Path, *, is_ours: bool) -> None:
-    """A `config.yml` of ours would be passed over. Elsewhere than in our own folder it may be another program's."""
+    """Refuse our `config.yml`, which would be ignored. Outside our folder it may be another program's."""
     if not _is_there(path) or not (is_ours or _has_tiers(path)):
         return
     hint = f"mv {path} {path.with_name(_NAME)}"
@@ -80,27 +80,23 @@ def _has_tiers(path: Path) -> bool:
 
 
 def expand(path: str) -> Path:
-    """A path with `~` expanded; unchanged if the home folder is unknown."""
+    """Expand `~`, if the home folder is known."""
     return Path(os.path.expanduser(path))
 
 
 def default_text() -> str:
-    """The default `config.yaml`: inside the package when installed, next to it in a checkout.
-
-    Its first line leads editors to the schema of this installation, wherever the text is written to.
-    """
+    """The default `config.yaml`, in the package or in a checkout, with a first line that leads editors to its schema."""
     packaged = Path(__file__).with_name("default.yaml")
     path = packaged if packaged.is_file() else Path(__file__).resolve().parents[2] / _NAME
     return path.read_text(encoding="utf-8").replace(f"$schema={_SCHEMA}", f"$schema={schema_path().as_uri()}", 1)
 
 
 def schema_path() -> Path:
-    """The JSON schema of the config that comes with Tandem."""
     return Path(__file__).resolve().with_name(Path(_SCHEMA).name)
 
 
 def read_config(path: Path | None) -> tuple[str, str, Path]:
-    """The text of a config, what to call it, and the folder that its paths begin at. Raises `ConfigError`."""
+    """The text of a config, its name in messages, and the folder that its paths begin at. Raises `ConfigError`."""
     if path is None:
         source = "the built-in default"
         try:
@@ -115,7 +111,7 @@ def read_config(path: Path | None) -> tuple[str, str, Path]:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
         return _decode(path, raw), str(path), path.resolve().parent
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that go round in a circle
+    except (OSError, RuntimeError) as error:  # RuntimeError: circular links
         raise ConfigError(str(path), [_unreadable(path, error)]) from error
 
 
@@ -166,14 +162,14 @@ def _decode(path: Path, raw: bytes) -> str:
 
 
 class EnvFileUnreadable(Exception):
-    """The file exists but cannot be read. The message says why."""
+    """The file exists but cannot be read."""
 
 
 def read_env_file(folder: Path) -> Mapping[str, str]:
-    """The names and values of the `.env` in a folder; empty if there is no such file. Raises `EnvFileUnreadable`.
+    """The values in a folder's `.env`; empty if there is none. Raises `EnvFileUnreadable`.
 
-    A line is `NAME=value`, with or without `export` before it and quotes around the value. `#` begins a comment outside quotes,
-    the last line for a name wins, and `$` has no special meaning.
+    A line is `NAME=value`, optionally with `export` and quotes. `#` begins a comment outside quotes, the last line for a name
+    wins, and `$` has no special meaning.
     """
     path = folder / ENV_FILE
     try:
@@ -191,7 +187,7 @@ def read_env_file(folder: Path) -> Mapping[str, str]:
 
 
 def is_open_to_others(folder: Path) -> bool:
-    """Whether anyone but the owner may read or write the `.env` in a folder."""
+    """Whether anyone but the owner may read or write the `.env`."""
     try:
         return os.name == "posix" and bool((folder / ENV_FILE).stat().st_mode & _OTHERS)
     except OSError:

@@ -1,6 +1,6 @@
-"""The JSON schema of `config.yaml`, from the models: for editors, with the sentence of every setting.
+"""The JSON schema of `config.yaml`, from the models and their docstrings, for editors.
 
-`tandem check --schema` prints it; `config.schema.json` next to this file holds it, written by `docs/generate.py`.
+`tandem check --schema` prints it; `docs/generate.py` writes `config.schema.json`.
 """
 
 import json
@@ -11,13 +11,14 @@ from pydantic.json_schema import models_json_schema
 
 from router.config.faults import Known
 from router.config.models import Config
+from router.config.own_policies import OwnPolicySettings
 from router.config.settings import field_notes, fields_of, inner_block
 
 _Node = dict[str, Any]
 
 
 def write_schema(known: Known) -> str:
-    """The schema as text. Policies, rules and the options of adapters are those that this router knows."""
+    """The schema, with the policies, rules and adapter options that this router knows."""
     policies = dict(known.policies)
     adapters = {name: adapter.Settings for name, adapter in known.adapters.items()}
     kinds: list[type[BaseModel]] = [Config, *policies.values(), *set(adapters.values())]
@@ -37,14 +38,12 @@ def write_schema(known: Known) -> str:
 
 
 def _one_policy(places: dict[str, _Node]) -> _Node:
-    """A name, or one name with its settings."""
     named = {name: {"anyOf": [place, {"type": "null"}]} for name, place in places.items()}
     block = {"type": "object", "properties": named, "additionalProperties": False, "minProperties": 1, "maxProperties": 1}
-    return {"anyOf": [{"enum": list(places)}, block]}
+    return {"anyOf": [{"enum": list(places)}, block, OwnPolicySettings.model_json_schema()]}
 
 
 def _options_of(name: str, place: _Node, target: _Node) -> _Node:
-    """What `options` holds for targets of one adapter."""
     adapter: _Node = {"properties": {"adapter": {"const": name}}}
     if name != target["properties"]["adapter"]["default"]:
         adapter["required"] = ["adapter"]
@@ -52,7 +51,7 @@ def _options_of(name: str, place: _Node, target: _Node) -> _Node:
 
 
 def _describe(node: _Node, kind: type, blocks: _Node) -> None:
-    """Put the sentence of each setting into the schema of its block, and of the blocks inside."""
+    """Add each setting's docstring to the schema of its block, recursively."""
     settings, notes = _find(node, blocks)["properties"], field_notes(kind)
     for name, field in fields_of(kind).items():
         settings[name]["description"] = notes.get(name, "")
@@ -61,7 +60,7 @@ def _describe(node: _Node, kind: type, blocks: _Node) -> None:
 
 
 def _find(node: _Node, blocks: _Node) -> _Node:
-    """The schema of the block that a setting holds: itself, or through a reference, a choice or a list."""
+    """The schema of a setting's block, through references, choices and lists."""
     if "$ref" in node:
         return _find(blocks[node["$ref"].rpartition("/")[2]], blocks)
     if "properties" in node:
@@ -70,7 +69,7 @@ def _find(node: _Node, blocks: _Node) -> _Node:
 
 
 def _clean(node: Any) -> Any:
-    """Leave out the titles that pydantic makes of names, and the defaults of whole blocks."""
+    """Drop pydantic's titles, and defaults of whole blocks."""
     if isinstance(node, list):
         return [_clean(part) for part in node]
     if not isinstance(node, dict):

@@ -1,6 +1,6 @@
-"""Values of a config that may be secret: keys, and what goes with every request to a target as headers or query.
+"""Config values that may be secret: keys, headers and query parameters of targets.
 
-A value may name a variable (`env:NAME`); a variable that is not set, and other notations for one, are faults.
+A value may name a variable (`env:NAME`). Unset variables and other notations are faults.
 """
 
 import os
@@ -16,7 +16,7 @@ from router.contract.secret import Secret
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _REFERENCE = re.compile(r"([A-Za-z]+ )?(env:\S*)")
-"""A reference, alone or after the name of a scheme: `Bearer env:NAME`."""
+"""A reference, alone or after a scheme: `Bearer env:NAME`."""
 _SET_BY_TANDEM = frozenset({"host", "content-length", "content-type", "accept", "accept-encoding", "user-agent"})
 _OF_A_CONNECTION = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"})
 _OF_A_KEY = ("authorization", "x-api-key")
@@ -24,14 +24,14 @@ _OF_A_KEY = ("authorization", "x-api-key")
 
 @dataclass(frozen=True, slots=True)
 class SecretChecker:
-    """Checks values that may be secret, and collects the faults. None of them shows a value."""
+    """Checks values that may be secret. Faults never show a value."""
 
     faults: list[Fault]
     keys: Mapping[str, str]
-    """What the file next to the config has for variables that are not set."""
+    """Values from `.env` for unset variables."""
 
     def check(self, path: str, source: str) -> Secret:
-        """The secret that a setting holds or names."""
+        """The secret in a setting or its variable."""
         secret = Secret(source)
         if secret.is_reference:
             secret = Secret(source, self.keys.get(secret.variable, ""))
@@ -52,7 +52,7 @@ class SecretChecker:
     def check_headers(
         self, path: str, headers: Mapping[str, str], adapter: KnownAdapter, key: Secret | None
     ) -> list[ExtraField]:
-        """The headers that go with every request to a target, by their names in lower case."""
+        """A target's extra headers, by lower-case name."""
         found: dict[str, ExtraField] = {}
         for written, value in headers.items():
             name, place = written.lower(), f"{path}.{written}"
@@ -65,7 +65,6 @@ class SecretChecker:
         return list(found.values())
 
     def check_query(self, path: str, query: Mapping[str, str]) -> list[ExtraField]:
-        """The query parameters that go with every request to a target."""
         return [self._check_field(f"{path}.{name}", name, value) for name, value in query.items()]
 
     def _check_field(self, path: str, name: str, value: str) -> ExtraField:
@@ -79,7 +78,7 @@ class SecretChecker:
         return ExtraField(name, value)
 
     def _finds_misplaced(self, path: str, key: Secret) -> bool:
-        """A key after `env:`, or a variable in the notation of another program, which would be sent as the key itself."""
+        """Find a key after `env:`, or a variable in another program's notation, which would be sent as the key."""
         if key.is_callers or (key.is_reference and (not key.is_misplaced or key.reveal())):
             return False
         variable, name = find_variable(key.source), path.rpartition(".")[2]
@@ -95,7 +94,7 @@ class SecretChecker:
 
 
 def _find_name_fault(name: str, adapter: KnownAdapter, key: Secret | None) -> tuple[str, str] | None:
-    """What is wrong with the name of a header, and what would be right. None for a good one."""
+    """The fault of a header's name and its fix, or None."""
     if not _TOKEN.fullmatch(name):
         return "is not a valid header name", "letters, digits and hyphens, as in x-portkey-provider"
     if name in _OF_A_CONNECTION or name.startswith(("proxy-", "sec-")):

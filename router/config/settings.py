@@ -1,4 +1,4 @@
-"""What blocks of settings are made of, and what can be said of any of them: its fields, and the sentence below each."""
+"""Blocks of settings: their base, their fields, and the docstring below each field."""
 
 import ast
 import inspect
@@ -23,7 +23,7 @@ class Settings(BaseModel):
 
 
 def _as_text(value: object) -> object:
-    """A number or a date, as YAML reads `2024-10-21`, in the letters of the file."""
+    """A number or date (YAML reads `2024-10-21` as one) as written in the file."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -33,17 +33,16 @@ ExtraValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema({"type": [
 
 
 def fits_header(value: str) -> bool:
-    """Whether a header can have this value."""
     return value.isascii() and value.isprintable()
 
 
 def find_address_fault(url: str) -> str:
-    """What is wrong with an address; empty for a good one."""
+    """The fault of an address; empty if it is valid."""
     if not fits_header(url) or " " in url:
         return "must not contain line breaks, spaces, or non-ASCII characters"
     try:
         parts = urlsplit(url)
-    except ValueError:  # a bracket that is not closed, or what is in it is no IPv6 address
+    except ValueError:  # an unclosed bracket, or no IPv6 address in it
         return "is not a valid address; IPv6 is written http://[::1]:8000/v1"
     if not parts.hostname:
         return "must name a host, as in https://api.example.com/v1"
@@ -54,7 +53,6 @@ def find_address_fault(url: str) -> str:
 
 
 def fields_of(kind: type) -> dict[str, FieldInfo]:
-    """The settings of a block, by their names in the file."""
     if issubclass(kind, BaseModel):
         return kind.model_fields
     return {
@@ -64,7 +62,7 @@ def fields_of(kind: type) -> dict[str, FieldInfo]:
 
 
 def inner_block(field: FieldInfo) -> type | None:
-    """The block that a setting holds, or a list of it, as in `tuple[TargetSettings, ...]`."""
+    """The block in a setting, or in its list, as in `tuple[TargetSettings, ...]`."""
     stated = next((mark.kind for mark in field.metadata if isinstance(mark, Stated)), None)
     return stated or next(_blocks_in(field.annotation), None)
 
@@ -77,7 +75,7 @@ def _blocks_in(annotation: Any) -> Iterator[type]:
 
 
 def field_notes(kind: type) -> dict[str, str]:
-    """The sentence below each field of a class, inherited ones left out."""
+    """The docstring below each field of a class, without inherited ones."""
     (body,) = ast.parse(inspect.cleandoc("\n" + inspect.getsource(kind))).body
     notes = {}
     for field, note in itertools.pairwise(getattr(body, "body", ())):

@@ -13,7 +13,7 @@ from router.contract.words import Feature
 
 OPTIONS = "options"
 OPTIONS_ALIAS = "simulated"
-"""An older name for `options`, in the blocks of the adapter of that name."""
+"""An older name for `options`, for the adapter of that name."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -55,7 +55,7 @@ class TargetSettings(Settings):
     window_tokens when absent. `cache_control` is for a gateway that speaks chat in front of Claude and understands cache marks,
     such as a LiteLLM proxy: prompts are then cached. Targets at OpenRouter and with adapter: litellm do not need it."""
     typical: Annotated[dict[str, float], Stated(Speed)] = Field(default_factory=dict)
-    """Its usual speed: what is expected of it before it has been measured, and again after a long time without use."""
+    """Its usual speed, expected before it has been measured and after a long time without use."""
     price: Price | None = None
     """What it costs. Looked up like window_tokens when absent."""
     quota: Quota | None = None

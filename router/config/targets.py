@@ -1,4 +1,4 @@
-"""The targets of a config, checked and made ready to be built."""
+"""The targets of a config, checked and ready to be built."""
 
 import os
 import re
@@ -28,20 +28,20 @@ TYPICAL_SPEED = {
     Tier.FAST: Speed(ttft_seconds=0.3, tokens_per_second=600.0, prefill_tokens_per_second=20_000.0),
     Tier.DEEP: Speed(ttft_seconds=1.2, tokens_per_second=70.0, prefill_tokens_per_second=10_000.0),
 }
-"""The assumed speed of a target before it is measured. The tiers must differ, or no turn would go to fast."""
+"""Assumed before a target is measured. The tiers must differ, or no turn would go to fast."""
 
 
 _TRANSPORT = "upstream_transport"
 _VARIABLE = re.compile(r"\$\{?[A-Za-z_]|\{\{|os\.environ")
 _CALLS = ("/chat/completions", "/completions", "/responses", "/messages/count_tokens", "/messages", "/models", "/embeddings")
-"""The paths of calls, the longer first where one ends in another."""
+"""Paths of calls, longer ones before their endings."""
 _FACTS = ("window_tokens", "price", "accepts")
-"""What the table of models may say of a target, where its block does not."""
+"""What the table of models can fill in."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetPlan:
-    """A target ready to be built: what it is, who reaches it, and how. `looked_up` names what its block left to the table."""
+    """A target ready to be built. `looked_up` names what came from the table."""
 
     target: Target
     adapter: str
@@ -55,7 +55,7 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True)
 class TargetBlock:
-    """The block of one target, with its place in the config."""
+    """A target's block and its place in the config."""
 
     tier: Tier
     index: int
@@ -69,12 +69,11 @@ class TargetBlock:
 
     @property
     def model(self) -> str:
-        """The model's name at its provider."""
         return self.settings.model or self.settings.name
 
     @property
     def table_name(self) -> tuple[str, str]:
-        """What the table of models calls it: its provider, as far as the address shows, and its name there."""
+        """Its provider, as far as the address shows, and its name in the table of models."""
         return provider_of(self.settings.base_url), self.model
 
 
@@ -86,7 +85,7 @@ def check_targets(
     faults: list[Fault],
     keys: Mapping[str, str],
 ) -> list[TargetPlan]:
-    """Check every target of a well-formed config. Adds to the faults; returns the plans of targets without one."""
+    """Check every target. Adds to `faults`; returns the plans of those without."""
     check_names(blocks, faults)
     facts = read_facts(block.table_name for block in blocks if _unstated(block, known.adapters.get(block.settings.adapter)))
     checker = TargetChecker(known, folder, faults, keys, limits, facts)
@@ -102,7 +101,7 @@ def read_blocks(config: Config) -> list[TargetBlock]:
 
 
 def read_prices(blocks: Sequence[TargetBlock], known: Known) -> dict[str, Price]:
-    """The price of each target that has one. Nothing else is looked at: keys may be missing."""
+    """Prices by target, without checking anything else: keys may be missing."""
     adapters = {block.settings.name: known.adapters.get(block.settings.adapter) for block in blocks}
     facts = read_facts(block.table_name for block in blocks if "price" in _unstated(block, adapters[block.settings.name]))
     prices: dict[str, Price] = {}
@@ -117,7 +116,6 @@ def read_prices(blocks: Sequence[TargetBlock], known: Known) -> dict[str, Price]
 
 
 def check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
-    """A target's name must be unique, and not a tier's."""
     seen: set[str] = set()
     for block in blocks:
         name = block.settings.name
@@ -132,19 +130,17 @@ def check_names(blocks: Iterable[TargetBlock], faults: list[Fault]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TargetChecker:
-    """Checks blocks against what this router knows, and collects the faults that it finds."""
-
     known: Known
     folder: Path
-    """What relative paths are relative to."""
+    """Base of relative paths."""
     faults: list[Fault]
     keys: Mapping[str, str] = field(default_factory=dict)
-    """What the file next to the config has for variables that are not set."""
+    """Values from `.env` for unset variables."""
     limits: Limits = field(default_factory=Limits)
     facts: Mapping[tuple[str, str], ModelFacts] = field(default_factory=dict)
 
     def check(self, block: TargetBlock) -> TargetPlan | None:
-        """The plan of a target; None after its faults were added."""
+        """The plan of a target, or None if it has faults."""
         before = len(self.faults)
         adapter = self._find_adapter(block)
         if adapter is None:
@@ -208,7 +204,6 @@ class TargetChecker:
     def _check_extra(
         self, block: TargetBlock, adapter: KnownAdapter, secrets: SecretChecker, key: Secret | None
     ) -> tuple[tuple[ExtraField, ...], tuple[ExtraField, ...]]:
-        """The headers and the query parameters that go with every request."""
         settings = block.settings
         for name in ("headers", "query"):
             if getattr(settings, name) and name not in adapter.takes_extra:
@@ -228,7 +223,6 @@ class TargetChecker:
         return Tls(**{name: str(file) for name, file in files.items()})
 
     def _check_transport(self, block: TargetBlock, adapter: KnownAdapter, dialect: Dialect | None) -> bool:
-        """Whether requests go over WebSockets."""
         if block.settings.upstream_transport != "websocket":
             return False
         if not adapter.has_sockets:
@@ -240,7 +234,7 @@ class TargetChecker:
         return True
 
     def _check_options(self, block: TargetBlock, adapter: KnownAdapter) -> AdapterSettings | None:
-        """The adapter's own settings. One adapter's blocks may have them under an older name."""
+        """The adapter's settings, for one adapter also under an older name."""
         given = {name: content for name in (OPTIONS, OPTIONS_ALIAS) if (content := getattr(block.settings, name)) is not None}
         if OPTIONS_ALIAS in given and adapter.name != OPTIONS_ALIAS:
             hint = f"the settings of {adapter.name} are under {OPTIONS}"
@@ -257,7 +251,7 @@ class TargetChecker:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that no file can have, or a folder that is closed to us
+    except OSError:  # an impossible name, or an inaccessible folder
         return False
 
 
@@ -307,7 +301,7 @@ def _spoken(adapter: KnownAdapter, dialect: Dialect | None) -> frozenset[Dialect
 
 
 def _unstated(block: TargetBlock, adapter: KnownAdapter | None) -> tuple[str, ...]:
-    """What the table may be asked for: only facts of real models, and only those that the block leaves out."""
+    """Facts to look up: only of real models, and only those that the block leaves out."""
     if adapter is None or not adapter.is_model:
         return ()
     return tuple(name for name in _FACTS if name not in block.settings.model_fields_set)
@@ -321,5 +315,5 @@ def _look_up(block: TargetBlock, adapter: KnownAdapter, facts: Mapping[tuple[str
 
 
 def _typical(block: TargetBlock, options: AdapterSettings) -> Speed:
-    """The usual speed: as stated, else as its options set it, else what its tier is for."""
+    """The usual speed: as stated, from its options, or its tier's."""
     return (options.typical_speed() or TYPICAL_SPEED[block.tier])._replace(**block.settings.typical)

@@ -1,4 +1,4 @@
-"""Pointing coding clients at the router. What is known of a client is data, in `clients/`; the code here knows file formats."""
+"""Pointing coding clients at the router. Clients are data, in `clients/`; the code knows only file formats."""
 
 KEY = "tandem"
-"""What clients are given for a key, since most insist on one. The router asks for none."""
+"""The key for clients that insist on one, if the router asks for none."""

@@ -1,4 +1,4 @@
-"""Connecting and undoing: all changes are planned first, then all of them are made, or none."""
+"""Connecting and undoing: all changes are planned first, then made together or not at all."""
 
 import json
 import re
@@ -24,7 +24,7 @@ class OwnFile:
         return text == piece["content"]
 
     def take(self, text: str, memo: Memo, tiers: frozenset[str]) -> tuple[str | None, tuple[str, ...]]:
-        """What was there before. A file that was changed since stays: it is the person's now."""
+        """Restore the previous text. A file changed since is the person's now, and stays."""
         if not memo:
             return text, ()
         if text != memo[0]["written"]:
@@ -34,7 +34,7 @@ class OwnFile:
 
 
 class FlagFile:
-    """A file that only has to exist: it tells a client to skip the questions of a first start."""
+    """A file that only has to exist, so that a client skips its first-start questions."""
 
     def put(self, text: str | None, piece: Piece) -> Put:
         return Put(piece["content"], [{"written": piece["content"]}]) if text is None else Put(text, [])
@@ -47,7 +47,7 @@ class FlagFile:
 
 
 class ShellFile:
-    """A shell's start-up file: one marked block at its end, which is found wherever it was moved to."""
+    """A shell's start-up file, with one marked block at its end, found even if moved."""
 
     def put(self, text: str | None, piece: Piece) -> Put:
         marks.check(text or "")
@@ -71,12 +71,12 @@ FORMATS: Mapping[str, Format] = {
 
 
 class CannotConnect(Exception):
-    """A file prevents the connection. Nothing was changed."""
+    """A file prevents the connection; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file before and after. None means that the file does not exist."""
+    """One file before and after; None if it does not exist."""
 
     path: Path
     before: bytes | None
@@ -87,7 +87,7 @@ class Change:
     memo: Memo | None = None
     notes: tuple[str, ...] = ()
     holds_key: bool = False
-    """Whether a person's key is written into it, which nobody else may read."""
+    """Whether it contains a person's key, and so must be private."""
 
     @property
     def is_needed(self) -> bool:
@@ -95,20 +95,19 @@ class Change:
 
 
 def with_paths(recipe: Recipe, facts: Facts, shell: str) -> Facts:
-    """The facts, and where the recipe's own files are."""
+    """The facts with the paths of the recipe's files."""
     named = {file.fact: str(file.find()) for file in recipe.files_here(shell) if file.fact and file.is_wanted(facts)}
     return {**facts, **named}
 
 
 def pieces(recipe: Recipe, facts: Facts, shell: str) -> list[tuple[RecipeFile, dict[str, str]]]:
-    """What each file should hold, with the facts in it."""
     facts = with_paths(recipe, facts, shell)
     wanted = [file for file in recipe.files_here(shell) if file.is_wanted(facts)]
     return [(file, {key: fill(value, facts) for key, value in file.piece.items()}) for file in wanted]
 
 
 def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
-    """Write the files that a run needs into a folder of ours; returns the facts with their paths."""
+    """Write the files of a run into a folder; returns the facts with their paths."""
     needed = [file for file in recipe.files if file.run_as and file.is_wanted(facts)]
     facts = {**facts, "folder": str(folder), **{file.fact: str(folder / file.run_as) for file in needed if file.fact}}
     for file in needed:
@@ -118,7 +117,7 @@ def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
 
 
 def plan_connection(recipe: Recipe, facts: Facts, store: Store, shell: str) -> list[Change]:
-    """The changes that point a client here. Raises `CannotConnect`."""
+    """The changes that connect a client. Raises `CannotConnect`."""
     record = store.load(recipe.client)
     is_real = bool(facts["key_env"])
     return [
@@ -142,14 +141,14 @@ def _plan_file(file: RecipeFile, piece: Mapping[str, str], record: Record, tiers
 
 
 def _is_ours(path: Path, text: str, record: Record) -> bool:
-    """Whether something in a file may be ours. A setting that only happens to be equal is the person's own and stays."""
+    """Whether a file may hold settings of ours. One that is merely equal is the person's and stays."""
     return str(path) in record.entries or "tandem connect" in text
 
 
 def _without_ours(
     path: Path, text: str | None, form: str, record: Record, tiers: frozenset[str]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """A file's text without anything of ours, by our record, or else by the marks in it."""
+    """A file's text without ours, by our record, or else by its marks."""
     entry = record.entries.get(str(path))
     if text is None:
         return None, ()
@@ -158,7 +157,7 @@ def _without_ours(
 
 
 def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
-    """The changes that remove everything of ours from a client's files. Raises `CannotConnect`."""
+    """The changes that remove everything of ours. Raises `CannotConnect`."""
     record = store.load(recipe.client)
     forms = {str(file.find()): file.format for file in recipe.files_here(shell)}
     forms |= {path: entry.format for path, entry in record.entries.items()}
@@ -175,7 +174,7 @@ def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
 
 
 def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: re.Pattern[str]) -> list[Change]:
-    """The changes that remove settings with our address; None if no file has any. Raises `CannotConnect`."""
+    """The changes that remove settings with our address; empty if there are none. Raises `CannotConnect`."""
     changes, is_there = [], False
     for file, piece in pieces(recipe, {**facts, "catalogue": facts.get("catalogue") or "{}"}, shell):
         path = file.find()
@@ -195,10 +194,7 @@ def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: 
 
 
 def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: str = "", *, has_mcp: bool = False) -> None:
-    """Make the changes; note how to undo them, the key's variable, and whether `tandem mcp` is part of it.
-
-    Raises `CannotConnect`, and then nothing was changed.
-    """
+    """Make the changes, and record how to undo them. Raises `CannotConnect`, having changed nothing."""
     needed = [change for change in changes if change.is_needed]
     record = store.load(recipe.client)
     record.key_env, record.has_mcp = key_env, has_mcp
@@ -208,7 +204,7 @@ def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: st
         if change.base is not None and store.read_copy(recipe.client, copy) != change.base:
             copy = store.keep_copy(recipe.client, change.path.name, change.base)
         record.entries[str(change.path)] = Entry(change.format, change.base is not None, change.memo or [], copy)
-    # Noted first: should we be interrupted now, undo finds nothing of ours in the files and only forgets.
+    # Recorded first: after an interruption, undo finds nothing of ours in the files and only drops the record.
     before = store.load(recipe.client)
     store.save(recipe.client, record)
     try:
@@ -224,7 +220,7 @@ def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: st
 
 
 def undo(recipe: Recipe, changes: Iterable[Change], store: Store) -> list[Path]:
-    """Make the changes and forget the client. Returns the copies that are kept of files that others changed since."""
+    """Make the changes and drop the record. Returns the kept copies of files that others changed since."""
     changes, record = list(changes), store.load(recipe.client)
     _make([change for change in changes if change.is_needed])
     files.remove_folders([Path(folder) for folder in record.folders])
@@ -234,14 +230,14 @@ def undo(recipe: Recipe, changes: Iterable[Change], store: Store) -> list[Path]:
         copy = store.read_copy(recipe.client, entry.backup) if entry else None
         if entry is not None and copy is not None and copy != change.after:
             kept.append(entry.backup)
-    if not record.entries:  # lost: the copies are all that is left of what was there
+    if not record.entries:  # lost: the copies are all that is left of the originals
         kept = [copy.name for copy in store.copies(recipe.client)]
     store.forget(recipe.client, kept)
     return [store.path_of(recipe.client, copy) for copy in kept]
 
 
 def _make(changes: list[Change]) -> list[Path]:
-    """Write every file; if one cannot be written, the earlier ones are restored."""
+    """Write every file; if one fails, restore the earlier ones."""
     made: list[Path] = []
     done: list[Change] = []
     for change in changes:
@@ -277,7 +273,7 @@ _NUMBER = re.compile(r"\d+")
 def take_without_record(
     form: str, formats: Format, text: str, piece: Piece, tiers: frozenset[str], address: re.Pattern[str]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """A file's text without what is ours. What was there before us is not known, and stays lost."""
+    """A file's text without ours. What was there before us is unknown and stays lost."""
     if form == "json":
         wanted = json.loads(piece["values"])
         for key, value in wanted.items():
@@ -309,7 +305,7 @@ def _take_alike(text: str, path: tuple[str, ...], ours: object, tiers: frozenset
 
 
 def _is_alike(found: object, ours: object, tiers: frozenset[str], address: re.Pattern[str]) -> bool:
-    """Whether a value is one that we may have written: a window or a model's name may have been another then."""
+    """Whether we may have written a value: windows and model names change over time."""
     if found == ours or (is_tier(found, tiers) and is_tier(ours, tiers)):
         return True
     if isinstance(found, int) and isinstance(ours, int):
@@ -317,6 +313,6 @@ def _is_alike(found: object, ours: object, tiers: frozenset[str], address: re.Pa
     if isinstance(found, str) and isinstance(ours, str):
         return bool(address.search(found)) or bool(_NUMBER.fullmatch(found) and _NUMBER.fullmatch(ours))
     if isinstance(found, dict) and isinstance(ours, dict):
-        # An object that is about the router alone, as a status line or a provider: all of its values that are plain text.
+        # An object about the router alone, such as a status line or a provider.
         return any(isinstance(value, str) and address.search(value) for value in found.values()) and set(found) <= set(ours)
     return False

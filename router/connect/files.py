@@ -1,4 +1,4 @@
-"""Reading and writing a person's files: byte order marks, links and permissions stay as they are."""
+"""Reading and writing a person's files, keeping byte order marks, links and permissions."""
 
 import contextlib
 import os
@@ -15,22 +15,22 @@ _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file as it is: its bytes, and its text without a byte order mark. Both are None for a file that is absent."""
+    """A file's bytes, and its text without a byte order mark; None if it is absent."""
 
     raw: bytes | None
     text: str | None
 
     def with_text(self, text: str | None) -> bytes | None:
-        """The bytes that the file would have with another text."""
+        """The file's bytes with another text."""
         if text is None:
             return None
         return (_MARK if self.raw is not None and self.raw.startswith(_MARK) else b"") + text.encode()
 
 
 def read(path: Path) -> Content:
-    """Read a file. Raises `CannotEdit` if it is not text, and `OSError`."""
+    """Raises `CannotEdit` if the file is not text, and `OSError`."""
     try:
-        if stat.S_ISFIFO(path.stat().st_mode):  # reading it would wait until somebody writes
+        if stat.S_ISFIFO(path.stat().st_mode):  # reading would block until someone writes
             raise CannotEdit("this is a named pipe, not a file")
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -42,10 +42,10 @@ def read(path: Path) -> Content:
 
 
 def write(path: Path, raw: bytes, *, private: bool = False) -> list[Path]:
-    """Write a file atomically and return the folders that were created for it. A link stays a link.
+    """Write a file atomically, and return the folders created for it. A link stays a link.
 
-    What root writes belongs to whom it belonged, a new file to the owner of its folder. A new file is readable by its owner
-    alone, regardless of the umask: clients' settings hold keys sooner or later. A `private` one is made so if it exists.
+    Files written by root keep their owner; new ones get their folder's. New and `private` files are readable by the owner
+    alone, whatever the umask: clients' settings hold keys sooner or later.
     """
     path = Path(os.path.realpath(path))
     made = make_folders(path.parent)
@@ -69,7 +69,7 @@ def write(path: Path, raw: bytes, *, private: bool = False) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file; of a link, the file it points to."""
+    """Delete a file; of a link, its target."""
     Path(os.path.realpath(path)).unlink(missing_ok=True)
 
 
@@ -82,14 +82,13 @@ def make_folders(folder: Path) -> list[Path]:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and everything in it readable by its owner alone."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(_PRIVATE_FOLDER if path.is_dir() else _PRIVATE_FILE)
 
 
 def remove_folders(folders: list[Path]) -> None:
-    """Remove folders, innermost first, as far as they are empty."""
+    """Remove empty folders, innermost first."""
     for folder in folders:
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -1,49 +1,49 @@
-"""What every file format can do: add our piece to a text, check for it, and remove it again."""
+"""File formats: adding our piece to a text, checking for it, and removing it."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 Memo = list[dict[str, object]]
-"""What was there before, where the text itself cannot hold it. It is kept in a record of ours, as JSON."""
+"""What was there before, if the text cannot hold it. Stored as JSON in our record."""
 Piece = Mapping[str, str]
-"""What a recipe wants in a file, by the names that its format knows."""
+"""What a recipe wants in a file, by names that its format knows."""
 
 
 class CannotEdit(Exception):
-    """A file that cannot be edited safely. Names the line, if there is one."""
+    """A file that cannot be edited safely, with the line if known."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
 
 
 class Put(NamedTuple):
-    """A text with our piece in it, and what must be remembered to take it out."""
+    """A text with our piece, and what is needed to remove it."""
 
     text: str
     memo: Memo
 
 
 class Format(Protocol):
-    """A kind of file. Texts have no byte order mark, and every line ends as in the file."""
+    """A file format. Texts have no byte order mark and keep their line ends."""
 
     def put(self, text: str | None, piece: Piece) -> Put:
-        """Add the piece to a text without ours; None means that the file does not exist. Raises `CannotEdit`."""
+        """Add the piece to a text without ours; None if the file does not exist. Raises `CannotEdit`."""
         ...
 
     def holds(self, text: str, piece: Piece, tiers: frozenset[str]) -> bool:
-        """Whether a text already says all that the piece says; one of `tiers` is as good as another."""
+        """Whether a text already has the piece; all of `tiers` are equivalent."""
         ...
 
     def take(self, text: str, memo: Memo, tiers: frozenset[str]) -> tuple[str | None, tuple[str, ...]]:
-        """The text without our piece, and notes on what was left since somebody changed it. None: nothing is left of a file.
+        """The text without our piece (None if nothing is left), and notes on what stays because it was changed.
 
-        A value that was changed to another of `tiers`, the client's names for tiers, is still ours. Raises `CannotEdit`.
+        A value changed to another of `tiers`, the client's names for tiers, is still ours. Raises `CannotEdit`.
         """
         ...
 
 
 def includes(found: object, wanted: object, tiers: frozenset[str]) -> bool:
-    """Whether one value says all that another does: objects by their keys, arrays by their items."""
+    """Whether a value contains another: objects by keys, arrays by items."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         return all(key in found and includes(found[key], value, tiers) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(found, list):
@@ -52,16 +52,13 @@ def includes(found: object, wanted: object, tiers: frozenset[str]) -> bool:
 
 
 def is_tier(value: object, tiers: frozenset[str]) -> bool:
-    """Whether a value is one of the client's names for tiers."""
     return isinstance(value, str) and value in tiers
 
 
 def line_end(text: str) -> str:
-    """How the lines of a text end."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 
 
 def line_of(text: str, offset: int) -> int:
-    """The number of the line at an offset, as editors count."""
     return text.count("\n", 0, offset) + 1

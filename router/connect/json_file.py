@@ -1,6 +1,6 @@
-"""JSON with or without comments: single values are set in place, everything else stays byte for byte.
+"""JSON with or without comments: values are set in place, everything else stays byte for byte.
 
-The format has no room for a mark of ours, so what was there before goes into the memo.
+JSON has no room for marks, so what was there before goes into the memo.
 """
 
 import json
@@ -14,9 +14,9 @@ _BLANKS = " \t\r\n"
 
 
 def put(text: str | None, piece: Piece) -> Put:
-    """Set the piece's `values`: objects are merged, arrays get our items first, anything else is replaced.
+    """Set the piece's `values`: merge objects, prepend array items, replace the rest.
 
-    Keys named in `whole` are objects that make sense only as a whole: they are replaced, and taken out, as one value.
+    Objects named in `whole` are replaced and removed as one value.
     """
     wanted, whole = json.loads(piece["values"]), piece.get("whole", "").split()
     if text is None or not text.strip():
@@ -31,12 +31,11 @@ def put(text: str | None, piece: Piece) -> Put:
 
 
 def holds(text: str, piece: Piece, tiers: frozenset[str]) -> bool:
-    """Whether every value is set."""
     return bool(text.strip()) and includes(parse(text).value, json.loads(piece["values"]), tiers)
 
 
 class _Edits:
-    """The changes to one text, collected by offset and applied from the end."""
+    """Changes to one text, collected by offset and applied from the end."""
 
     def __init__(self, text: str, whole: list[str]) -> None:
         self._text, self._end, self._whole = text, line_end(text), whole
@@ -71,7 +70,7 @@ class _Edits:
         self.memo.append({"kind": "replace", "path": list(path), "before": before, "after": value})
 
     def _insert(self, node: Node, first: int | None, heads: list[str], values: list[object]) -> str:
-        """Put entries right after the opening bracket: whatever follows, a comma between is all that it takes."""
+        """Insert entries after the opening bracket, where one comma is enough whatever follows."""
         outer = self._indent_at(node.start)
         inner = self._text[node.start + 1 : first if first is not None else node.end - 1]
         if first is not None and "\n" not in inner:
@@ -103,7 +102,7 @@ class _Edits:
 
 
 def take(text: str, memo: Memo, tiers: frozenset[str]) -> tuple[str | None, tuple[str, ...]]:
-    """Set back what was set. Clients rewrite these files, so what is not there letter by letter is looked for by its value."""
+    """Restore what was set. Clients rewrite these files, so what is not found literally is looked for by value."""
     notes: list[str] = []
     for edit in memo:
         values, path = edit.get("values"), tuple(map(str, _as_list(edit.get("path"))))
@@ -137,7 +136,6 @@ def _as_list(value: object) -> list[object]:
 
 
 def find_node(text: str, path: Path) -> Node | None:
-    """The value at a path, if there is one."""
     node = parse(text)
     for key in path:
         member = node.find(key)
@@ -148,7 +146,7 @@ def find_node(text: str, path: Path) -> Node | None:
 
 
 def _take_literally(text: str, path: Path, inserted: str, values: object) -> str | None:
-    """The text without what was inserted, if it is still there as it was written."""
+    """The text without an insertion that is still there literally."""
     node = find_node(text, path)
     at = -1 if node is None else text.find(inserted, node.start + 1, node.end - 1)
     if node is None or at < 0:
@@ -189,7 +187,7 @@ def _take_whole(text: str, path: Path, ours: object, notes: list[str]) -> str:
 
 
 def _prune(text: str, path: Path, ours: object, tiers: frozenset[str], notes: list[str]) -> str:
-    """Remove a value of ours; of an object or array that holds others' values too, only what is ours."""
+    """Remove our value; from an object or array with others' values, only ours."""
     node = find_node(text, path)
     if node is None:
         return text
@@ -208,7 +206,6 @@ def _prune(text: str, path: Path, ours: object, tiers: frozenset[str], notes: li
 
 
 def drop_member(text: str, path: Path) -> str:
-    """The text without one member of an object."""
     holder = find_node(text, path[:-1])
     assert holder is not None
     index = max(at for at, member in enumerate(holder.members) if member.key == path[-1])
@@ -224,12 +221,11 @@ def _drop_items(text: str, path: Path, ours: list[object]) -> str:
 
 
 def drop_item(text: str, path: Path, item: object) -> str:
-    """The text without one item of an array."""
     return _drop_items(text, path, [item])
 
 
 def _drop(text: str, spans: list[tuple[int, int]], index: int) -> str:
-    """Cut one entry out of an object or array, with one comma and the blanks before it."""
+    """Remove an entry with one comma and the blanks before it."""
     start, end = spans[index]
     begin = len(text[:start].rstrip(_BLANKS))
     comma = comma_after(text, end)

@@ -1,4 +1,4 @@
-"""Reading JSON with comments, and where everything in it is. For files of which only a few values are changed, in place."""
+"""A parser of JSON with comments that keeps offsets, for changing values in place."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _MAX_DEPTH = 200
 
 @dataclass(slots=True)
 class Node:
-    """A value: where it begins and ends, and what it is. An object has members, an array items."""
+    """A value and its offsets. Objects have members, arrays items."""
 
     start: int
     end: int
@@ -23,13 +23,13 @@ class Node:
     items: "list[Node]" = field(default_factory=list)
 
     def find(self, key: str) -> "Member | None":
-        """A member by its key. Of two alike the last counts, as for every reader of JSON."""
+        """A member by key. Of duplicates the last counts, as for all JSON readers."""
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
 @dataclass(slots=True)
 class Member:
-    """A key and its value; `start` is where the key begins."""
+    """`start` is the offset of the key."""
 
     start: int
     key: str
@@ -37,7 +37,7 @@ class Member:
 
 
 def parse(text: str) -> Node:
-    """The value of a whole text. Raises `CannotEdit` with the line."""
+    """Raises `CannotEdit` with the line."""
     reader = _Reader(text)
     node = reader.read_value(reader.skip(0), 0)
     if (rest := reader.skip(node.end)) < len(text):
@@ -46,14 +46,14 @@ def parse(text: str) -> Node:
 
 
 def comma_after(text: str, offset: int) -> int | None:
-    """Where the comma is that follows a value, past blanks and comments."""
+    """The offset of the comma after a value, past blanks and comments."""
     found = _GAP.match(text, offset)
     at = found.end() if found else offset
     return at if text[at : at + 1] == "," else None
 
 
 class _Reader:
-    """One text. Every method takes an offset and answers where it came to."""
+    """Its methods take an offset and return where they ended."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -62,7 +62,7 @@ class _Reader:
         return CannotEdit(f"{reason}: this is not valid JSON", line_of(self._text, offset))
 
     def skip(self, offset: int) -> int:
-        """Past blanks and comments."""
+        """Skip blanks and comments."""
         found = _GAP.match(self._text, offset)
         return found.end() if found else offset
 
@@ -114,7 +114,7 @@ class _Reader:
         return node
 
     def _next(self, offset: int, closing: str) -> int:
-        """After a member or item: the next one, or the closing bracket, with or without a comma before it."""
+        """The offset of the next entry or the closing bracket. Trailing commas are allowed."""
         at = self.skip(offset)
         if self._text[at : at + 1] == ",":
             return self.skip(at + 1)

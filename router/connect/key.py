@@ -1,17 +1,17 @@
-"""The key that a client sends: a made-up one for a router that asks for none, or a person's own, by the name of a variable."""
+"""The key that a client sends: a placeholder, or a person's own by the name of its variable."""
 
 from router.connect import KEY
 from router.connect.recipe import Facts
 
 _OWN_VARIABLE = "TANDEM_KEY"
-"""Where a client must have a variable for the made-up key, too."""
+"""For clients that need a variable even for the placeholder."""
 
 
 def key_facts(variable: str = "", value: str = "") -> Facts:
-    """What recipes can say of the key. Without a variable it is the made-up one.
+    """The key's facts for recipes; without a variable, those of the placeholder.
 
-    `key_env` is the variable's name and `local_key` the made-up key: one of the two is empty, and leaves its line out.
-    `key_value` is the key itself, for clients that can refer to no variable and for the environment of a run.
+    Of `key_env`, the variable, and `local_key`, the placeholder, one is empty and omits its line. `key_value` is the key
+    itself, for runs and for clients that cannot refer to variables.
     """
     return {
         "key_env": variable,

@@ -1,7 +1,7 @@
-"""Marked blocks in files that have comments with `#`: TOML, YAML, shell.
+"""Marked blocks in files with `#` comments: TOML, YAML, shell.
 
-Our block lies between two marks. A line that it replaces is kept as a comment and restored when the block is removed. All of it
-can be undone from the text alone, even if the text around it has changed.
+A replaced line is kept as a comment and restored with the block's removal, which needs only the text, even if the rest of it
+changed.
 """
 
 import re
@@ -20,34 +20,32 @@ _KEPT_LINE = re.compile(rf"^{_KEPT}", re.MULTILINE)
 
 
 def has_block(text: str) -> bool:
-    """Whether a text has a block of ours."""
     return _BLOCK.search(text) is not None
 
 
 def wrap(lines: str, indent: str, end: str) -> str:
-    """A block with its marks, each line with this indent, and without the last line's end."""
+    """A block with its marks, indented, without the last line end."""
     inner = lines.strip("\n").splitlines()
     marked = [f"{_BEGIN} (tandem connect CLIENT --undo removes it)", *inner, _FINISH]
     return end.join(indent + line if line else line for line in marked)
 
 
 def check(text: str) -> None:
-    """Refuse a text that has marks of ours, but no whole block. Raises `CannotEdit`."""
+    """Refuse marks without a whole block. Raises `CannotEdit`."""
     found = _MARK.search(text) or _KEPT_LINE.search(text)
     if found is not None:
         raise CannotEdit("a mark of tandem connect without its block: remove this line", line_of(text, found.start()))
 
 
 def add_first(text: str, lines: str) -> str:
-    """Put a block at the top."""
     end = line_end(text)
     return wrap(lines, "", end) + end + text
 
 
 def add_last(text: str, lines: str) -> str:
-    """Put a block at the end. It always ends its last line, or what is appended to the file would become part of our mark.
+    """Append a block, with a line end, so that later additions do not join our mark.
 
-    Where the person's last line had no end, the mark notes it: so the block leaves no trace.
+    The mark notes if the person's last line had no end, so that removal leaves no trace.
     """
     end = line_end(text)
     block = wrap(lines, "", end)
@@ -55,7 +53,7 @@ def add_last(text: str, lines: str) -> str:
 
 
 def add_at(text: str, offset: int, lines: str, indent: str) -> str:
-    """Put a block before the line that begins at an offset."""
+    """Insert a block before the line at an offset."""
     end = line_end(text)
     return text[:offset] + wrap(lines, indent, end) + end + text[offset:]
 
@@ -66,23 +64,22 @@ def keep(text: str, start: int, stop: int) -> str:
 
 
 def note(*pieces: str) -> Memo:
-    """What is remembered of blocks: their lines, so that others' lines between the marks can be told from ours."""
+    """The blocks' lines, to distinguish them from others' lines between the marks."""
     return [{"lines": [line.strip() for piece in pieces for line in piece.splitlines() if line.strip()]}]
 
 
 def remove(text: str, memo: Memo | None = None, sign: str = "") -> str:
     """The text without our blocks, and with the lines that they replaced.
 
-    Clients write between our marks, too: what is not ours stays. `sign` is what follows a setting's name, where a setting of
-    ours with another value is still ours. Without the memo, only tables after the first one are known to be others',
-    unless they have our name.
+    Clients write between our marks, too; their lines stay. `sign` follows a setting's name: our settings with another value are
+    still ours. Without the memo, only later tables are taken as others', unless they have our name.
     """
     lines = memo[0].get("lines") if memo else None
     ours = frozenset(map(str, lines)) if isinstance(lines, list) else None
     while (found := _BLOCK.search(text)) is not None:
         start, after = found.start(), text[found.end() :]
         theirs = _theirs(found.group(), ours, sign)
-        # Blocks of older versions ended without a line's end, so what was appended there is on the mark's line.
+        # Older versions ended blocks without a line end, so an addition is on the mark's line.
         mark = found.group(1)
         if mark.strip() and not mark.startswith(" ("):
             theirs += mark + ("\n" if found.group().endswith("\n") else "")
@@ -93,13 +90,13 @@ def remove(text: str, memo: Memo | None = None, sign: str = "") -> str:
 
 
 def lines_of(text: str) -> list[str] | None:
-    """The lines between our marks; None where there is no block."""
+    """The lines between our marks; None without a block."""
     found = _BLOCK.search(text)
     return None if found is None else [line.strip() for line in found.group().splitlines()[1:-1]]
 
 
 def _theirs(block: str, ours: frozenset[str] | None, sign: str) -> str:
-    """The lines of a block that others wrote. A table's header that is not ours begins what is theirs to the end."""
+    """A block's lines that others wrote. Everything after a foreign table header is theirs."""
     lines = _LINE.findall(block)[1:-1]
     if ours is None:
         first = next((index for index, line in enumerate(lines) if line.startswith("[")), len(lines))

@@ -1,4 +1,4 @@
-"""Where a client points now, judged by its files and variables alone."""
+"""Where a client points, judged by its files and variables."""
 
 import os
 import re
@@ -17,8 +17,6 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 class Pointing(StrEnum):
-    """Where a client points, in the words that a person reads."""
-
     HERE = "connected"
     BY_HAND = "connected, by settings of your own"
     OUTDATED = "connected, with older settings"
@@ -27,12 +25,11 @@ class Pointing(StrEnum):
 
     @property
     def is_here(self) -> bool:
-        """Whether the client's requests come here."""
         return self in (Pointing.HERE, Pointing.BY_HAND, Pointing.OUTDATED)
 
 
 def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> Pointing:
-    """Where a client points. `HERE` is as `tandem connect` would write it today, with the key that it was given."""
+    """Where a client points. `HERE` is exactly what `tandem connect` would write now, with its key."""
     variable = store.load(recipe.client).key_env
     if variable:
         facts = {**facts, **key_facts(variable, os.environ.get(variable, ""))}
@@ -49,17 +46,16 @@ def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> P
 
 
 def address_pattern(url: str) -> re.Pattern[str]:
-    """An address in all its spellings: this machine has three names."""
+    """Matches an address in all spellings: this machine has three names."""
     parts = urlsplit(url)
     host, colon, port = parts.netloc.rpartition(":")
-    if not colon or "]" in port:  # the scheme's own port
+    if not colon or "]" in port:  # the scheme's default port
         host, port = parts.netloc, ""
     names = "|".join(map(re.escape, _LOOPBACK if host in _LOOPBACK else (host,)))
     return re.compile(rf"//(?:{names}){f':{port}' if port else ''}{re.escape(parts.path)}(?![\w.:-])")
 
 
 def _tellings(recipe: Recipe, shell: str) -> Iterator[str]:
-    """What a client's variables and files say."""
     for variable in recipe.variables:
         yield os.environ.get(variable, "")
     for file in recipe.files_here(shell):

@@ -1,8 +1,7 @@
-"""What is known about a client: which files hold its settings, what goes into them, how to run it without them.
+"""Recipes: a client's settings files, what goes into them, and how to run it without them.
 
-One TOML file each in `clients/`. `{{name}}` in it is replaced by a fact of the router, `{{name|json}}` by the same as a quoted
-string, `{{name?}}` by one that may be absent, and then its line is left out; `${NAME:-path}` in a path is an environment
-variable with its default.
+One TOML file each in `clients/`. `{{name}}` is a fact of the router, `{{name|json}}` the fact as a quoted string, `{{name?}}`
+an optional one whose line is left out if absent; `${NAME:-path}` in a path is an environment variable with its default.
 """
 
 import json
@@ -16,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 Facts = Mapping[str, str]
-"""The router as a client must know it: its address, its models' windows and so on."""
+"""The router's address, models' windows and so on."""
 _FACT = re.compile(r"\{\{(\w+)(\|json)?\??\}\}")
 _OPTIONAL_LINE = re.compile(r"[^\n]*\{\{(\w+)(?:\|json)?\?\}\}[^\n]*\n?")
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
@@ -26,28 +25,27 @@ _ABOUT_FILE = ("path", "or_else", "format", "fact", "shells", "run_as", "needs")
 
 @dataclass(frozen=True, slots=True)
 class RecipeFile:
-    """A file of the client's, its format, and what we want in it."""
+    """A client's file, its format, and what we want in it."""
 
     paths: tuple[str, ...]
-    """The first of these that exists is used, or else the first."""
+    """The first that exists is used, or else the first."""
     format: str
     piece: Mapping[str, str]
     fact: str = ""
-    """The name by which other files may refer to the file's path."""
+    """The fact that holds the file's path."""
     shells: tuple[str, ...] = ()
-    """Only for people with one of these shells."""
+    """Only for users of these shells."""
     run_as: str = ""
-    """The file's name in the temporary folder of a run; empty if a run does not need it."""
+    """Its name in a run's temporary folder; empty if runs do not need it."""
     needs: str = ""
-    """The fact without which the file is left out."""
+    """The fact without which it is left out."""
 
     @property
     def holds_key(self) -> bool:
-        """Whether the key itself is written into it, since the client can refer to no variable."""
+        """Whether it contains the key itself, as the client cannot refer to a variable."""
         return any("{{key_value}}" in text for text in self.piece.values())
 
     def is_wanted(self, facts: Facts) -> bool:
-        """Whether there is something to write into it."""
         return not self.needs or bool(facts.get(self.needs))
 
     def find(self) -> Path:
@@ -58,7 +56,7 @@ class RecipeFile:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How to start the client without a file of the person's. Files of ours are in a temporary `{{folder}}`."""
+    """How to start the client without the person's files; ours are in a temporary `{{folder}}`."""
 
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -66,8 +64,6 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One client."""
-
     client: str
     name: str
     command: str
@@ -77,29 +73,27 @@ class Recipe:
     tiers: frozenset[str]
     """The client's names for auto, fast and deep."""
     choose: str
-    """How a person chooses a tier from inside the client."""
+    """How to choose a tier inside the client."""
     after: str
-    """What else a person must know, or do."""
+    """What else a person must know or do."""
     variables: tuple[str, ...] = ()
-    """The environment variables that may hold the address it asks."""
+    """Environment variables that may hold its address."""
 
     @property
     def is_installed(self) -> bool:
-        """Whether its command is on the path."""
         return bool(self.command) and shutil.which(self.command) is not None
 
     @property
     def holds_key(self) -> bool:
-        """Whether one of its files holds the key itself."""
         return any(file.holds_key for file in self.files)
 
     @property
     def takes_mcp(self) -> bool:
-        """Whether `tandem mcp` can be added to the client's files."""
+        """Whether `tandem mcp` can be added to its files."""
         return any(file.needs == _MCP or any("{{mcp" in text for text in file.piece.values()) for file in self.files)
 
     def files_here(self, shell: str) -> tuple[RecipeFile, ...]:
-        """The files that count for a person with this shell. Start-up files of other shells do not."""
+        """The files for a user of this shell, without other shells' start-up files."""
         matching = tuple(file for file in self.files if shell in file.shells)
         return tuple(
             file for file in self.files if file in matching or (not file.shells and (not matching or file.format != "shell"))
@@ -107,17 +101,15 @@ class Recipe:
 
 
 def known_clients() -> tuple[str, ...]:
-    """The clients that there is a recipe for."""
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in _folder()))
 
 
 def installed_clients() -> tuple[Recipe, ...]:
-    """The clients whose command is on the path."""
     return tuple(recipe for recipe in map(load_recipe, known_clients()) if recipe.is_installed)
 
 
 def load_recipe(client: str) -> Recipe:
-    """One client's recipe. Raises `KeyError` for a client that is not known."""
+    """Raises `KeyError` for an unknown client."""
     found = next((entry for entry in _folder() if entry.name == f"{client}.toml"), None)
     if found is None:
         raise KeyError(client)
@@ -125,7 +117,6 @@ def load_recipe(client: str) -> Recipe:
 
 
 def read_recipe(client: str, text: str) -> Recipe:
-    """A recipe out of its text."""
     told = tomllib.loads(text)
     run = told.get("run")
     return Recipe(
@@ -162,11 +153,10 @@ def _folder() -> Iterator["resources.abc.Traversable"]:
 
 
 def expand(path: str) -> Path:
-    """A path with its variables and the person's home."""
+    """A path with its variables and `~` expanded."""
     return Path(_VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2], path)).expanduser()
 
 
 def fill(text: str, facts: Facts) -> str:
-    """A text of a recipe with the facts in it."""
     text = _OPTIONAL_LINE.sub(lambda found: found[0] if facts.get(found[1]) else "", text)
     return _FACT.sub(lambda found: json.dumps(facts[found[1]]) if found[2] else facts[found[1]], text)

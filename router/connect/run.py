@@ -1,4 +1,4 @@
-"""Starting a client that points here, without touching a file of the person's."""
+"""Running a client that points here, without touching the person's files."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from router.connect.recipe import Facts, Recipe, Run, fill
 
 
 def run_client(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
-    """Run a client to its end; answers its exit status, as a shell would tell it. Raises `FileNotFoundError`."""
+    """Run a client; returns its exit status as a shell would. Raises `FileNotFoundError`."""
     program = shutil.which(recipe.command)
     if program is None:
         raise FileNotFoundError(recipe.command)
@@ -24,21 +24,21 @@ def run_client(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
 
 
 def point(recipe: Recipe, facts: Facts, folder: Path, command: list[str]) -> tuple[list[str], dict[str, str]]:
-    """A client's command with the arguments that point it here, and the variables. Files of ours go into a folder."""
+    """The command and variables that point a client here. Its files are written into `folder`."""
     run, known = recipe.run or Run(), write_for_run(recipe, facts, folder)
     given = [filled for argument in run.arguments if (filled := fill(argument, known))]
     return [command[0], *given, *command[1:]], {name: fill(value, known) for name, value in run.environment.items()}
 
 
 def _wait_for(command: list[str], environment: Mapping[str, str]) -> int:
-    """The terminal sends Ctrl-C to both of us: it is the client that decides what it means.
+    """Wait, leaving Ctrl-C, which the terminal sends to both, to the client.
 
-    A handler that does nothing, rather than none: the client would inherit that the signal is ignored.
+    The handler does nothing instead of ignoring the signal, which the client would inherit.
     """
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, lambda *_: None) if is_main else None
     try:
-        code = subprocess.Popen(command, env=environment).wait()  # noqa: S603  what the person asked for
+        code = subprocess.Popen(command, env=environment).wait()  # noqa: S603  the person's command
     finally:
         if is_main:
             signal.signal(signal.SIGINT, before)

@@ -1,6 +1,6 @@
-"""Our own record of what was changed for a client, with copies of the files as they were. It goes when the change is undone.
+"""Records of what was changed for each client, with copies of the original files, until it is undone.
 
-The copies may hold keys: all of it is readable by its owner alone.
+The copies may hold keys: everything is readable by its owner alone.
 """
 
 import contextlib
@@ -16,40 +16,38 @@ from router.connect.formats import Memo
 
 
 class Busy(Exception):
-    """Another `tandem connect` is at work."""
+    """Another `tandem connect` is running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was done to one file."""
-
     format: str
     existed: bool
     memo: Memo
     backup: str = ""
-    """The name of the copy, in the record's folder."""
+    """The copy's file name in the record's folder."""
 
 
 @dataclass(slots=True)
 class Record:
-    """What was done for one client: by path, and the folders that were made."""
+    """Changes for one client by path, and the folders created."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     key_env: str = ""
-    """The variable with the person's key; empty where the router asks for none."""
+    """The variable with the person's key, if any."""
     has_mcp: bool = False
-    """Whether `tandem mcp` was added to the client's tools."""
+    """Whether `tandem mcp` was added."""
 
 
 class Store:
-    """The folder of all records: one folder for each client that points here."""
+    """All records, one folder per connected client."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self, client: str) -> Record:
-        """A client's record; empty if it is missing or unreadable."""
+        """A client's record; empty if missing or unreadable."""
         try:
             told = json.loads((self._folder / client / "record.json").read_bytes())
             entries = {path: Entry(**entry) for path, entry in told["files"].items()}
@@ -58,7 +56,7 @@ class Store:
             return Record()
 
     def keep_copy(self, client: str, name: str, raw: bytes) -> str:
-        """Keep a file as it was; answers the copy's name."""
+        """Store a copy and return its name."""
         folder = self._folder / client
         taken = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
         copy = next(free for free in (f"{number}-{name}" for number in range(len(taken) + 1)) if free not in taken)
@@ -66,17 +64,15 @@ class Store:
         return copy
 
     def keep_own(self, client: str, name: str, text: str) -> None:
-        """Keep something of our own for as long as the client is connected."""
+        """Store a file of ours while the client is connected."""
         files.write(self._folder / client / name, text.encode())
 
     def read_copy(self, client: str, name: str) -> bytes | None:
-        """A copy, if it is still there."""
         with contextlib.suppress(OSError):
             return (self._folder / client / name).read_bytes() if name else None
         return None
 
     def save(self, client: str, record: Record) -> None:
-        """Write a client's record."""
         entries = {
             path: {"format": entry.format, "existed": entry.existed, "memo": entry.memo, "backup": entry.backup}
             for path, entry in record.entries.items()
@@ -86,7 +82,7 @@ class Store:
         files.write(self._folder / client / "record.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
 
     def forget(self, client: str, kept: list[str]) -> None:
-        """Remove a client's record, with its copies but for some; and the folders above, as far as they are empty."""
+        """Delete a client's record and copies, except `kept`."""
         folder = self._folder / client
         if kept:
             (folder / "record.json").unlink(missing_ok=True)
@@ -97,21 +93,20 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def copies(self, client: str) -> list[Path]:
-        """The copies that are there, newest last, whether or not the record speaks of them."""
+        """All copies, newest last, even without a record."""
         folder = self._folder / client
         found = [entry for entry in folder.iterdir() if entry.name[:1].isdigit()] if folder.is_dir() else []
         return sorted(found, key=lambda entry: int(entry.name.partition("-")[0]))
 
     def path_of(self, client: str, copy: str) -> Path:
-        """Where a copy is."""
         return self._folder / client / copy
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the store alone. Raises `Busy` at once if somebody else does, and `OSError`.
+        """Lock the store. Raises `Busy` if it is locked, and `OSError`.
 
-        The lock's file lists the folders that were made for the store: once it is empty, they go. The copies may hold keys,
-        so what an older version left open to others is closed.
+        The lock file lists the folders created for the store, which go once it is empty. Permissions left open by older
+        versions are fixed.
         """
         made = files.make_folders(self._folder)
         files.make_private(self._folder)

@@ -1,4 +1,4 @@
-"""TOML: settings at the top of the file in one marked block, tables at its end in another."""
+"""TOML: settings in a marked block at the top, tables in one at the end."""
 
 import tomllib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ Table = dict[str, object]
 
 
 def put(text: str | None, piece: Piece) -> Put:
-    """Add the piece's `top` and `end`. Settings of the same name that the file has are kept as comments."""
+    """Add the piece's `top` and `end`. Existing settings of those names are kept as comments."""
     top, end = piece.get("top", ""), piece.get("end", "")
     text = text or ""
     marks.check(text)
@@ -32,13 +32,11 @@ def put(text: str | None, piece: Piece) -> Put:
 
 
 def holds(text: str, piece: Piece, tiers: frozenset[str]) -> bool:
-    """Whether our blocks are there, and all that we want is set."""
     wanted = tomllib.loads(f"{piece.get('top', '')}\n{piece.get('end', '')}")
     return marks.has_block(text) and includes(_read(text), wanted, tiers)
 
 
 def take(text: str, memo: Memo, tiers: frozenset[str]) -> tuple[str | None, tuple[str, ...]]:
-    """Remove the blocks."""
     return (marks.remove(text, memo, "=") if marks.has_block(text) else text), ()
 
 
@@ -61,7 +59,7 @@ def _leaves(table: Table) -> list[Path]:
 
 
 def _overlay(before: Table, ours: Table, paths: list[Path]) -> Table:
-    """What the file should say with ours in it."""
+    """The file's content with ours in it."""
     for path in paths:
         holder, source = before, ours
         for key in path[:-1]:
@@ -74,7 +72,7 @@ def _overlay(before: Table, ours: Table, paths: list[Path]) -> Table:
 
 
 class _Statement(NamedTuple):
-    """Whole lines that set something, and the full path of what they set. A table's header sets the table."""
+    """Whole lines and the full path of what they set. A header sets its table."""
 
     start: int
     stop: int
@@ -82,14 +80,14 @@ class _Statement(NamedTuple):
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """The statements of a valid text. Each is as many lines as it takes until they are valid on their own."""
+    """The statements of a valid text: each takes lines until they are valid on their own."""
     start, table, lines = 0, Path(), ""
     for line in StringIO(text, newline="\n"):
         lines += line
         try:
             path = _path_of(tomllib.loads(lines))
         except tomllib.TOMLDecodeError:
-            continue  # inside a string or an array of several lines
+            continue  # inside a multi-line string or array
         stop = start + len(lines)
         if lines.lstrip().startswith("["):
             table = path
@@ -99,7 +97,7 @@ def _statements(text: str) -> Iterator[_Statement]:
 
 
 def _path_of(setting: object) -> Path:
-    """The path of the only setting in a table, or of a table without any."""
+    """The path of the only setting in a table, or of an empty table."""
     path: Path = ()
     while isinstance(setting, dict) and len(setting) == 1:
         ((key, setting),) = setting.items()

@@ -1,4 +1,4 @@
-"""YAML: settings at the end of the file, or entries at the head of a list, in a marked block."""
+"""YAML: settings at the end, or entries at the head of a list, in a marked block."""
 
 import yaml
 
@@ -9,9 +9,9 @@ _IN_LIST = "  "
 
 
 def put(text: str | None, piece: Piece) -> Put:
-    """Add the piece's `keys`, or its `items` to the list under `list`; an empty name means that the file is the list.
+    """Add the piece's `keys`, or its `items` to the list under `list`; with an empty name the file is the list.
 
-    Keys that the file has are kept as comments. `missing` are keys that the file needs next to the list, if it lacks them.
+    Existing keys are kept as comments. `missing` are keys that the file needs next to the list.
     """
     text = text or ""
     marks.check(text)
@@ -37,13 +37,11 @@ def _says(text: str, expected: object) -> bool:
 
 
 def holds(text: str, piece: Piece, tiers: frozenset[str]) -> bool:
-    """Whether our block is there, and all that we want is set."""
     told, wanted = _read(text)[1], yaml.safe_load(piece.get("keys") or piece["items"])
     return marks.has_block(text) and includes(told, {piece["list"]: wanted} if piece.get("list") else wanted, tiers)
 
 
 def take(text: str, memo: Memo, tiers: frozenset[str]) -> tuple[str | None, tuple[str, ...]]:
-    """Remove the block."""
     return (marks.remove(text, memo) if marks.has_block(text) else text), ()
 
 
@@ -58,7 +56,7 @@ def _read(text: str) -> tuple[yaml.Node | None, object]:
 
 
 def _both_ends(text: str, lines: str) -> list[str]:
-    """Where a block may go. A text of several lines that ends the file without a line's end would grow by one at the end."""
+    """Where a block may go. A multi-line text that ends the file without a line end would grow at the end."""
     return [marks.add_last(text, lines), marks.add_first(text, lines)]
 
 
@@ -77,7 +75,7 @@ def _put_items(text: str, root: yaml.Node | None, before: object, piece: Piece) 
     if node is not None and isinstance(found, list) and found:
         if not isinstance(node, yaml.SequenceNode) or node.flow_style:
             raise CannotEdit(f"{name or 'the list'} is written on one line: give each entry a line of its own", _line(node))
-        # The node begins at the dash of its first entry.
+        # The node begins at its first dash.
         offset = node.start_mark.index - node.start_mark.column
         new = marks.add_at(text, offset, items, " " * node.start_mark.column)
         return [new], [*ours, *found] if not name else {**_as_dict(before), name: [*ours, *found]}
@@ -110,7 +108,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _keep_keys(text: str, root: yaml.Node | None, names: set[str]) -> str:
-    """Turn the lines of some settings into comments, from the last one on so that offsets stay right."""
+    """Turn settings into comments, last first so that offsets stay valid."""
     if not isinstance(root, yaml.MappingNode):
         return text
     if root.flow_style:
@@ -123,7 +121,7 @@ def _keep_keys(text: str, root: yaml.Node | None, names: set[str]) -> str:
 
 
 def _end_of_value(text: str, value: yaml.Node, key_end: int) -> int:
-    """After the last line of a value. What follows a block of lines, blank lines and comments, is no part of it."""
+    """After a value's last line. Blank lines and comments after a block are not part of it."""
     end = max(value.end_mark.index, key_end)
     is_text = isinstance(value, yaml.ScalarNode) and value.style in ("|", ">")
     if (isinstance(value, yaml.CollectionNode) and not value.flow_style) or is_text:

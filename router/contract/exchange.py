@@ -12,6 +12,7 @@ from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Superseded, TandemError, Unavailable
 from router.contract.facts import AttemptOpened, Fact, QuestionEnded, Queued
 from router.contract.relay import RouteRequest
+from router.contract.request import NOW, Moment
 from router.contract.stores import ResponseStore
 from router.contract.words import Dialect, Operation, PassedRoute, Word
 
@@ -39,6 +40,8 @@ class Arrival(Struct, frozen=True):
     job: str | None = None
     """The background job that this is an attempt of. No caller is connected: the answer goes to the job's log."""
     passed: Passed | None = None
+    moment: Moment = NOW
+    """When it came: a past time where a turn is replayed."""
 
 
 class Deadline(Struct, frozen=True):

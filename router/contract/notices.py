@@ -18,6 +18,8 @@ class Trouble(Word):
     BUDGET_SPENT = "budget_spent"
     LEDGER_LOSING = "ledger_losing"
     """Rows are lost, or cannot be written."""
+    POLICY_OFF = "policy_off"
+    """An own policy failed, and is switched off."""
     STORE_AWAY = "store_away"
     """A shared server cannot be used."""
 

@@ -1,6 +1,9 @@
 """A request: its bytes, a cheap view of them, and the caller's overrides."""
 
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, overload
 
 from msgspec import Struct
@@ -166,6 +169,28 @@ class Continuation(Protocol):
         ...
 
 
+class Moment:
+    """What a policy may know besides the request and its signals: the time, and the router's environment variables."""
+
+    __slots__ = ("_at",)
+
+    def __init__(self, at: float | None = None) -> None:
+        self._at = at
+        """Seconds since 1970; None for whatever time it is."""
+
+    @property
+    def now(self) -> datetime:
+        """The time in the zone of the router."""
+        return datetime.fromtimestamp(time.time() if self._at is None else self._at, UTC).astimezone()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return os.environ
+
+
+NOW = Moment()
+
+
 class RequestView(Struct, frozen=True):
     """A request, read once: `raw` as sent, and its single parse `body`.
 
@@ -199,6 +224,7 @@ class RequestView(Struct, frozen=True):
     """The target that made each opaque item, by key; unknown ones are absent."""
     has_one_model: bool = False
     """Whether reading proved that `model` occurs once in the body. Unproven, it usually still does."""
+    moment: Moment = NOW
 
     @property
     def as_sent(self) -> JsonObject:

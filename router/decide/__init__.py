@@ -1,1 +1,1 @@
-"""Opinions → odds → estimate → `Decision`. Pure: no clock, no I/O, the same answer for the same facts."""
+"""Opinions → odds → estimate → `Decision`. Pure: no clock, no I/O."""

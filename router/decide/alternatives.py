@@ -1,4 +1,4 @@
-"""What would be decided if something were different: the prompt's length, or a quota."""
+"""What would be decided with another prompt length, or with free quotas."""
 
 from math import inf
 
@@ -13,14 +13,13 @@ from router.decide.estimate import worth_waiting
 from router.decide.opinions import SECOND_OPINION, Rules, collect, with_lean
 
 _COUNT_SECONDS = 0.02
-"""A conversation that has grown is counted again in 1 to 10 ms. A first count of 500 KB takes 50 to 100: it serves the next."""
+"""Recounting a grown conversation takes 1 to 10 ms. A first count of 500 KB takes 50 to 100: it serves the next request."""
 
 
 def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> float:
-    """How many seconds a request may wait for an exact count: 0 where both ends of the estimate's band decide the same.
+    """Seconds to wait for an exact count: 0 if both ends of the estimate's band decide alike.
 
-    Policies read the count (a window's limit, a rule's `more_than_tokens`), so they are asked at each end. Where one end
-    would be refused, the count is waited for: nobody is refused because of an estimate.
+    Policies read the count, so they judge both ends. If one would be refused, wait: an estimate never refuses a request.
     """
     ends = [replace(signals, prompt=TokenCount(end, end, end)) for end in (signals.prompt.low, signals.prompt.high)]
     try:
@@ -31,15 +30,15 @@ def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> fl
 
 
 def foresee(rules: Rules, decided: Decided) -> Decided:
-    """The same with what dispatch must know where requests wait for room at a target."""
+    """Add what dispatch needs to queue requests."""
     worth = worth_waiting(decided.decision)
     return replace(decided, worth_waiting_seconds=worth, missed=_find_missed(rules, decided))
 
 
 def _find_missed(rules: Rules, decided: Decided) -> str:
-    """The target that the request would have gone to if no quota were used up; empty where it goes there or has no quota.
+    """The target that would be chosen with free quotas; empty if it is chosen anyway.
 
-    Policies read waits (a running turn leaves a tier with a long one), so they are asked again where a quota is used up.
+    Policies read waits, so they judge again.
     """
     signals, chosen = decided.decision.signals, decided.decision.targets[0]
     limited = {name: status for name, status in signals.statuses.items() if status.target.quota is not None}

@@ -1,4 +1,4 @@
-"""The decision itself: insist, rule out, odds, estimate, and nothing else."""
+"""The decision: insist, rule out, odds, estimate."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,10 @@ from router.decide.opinions import Rules, collect, spare, without_closed
 _closed_seconds = attrgetter("closed_seconds")
 _NOTHING_RULED_OUT: Mapping[str, RuleOut] = {}
 _CLOSE = 1.25
-"""A tier that would cost at most this many times as much as the chosen one was nearly chosen."""
+"""A tier at up to this many times the chosen one's cost was nearly chosen."""
 
 
 class _Choice(Struct, frozen=True):
-    """A tier and its open targets, the sentence, and who decided. `spill` are those of the other tier, if one fails."""
-
     tier: Tier
     targets: Ranked
     because: str
@@ -39,15 +37,13 @@ class _Choice(Struct, frozen=True):
 
 
 def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
-    """Ask the policies and choose."""
     return choose(rules, request, signals, collect(rules, request, signals))
 
 
 def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions, *, says_way_back: bool = True) -> Decision:
-    """Choose the tier and its targets, and say why. Raises a `TandemError` when nothing can serve the request.
+    """Choose the tier and its targets. Raises a `TandemError` when nothing can serve the request.
 
-    Pure, and asks no policy: what would be decided otherwise can be tried with the same opinions. To say what would bring a
-    prompt that is too long back to fast takes as many steps as the choice, so who only tries leaves that out.
+    Pure, and asks no policy. The way back to fast for a long prompt costs as much as the choice, so trials leave it out.
     """
     economics = rules.economics
     if any(map(_closed_seconds, signals.statuses.values())):
@@ -61,7 +57,7 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
     score = _score(economics.prior, opinions)
     if opinions.insists:
         choice = _obey(request, signals, opinions, ruled_out, score, economics)
-        was_asked_for = opinions.insists[0][1].rank > Rank.RUNNING_TURN  # more than the running turn's habit
+        was_asked_for = opinions.insists[0][1].rank > Rank.RUNNING_TURN  # not just the running turn's habit
     else:
         choice, was_asked_for = _estimate(signals, opinions, ruled_out, score, economics, says_way_back), False
     targets = choice.targets.names
@@ -88,15 +84,14 @@ def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opini
 
 
 def _because(choice: _Choice, spared: str, signals: Signals) -> str:
-    """The sentence, with what is to be said of a target that was spared, and of a prompt that was to be counted."""
     told = f"{choice.because}; {spared}, and nothing else can serve this" if spared else choice.because
     return f"{told}; {LATE_COUNT}" if signals.prompt.late_range else told
 
 
 def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, collected: Opinions, opinions: Opinions) -> Opinions:
-    """Where work may not spill over: refuse what would go to the other tier only because its own asked to be left alone.
+    """Without spill-over, refuse work that would leave its tier only because that asked to be left alone.
 
-    Once a minute a request goes there all the same: what a target says of its wait may be wrong.
+    Once a minute a request goes there anyway: a target's stated wait may be wrong.
     """
     opened = {
         name: status if status.is_over_max_wait else structs.replace(status, closed_seconds=0.0)
@@ -114,7 +109,7 @@ def _keep_to_tier(rules: Rules, request: RequestView, signals: Signals, collecte
 
 
 def _fold_rule_outs(opinions: Opinions) -> dict[str, RuleOut]:
-    """The weightiest reason against each target, which `collect` puts first: a lasting one outweighs a passing one."""
+    """`collect` puts the weightiest reason against a target first."""
     folded: dict[str, RuleOut] = {}
     for _, opinion in opinions.ruled_out:
         folded.setdefault(opinion.target, opinion)
@@ -122,7 +117,7 @@ def _fold_rule_outs(opinions: Opinions) -> dict[str, RuleOut]:
 
 
 def _score(prior: float, opinions: Opinions) -> float:
-    """The chance that this turn is a long task. A sum, so that every policy's share can be shown."""
+    """Chance of a long task. A sum, so that every policy's share can be shown."""
     odds = prior
     for _, lean in opinions.leans:
         odds += lean.log_odds
@@ -140,7 +135,7 @@ def _obey(
     score: float,
     economics: Economics,
 ) -> _Choice:
-    """Somebody insists: nothing is weighed but the order of several targets in one tier."""
+    """Only the order of targets is weighed."""
     policy, opinion = opinions.insists[0]
     tier = opinion.tier
     if tier is not None:
@@ -174,7 +169,6 @@ def _estimate(
     economics: Economics,
     says_way_back: bool,
 ) -> _Choice:
-    """Nobody insists: the tier with which the turn will cost less."""
     fast = rank_tier(signals, ruled_out, Tier.FAST, score, economics)
     deep = rank_tier(signals, ruled_out, Tier.DEEP, score, economics)
     if not fast.names or not deep.names:
@@ -200,7 +194,6 @@ def _take_only_tier(
     weighing: Weighing,
     too_long: str,
 ) -> _Choice:
-    """One tier alone can serve it, or none."""
     if not open_ones.names:
         raise _refusal(signals, ruled_out, tuple(signals.statuses), None)
     tier = signals.statuses[open_ones.names[0]].target.tier
@@ -234,7 +227,7 @@ def _say_cannot(reason: RuleOut) -> str:
 def _refusal(
     signals: Signals, ruled_out: Mapping[str, RuleOut], names: Sequence[str], insist: Insist | None, way_out: Tier | None = None
 ) -> TandemError:
-    """Why nothing can serve this: lasting reasons make a 4xx with the facts, passing ones a 429 with the wait."""
+    """A 4xx for lasting reasons, a 429 with the wait for passing ones."""
     reasons = [ruled_out[name] for name in names if name in ruled_out]
     passing = [reason for reason in reasons if not reason.lasting]
     if passing:

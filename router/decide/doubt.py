@@ -1,4 +1,4 @@
-"""Whether a second opinion on a turn is worth asking for: the value of information, from the figures that the decision has."""
+"""Whether a second opinion is worth asking for: its value of information, from the decision's own figures."""
 
 import math
 
@@ -16,17 +16,15 @@ from router.decide.estimate import costs_of
 from router.decide.opinions import SECOND_OPINION, Rules, with_lean
 
 LONG, QUICK = "long", "quick"
-"""What it can say."""
 RIGHT_SHARE = 0.65
-"""How often an opinion is taken to be right. Less than what is hoped for, so that one that is right in 60 of 100 does no harm
-on real prompts: decisions/0021 has the figures."""
+"""Cautious: an opinion that is right in 60 of 100 must do no harm on real prompts (decisions/0021)."""
 LOG_ODDS = math.log(RIGHT_SHARE / (1 - RIGHT_SHARE))
 PROMPT_TOKENS, ANSWER_TOKENS = 320, 8
-"""What a question and its answer take: 900 characters of the person's words, the question around them, and one word."""
+"""A question (900 characters of the person's words and the text around them) and its one-word answer."""
 
 
 def why_never(decision: Decision) -> str:
-    """Why a turn is none to ask about, whatever that would save; empty for one that is."""
+    """Why a turn is never asked about; empty if it may be."""
     looks = decision.opinions.looks
     if decision.turn.kind is not TurnKind.ASK:
         return f"only the start of a turn is asked about, and this is a {decision.turn.kind}"
@@ -38,10 +36,7 @@ def why_never(decision: Decision) -> str:
 
 
 def value_of_asking(decision: Decision) -> float:
-    """The USD that knowing one more opinion would save: for each answer its chance, times what changing the tier then saves.
-
-    Never negative, and nothing where no answer would change the tier. All of it follows from the decision's own estimates.
-    """
+    """USD saved by one more opinion: for each answer, its chance times what changing the tier then saves."""
     weighing, p = decision.weighing, decision.score
     if weighing is None or weighing.fast is None or weighing.deep is None or weighing.redo is None:
         return 0.0
@@ -56,7 +51,7 @@ def value_of_asking(decision: Decision) -> float:
 
 
 def cost_of_asking(status: TargetStatus, economics: Economics, max_wait_seconds: float) -> float:
-    """The USD that a question is expected to cost: the person's time until its answer is here, and its tokens."""
+    """Expected USD: the person's time until the answer, and tokens."""
     target, speed = status.target, status.speed
     seconds = status.wait_seconds + speed.ttft_seconds + PROMPT_TOKENS / speed.prefill_tokens_per_second
     seconds += ANSWER_TOKENS / speed.tokens_per_second
@@ -67,7 +62,7 @@ def cost_of_asking(status: TargetStatus, economics: Economics, max_wait_seconds:
 
 
 def decide_with(rules: Rules, decided: Decided, target: str, said: str) -> Decided:
-    """What is decided once a target has said `long` or `quick`. Anything else changes nothing."""
+    """Decide again after `long` or `quick`. Any other answer changes nothing."""
     if said not in (LONG, QUICK):
         return decided
     lean = Lean(LOG_ODDS if said == LONG else -LOG_ODDS, f"the second opinion of {target} says {said}")

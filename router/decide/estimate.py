@@ -1,8 +1,7 @@
-"""Expected time and money to done, for each tier, and where the choice would flip.
+"""Expected time and money of each tier until a turn is done, and where the choice flips.
 
-`calls` and `output` are the same mix for both tiers, `(1-p)·quick + p·long`, times each target's own learned ratio, and so are
-the chance that fast's work must be done again and what that costs: every figure is a polynomial in p. That keeps the flip in
-closed form.
+Calls and output are `(1-p)·quick + p·long` on both tiers, times each target's learned ratio. Redo depends on p alone too, so
+every figure is a polynomial in p and the flip has a closed form.
 """
 
 import math
@@ -22,18 +21,18 @@ _MILLION = 1_000_000.0
 _price_of = attrgetter("target.price")
 _speed_of, _ratio_of, _wait_of = attrgetter("speed"), attrgetter("ratio"), attrgetter("wait_seconds")
 _ALIKE = 1.1
-"""A target that costs at most this many times as much as the cheapest of its tier is as good."""
+"""A target at up to this many times the cost of its tier's cheapest is as good."""
 
 
 class Worth(Protocol):
-    """What must be known of the economics to weigh projections: it is kept with every decision."""
+    """Economics kept with every decision."""
 
     @property
     def usd_per_second(self) -> float: ...
 
 
 class _Rates(NamedTuple):
-    """What a turn takes of a target, apart from its speed and the prompt. `more_` is by how much more when it is long."""
+    """A turn on a target, apart from speed and prompt. `more_`: what a long turn adds."""
 
     calls: float
     output_tokens: float
@@ -48,10 +47,7 @@ class _Rates(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _rates(economics: Economics, price: Price | None, ratio: WorkRatio) -> _Rates:
-    """Worked out once for a price and a ratio.
-
-    What is cold of the prompt is written to the cache once, then all of it is read from there by every further call.
-    """
+    """The prompt's cold part is written to the cache once; every further call reads all of it from there."""
     calls, output = economics.quick.calls * ratio.calls, economics.quick.output_tokens * ratio.output
     more_calls = economics.long.calls * ratio.calls - calls
     more_output = economics.long.output_tokens * ratio.output - output
@@ -75,7 +71,7 @@ def _rates(economics: Economics, price: Price | None, ratio: WorkRatio) -> _Rate
 def project(
     status: TargetStatus, prompt_tokens: int, economics: Economics, warm_tokens: int = 0, hop_seconds: float = 0.0
 ) -> Projection:
-    """The time and money of a turn on one target. What it still has warm of the prompt costs no reading and little money."""
+    """A turn on one target. The warm part of its prompt costs no reading and little money."""
     target, (ttft, speed, prefill), wait, ratio = status.target, status.speed, status.wait_seconds, status.ratio
     price = target.price
     if prompt_tokens >= LEAST_STEP_TOKENS and price is not None and price.steps:
@@ -99,8 +95,6 @@ def project(
 
 
 class _Terms(NamedTuple):
-    """What a turn costs on a target, but for its wait, the prompt and the score."""
-
     work_seconds: float
     more_seconds: float
     prefill: float
@@ -113,7 +107,7 @@ class _Terms(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _terms(economics: Economics, price: Price | None, speed: Speed, ratio: WorkRatio) -> _Terms:
-    """Worked out once for a target, until it is called again and its speed changes."""
+    """Cached until the target's speed changes with its next call."""
     calls, output, more_calls, more_output, *usd = _rates(economics, price, ratio)
     ttft, tokens_per_second, prefill = speed
     work = calls * ttft + output / tokens_per_second
@@ -121,10 +115,9 @@ def _terms(economics: Economics, price: Price | None, speed: Speed, ratio: WorkR
 
 
 def _costs(names: Sequence[str], signals: Signals, hop_seconds: float, p: float, economics: Economics) -> dict[str, float]:
-    """What a turn would cost on each target in USD: to the last bit what `weigh` makes of `project`.
+    """USD for a turn on each target: to the last bit `weigh` of `project`.
 
-    Only the target that wins is projected. The others need a place in the order, and where there are fifty of them every step
-    counts: all columns are taken from the targets without a step of Python for each.
+    Only the winner is projected. With fifty targets every step counts, so columns are taken without a Python step for each.
     """
     prompt_tokens, rate = signals.prompt.tokens, economics.usd_per_second
     statuses = [*map(signals.statuses.__getitem__, names)]
@@ -142,7 +135,6 @@ def _costs(names: Sequence[str], signals: Signals, hop_seconds: float, p: float,
 
 
 def rank_tier(signals: Signals, ruled_out: Container[str], tier: Tier, p: float, economics: Economics) -> Ranked:
-    """Put the open targets of a tier in order."""
     now_on = signals.turn.position.tier
     hop_seconds = 0.0 if now_on is None or now_on is tier else economics.hop_seconds
     names = signals.names_of(tier)
@@ -155,13 +147,12 @@ def rank_tier(signals: Signals, ruled_out: Container[str], tier: Tier, p: float,
 
 
 def project_first(ranked: Ranked, signals: Signals, economics: Economics) -> Projection:
-    """What the turn would take on the cheapest target of a tier."""
     name, warm = ranked.names[0], signals.turn.position.warm
     return project(signals.statuses[name], signals.prompt.tokens, economics, warm.get(name, 0), ranked.hop_seconds)
 
 
 def count_alike(ranked: Ranked, signals: Signals, p: float, economics: Economics) -> int:
-    """How many of a tier's targets, cheapest first, are as good as the first. A session stays where its prefix is warm."""
+    """How many of a tier's first targets are equally good. A session stays where its prefix is warm."""
     names, costs = ranked.names, ranked.costs
     if costs is None or ranked.hop_seconds:
         costs = _costs(names, signals, 0.0, p, economics)
@@ -177,10 +168,10 @@ _weights: Callable[[Preference, FailureRates], RedoWeights] = lru_cache(maxsize=
 
 
 def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preference: Preference) -> Redo:
-    """What a wrong first answer of fast costs: what fast saves in several right ones, and at least the turn on deep.
+    """Fast's wrong first answer costs what it saves in several right ones, and at least the turn on deep.
 
-    It is in proportion to the work. Waits and warm caches are not in it: they count once, and not again for a redo.
-    Deep's money counts at least once where the turn is long; that of a quick turn must not take it from fast.
+    In proportion to the work: waits and warm caches count once, not again for a redo. Deep's money counts at least once for
+    long turns; a quick turn's must not take it from fast.
     """
     (time, money), (quick_rate, long_rate, turns) = _weights(preference, rates), rates
     deep_seconds, slope = deep.plain_seconds, deep.seconds_slope
@@ -200,12 +191,11 @@ def price_redo(fast: Projection, deep: Projection, rates: FailureRates, preferen
 
 
 def chance_of_redo(redo: Redo, p: float) -> float:
-    """The chance that fast's first answer is wrong, for a turn that is long with the chance p."""
     return redo.quick_rate + (redo.long_rate - redo.quick_rate) * p
 
 
 def costs_of(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Worth) -> tuple[float, float]:
-    """The cost of a turn in USD on fast and on deep: what the estimates say of it, without making them."""
+    """USD on fast and on deep, as in the estimates, without building them."""
     rate = worth.usd_per_second
     chance = redo.quick_rate + (redo.long_rate - redo.quick_rate) * p
     again = chance * ((redo.seconds + redo.seconds_slope * p) * rate + redo.usd + redo.usd_slope * p)
@@ -215,10 +205,7 @@ def costs_of(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Wo
 
 
 def worth_waiting(decision: Decision) -> float:
-    """How long a wait at the chosen target may become until the other tier is the better choice.
-
-    Any wait is, where somebody asked for this tier or no other can serve.
-    """
+    """The wait at the chosen target beyond which the other tier is better; infinite if it was asked for or has no rival."""
     weighing = weighing_of(decision)
     fast, deep, redo = weighing.fast, weighing.deep, weighing.redo
     if decision.was_asked_for or not decision.spill or fast is None or deep is None or redo is None:
@@ -232,7 +219,7 @@ def worth_waiting(decision: Decision) -> float:
 
 
 def weighing_of(decision: Decision) -> Weighing:
-    """What a decision was weighed by or, where somebody insisted, would have been."""
+    """What a decision was weighed by or, after an insist, would have been."""
     if decision.weighing is not None:
         return decision.weighing
     signals, score, economics, ranked = decision.signals, decision.score, decision.economics, decision.ranked
@@ -244,7 +231,6 @@ def weighing_of(decision: Decision) -> Weighing:
 
 
 def weigh_up(fast: Ranked, deep: Ranked, signals: Signals, economics: Economics) -> Weighing:
-    """The cheapest of each tier, and what a redo would cost between the two."""
     first_fast = project_first(fast, signals, economics) if fast.names else None
     first_deep = project_first(deep, signals, economics) if deep.names else None
     if first_fast is None or first_deep is None:
@@ -256,7 +242,7 @@ _NO_REDO = Redo(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def redo_between(fast: Projection, deep: Projection, signals: Signals, economics: Economics) -> Redo:
-    """What a wrong first answer costs, by what has been learned of these two targets. Nobody asks for a poor title again."""
+    """The cost of a redo, by the rates learned for these two targets. People do not ask again for a poor title."""
     if signals.turn.kind is TurnKind.SIDE:
         return _NO_REDO
     rates = signals.statuses[fast.target].failures.get(deep.target, ASSUMED_RATES)
@@ -264,7 +250,6 @@ def redo_between(fast: Projection, deep: Projection, signals: Signals, economics
 
 
 def estimates_of(weighing: Weighing, p: float, worth: Worth) -> dict[Tier, Estimate]:
-    """Expected time and money of each tier that has an open target."""
     fast, deep, redo = weighing.fast, weighing.deep, weighing.redo
     if deep is None:
         return {} if fast is None else {Tier.FAST: weigh(fast, p, worth)}
@@ -274,16 +259,15 @@ def estimates_of(weighing: Weighing, p: float, worth: Worth) -> dict[Tier, Estim
 
 
 def flip_of(weighing: Weighing, p: float, worth: Worth) -> Flip:
-    """What would have changed the tier. With one tier alone, nothing."""
     if weighing.fast is None or weighing.deep is None or weighing.redo is None:
         return Flip(None, None)
     flip = find_flip(weighing.fast, weighing.deep, weighing.redo, p, worth)
-    # With a second fast target, a queue at the first moves the work to that one, not to the other tier.
+    # A queue at the first fast target moves work to a second one, not to deep.
     return Flip(flip.score, None) if weighing.has_other_fast else flip
 
 
 def weigh(projection: Projection, p: float, worth: Worth, redo: Redo | None = None) -> Estimate:
-    """The estimate of a target: its own work and, with the chance of a wrong first answer of fast, what that costs."""
+    """Own work and, for fast, the expected redo."""
     seconds = projection.seconds + projection.seconds_slope * p
     usd = projection.usd + projection.usd_slope * p
     again = 0.0
@@ -304,7 +288,7 @@ def weigh(projection: Projection, p: float, worth: Worth, redo: Redo | None = No
 
 
 def find_flip(fast: Projection, deep: Projection, redo: Redo, p: float, worth: Worth) -> Flip:
-    """The chance of a long task, and the wait on fast, at which both tiers cost the same. None where no value does."""
+    """The chance of a long task, and the wait on fast, at which both tiers cost as much."""
     rate = worth.usd_per_second
     quick_rate, more_rate = redo.quick_rate, redo.long_rate - redo.quick_rate
     again, more_again = rate * redo.seconds + redo.usd, rate * redo.seconds_slope + redo.usd_slope
@@ -324,14 +308,14 @@ def find_flip(fast: Projection, deep: Projection, redo: Redo, p: float, worth: W
 
 
 def _find_root(square: float, linear: float, constant: float, p: float) -> float | None:
-    """The root between 0 and 1 that is nearest to p."""
+    """The root between 0 and 1 nearest to `p`."""
     if abs(square) < 1e-15:
         roots = [] if abs(linear) < 1e-15 else [-constant / linear]
     else:
         discriminant = linear * linear - 4 * square * constant
         if discriminant < 0:
             return None
-        # The form that subtracts no two nearly equal numbers.
+        # This form subtracts no two nearly equal numbers.
         half = -0.5 * (linear + math.copysign(math.sqrt(discriminant), linear))
         roots = [half / square] if half == 0 else [half / square, constant / half]
     return min([root for root in roots if 0.0 < root < 1.0], key=lambda root: abs(root - p), default=None)

@@ -1,4 +1,4 @@
-"""The sentences of a decision: one short line for a header, and its JSON for everything else."""
+"""A decision in words: a short line for a header, and JSON for everything else."""
 
 from collections.abc import Sequence
 
@@ -17,34 +17,31 @@ _TOLD_WARM_TOKENS = 8_000
 _TOLD_WAIT_SECONDS = 1.0
 _TOLD_LOG_ODDS = 0.25
 _LOOKS_LONG = -1.1
-"""Log-odds: a score of 0.25, where tiers usually change."""
+"""A score of 0.25, where tiers usually change."""
 
 
 def because_only_tier(tier: Tier, reason: str) -> str:
-    """The other tier cannot serve it."""
     return f"only {tier} can serve this: {reason}"
 
 
 def because_out(tier: Tier, reasons: Sequence[RuleOut], opinions: Opinions) -> str:
-    """The other tier could, but not now."""
     looks = next((lean.because for _, lean in opinions.leans if lean.names_turn), "unclear whether quick or long")
     told = ", ".join(dict.fromkeys(say_rule_out(reason) for reason in reasons))
     return f"{looks}; {tier.other} is out for now ({told}), so {tier} serves this"
 
 
 def say_rule_out(reason: RuleOut) -> str:
-    """Which target cannot, and why. A reason that is a sentence of its own begins with the target's name."""
+    """A reason that is a whole sentence already begins with the target's name."""
     return reason.because if reason.because.startswith(f"{reason.target} ") else f"{reason.target}: {reason.because}"
 
 
 def because_estimate(
     tier: Tier, chosen: Projection, other: Projection, opinions: Opinions, signals: Signals, lead_usd: float, worth: Worth
 ) -> str:
-    """Both could; this one costs less, by `lead_usd`.
+    """Both tiers could serve; this one costs less, by `lead_usd`.
 
-    Begins with what the turn looks like; adds the strongest other evidence that points the same way and, where the choice
-    goes against the looks, what made it: a warm cache, a queue, or how little there is to gain. A reason that says the first
-    one and more takes its place.
+    Begins with the turn's looks. Adds the strongest other evidence for the choice and, if that goes against the looks, its
+    cause: a warm cache, a queue, or little to gain. A reason that includes the first replaces it.
     """
     is_deep = tier is Tier.DEEP
     looks: Lean | None = None
@@ -58,7 +55,7 @@ def because_estimate(
     if pointing:
         sentence = _add(sentence, pointing)
     if looks is None or (looks.log_odds > _LOOKS_LONG) is not is_deep:
-        # Without its wait, the other tier would have been chosen.
+        # Without its wait, the other tier would be chosen.
         if other.wait_seconds >= _TOLD_WAIT_SECONDS and other.wait_seconds * worth.usd_per_second > lead_usd:
             words = f"{say_wait(signals.statuses[other.target])}, so {tier} is done sooner"
             told = _add(sentence, words)
@@ -78,19 +75,17 @@ def _add(sentence: str, words: str) -> str:
 
 
 def _warm_lead(chosen: str, other: str, signals: Signals) -> int:
-    """How many more tokens of the conversation are warm on the chosen target than on the other tier's."""
     warm, tokens = signals.turn.position.warm, signals.prompt.tokens
     return min(warm.get(chosen, 0), tokens) - min(warm.get(other, 0), tokens)
 
 
 def no_target_error(insist: Insist | None, reasons: Sequence[RuleOut]) -> str:
-    """What was asked for, and why each target cannot."""
     asked = f"{insist.because}, but no target there can serve this request" if insist else "no target can serve this request"
     return f"{asked}: {'; '.join(dict.fromkeys(map(say_rule_out, reasons))) or 'no target is configured'}"
 
 
 def explain(decision: Decision) -> JsonObject:
-    """The whole decision as JSON: for `/tandem/explain` and the command line."""
+    """JSON for `/tandem/explain` and the command line."""
     weighing, signals = weighing_of(decision), decision.signals
     return {
         "tier": str(decision.tier),
@@ -115,12 +110,10 @@ def explain(decision: Decision) -> JsonObject:
 
 
 def explain_range(late_range: tuple[int, int] | None) -> Json:
-    """Between which numbers the length of a prompt lies that was to be counted exactly, and was not in time."""
     return None if late_range is None else list(late_range)
 
 
 def explain_opinions(opinions: Opinions) -> JsonObject:
-    """What was said, strongest first, and who was not heard."""
     return {
         "evidence": [_evidence_json(item) for item in evidence_of(opinions)],
         "skipped": [{"policy": entry.policy, "reason": entry.reason} for entry in opinions.skipped],
@@ -128,7 +121,6 @@ def explain_opinions(opinions: Opinions) -> JsonObject:
 
 
 def explain_weighing(weighing: Weighing, score: float, decided_by: str, worth: Worth) -> JsonObject:
-    """Both estimates, by how much they differ, and what would have changed the tier."""
     estimates = estimates_of(weighing, score, worth)
     costs = [estimate.cost_usd for estimate in estimates.values()]
     flip = flip_of(weighing, score, worth) if decided_by == ESTIMATE else Flip(None, None)
@@ -141,7 +133,7 @@ def explain_weighing(weighing: Weighing, score: float, decided_by: str, worth: W
 
 
 def explain_second_opinion(opinion: SecondOpinion | None, worth: Worth) -> JsonObject | None:
-    """Who was or would be asked, what came of it, and both sides of that choice; in seconds only where time has a value."""
+    """In seconds only where time has a value."""
     if opinion is None:
         return None
     rate = worth.usd_per_second
@@ -191,7 +183,6 @@ def _estimate_json(estimate: Estimate) -> JsonObject:
 
 
 def _redo_json(redo: Redo | None, p: float) -> JsonObject | None:
-    """How likely it is that fast's work must be done again, what that counts for, and where the rates come from."""
     if redo is None:
         return None
     return {

@@ -1,4 +1,4 @@
-"""The way back to fast, where nothing but the length of the conversation keeps a turn from it."""
+"""The way back to fast, for turns that only their length keeps from it."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,9 +17,9 @@ _IN_THOUSANDS = 10_000
 def because_too_long(
     signals: Signals, opinions: Opinions, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
 ) -> str:
-    """What would bring fast back for a turn that only deep can take; empty where it would not go to fast anyway.
+    """What would bring a turn back to fast that only deep can take; empty if it would not go there anyway.
 
-    The tiers are compared for a conversation that was compacted: at its present length fast may have all of it to read.
+    The tiers are compared for a compacted conversation, which fast need not read first.
     """
     names = signals.names_of(Tier.FAST)
     words = say_way_back(ruled_out, names)
@@ -40,7 +40,7 @@ def because_too_long(
 
 
 def say_way_back(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:
-    """How much too long a conversation is for the largest of some fast targets; empty where another reason rules one out."""
+    """How much a conversation exceeds the largest fast window; empty if another reason rules a target out."""
     lengths = [ruled_out[name].tokens if name in ruled_out else None for name in names]
     known = [length for length in lengths if length is not None]
     if not known or len(known) < len(lengths):
@@ -50,10 +50,10 @@ def say_way_back(ruled_out: Mapping[str, RuleOut], names: Sequence[str]) -> str:
 
 
 def say_too_long(reasons: Sequence[RuleOut], insist: Insist | None) -> str:
-    """The refusal of a prompt that fits nowhere: it begins with the words and the two numbers on which clients compact.
+    """The refusal of a prompt that fits nowhere. It begins with the words and two numbers on which clients compact.
 
-    They are the prompt's own tokens and the most that it may have: the largest window or, where the prompt alone would fit
-    into that, what the room for the answer leaves of it.
+    They are the prompt's tokens and its maximum: the largest window, less the room for the answer if the prompt alone would
+    fit.
     """
     known = [(reason.tokens, reason.reserved_tokens) for reason in reasons if reason.tokens is not None]
     (needed, window), reserve = max(known, key=lambda length: length[0][1])

@@ -1,4 +1,4 @@
-"""Asking the policies. A policy that raises, or returns an invalid opinion, is skipped and named."""
+"""Asks the policies. One that raises or returns an invalid opinion is skipped and named."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from router.contract.target import TargetStatus
 from router.contract.words import PERSONS_KINDS
 
 PERSONAL, SECOND_OPINION = "personal", "second_opinion"
-"""Who holds the config's own offset among the evidence, and what another target said of the turn."""
+"""Sources of the config's own offset and of another target's opinion."""
 CLOSED, MAX_WAIT, LOADING = "retry_after", "max_wait", "loading"
-"""Who rules out a target that asked to be left alone, one with a longer wait than the config allows, and one that loads."""
+"""Sources of rule-outs that targets or the config cause."""
 _MAX_LOG_ODDS = 20.0
 _OVERRIDE = "override"
-"""The policy that speaks for callers. What another insists on is the operator's own wish."""
+"""The policy that speaks for callers. Insists of others are the operator's."""
 _BY_HEADER = "x-tandem-tier: auto"
 _BY_LINE = "begin your next message with the line `tier: auto`"
 _WAYS_OUT = {
@@ -35,22 +35,20 @@ _BY_NAME = "Ask for the model auto"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a decision is made by, in addition to the request: policies, economics, and whether work may spill over."""
-
     policies: Sequence[Policy]
     economics: Economics
     spill_over: bool
     config_fingerprint: str
     weights_fingerprint: str = ""
     rights: Mapping[str, Rights] | None = None
-    """What each caller may do, by name; None where everyone may do everything."""
+    """By caller name; None if everyone may do everything."""
 
 
 def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
-    """Ask every policy, once. From the same opinions `choose` may decide any number of times.
+    """Ask every policy once; `choose` may decide from the result any number of times.
 
-    Collect again only for signals that policies read and that have changed: the exact count of a prompt, or other waits. Raises
-    `NotPermitted` for a caller that may not force what it asks for.
+    Collect again only when signals that policies read have changed: an exact count, or waits. Raises `NotPermitted` for a
+    caller that may not force what it asks for.
     """
     insists: list[tuple[str, Insist]] = []
     ruled_out: list[tuple[str, RuleOut]] = []
@@ -94,15 +92,11 @@ def collect(rules: Rules, request: RequestView, signals: Signals) -> Opinions:
 
 
 def with_lean(opinions: Opinions, policy: str, lean: Lean) -> Opinions:
-    """The same opinions and one more lean, in its order."""
     return replace(opinions, leans=tuple(sorted([*opinions.leans, (policy, lean)], key=_lean_order)))
 
 
 def without_closed(opinions: Opinions, signals: Signals) -> Opinions:
-    """Rule out the targets that asked to be left alone, that are loading, or with a wait over their `max_wait_seconds`.
-
-    No policy need say so: the first say it themselves, the config says the other.
-    """
+    """Rule out targets that asked to be left alone, are loading, or exceed their `max_wait_seconds`."""
     closed = [status for status in signals.statuses.values() if status.closed_seconds]
     more = [_rule_out_closed(status) for status in closed]
     return replace(opinions, ruled_out=tuple(sorted([*opinions.ruled_out, *more], key=_rule_out_order)))
@@ -127,12 +121,12 @@ def _too_busy(status: TargetStatus) -> RuleOut:
 
 
 def say_wait(status: TargetStatus) -> str:
-    """What a target's wait is for. Begins with its name."""
+    """Why a target keeps requests waiting. Begins with its name."""
     return status.wait_because or f"{status.target.name} would keep you waiting {math.ceil(status.wait_seconds)} s"
 
 
 def spare(opinions: Opinions, request: RequestView, signals: Signals) -> tuple[Opinions, str]:
-    """The same without the rule-outs that yield, where they would leave nobody who may serve; then also why they were there."""
+    """Drop rule-outs that yield if no target would be left, and say why they were there."""
     ruled_out = {opinion.target for _, opinion in opinions.ruled_out}
     first = opinions.insists[0][1] if opinions.insists else None
     if first is None or first.yields or request.overrides.other_on_misfit:
@@ -148,13 +142,12 @@ def spare(opinions: Opinions, request: RequestView, signals: Signals) -> tuple[O
 
 
 def evidence_of(opinions: Opinions) -> tuple[Evidence, ...]:
-    """All opinions, strongest first within their kind."""
     held: list[tuple[str, Opinion]] = [*opinions.insists, *opinions.ruled_out, *opinions.leans]
     return tuple(_as_evidence(policy, opinion) for policy, opinion in held)
 
 
 class _Nonsense(Exception):
-    """What a policy returned is not an opinion. The message says what is wrong with it."""
+    pass
 
 
 def _check(opinion: object, signals: Signals) -> None:
@@ -200,10 +193,7 @@ def _as_evidence(policy: str, opinion: Opinion) -> Evidence:
 
 
 def check_forced(policy: str, insist: Insist, statuses: Mapping[str, TargetStatus], rights: Rights) -> None:
-    """Refuse an insist that decides, if it is its caller's and the caller may not force that tier. Raises `NotPermitted`.
-
-    What it outranks is not looked at: a wish that changes nothing needs no right.
-    """
+    """Refuse the deciding insist if its caller may not force that tier. Raises `NotPermitted`."""
     if policy != _OVERRIDE:
         return
     tier = insist.tier if insist.target is None else statuses[insist.target].target.tier

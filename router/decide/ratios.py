@@ -1,7 +1,6 @@
-"""What the ledger teaches of each target: how much work it makes of a turn, and how often a fast one's work is done again.
+"""What the ledger teaches about targets: their work per turn, and how often fast's work is redone.
 
-Work is what it took over what was expected of those very turns. Never a plain mean for each target: deep gets the long turns,
-and would be charged for them.
+Work is relative to what was expected of those turns: a plain mean would charge deep for its long ones.
 """
 
 from collections import defaultdict
@@ -13,12 +12,12 @@ from router.contract.entry import FinishedWork
 from router.contract.target import WorkRatio
 
 _PRIOR_TURNS = 20.0
-"""What "as expected" weighs: few turns change little."""
+"""Weight of "as expected", in turns: few turns change little."""
 _MAX_RATIO = 3.0
 _PRIOR_FAILURES = 300.0
-"""What the assumed rates weigh, in turns of each kind. Much: a person who says nothing is not always content."""
+"""In turns of each kind. High: a silent person is not always content."""
 _MAX_FACTOR = 1.5
-"""A learned rate is between two thirds of the assumed one and half as much again."""
+"""Bounds learned rates to 2/3 and 3/2 of the assumed ones."""
 _STEPS = 20
 
 
@@ -31,7 +30,6 @@ class _Sums(NamedTuple):
 
 
 def learn_ratios(turns: Iterable[FinishedWork], economics: Economics) -> dict[str, WorkRatio]:
-    """The ratios of every target that finished turns of its own."""
     sums: defaultdict[str, _Sums] = defaultdict(_Sums)
     quick, long = economics.quick, economics.long
     for turn in turns:
@@ -52,13 +50,13 @@ def learn_ratios(turns: Iterable[FinishedWork], economics: Economics) -> dict[st
 
 
 def _shrink(seen: float, expected: float, turns: int) -> float:
-    """Seen over expected, as if some turns more had gone as expected, and within bounds: models differ by a factor of three."""
+    """Seen over expected, shrunk towards 1 and bounded: models differ by a factor of three."""
     prior = _PRIOR_TURNS * expected / turns
     return min(_MAX_RATIO, max(1 / _MAX_RATIO, (seen + prior) / (expected + prior)))
 
 
 def learn_failures(turns: Iterable[FinishedWork]) -> dict[str, dict[str, FailureRates]]:
-    """How often each fast target's work had to be done again, by the deep target that would have served: for each pair."""
+    """How often each fast target's work was redone, by the deep target that would have served."""
     pairs: defaultdict[str, defaultdict[str, list[FinishedWork]]] = defaultdict(lambda: defaultdict(list))
     for turn in turns:
         if turn.deep_target:
@@ -67,10 +65,7 @@ def learn_failures(turns: Iterable[FinishedWork]) -> dict[str, dict[str, Failure
 
 
 def _fit_rates(turns: Sequence[FinishedWork]) -> FailureRates:
-    """Both rates, from turns of which only the chance that each was long is known: shrunk, and within bounds.
-
-    A failure counts for quick and for long work by how likely each is to have caused it, found in a few steps (EM).
-    """
+    """Fit both rates by EM: of each turn only the chance of being long is known."""
     failed = [turn.score for turn in turns if turn.has_failed]
     long_turns = sum(turn.score for turn in turns)
     quick_turns = len(turns) - long_turns

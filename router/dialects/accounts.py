@@ -21,7 +21,6 @@ _BY_STATUS = {
     404: AccountFault.MODEL,
     410: AccountFault.MODEL,
 }
-"""Fault by status, if the words name no other."""
 _MAY_BE_ACCOUNT = frozenset({400, 422, 429, *_BY_STATUS})
 _CODES = {
     "invalid_api_key": AccountFault.KEY,
@@ -40,7 +39,6 @@ _CODES = {
     "model_not_available": AccountFault.MODEL,
     "model_not_found": AccountFault.MODEL,
 }
-"""Codes, types and reasons that hosts send."""
 _BEGINNINGS = (
     (r"api key (?:not (?:valid|found)|expired)", AccountFault.KEY),  # Gemini
     (r"(?:incorrect|invalid) api key", AccountFault.KEY),  # xAI
@@ -55,8 +53,6 @@ _BEGINNINGS = (
 
 
 class AccountRefusal(NamedTuple):
-    """What is at fault, and the host's own words; empty if only the status says it."""
-
     fault: AccountFault
     words: str = ""
 

@@ -1,4 +1,4 @@
-"""Answers in any dialect: how a stream ended, what it used, which status an error stands for."""
+"""Answers in any dialect: stream ends, usage, and the status that an error stands for."""
 
 import re
 from collections.abc import Mapping
@@ -15,10 +15,8 @@ from router.dialects.sse import ChoicesTail, Frame, Tail
 from router.dialects.table import SPECS
 
 FIRST_TOKEN_MARKS: Mapping[Dialect, bytes] = {name: spec.first_token_mark for name, spec in SPECS.items()}
-"""Bytes found in no frame before the first token: the opening frames are not the model's work."""
 
 TELLING: Mapping[Dialect, re.Pattern[bytes]] = {name: spec.telling for name, spec in SPECS.items()}
-"""Matches every frame that tells how a stream ended."""
 
 
 _MAY_MEAN_SEVERAL = frozenset({"n", "prompt"})
@@ -49,11 +47,11 @@ _STATUSES: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The status that hosts would have refused with, by the name of the failure."""
+"""Hosts' names for failures, by the status that a refusal would have had."""
 
 
 def read_failed_frame(dialect: Dialect, frame: Frame) -> tuple[int, JsonObject] | None:
-    """The failure that an event reports, as the status of an equivalent refusal and its error; None if it reports none."""
+    """The status and error of a failure event; None for any other event."""
     body = _read_object(frame.data)
     frame = Frame(frame.event, frame.data, body)
     if not SPECS[dialect].read_end([frame]).has_failed:
@@ -74,7 +72,7 @@ def _read_object(data: bytes) -> JsonObject:
 
 
 def status_of(error: JsonObject) -> int:
-    """The status that an error would have had as a refusal; 502 if it has no known name."""
+    """The status that a refusal with this error would have had; 502 if it has no known name."""
     words = [str(error.get(name)) for name in ("code", "status", "type")]
     for word in words:
         if word.isascii() and word.isdigit() and 400 <= int(word[:4]) < 600:

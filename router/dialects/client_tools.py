@@ -17,7 +17,7 @@ from router.dialects.fields import as_list, as_object, as_text, as_whole
 
 
 class CallItem(NamedTuple):
-    """How the Responses API writes a call of such a tool: an item with a type and a field for its arguments."""
+    """A call of such a tool in the Responses API: an item with a type and a field for its arguments."""
 
     type: str
     field: str
@@ -26,7 +26,6 @@ class CallItem(NamedTuple):
     """Turns arguments into the item's content; None if they do not fit."""
 
     def parse(self, arguments: str) -> JsonObject | None:
-        """The item's content from a model's arguments; None if they do not fit."""
         value = _read_json(arguments)
         return self.fit(value) if isinstance(value, dict) else None
 
@@ -170,10 +169,8 @@ RESPONSES_TOOLS = {
         CallItem("apply_patch_call", "operation", "apc", _fit_patch),
     ),
 }
-"""By the type in a Responses request."""
 
 CALL_ITEMS = {tool.item.type: (tool.name, tool.item) for tool in RESPONSES_TOOLS.values() if tool.item is not None}
-"""Tool name and call format, by the type of the call item."""
 
 _BASH = ClientTool(
     "bash",
@@ -238,7 +235,7 @@ MESSAGES_TOOLS = {
     "text_editor_20250728": _EDITOR,
     "memory_20250818": _MEMORY,
 }
-"""By the type in a Messages request. Their calls look like those of any other tool."""
+"""Their calls look like those of any other tool."""
 
 
 def read_shell_output(output: list[Json]) -> tuple[str, bool]:

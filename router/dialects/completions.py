@@ -44,7 +44,7 @@ def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
 
 
 def opaque_keys(item: JsonObject) -> Iterator[str]:
-    """None: a prompt holds no hidden state."""
+    """A prompt holds no hidden state."""
     return iter(())
 
 

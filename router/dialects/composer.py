@@ -1,4 +1,4 @@
-"""`Composer`, the interface that writes an answer in one dialect, and helpers for tool calls."""
+"""`Composer`, which writes an answer in one dialect, and helpers for tool calls."""
 
 import re
 from collections.abc import Mapping
@@ -35,12 +35,12 @@ class Shape(NamedTuple):
     namespace: str | None = None
     is_custom: bool = False
     item: CallItem | None = None
-    """Set if its calls are items with a type of their own."""
+    """Set if its calls are items of their own type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is known of an answer before its first token."""
+    """What is known before the first token."""
 
     id: str
     model: str
@@ -65,10 +65,10 @@ class ComposedCall(NamedTuple):
 
 
 class Composer:
-    """Writes one answer: each method takes the next part and returns the frames to send, by default none.
+    """Writes one answer: each method takes the next part and returns its frames.
 
-    `open` comes first, `close` last. Text, reasoning and calls come between them in any order but one at a time: each closes
-    the one before. `whole` returns the answer in one piece, after `close`.
+    `open` comes first, `close` last. In between, text, reasoning and calls come one at a time: each closes the one before.
+    `whole` returns the answer in one piece, after `close`.
     """
 
     def open(self) -> bytes:
@@ -94,7 +94,7 @@ class Composer:
         return b""
 
     def end_call(self, *, is_cut: bool = False) -> bytes:
-        """`is_cut`: the arguments are incomplete, because the answer hit its limit or was stopped."""
+        """`is_cut`: the arguments are incomplete."""
         return b""
 
     def close(self, finish: Finish, usage: Usage | None) -> bytes:
@@ -105,7 +105,7 @@ class Composer:
         return b""
 
     def fail(self, status: int, code: str, message: str) -> bytes:
-        """End the answer with an error, instead of `close`."""
+        """End with an error instead of `close`."""
         return b""
 
     def whole(self) -> JsonObject:
@@ -117,7 +117,7 @@ def write_call(composer: Composer, call: ComposedCall) -> bytes:
 
 
 def plain_id(call_id: str) -> str:
-    """A call id in characters and length that every dialect allows. A changed id ends in a digest, so that ids stay unique."""
+    """A call id that every dialect allows. A changed id ends in a digest, so that ids stay unique."""
     plain = _NO_ID.sub("_", call_id)
     if plain != call_id or len(plain) > _MAX_ID:
         plain = f"{plain[: _MAX_ID - 17]}_{blake2b(call_id.encode(), digest_size=8).hexdigest()}"
@@ -138,7 +138,7 @@ def named_frame(kind: str, body: JsonObject) -> bytes:
 
 
 def free_form(arguments: str) -> str:
-    """The input of a free-form tool. Models that were given a function write JSON, or forget to and write the bare input."""
+    """The input of a free-form tool. Models write the function's JSON, or forget to and write the bare input."""
     try:
         value: Json = orjson.loads(arguments)
     except orjson.JSONDecodeError:
@@ -147,13 +147,13 @@ def free_form(arguments: str) -> str:
 
 
 def cut_free_form(arguments: str) -> str:
-    """The part of a free-form input that arrived before the cut, without the JSON around it."""
+    """The free-form input up to the cut, without the JSON around it."""
     begun = arguments.lstrip()
     return _inside(parse_cut(arguments), "") if begun.startswith(("{", '"')) else arguments
 
 
 def parse_cut(arguments: str) -> Json:
-    """The part of a JSON text that arrived before the cut; None if it does not begin as JSON."""
+    """The JSON up to the cut; None if it does not begin as JSON."""
     try:
         return keep_large(from_json(arguments, allow_partial="trailing-strings"))
     except ValueError:
@@ -161,7 +161,6 @@ def parse_cut(arguments: str) -> Json:
 
 
 def _inside(value: Json, otherwise: str) -> str:
-    """The text wrapped in a value: under the field's name, or under the only one."""
     if not value:
         return ""
     if isinstance(value, dict):

@@ -7,7 +7,6 @@ from router.dialects.error_bodies import read_error
 from router.dialects.hosts import says_too_long
 
 LEAST_TOKENS = 256
-"""Smaller numbers are not a context window."""
 _MAX_CHARS = 600
 """Hosts name the window early. Later text may quote the request, whose words must not count."""
 _NUMBER = r"(\d[\d,]{2,11})\b"
@@ -35,7 +34,7 @@ _MAX_LOADING_CHARS = 200
 
 
 def read_window(body: bytes, request: Json = None) -> int | None:
-    """The context window that a refusal names; None if it names no plausible one or quotes it from the request."""
+    """The context window that a refusal names; None if implausible or quoted from the request."""
     error, words = read_error(body)
     words = words[:_MAX_CHARS]
     if not says_too_long(f"{error.get('type')} {error.get('code')} {words}"):
@@ -55,7 +54,6 @@ def _number_in(found: re.Match[str]) -> str:
 
 
 def _is_quoted(found: re.Match[str], request: Json) -> bool:
-    """Whether these words occur in the request."""
     number, said = _number_in(found), re.compile(r"\W+".join(re.findall(r"\w+", found[0])), re.IGNORECASE)
     rest = [request]
     while rest:
@@ -71,6 +69,6 @@ def _is_quoted(found: re.Match[str], request: Json) -> bool:
 
 
 def read_loading(body: bytes) -> str:
-    """The message of a refusal that says the model is loading; empty for any other."""
+    """The message of a refusal while the model is loading; empty for any other."""
     _, words = read_error(body)
     return words.strip() if len(words) <= _MAX_LOADING_CHARS and re.search(_LOADING, words, re.IGNORECASE) else ""

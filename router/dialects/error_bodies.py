@@ -11,7 +11,7 @@ _WORDS = ("message", "error", "detail", "errors")
 
 
 def find_told(body: bytes) -> Json:
-    """The error in a refusal's body: an object, a text, or the whole body."""
+    """The error: an object, a text, or the whole body."""
     told = _first(_parse(body))
     return told.get("error") or told if isinstance(told, dict) else told
 
@@ -26,13 +26,11 @@ def read_error(body: bytes) -> tuple[JsonObject, str]:
 
 
 def find_error(told: Json) -> JsonObject:
-    """The error object of a parsed body; empty if there is none."""
     whole = as_object(_first(told))
     return as_object(whole.get("error")) or whole
 
 
 def words_in(error: JsonObject) -> str:
-    """The message in an error object; empty if there is none."""
     for name in _WORDS:
         told = _first(error.get(name))
         words = told if isinstance(told, str) else as_object(told).get("message") or as_object(told).get("msg")

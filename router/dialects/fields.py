@@ -20,10 +20,9 @@ _NO_TOOLS: frozenset[Feature] = frozenset()
 _TOOLS, _CUSTOM_TOOLS = frozenset({Feature.TOOLS}), frozenset({Feature.CUSTOM_TOOLS})
 
 _is_usual_name = re.compile(rf"(?!(?i:.*{OWN_PREFIX}))[!-~]{{1,200}}").fullmatch
-"""Ordinary model names. All others are checked closely."""
+"""Ordinary model names; others are checked closely."""
 
 _UNCOUNTABLE = 1_000_000_000_000
-"""More tokens than any prompt or answer has."""
 
 
 class Seen(Struct, frozen=True):
@@ -33,9 +32,9 @@ class Seen(Struct, frozen=True):
     file_count: int = 0
     media_bytes: int = 0
     bound: str = ""
-    """The first thing in them that only a target of this dialect can read."""
+    """The first thing that only a target of this dialect can read."""
     system_at: int | None = None
-    """Index of the first system message with text, in dialects that keep it among the messages."""
+    """Index of the first system message with text, where it is among the messages."""
 
     def with_image(self, source_bytes: int, bound: str = "") -> "Seen":
         media_bytes, bound = self.media_bytes + source_bytes, self.bound or bound
@@ -47,7 +46,6 @@ class Seen(Struct, frozen=True):
 
     @property
     def needs(self) -> frozenset[Feature]:
-        """Features that a target must accept."""
         if not self.image_count and not self.file_count:
             return TEXT_ONLY
         images = {Feature.IMAGES} if self.image_count else set()
@@ -60,8 +58,6 @@ AN_IMAGE_BY_ID, A_FILE_BY_ID, AUDIO = "an image by id", "a file by id", "audio"
 
 
 class Reading(Struct, frozen=True):
-    """A parsed body, for the `RequestView`."""
-
     conversation: Conversation
     system: str = ""
     effort: str | None = None
@@ -108,7 +104,7 @@ def read_list(body: JsonObject, name: str) -> list[Json]:
 
 
 def objects(items: list[Json], name: str, first: int = 0) -> list[JsonObject]:
-    """The items of a list, each of which must be an object. `first` is the index of the first in the whole list."""
+    """Check that all items are objects. `first` is the index of the first in the whole list."""
     if not _OBJECT.issuperset(map(type, items)):
         for index, item in enumerate(items, first):
             if not isinstance(item, dict):
@@ -145,7 +141,7 @@ def as_list(value: Json) -> list[Json]:
 
 
 def as_count(value: Json) -> int:
-    """A positive count, else 0. Absurdly large values are 0 too."""
+    """A positive count, else 0, also for absurdly large values."""
     return value if type(value) is int and 0 < value < _UNCOUNTABLE else 0  # a bool is an int too
 
 
@@ -157,7 +153,6 @@ def as_whole(value: Json) -> int | None:
 
 
 def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
-    """The texts of a content field, which is a string or a list of typed parts."""
     if isinstance(content, str):
         return (content,)
     return tuple(
@@ -168,7 +163,7 @@ def texts_of(content: Json, types: frozenset[str]) -> tuple[str, ...]:
 
 
 def parts_of(contents: list[Json]) -> Iterator[JsonObject]:
-    """The parts of all contents that are lists. Plain texts, the usual case, are skipped in C."""
+    """The parts of list contents. Plain texts, the usual case, are skipped in C."""
     lists = compress(contents, map(isinstance, contents, repeat(list)))
     return map(as_object, chain.from_iterable(lists))  # type: ignore[arg-type]  # each is a list
 
@@ -178,6 +173,6 @@ def shown(value: Json) -> str:
 
 
 def fingerprint(state: str) -> str:
-    """A key for hidden state, from its ends and length: hashing the middle of a long blob adds cost and no certainty."""
+    """A key for hidden state, from its ends and length: hashing the middle of a long blob is costly."""
     ends = state if len(state) <= 256 else f"{state[:128]}{state[-128:]}{len(state)}"
     return blake2b(ends.encode("utf-8", "replace"), digest_size=8).hexdigest()

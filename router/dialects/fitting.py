@@ -1,4 +1,4 @@
-"""The fewest changes that make a body fit a target of its own dialect: all other bytes stay as they came."""
+"""The fewest changes that make a body fit a target of its own dialect."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -22,17 +22,15 @@ _FOREIGN = "reasoning of another target"
 
 
 class Fit(NamedTuple):
-    """How requests are adapted to a target: its host's quirks, the configured effort names, the tier's instructions."""
-
     quirks: Quirks = ORDINARY
     efforts: Mapping[str, str] = {}
     instructions: str = ""
     caches_when_asked: bool = False
-    """Whether it caches a prompt only up to a mark, which translated requests must then contain."""
+    """Whether it caches a prompt only up to a mark, which translated requests then need."""
 
 
 class Reasons(Struct, frozen=True):
-    """What a request of one dialect must contain to need any change for one target."""
+    """What a request must contain to need any change for one target."""
 
     fields: frozenset[str]
     list_field: str
@@ -49,7 +47,7 @@ class Reasons(Struct, frozen=True):
 
 
 def reasons_to_change(target: Target, fit: Fit) -> Mapping[Dialect, Reasons]:
-    """The reasons by dialect that a target speaks. Empty if it adds instructions, which changes every request."""
+    """The reasons by dialect that a target speaks. Empty if it adds instructions, which change every request."""
     if fit.instructions:
         return {}
     spoken = {dialect: spec for dialect, spec in SPECS.items() if target.dialect_for(dialect) is dialect}

@@ -1,11 +1,11 @@
 """Parse only the new part of a body: each call of a tool loop repeats the previous bytes and adds a message.
 
-A parsed body is kept in two halves, split after its last message. A body that begins and ends with the same bytes can only have
-messages in between: if these parse as list items, the result is the old body with the items added. All requests of a caller
-that repeat the bytes share the objects, which must not be changed.
+A parsed body is kept in two halves, split after its last message. A body that begins and ends with their bytes can only have
+messages in between: if these parse as list items, the result is the old body with the items added. Requests share the parsed
+objects, which must not be changed.
 
-A second cut lies before the last two messages, which clients still edit (notes, cache marks). What was learned from the
-messages before a cut is kept with it. `histories.py` stores the bodies per caller.
+A second cut is before the last two messages, which clients still edit (notes, cache marks). What was learned from the messages
+before a cut is kept with it. `histories.py` stores the bodies per caller.
 """
 
 import re
@@ -22,23 +22,20 @@ from router.contract.words import Dialect
 from router.dialects.splice import find_repeated
 
 UNSETTLED = 2
-"""The number of last messages that clients still edit."""
+"""Last messages that clients still edit."""
 LARGEST_BYTES = 1 << 21
-"""Larger bodies are not kept."""
 _MIN_MESSAGES, _MAX_MESSAGES = 4, 2_000
-"""Shorter ones are hardly conversations."""
 _FIRST_BYTES = 32
-"""Messages are located by their first bytes."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _BLANKS = b" \t\r\n"
 UNREADABLE = (ValueError, RecursionError)
-"""Malformed, or nested so deeply that only one of the two parsers accepts it."""
+"""Malformed, or nested too deeply for one of the two parsers."""
 
 
 class Items(list[Json]):
-    """A kept body's messages. `known` holds the beginning known before and the beginnings added by this body."""
+    """A kept body's messages, with the beginning known before and those added."""
 
     __slots__ = ("found", "known", "raw_id")
 
@@ -46,12 +43,10 @@ class Items(list[Json]):
     raw_id: int
     """Identity of the bytes they were parsed from, which live as long as the request."""
     found: dict[bytes, bool]
-    """Results of searches in all those bytes (`marks.py`)."""
+    """Results of searches in those bytes (`marks.py`)."""
 
 
 class Cut(Struct, eq=False):
-    """The end of a message, and what was learned up to it."""
-
     offset: int
     beginning: Beginning
 
@@ -68,7 +63,7 @@ class Body(Struct, eq=False):
     """The bytes up to the earlier cut: every continuation begins with these."""
     end: bytes
     before: JsonObject
-    """Fields before the messages, and in `after` those behind them."""
+    """Fields before the messages, in `after` those that follow."""
     after: JsonObject
     items: list[Json]
     cuts: tuple[Cut, Cut]
@@ -104,7 +99,7 @@ def go_on(kept: Body, cut: Cut, raw: bytes) -> tuple[Body, Items]:
 
 
 def _read_after(kept: Body, cut: Cut, raw: bytes) -> tuple[list[Json], bytes, bytes, JsonObject]:
-    """The messages after a cut, for a body with a new end: Codex shuffles its last field every time."""
+    """The messages after a cut if the end is new: Codex shuffles its last field every time."""
     name = kept.name.encode()
     rest = b'{"%b":[null%b' % (name, raw[cut.offset :])
     after: Any = orjson.loads(rest)
@@ -117,9 +112,9 @@ def _read_after(kept: Body, cut: Cut, raw: bytes) -> tuple[list[Json], bytes, by
 def cut_apart(
     raw: bytes, body: JsonObject, name: str, caller: Caller, dialect: Dialect, *, has_one_model: bool
 ) -> tuple[Body, bytes] | None:
-    """Split a fully parsed body so that it can be kept; also return its bytes with an empty message list.
+    """Split a parsed body to keep it; also return its bytes with an empty message list.
 
-    None if it must not be kept, or if the messages in the field `name` cannot be located. They become `Items`.
+    None if it must not be kept or the messages in the field `name` cannot be located. They become `Items`.
     """
     given = body[name]
     if not isinstance(given, list) or not _MIN_MESSAGES <= len(given) <= _MAX_MESSAGES or len(raw) > LARGEST_BYTES:
@@ -148,7 +143,7 @@ def cut_apart(
 
 
 def _find_stop(raw: bytes, next_field: str = "") -> int:
-    """Where the list before `next_field` probably ends as clients write it; without one, the last list."""
+    """Where the list before `next_field`, or the last list, probably ends as clients write it."""
     if not next_field:
         return raw.rfind(b"]")
     following = next_field.encode("utf-8", "replace")
@@ -156,13 +151,13 @@ def _find_stop(raw: bytes, next_field: str = "") -> int:
 
 
 def _cut_twice(raw: bytes, stop: int, written: bytes, count: int) -> tuple[Cut, Cut]:
-    """Cut after the last message and before the last two. `written` is a list that ends with these.
+    """Cut after the last message and before the last two, with which `written` ends.
 
-    Raises `ValueError` if a message is not where it should be: one that contains its own beginning is found inside itself.
+    Raises `ValueError` if a message that contains its own beginning was found inside itself.
     """
     offset, between = stop, b""
     for item in map(bytes, reversed(_ITEMS.decode(written)[-UNSETTLED:])):
-        start = item[:_FIRST_BYTES]  # searching for all of it would take longer; only blanks can follow
+        start = item[:_FIRST_BYTES]  # faster than searching for all of it; only blanks can follow
         begin = raw.rindex(start, 0, offset - len(item) + len(start))
         if raw[begin + len(item) : offset].strip(_BLANKS) != between or not raw.startswith(item, begin):
             raise ValueError("the message that was found is another one")

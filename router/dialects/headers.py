@@ -17,14 +17,14 @@ BECAUSE = "x-tandem-because"
 OVERHEAD = "x-tandem-overhead-ms"
 DROPPED = "x-tandem-dropped"
 QUEUED = ("x-tandem-target", "queued")
-"""Sent as the target while a request still waits for quota."""
+"""Sent while a request waits for quota."""
 _MAX_BECAUSE = 240
 _MAX_EXPLAIN = 4_000
 _MAX_DROPPED, _MAX_NAME = 400, 80
 
 
 def sdk_id_headers(request_id: str) -> Headers:
-    """The request id under the names that SDKs read, for answers without a target: OpenAI's, then Anthropic's."""
+    """The request id under OpenAI's and Anthropic's names, for answers without a target."""
     return ("x-request-id", request_id), ("request-id", request_id)
 
 
@@ -41,13 +41,12 @@ def id_headers(request_id: str) -> Headers:
 
 @lru_cache(maxsize=1024)
 def header_text(text: str, most: int = _MAX_BECAUSE) -> str:
-    """One line of ASCII, safe in a header."""
     line = " ".join(text.encode("ascii", "replace").decode("ascii").split())
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
 def dropped_text(names: tuple[str, ...]) -> str:
-    """The dropped names, separated by commas. Names that do not fit are counted."""
+    """Names that do not fit are counted."""
     shown: list[str] = []
     room = _MAX_DROPPED
     for name in names:
@@ -60,7 +59,6 @@ def dropped_text(names: tuple[str, ...]) -> str:
 
 
 def because_served(decision: Decision, target: Target, failed: str) -> str:
-    """The reason with failed attempts first."""
     return f"{failed}, so {target.name} answers: {decision.because}" if failed else decision.because
 
 
@@ -74,8 +72,8 @@ def answer_headers(
 ) -> Headers:
     """Headers that say who serves and why.
 
-    `overhead_ms` is Tandem's own time until the first call. `carried` are headers for the client to send back with its next
-    request; `explanation` is the whole decision, if requested.
+    `overhead_ms` is Tandem's time until the first call. `carried` are headers that the client should send back; `explanation`
+    is the whole decision, if requested.
     """
     target, because = opened.target, decision.because
     if opened.failed:
@@ -110,7 +108,6 @@ def describe_wait(fact: Waiting) -> str:
 
 
 def name_decision(headers: Headers) -> dict[str, str]:
-    """Tandem's headers under JSON names."""
     return {name.removeprefix(PREFIX).replace("-", "_"): value for name, value in headers if name.startswith(PREFIX)}
 
 

@@ -33,8 +33,6 @@ def hear_along(dialect: Dialect) -> "tuple[AnswerTranslator, Heard]":
 
 
 class Heard(Composer):
-    """Collects an answer's texts and call ids, and writes nothing."""
-
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.calls: list[str] = []

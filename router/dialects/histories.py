@@ -2,11 +2,10 @@
 
 Kept per caller:
 
-- Parsed bodies (`grown.py`). A body that begins with the same bytes is parsed only from there on.
-- What readers learned from a history's beginning (`learn`). Beginnings unknown by their bytes are identified by a hash of whole
-  messages, so an edited, compacted or forked history never matches further than it should. Count and last message would not do:
-  clients shorten old tool results in place. The hash costs under half of the parsing and is keyed per process, so collisions
-  cannot be made.
+- Parsed bodies (`grown.py`). A body with the same beginning is parsed only from there on.
+- What readers learned from a beginning (`learn`). One unknown by its bytes is found by a hash of its messages, so edited,
+  compacted or forked histories match no further than they should. Count and last message would not do: clients shorten old tool
+  results in place. The hash costs under half of the parsing, and is keyed per process, so collisions cannot be made.
 """
 
 import threading
@@ -25,22 +24,22 @@ from router.contract.words import Dialect
 from router.dialects.grown import LARGEST_BYTES, UNREADABLE, UNSETTLED, Body, Items, go_on
 
 _START = 4
-"""Conversations are looked up by this many first messages: with every known client they hold the person's first words."""
+"""First messages that identify a conversation: with every known client they hold the person's first words."""
 _SHORTEST = 12
-"""Shorter ones are read whole: that is cheaper than a lookup, above all with long messages."""
+"""Shorter ones are read whole: cheaper than a lookup, above all with long messages."""
 _MAX_BYTES = (1 << 26) // 4
-"""Of all kept bodies. A byte takes four in memory once parsed, so this is 64 MB."""
+"""Of kept bodies. Parsed, a byte takes four in memory: 64 MB."""
 _MARK_BYTES = 32
 _LANDMARKS = tuple(top << bits for bits in range(3, LARGEST_BYTES.bit_length() - 3) for top in range(4, 8))
-"""Offsets by which a body is found: four per doubling of length, so that one lies in its last fifth."""
+"""Offsets by which a body is found: four per doubling, so that one is in its last fifth."""
 _MARKS = tuple(
     tuple(slice(place - _MARK_BYTES, place) for place in reversed(_LANDMARKS) if place < 1 << bits) for bits in range(64)
 )
-"""By bit length of a body: the bytes before each landmark, last first. Many conversations share their instructions, but late
-bytes are unique."""
+"""By bit length of a body: the bytes before each landmark, last first, since late bytes are unique and instructions are
+shared."""
 _MAX_STARTS = 2_048
 _MAX_ALIKE = 4
-"""Beginnings kept per start: of a growing conversation, its forks, and others that begin alike."""
+"""Beginnings per start: of a conversation, its forks, and others that begin alike."""
 
 _write = msgspec.msgpack.Encoder(enc_hook=attrgetter("text")).encode  # keeps all digits of large numbers
 
@@ -48,12 +47,12 @@ _settled = attrgetter("settled")
 
 _T = TypeVar("_T")
 Reader = Callable[[_T, Conversation, int, int], _T]
-"""Continues from what was learned before, with the messages from one index to another
-The result must be a small frozen value that follows from the messages alone and holds none of them."""
+"""Continues from what was learned with the messages between two indexes. The result must be a small frozen value that follows
+from the messages alone and holds none of them."""
 
 
 class Histories:
-    """Histories of all callers within one bound. With `remembers=False` nothing is kept."""
+    """Histories of all callers within one bound."""
 
     def __init__(self, *, remembers: bool = True) -> None:
         self.remembers = remembers
@@ -66,7 +65,6 @@ class Histories:
         """Large requests are read in threads."""
 
     def of(self, caller: Caller) -> "History | None":
-        """One caller's histories; None if nothing is remembered."""
         return History(self, caller) if self.remembers else None
 
     def clear(self) -> None:
@@ -76,7 +74,7 @@ class Histories:
             self.kept_bytes = 0
 
     def forget(self, body: Body, mark: bytes) -> None:
-        """Drop a body, unless another thread already did. Call with the lock held."""
+        """Drop a body if it is still there. Call with the lock held."""
         alike = self.bodies.get(mark, ())
         if body in alike:
             self.kept_bytes -= body.size
@@ -96,7 +94,7 @@ class History(Struct, frozen=True):
     caller: Caller
 
     def parse_grown(self, raw: bytes, dialect: Dialect) -> "tuple[JsonObject, bool, History] | None":
-        """Parse a continuation of a kept body, with whether it is known to hold `model` once. None if it continues none."""
+        """Parse a continuation of a kept body, with whether it holds `model` only once; None if it continues none."""
         caller, bodies = self.caller, self._all.bodies
         for mark in filter(bodies.__contains__, map(raw.__getitem__, _MARKS[len(raw).bit_length()])):
             alike = bodies.get(mark, ())[::-1]
@@ -113,12 +111,12 @@ class History(Struct, frozen=True):
         return None
 
     def keep(self, new: Body, old: Body | None = None, mark: bytes = b"") -> None:
-        """Store a body in place of the one it grew from, which was found by `mark`."""
+        """Store a body in place of `old`, found by `mark`."""
         everyone = self._all
         bodies, fits = everyone.bodies, len(new.start) <= LARGEST_BYTES
         with everyone.lock:
             alike = bodies.get(mark, ())
-            if fits and alike[-1:] == (old,):  # it was the first candidate, and will be again
+            if fits and alike[-1:] == (old,):  # found first, and will be again
                 del bodies[mark]
                 bodies[mark] = (*alike[:-1], new)
                 everyone.kept_bytes += new.size - alike[-1].size
@@ -148,7 +146,7 @@ class History(Struct, frozen=True):
     def _recall(
         self, items: list[Json], read: Callable[[Json], Message], kept: list[Beginning]
     ) -> tuple[Beginning, list[Beginning]]:
-        """The known beginning, and the new ones: settled messages, and all messages."""
+        """The known beginning, and new ones: of the settled messages, and of all."""
         count = len(items)
         try:
             written = tuple(map(_write, items))
@@ -172,7 +170,7 @@ class History(Struct, frozen=True):
 
 
 def learn(conversation: Conversation, name: str, nothing: _T, read: Reader[_T]) -> _T:
-    """What a reader learns from a whole conversation: `name` identifies the reader, `nothing` is its initial value."""
+    """What a reader, identified by `name`, learns from a whole conversation, beginning with `nothing`."""
     if conversation.known is None:
         return read(nothing, conversation, 0, len(conversation.items))
     before, new = conversation.known

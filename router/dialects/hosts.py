@@ -13,8 +13,6 @@ STREAM_OPTIONS = "stream_options"
 
 
 class Quirks(NamedTuple):
-    """How one host differs from most."""
-
     limit_field: str = "max_tokens"
     """The chat field for the answer's token limit."""
     refuses: frozenset[str] = frozenset()
@@ -80,9 +78,9 @@ _HOSTS: tuple[tuple[str, Quirks], ...] = (
 )
 ORDINARY = Quirks()
 _CACHES_WHEN_ASKED = "claude"
-"""Models of this name cache a prompt only up to a mark. All others cache by themselves or not at all."""
+"""These models cache a prompt only up to a mark; all others by themselves or not at all."""
 _HOSTS_OF_MARKS = frozenset({"openrouter.ai"})
-"""Hosts that accept the mark in a chat request. Most others do not know the field, and some refuse it."""
+"""Hosts that accept the mark in a chat request; some others refuse the field."""
 _LENGTH_MARKS = (
     "context_length_exceeded",
     "prompt is too long",
@@ -102,7 +100,6 @@ _LENGTH_MARKS = (
     "`inputs` tokens + `max_new_tokens` must be",
     "request too large for model",
 )
-"""How hosts say that a prompt is too long."""
 _LIMIT_IS_TOO_LARGE = re.compile(r"max_(?:completion_|output_)?tokens\W{0,3} (?:is|are) too large")
 """The answer's limit is too large: a shorter prompt would not help."""
 
@@ -113,7 +110,7 @@ def quirks_of(base_url: str) -> Quirks:
 
 
 def caches_when_asked(base_url: str, model: str, dialect: Dialect) -> bool:
-    """Whether a model caches only up to a mark (`cache_control`) and accepts one here. Messages always have a place for it."""
+    """Whether a model caches only up to a mark (`cache_control`), and accepts one here."""
     if dialect is not Dialect.MESSAGES and _host_of(base_url) not in _HOSTS_OF_MARKS:
         return False
     return _CACHES_WHEN_ASKED in model.lower()
@@ -124,6 +121,6 @@ def _host_of(base_url: str) -> str:
 
 
 def says_too_long(words: str) -> bool:
-    """Whether an error means that the prompt is too long. `words` are its type, code and message together."""
+    """Whether an error means that the prompt is too long. `words` are its type, code and message."""
     words = words.lower()
     return any(mark in words for mark in _LENGTH_MARKS) and _LIMIT_IS_TOO_LARGE.search(words) is None

@@ -17,21 +17,20 @@ from router.dialects.table import SPECS
 # Possessive, and accepts an unterminated string, so that a truncated body is not searched repeatedly.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z|\\\Z)|[{}\[\]:,]', re.DOTALL)
 _LOOK_BACK_BYTES = 100_000
-"""Faults further in are named by offset alone: finding their path costs too much."""
+"""Faults further in are named by offset alone: locating them costs too much."""
 
 _SHORT_BYTES = 4_096
 """Shorter bodies are read whole: cheaper than a history lookup."""
 _LARGE_BYTES = 16_384
-"""Smaller bodies are searched for a second `model` when they are sent on, where it is free."""
+"""Smaller bodies are searched for a second `model` when sent on, where it is free."""
 _COUNTED_BYTES, _MAX_VALUES = 1 << 21, 800_000
-"""Larger bodies are refused if they have more commas, colons and brackets than this."""
+"""Larger bodies with more commas, colons and brackets are refused."""
 _MAX_FIELDS = 1_000
-"""At the top level, where each field is looked at several times."""
+"""At the top level."""
 _CONVERSATIONS = ("messages", "input", "prompt")
 _LIMITS = frozenset(name for spec in SPECS.values() for name in spec.limit_fields)
 _MAX_NUMBERS = {"n": 128, "temperature": 10, "top_p": 10, **dict.fromkeys(_LIMITS, 100_000_000)}
 NUMBERS = frozenset(_MAX_NUMBERS)
-"""The fields of `check_numbers`."""
 _FIELDS = (
     *_CONVERSATIONS,
     *_LIMITS,
@@ -43,7 +42,7 @@ _KEYS = {name: f'"{name}"'.encode() for name in _FIELDS}
 
 
 def parse_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> tuple[JsonObject, bool, History | None]:
-    """A request's body, whether it is known to hold `model` once, and its caller's history unless it is short.
+    """The body, whether it is known to hold `model` once, and the caller's history unless the body is short.
 
     Duplicate fields that matter are refused: parsers differ in which one counts, so a target could answer another request than
     the one judged here.
@@ -65,7 +64,7 @@ def parse_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> tupl
 def refuse_crowded(raw: bytes) -> None:
     """Refuse bodies that block the loop while parsed, even in a thread: 20 MB of `[]` take half a second.
 
-    Characters inside texts count too: a text with that many is longer than any model can read.
+    Characters in texts count too: a text with that many is longer than any model can read.
     """
     if len(raw) > _COUNTED_BYTES and len(raw) - len(raw.translate(None, b",:{[")) > _MAX_VALUES:
         raise BadRequest(f"the JSON has too many values: more than {_MAX_VALUES:,} commas, colons and opening brackets")
@@ -79,8 +78,7 @@ def _parse_large(raw: bytes, dialect: Dialect, history: History | None) -> tuple
         raise BadRequest(f"the body has too many fields: {len(body):,}, and at most {_MAX_FIELDS:,} are read")
     name = next(filter(body.__contains__, _CONVERSATIONS), None)
     found = cut_apart(raw, body, name, history.caller, dialect, has_one_model=is_apart) if name and history else None
-    # Splitting half a megabyte takes half as long as parsing it, so if the conversation was split off, only the rest is
-    # checked.
+    # Splitting half a megabyte takes half as long as parsing it: only the rest is checked if the conversation was split off.
     has_two_models = refuse_repeated(raw if found is None else found[1])
     if history and found and not has_two_models:  # kept bodies have one model
         history.keep(found[0])
@@ -88,9 +86,9 @@ def _parse_large(raw: bytes, dialect: Dialect, history: History | None) -> tuple
 
 
 def refuse_repeated(raw: bytes) -> bool:
-    """Refuse duplicate fields at the top level; nested ones pass.
+    """Refuse duplicate fields at the top level.
 
-    Returns whether `model` is duplicated, which is allowed: such a body is rewritten with each field once.
+    Returns whether `model` is duplicated, which is allowed: such a body is rewritten.
     """
     try:
         name = find_repeated(raw)
@@ -102,7 +100,7 @@ def refuse_repeated(raw: bytes) -> bool:
 
 
 def parse_body(raw: bytes) -> JsonObject:
-    """Parse a body. Raises `BadRequest` or `WrongMediaType` with the fault and its place."""
+    """Raises `BadRequest` or `WrongMediaType` with the fault and its place."""
     try:
         body: Json = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
@@ -164,7 +162,7 @@ def locate(raw: bytes, offset: int) -> str:
 
 
 def is_utf8(message: bytes) -> bool:
-    """Whether a message is UTF-8, as a WebSocket text frame must be."""
+    """WebSocket text frames must be UTF-8."""
     if message.isascii():
         return True
     try:

@@ -1,13 +1,12 @@
-"""Whether a body contains some bytes, searched only in its new part: searching 50 KB takes 30 µs.
+"""Search a body for some bytes only where it grew: searching 50 KB takes 30 µs.
 
-Results for the bytes before a cut are kept with the cut (`grown.py`).
+Results for the bytes before a cut are kept with it (`grown.py`).
 """
 
 from router.dialects.grown import Items
 
 
 def holds(raw: bytes, items: object, mark: bytes) -> bool:
-    """Whether a body contains `mark`. `items` are its parsed messages."""
     if type(items) is not Items or items.raw_id != id(raw):  # new, or rewritten
         return raw.rfind(mark) >= 0  # searching from the end takes half the time
     if (answer := items.found.get(mark)) is not None:

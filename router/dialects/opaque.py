@@ -1,7 +1,7 @@
 """State that only its maker can read: reasoning items, encrypted content, signed thinking blocks.
 
-Each piece has a key by which sessions remember its maker. Other targets get the conversation without it; the caller still has
-it and sends it again when the turn returns to its maker.
+Sessions remember the maker of each piece by a key. Other targets get the conversation without it; the caller keeps it and sends
+it when the turn returns to its maker.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def keys_for(view: RequestView, target: str) -> tuple[str, ...]:
 
 
 def without_foreign(view: RequestView, target: str) -> list[Json] | None:
-    """The conversation without other targets' state; None if it has none."""
+    """The conversation without other targets' state; None if unchanged."""
     origins = view.origins
     if not any(is_foreign(origin, target) for origin in set(origins.values())):  # many pieces, few makers
         return None

@@ -55,13 +55,12 @@ def usage_limit(error: TandemError) -> JsonObject:
 
 
 def foreign_refusal(dialect: Dialect, status: int, message: str, code: str, param: str | None, request_id: str) -> bytes:
-    """A target's refusal in another dialect. For length it gets the words on which clients compact."""
+    """A target's refusal in another dialect."""
     message = in_callers_words(dialect, message, code)
     return orjson.dumps(SPECS[dialect].write_refusal(status, message, code, param or None, request_id))
 
 
 def failure_refusal(dialect: Dialect, status: int, error: JsonObject, request_id: str) -> bytes:
-    """An error inside a target's answer, as a refusal."""
     failure, param = read_failure(error), error.get("param")
     return foreign_refusal(
         dialect, status, failure.message, failure.code, param if isinstance(param, str) else None, request_id
@@ -69,12 +68,11 @@ def failure_refusal(dialect: Dialect, status: int, error: JsonObject, request_id
 
 
 def in_callers_words(dialect: Dialect, message: str, code: str) -> str:
-    """The message; for length, in the form on which clients of this dialect compact."""
+    """The message; for length, in the words on which clients of this dialect compact."""
     return SPECS[dialect].word_too_long(message) if code == TooLong.code else message
 
 
 def refusal_headers(error: TandemError) -> list[tuple[str, str]]:
-    """Headers that say whether, when and how to retry."""
     headers: list[tuple[str, str]] = []
     if isinstance(error, BudgetSpent) and (error.retry_after_seconds or MAX_RETRY_AFTER_SECONDS) >= MAX_RETRY_AFTER_SECONDS:
         # The true time, unbounded: the caller must come back another day, or never with this request.
@@ -117,20 +115,16 @@ def failure_words(error: TandemError, request_id: str) -> str:
 
 
 def passes_unchanged(error: TandemError) -> bool:
-    """Whether the caller gets the target's body byte for byte."""
     return isinstance(error, UpstreamRefused) and error.blames_the_request
 
 
 class Refusal(NamedTuple):
-    """A complete refusal for any transport."""
-
     status: int
     headers: Headers
     body: bytes
 
 
 def write_refusal(error: TandemError, dialect: Dialect, request_id: str) -> Refusal:
-    """Refuse in our words, or in the target's if these blame the request."""
     more = (*id_headers(request_id), *refusal_headers(error))
     if isinstance(error, UpstreamRefused) and passes_unchanged(error):
         body, kind = error.body, error.content_type

@@ -39,11 +39,11 @@ USUAL_FIELDS = (
     | NUMBERS
     | _STREAM_FIELDS
 )
-"""With only these, no check for refused fields is needed."""
+"""Requests with only these need no check for refused fields."""
 
 
 def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> RequestView:
-    """Read a request, reusing what is known of its history. Raises `BadRequest` and its kin."""
+    """Raises `BadRequest` and its kin."""
     body, has_one_model, history = parse_request(arrival, histories)
     if not USUAL_FIELDS.issuperset(body):
         refuse_library_fields(body)
@@ -83,6 +83,7 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
         caller=arrival.caller,
         previous_response_id=reading.previous_response_id,
         has_one_model=has_one_model,
+        moment=arrival.moment,
     )
 
 

@@ -20,7 +20,7 @@ from router.dialects.translate.parser import AnswerParser
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """How a dialect is bridged: requests through a draft, answers through a parser into a composer."""
+    """How a dialect is bridged."""
 
     read_draft: Callable[[JsonObject], Draft]
     write_draft: Callable[[Draft, WriteContext], JsonObject]
@@ -29,13 +29,13 @@ class Translation:
 
 
 class Silent(NamedTuple):
-    """Items without speech or calls, such as tool results and sealed reasoning, recognised by one field."""
+    """Items without speech or calls, such as tool results, recognised by one field."""
 
     field: str
     values: tuple[str, ...]
 
     def skip(self, items: list[Json], start: int, stop: int) -> Iterable[int]:
-        """Indexes of all other items, found in C since conversations are long."""
+        """Indexes of all other items, found in C."""
         if not self.values:
             return range(start, stop)
         given = map(dict.get, items[start:stop], repeat(self.field))  # type: ignore[arg-type]  # objects, or refused before
@@ -56,15 +56,13 @@ class DialectSpec:
     is_conversation: bool
     """Whether it carries a person's words, unlike code before a cursor."""
     continues_responses: bool
-    """Whether a request may continue an earlier response by id, so that responses are stored."""
+    """Whether a request may continue an earlier response by id."""
     has_threads: bool
-    """Whether a request may ask to keep its conversation, and continue from an answer by its id."""
+    """Whether a request may keep its conversation, and continue from an answer by id."""
     counts_tokens_here: bool
-    """Whether the router itself counts tokens."""
     reads_catalogue: bool
-    """Whether its clients read from the catalogue which tools a model takes."""
+    """Whether clients read from the catalogue which tools a model takes."""
     has_socket: bool
-    """Whether create calls may come over a WebSocket."""
 
     own_header: str | None
     """A header that only this dialect's clients send."""
@@ -77,11 +75,11 @@ class DialectSpec:
     """Fields that ask for a stream with usage at its end."""
 
     read: Callable[[JsonObject, Operation, History | None], Reading]
-    """Read a request; a history may know its beginning. Raises `BadRequest`, naming the field."""
+    """A history may know the request's beginning. Raises `BadRequest`, naming the field."""
     silent: Silent
     """Items that tell nothing of a turn, except how its last calls went."""
     add_instructions: Callable[[JsonObject, str, JsonObject], None]
-    """Append a text to the system prompt, by adding to the given changes."""
+    """Append a text to the system prompt by adding to the changes, the last argument."""
     limit_fields: tuple[str, ...]
     """Fields that cap an answer's tokens, by precedence. Every host takes the last."""
     reasoning_fields: tuple[str, ...]
@@ -91,12 +89,12 @@ class DialectSpec:
     opaque_keys: Callable[[JsonObject], Iterator[str]]
     """Keys of state in one item that only its maker can read."""
     without_opaque: Callable[[list[Json], Callable[[str], bool]], list[Json]]
-    """The conversation without the state whose key the function accepts."""
+    """The conversation without the state whose key is accepted."""
     without_wrapped: Callable[[list[Json]], list[Json]] | None
-    """The conversation without reasoning wrapped by a bridge; None if callers are never given any."""
+    """The conversation without reasoning wrapped by a bridge; None if callers never get any."""
 
     telling: re.Pattern[bytes]
-    """Matches every frame that reports how a stream ended or what it used, and few others."""
+    """Matches frames that report how a stream ended or what it used, and few others."""
     read_end: Callable[[list[Frame]], StreamEnd]
     read_answer: Callable[[JsonObject], Usage | None]
     """The usage of a whole answer. Raises ValueError if it is not an answer of this dialect."""
@@ -105,14 +103,14 @@ class DialectSpec:
     composer: Callable[[Answer], Composer]
 
     write_refusal: Callable[[int, str, str, str | None, str], JsonObject]
-    """An error's body: status, message, code, parameter, request id."""
+    """Status, message, code, parameter, request id."""
     write_failure: Callable[[int, str, str, str], bytes]
     """The last event of a failed stream: status, message, code, request id."""
     word_too_long: Callable[[str], str]
     """A message for length in the form on which clients compact."""
 
     translation: Translation | None
-    """None for a dialect that is never bridged."""
+    """None if never bridged."""
 
     @property
     def limit_field(self) -> str:
@@ -120,7 +118,6 @@ class DialectSpec:
         return self.limit_fields[-1]
 
     def read_limit(self, body: JsonObject) -> int | None:
-        """The cap that a request sets, if any."""
         for name in self.limit_fields:
             limit = body.get(name)
             if isinstance(limit, int) and limit > 0 and limit is not True:

@@ -1,7 +1,6 @@
 """Change the model name and other fields of a body, leaving every other byte as it came.
 
-Unchanged values are copied from the raw bytes: written again, integers over 64 bit would become floats, and `1e400` or
-seventeen digits something else.
+Written again, integers over 64 bit would become floats, and `1e400` or seventeen digits something else.
 """
 
 import re
@@ -16,7 +15,7 @@ from router.contract.request import Json, JsonObject
 
 _KEY = b'"model"'
 _ESCAPED_LETTER = b"\\u006"
-"""How an escaped letter of the key begins: no client writes that, so such a body is taken apart."""
+"""How an escaped letter of the key begins: no client writes that."""
 _FIRST = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
 _FIRST_OF_MORE = re.compile(_FIRST.pattern + rb"[ \t\r\n]*,")
 _VALUE = re.compile(rb'(?<!\\)"model"[ \t\r\n]*:[ \t\r\n]*("(?:[^"\\]|\\.)*+")')
@@ -30,8 +29,8 @@ _NOTHING: JsonObject = {}
 def parse_apart(raw: bytes) -> JsonObject | None:
     """Parse a body that begins with its model, and prove that it has no second one. None if that is impossible.
 
-    The rest is parsed without that key: if the result has none, there is none. Searching half a megabyte for a second key,
-    escaped or not, takes five times as long as this copy.
+    The rest is parsed without that key: if the result has none, there is none. Searching half a megabyte for another key takes
+    five times as long.
     """
     found = _FIRST_OF_MORE.match(raw)
     if found is None:
@@ -46,10 +45,10 @@ def parse_apart(raw: bytes) -> JsonObject | None:
 
 
 def find_repeated(raw: bytes) -> str | None:
-    """A duplicate key of an object, or None, found by walking its members next to the parsed values.
+    """A duplicate key of an object, or None.
 
-    A parser keeps the last value, so the first of two differs from it or is followed by a known key. Raises `ValueError` or
-    `RecursionError` if the object is nested so deeply that only one of the two parsers accepts it.
+    Walks the members next to the parsed values. A parser keeps the last value, so the first of two differs from it or is
+    followed by a known key. Raises `ValueError` or `RecursionError` if it is nested too deeply for one of the parsers.
     """
     members: dict[str, Any] = _MEMBERS.decode(raw)  # values have a buffer that mypy does not see
     # The shortest possible encoding of the members fills the body: there are no more.
@@ -75,10 +74,10 @@ def _size(value: Any) -> int:
 def replace_model(
     raw: bytes, body: JsonObject, model: str, changes: JsonObject, *, has_one_model: bool = False, added: JsonObject = _NOTHING
 ) -> bytes:
-    """The body with another model name and with `changes` made (None removes a field).
+    """The body with another model name and `changes` made (None removes a field).
 
-    `has_one_model`: the body was read by `parse_apart` or written by us, so it need not be searched. `added` are fields that
-    the body does not have; they are inserted after the model.
+    `has_one_model`: it was read by `parse_apart` or written by us, so no search is needed. `added` are new fields, inserted
+    after the model.
     """
     if not changes:
         found = (_FIRST.match(raw) if has_one_model else None) or _find_only_model(raw)
@@ -91,9 +90,9 @@ def replace_model(
 
 
 def _find_only_model(raw: bytes) -> re.Match[bytes] | None:
-    """The only `model` key, or None if there may be another: a second or escaped one must not reach a target.
+    """The only `model` key, or None if there may be another, which must not reach a target.
 
-    A quote inside a JSON string is escaped, so `"model"` before a colon is always a key; if it occurs once, it is the top-level
+    Quotes inside a JSON string are escaped, so `"model"` before a colon is always a key; if it occurs once, it is the top-level
     one. Searching from the end is twice as fast.
     """
     offset = raw.rfind(_KEY)
@@ -103,7 +102,7 @@ def _find_only_model(raw: bytes) -> re.Match[bytes] | None:
 
 
 def replace_fields(raw: bytes, body: JsonObject, changes: JsonObject) -> bytes:
-    """A JSON object with some fields changed (None removes one); `body` is what `raw` was parsed into."""
+    """A JSON object, parsed from `raw` into `body`, with some fields changed (None removes one)."""
     merged = {key: value for key, value in {**body, **changes}.items() if value is not None or key not in changes}
     try:
         return _write(merged, body, raw)
@@ -112,7 +111,6 @@ def replace_fields(raw: bytes, body: JsonObject, changes: JsonObject) -> bytes:
 
 
 def _write(value: Json, before: Json, raw: bytes) -> bytes:
-    """A value as JSON, with everything unchanged since `before` copied from `raw`."""
     if value is before:
         return raw
     if isinstance(value, dict) and isinstance(before, dict):
@@ -131,7 +129,7 @@ def _write_object(value: JsonObject, before: JsonObject, raw: bytes) -> bytes:
 
 
 def _write_list(value: list[Json], before: list[Json], raw: bytes) -> bytes:
-    """Unchanged items are recognised by identity, or by position if the length is unchanged."""
+    """Unchanged items are recognised by identity, or by position if the length is equal."""
     items = [bytes(item) for item in _ITEMS.decode(raw)]
     if len(value) == len(before):
         return b"[%b]" % b",".join([_write(new, old, item) for new, old, item in zip(value, before, items, strict=True)])

@@ -12,16 +12,16 @@ from router.contract.usage import Timings, Usage
 
 _KEPT_GROUPS = 8
 _ROOM_BYTES, _GROUP_BYTES = 1 << 20, 1 << 15
-"""Groups are dropped after a megabyte or 32 groups: each counts its bytes plus 32 KB."""
+"""Groups are dropped after a megabyte or 32 groups: each counts 32 KB more than its bytes."""
 _KEPT_BYTES = 1 << 20
 FRAME_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _usual_head = re.compile(rb"(?:event: ?([!-~]+)\n)?data: ?").match
-"""How nearly every frame begins. If a single line of data follows, no further splitting is needed."""
+"""How nearly every frame begins. If one line of data follows, it is not split further."""
 _NAMED, _LAST_NAME = b"event: response.", b"event: response.completed"
 
 
 class Lasting(Struct, frozen=True):
-    """What must be kept of a stream, however much follows. Groups that match contain one of `marks`."""
+    """What must be kept of a stream. Groups that match contain one of `marks`."""
 
     pattern: re.Pattern[bytes]
     marks: tuple[bytes, ...]
@@ -30,18 +30,16 @@ class Lasting(Struct, frozen=True):
 _FAILURES = Lasting(
     re.compile(rb'"error"\s*(?::\s*[^n\s]|[,}])|"response\.failed"|event:\s*(?:error|response\.failed)'), (b"error", b".failed")
 )
-"""How any dialect reports a failure. Quotes inside a JSON string are escaped, so a model's words do not match."""
+"""How dialects report a failure. Quotes in a JSON string are escaped, so a model's words do not match."""
 
 
 class Frame(Struct):
-    """One event: its `event:` line, if any, and its joined `data:` lines."""
-
     event: str
     data: bytes
     parsed: JsonObject | None = None
 
     def json(self) -> JsonObject:
-        """The data as an object; empty if it is not one."""
+        """The data; empty if it is not an object."""
         if self.parsed is None:
             try:
                 body = parse_exactly(self.data)
@@ -69,7 +67,7 @@ class StreamEnd(Struct):
 
 
 def split_frames(data: bytes, telling: re.Pattern[bytes] | None = None) -> list[Frame]:
-    """The frames in some bytes, or only the telling ones. A frame without its beginning yields what is readable."""
+    """The frames in some bytes, or only the telling ones. A frame may lack its beginning."""
     frames, blocks = [], data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n\n")
     if telling is not None:
         blocks = _find_telling(blocks, telling.search)
@@ -90,7 +88,7 @@ def split_frames(data: bytes, telling: re.Pattern[bytes] | None = None) -> list[
 
 
 def _find_telling(blocks: list[bytes], is_telling: Callable[[bytes], object]) -> list[bytes]:
-    """The telling blocks. If event names tell, named frames are not searched further."""
+    """If event names tell, named frames are not searched further."""
     if is_telling(_LAST_NAME):
         return [block for block in blocks if is_telling(_name_of(block))]
     return [block for block in blocks if is_telling(block)]
@@ -103,16 +101,14 @@ def _name_of(block: bytes) -> bytes:
 
 
 def _has_content(group: bytes) -> bool:
-    """Whether it holds more than comments."""
     return not group.startswith(b":") or b"data:" in group if group else False
 
 
 class Tail:
     """Remembers the parts of a stream that tell how it ended, and parses nothing until the end.
 
-    Reads from an upstream nearly always end with a frame, so pieces are grouped up to such an end. The newest groups are kept;
-    from time to time older ones are dropped, except the first telling one and `lasting` ones. Searching many at once takes a
-    hundredth of searching each.
+    Reads nearly always end with a frame, so pieces are grouped up to such an end. The newest groups are kept; older ones are
+    dropped in batches, which takes a hundredth of searching each, except the first telling one and `lasting` ones.
     """
 
     __slots__ = (
@@ -157,7 +153,7 @@ class Tail:
             self._forget()
 
     def _join_open(self, piece: bytes) -> bytes:
-        """The whole group if this piece ends it, else nothing."""
+        """The whole group if this piece ends it."""
         self._open.append(piece)
         self._open_bytes += len(piece)
         ends = piece.endswith(FRAME_ENDS) or (len(piece) < 4 and b"".join(self._open[-4:]).endswith(FRAME_ENDS))
@@ -204,7 +200,7 @@ class Tail:
 
     @property
     def at_frame_end(self) -> bool:
-        """Whether the last relayed byte ended a frame, so that another may follow."""
+        """Whether another frame may follow."""
         return not self._open
 
     def frames(self) -> list[Frame]:
@@ -212,7 +208,7 @@ class Tail:
 
 
 class ChoicesTail(Tail):
-    """A tail for several interleaved choices: keeps the first frame and the finish of each."""
+    """A tail for interleaved choices: keeps the first frame and the finish of each."""
 
     __slots__ = ("_choices", "_seen")
 
@@ -226,7 +222,7 @@ class ChoicesTail(Tail):
         self._choices += filter(self._tells_of_choice, old)
 
     def _tells_of_choice(self, group: bytes) -> bool:
-        """Whether a choice begins or ends here: true for at most two groups per choice."""
+        """Whether a choice begins or ends here."""
         found = set()
         for frame in split_frames(group):
             choices = frame.json().get("choices")

@@ -1,4 +1,4 @@
-"""The table of dialects, the only one: everything keyed by dialect is looked up here."""
+"""The table of dialects: everything keyed by dialect is looked up here."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -11,4 +11,4 @@ from router.dialects.responses.spec import RESPONSES
 from router.dialects.spec import DialectSpec
 
 SPECS: Mapping[Dialect, DialectSpec] = MappingProxyType({spec.name: spec for spec in (RESPONSES, COMPLETIONS, MESSAGES, CHAT)})
-"""A body without a path is tried in this order: chat, which takes any, is last."""
+"""In the order in which a body without a path is tried: chat, which takes any, is last."""

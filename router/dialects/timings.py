@@ -21,7 +21,6 @@ def read_timings(value: Json) -> Timings | None:
 
 
 def _speed(told: Json, tokens: int, milliseconds: Json) -> float | None:
-    """Tokens per second, as reported or from the time taken."""
     if isinstance(told, (int, float)) and told > 0:
         return float(told)
     return 1000 * tokens / milliseconds if isinstance(milliseconds, (int, float)) and milliseconds > 0 else None

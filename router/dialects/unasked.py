@@ -1,6 +1,6 @@
 """Usage that the caller did not ask for: requested from the target, and removed from its stream.
 
-With it, hosts send one more chunk, without choices; some also write `"usage":null` into every other chunk.
+Hosts send it in one more chunk, without choices; some also write `"usage":null` into all others.
 """
 
 import re
@@ -13,13 +13,12 @@ from router.dialects.sse import FRAME_ENDS, split_frames
 from router.dialects.table import SPECS
 
 USAGE_MARK = b'"usage"'
-"""In every piece that needs a change. Inside a JSON string the second quote would be escaped."""
+"""In every piece to change. Inside a JSON string the second quote would be escaped."""
 ASKING: Mapping[Dialect, JsonObject] = {
     name: {STREAM_OPTIONS: spec.stream_fields[STREAM_OPTIONS]}
     for name, spec in SPECS.items()
     if STREAM_OPTIONS in spec.stream_fields
 }
-"""The field that asks for usage, by dialect that sends none otherwise."""
 _INCLUDE = "include_usage"
 _NO_FIELD: JsonObject = {}
 _NULL = re.compile(rb',\s*"usage"\s*:\s*null(?=\s*[,}])')
@@ -30,7 +29,7 @@ _MAX_CHUNK_BYTES = 8_192
 
 
 def ask(view: RequestView) -> JsonObject:
-    """The field that asks for usage; empty if the caller asks already or the dialect has none."""
+    """The field that asks for usage; empty if the caller already asks or there is none."""
     field = ASKING.get(view.dialect)
     if field is None:
         return _NO_FIELD
@@ -43,7 +42,7 @@ def ask(view: RequestView) -> JsonObject:
 
 
 def without_usage(data: bytes) -> bytes:
-    """Stream bytes without usage. Partial frames are left alone."""
+    """Partial frames are left alone."""
     data = _NULL.sub(b"", data)
     if data.rfind(USAGE_MARK) < 0 or _NO_CHOICES.search(data) is None:  # some hosts send it with every token
         return data
@@ -64,7 +63,7 @@ def is_usage_alone(frame: bytes) -> bool:
 
 
 def usage_may_begin(data: bytes, first_token_mark: bytes) -> int:
-    """Where an unfinished frame that may be usage alone begins; the length of `data` if there is none."""
+    """Where an unfinished frame that may be usage alone begins, or the length of `data`."""
     begin = max((place + len(end) for end in FRAME_ENDS if (place := data.rfind(end)) >= 0), default=0)
     frame = data[begin:].lstrip(b"\r\n")
     may_be = frame.startswith(b"data:"[: len(frame)]) and len(frame) <= _MAX_CHUNK_BYTES and first_token_mark not in frame

@@ -1,4 +1,4 @@
-"""One attempt: the request made ready for a target, the call, and how it ended."""
+"""One attempt: prepare the request for a target, call it, and conclude."""
 
 import asyncio
 
@@ -23,16 +23,16 @@ from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
 
 _ABANDONED = "abandoned"
-"""The error of an attempt that was cut off from our side."""
+"""The error of an attempt that we cut off."""
 _OF_THE_CONVERSATION = (*PERSONS_KINDS, TurnKind.SUBAGENT, TurnKind.COMPACTION)
 _OF_CALLERS = {AccountFault.KEY: "rejected your API key", AccountFault.CREDIT: "says that your account has no credit"}
 _SERVED = Ending(Outcome.SERVED, 200)
 
 
 async def attempt(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
-    """Call one target and relay its answer. The request's ending, once anything has gone to the caller; else the attempt's.
+    """Call one target and relay its answer. Returns the request's ending once anything reached the caller, else the attempt's.
 
-    Raises a `BadRequest` where the target could only misunderstand the request.
+    Raises `BadRequest` if the target could only misunderstand the request.
     """
     exchange = context.exchange
     outgoing = await exchange.off_loop(prepare, view, reachable, context.decision.prompt_tokens)
@@ -54,7 +54,7 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
             sink = relay if outgoing.answer is None else _translated(outgoing.answer, relay, outgoing.dialect)
             call = reachable.adapter.open(outgoing, sink)
             relay.prepare()
-        # A plain timer: asyncio.timeout does the same for three times the cost.
+        # A plain timer costs a third of asyncio.timeout.
         timer = loop.call_later(exchange.deadline.at - began, relay.expire)
         if view.is_streaming:
             max_wait = max_wait_of(view, reachable.target)
@@ -66,7 +66,7 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
         elif view.is_streaming:
             reachable.asking.note_end(tells_unasked=relay.timings is not None)
         ended = _conclude(relay, error)
-    except TandemError as unopened:  # the caller was to bring a key, and did not
+    except TandemError as unopened:  # the caller's key is missing
         ended = _conclude(relay, unopened)
         raise
     except asyncio.CancelledError as cancelled:
@@ -74,7 +74,7 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
         if not relay.conclude():
             raise
         if call is not None:
-            call.cancel()  # nothing else is left to cancel: the answer is out
+            call.cancel()  # the answer is out: nothing else is left to cancel
         error = relay.ended_in_stream
         ended = _conclude(relay, error)
     finally:
@@ -89,7 +89,6 @@ async def attempt(context: DispatchContext, view: RequestView, reachable: Reacha
 
 
 def _tell_more(outgoing: Outgoing, reachable: Reachable, context: DispatchContext) -> Outgoing:
-    """The same with its session, for a target that keeps one open, and with its trace."""
     if reachable.keeps_sessions:
         outgoing = replace(outgoing, session=_session_of(context.decided))
     if reachable.trace is not None and (headers := reachable.trace(context.exchange)):
@@ -98,7 +97,7 @@ def _tell_more(outgoing: Outgoing, reachable: Reachable, context: DispatchContex
 
 
 def _session_of(decided: Decided) -> SessionKey | None:
-    """The session, for a request that shows its conversation: what is asked on the side would only get in its way."""
+    """Side requests get none: they would only disturb the session."""
     return decided.session.key if decided.decision.turn.kind in _OF_THE_CONVERSATION else None
 
 
@@ -121,7 +120,7 @@ def _tell_count(sink: Sink, tokens: int, request_id: str) -> None:
 
 
 def _name_key(error: TandemError, relay: Relay) -> TandemError:
-    """A rejected key is the operator's, or the caller's own where the target takes that."""
+    """A rejected key is the operator's or, if the target takes it, the caller's own."""
     target = relay.opened.target
     if isinstance(error, UpstreamAuth) and error.fault in _OF_CALLERS and target.takes_callers_key:
         return CallerKey(f'target "{target.name}" {_OF_CALLERS[error.fault]} ({relay.status})')
@@ -129,7 +128,7 @@ def _name_key(error: TandemError, relay: Relay) -> TandemError:
 
 
 def _tell_cancelled(exchange: Exchange, relay: Relay, cancelled: asyncio.CancelledError) -> None:
-    """A caller who is still there is told why it ends: by a refusal, or in the stream that has begun."""
+    """Tell a connected caller why it ends: by a refusal, or in the stream that has begun."""
     error = cancel_error(exchange.cancelled)
     if error is None:
         return
@@ -154,7 +153,7 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
 
 
 def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float | None, Pace]:
-    """How fast an answer was written, and what it shows of its target's own pace: by the engine's clock, if it reports that."""
+    """How fast an answer was written, and the target's own pace: by the engine's clock, if it reports that."""
     opened, timings, first_token_at, prefill, ttft = relay.opened, relay.timings, relay.first_token_at, None, None
     speed = own = measure_speed(usage, first_token_at, now)
     writing_seconds = 0.0
@@ -163,7 +162,7 @@ def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float 
     if timings is not None:
         own, prefill = timings.tokens_per_second, timings.prefill_tokens_per_second
     elif relay.was_paused or not shows_pace(usage, relay.estimate_output_tokens(), writing_seconds):
-        own = None  # a caller that reads slowly slows the target down
+        own = None  # a slow reader slows the target down
     return speed, Pace(opened.target.model, ttft, own and round(own, 1), prefill and round(prefill, 1))
 
 

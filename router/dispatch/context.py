@@ -18,11 +18,11 @@ class DispatchContext(Struct, frozen=True):
     exchange: Exchange
     decided: Decided
     decision: Decision
-    """The decision, with targets that are alike in the order of how busy they are."""
+    """Equally good targets are ordered by load."""
     sink: AnswerSink
     max_bytes: int
     clock: Callable[[], float]
     live: LiveStatistics
     explanation: JsonObject | None = None
-    """The whole decision, where the caller asked for it."""
+    """The whole decision, if the caller asked for it."""
     carried: Mapping[Tier, Headers] = {}

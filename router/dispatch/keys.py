@@ -1,4 +1,4 @@
-"""Keys that a target echoes: taken out of whatever of its answer goes to a caller."""
+"""Removes keys that a target echoes from what its callers get."""
 
 import re
 from collections.abc import Iterable
@@ -7,17 +7,17 @@ from router.contract.relay import Headers
 from router.contract.secret import Secret
 
 _LEAST_IN_ANSWERS, _LEAST_IN_REFUSALS = 12, 6
-"""Shorter keys are words such as `ollama` or `EMPTY`, which a model may well write. A refusal is no model's work."""
+"""Shorter keys are words such as `ollama` or `EMPTY`, which a model may write. No model writes refusals."""
 _NEVER = b"\xff\xfe\xff"
-"""In no text: these bytes are not UTF-8."""
+"""Not UTF-8, so in no text."""
 _HIDDEN = b"***"
 _UNCHANGED = re.compile(r"[A-Za-z0-9_.~-]+")
 
 
 class KeyGuard:
-    """Knows one target's key, and what else must not come back from it. Prints without them.
+    """Hides a target's key and other secrets. Prints without them.
 
-    Streams are searched for the key alone, since it costs something for every piece. `others` are taken out of refusals.
+    Streams are searched for the key only, since each piece costs time; `others` are removed from refusals.
     """
 
     __slots__ = ("_in_refusals", "_key", "mark", "mark_text")
@@ -30,20 +30,20 @@ class KeyGuard:
         self.mark = (
             max(_UNCHANGED.findall(key), key=len, default="").encode() if len(self._key) >= _LEAST_IN_ANSWERS else _NEVER
         )
-        """The longest part of the key that is the same in every spelling: what does not hold it holds no key either."""
+        """The longest part of the key with one spelling: a text without it holds no key."""
         if len(self.mark) < 3:
             self.mark = self._key
         self.mark_text = self.mark.decode("latin-1")
 
     def clean(self, body: bytes) -> bytes:
-        """A refusal, or whatever has the mark in it, without the key."""
+        """Clean a refusal, or a text that holds the mark."""
         return self._in_refusals.sub(_HIDDEN, body) if self._in_refusals is not None else body
 
     def clean_headers(self, headers: Headers) -> Headers:
         return tuple((name, self.clean(value.encode("latin-1", "replace")).decode("latin-1")) for name, value in headers)
 
     def split_end(self, data: bytes) -> int:
-        """Where the key may begin that the next bytes would end; the length of these bytes if it does not."""
+        """Where a key that the next bytes complete may begin; else the length."""
         if self.mark is _NEVER:
             return len(data)
         key = self._key
@@ -54,7 +54,7 @@ class KeyGuard:
 
 
 def _spellings(byte: int) -> bytes:
-    r"""One letter of a key as hosts write it: itself, escaped in JSON (`\/`, `\u002f`), or in a URL (`%2F`)."""
+    r"""A key's letter as hosts write it: plain, escaped in JSON (`\/`, `\u002f`), or in a URL (`%2F`)."""
     return rb"(?:\\?%b|%%%02x|\\u00%02x)" % (re.escape(bytes((byte,))), byte, byte)
 
 
@@ -62,7 +62,7 @@ NO_KEY = KeyGuard("")
 
 
 def guard_for(secret: Secret | None, others: Iterable[Secret] = ()) -> KeyGuard:
-    """The guard for a target's key and its other secrets. Where it has no key, one of the others is watched for like a key."""
+    """The guard of a target. Without a key, another secret is watched for like one."""
     known = (secret, *others) if secret is not None else others
     texts = list(dict.fromkeys(text for one in known if (text := one.reveal())))
     return KeyGuard(texts[0], texts[1:]) if texts else NO_KEY

@@ -1,6 +1,6 @@
-"""Asking a target that is loading its model, now and then, whether it is ready: so it is used again at once.
+"""Polls a target that is loading its model, so that it is used again as soon as it is ready.
 
-A request of its own finds that out first; these are for the time after it. They cost the target nothing: no model is asked.
+A request meets the load first. Polling costs the target nothing: `/health` asks no model.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from router.loop.tasks import spawn
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 2.0
 _PAUSE_SHARE = 0.05
-"""The pauses grow with the time that it takes, so that none is long next to that. None is as long as a load is believed."""
+"""Pauses grow with the load, so none is long next to it. None is as long as a load is believed."""
 _MAX_SECONDS = 1_800.0
 _ASK_SECONDS = Timeouts(connect_seconds=2.0, first_byte_seconds=2.0, stall_seconds=2.0)
 _MAX_BYTES = 4_096
@@ -25,7 +25,7 @@ _HEALTH = RouteRequest("GET", "/health", (("accept", "application/json"),), b"",
 
 
 def watch_loading(reachable: Reachable, live: LiveStatistics, clock: Callable[[], float]) -> None:
-    """Have a target asked until it is ready, unless it is being asked already."""
+    """Poll a target until it is ready, unless that is under way."""
     if isinstance(reachable.adapter, Routed) and live.await_ready(reachable.target):
         spawn(_watch(reachable, live, clock), name=f"await {reachable.target.name}")
 
@@ -43,17 +43,17 @@ async def _watch(reachable: Reachable, live: LiveStatistics, clock: Callable[[],
 
 
 async def _ask(reachable: Reachable) -> str:
-    """What a target says while it is loading; empty where it says anything else, or nothing."""
+    """The target's words while it is loading; else empty."""
     adapter, heard = reachable.adapter, Collected(_MAX_BYTES)
     assert isinstance(adapter, Routed)
     try:
         call = adapter.open_route(reachable.target, _HEALTH, heard)
-    except TandemError:  # only a caller has its key
+    except TandemError:  # only callers have its key
         return ""
     try:
         await heard.over.wait()
     finally:
         call.cancel()
-    status = heard.status or 200  # who is gone, or hangs, says nothing: the next request sees for itself
+    status = heard.status or 200  # a target that is gone or hangs says nothing: the next request finds out
     refusal = read_refusal(reachable, status, (), bytes(heard.body)) if status // 100 != 2 else None
     return refusal.words if isinstance(refusal, UpstreamLoading) else ""

@@ -1,7 +1,7 @@
-"""The first events of a stream, held back until they show that it is an answer: until then another target may be tried.
+"""Holds the first events of a stream until they prove to be an answer: until then another target may be tried.
 
-Hosts report failures inside a 200. They send comments while a request waits for its model, and events which say that they
-have the request (`message_start`, `response.created`) before they know whether they can serve it. None of that is an answer.
+Hosts report failures inside a 200. While a request waits for its model they send comments, and events that only confirm the
+request (`message_start`, `response.created`) before they know whether they can serve it.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from router.dialects.sse import FRAME_ENDS, split_frames
 MAX_HELD_BYTES = 65_536
 MAX_HELD_EVENTS = 16
 MAX_HELD_SECONDS = 2.0
-"""More than this is not held: a caller must see that a slow host is alive, and a long first event is no error."""
+"""Longest hold: a caller must see that a slow host is alive, and a long first event is no error."""
 _STARTS = (b"data:", b"event:")
 _PROMISES = frozenset({"ping", "keepalive", "message_start", "response.created", "response.queued", "response.in_progress"})
-"""The events that come before a word of the model."""
+"""Events before the model's first word."""
 _PROMISED = re.compile(rb"message_start|response\.(?:created|queued|in_progress)")
 _NAME_BYTES = 64
-"""An event's name stands at its beginning, on a line of its own or as the first field of its data."""
+"""An event's name is at its beginning, on its own line or as the first field of its data."""
 
 
 def begins_well(piece: bytes) -> bool:
-    """Whether a stream that begins with this is plainly an answer. Of the others nothing is said."""
+    """Whether a stream that begins so is plainly an answer. False proves nothing."""
     return (
         piece.endswith(FRAME_ENDS)
         and piece.startswith(_STARTS)
@@ -39,7 +39,7 @@ def begins_well(piece: bytes) -> bool:
 
 
 class Opening:
-    """Takes pieces until their first event is here. Then, or when it may wait no longer, it passes on or refuses, once."""
+    """Takes pieces until their first event is complete or time is up, then passes on or refuses, once."""
 
     __slots__ = ("_dialect", "_held", "_held_bytes", "_is_over", "_pass_on", "_refuse", "_timer")
 
@@ -55,10 +55,10 @@ class Opening:
         self._held_bytes = 0
         self._is_over = False
         self._timer = finished.get_loop().call_later(MAX_HELD_SECONDS, self._let_go)
-        finished.add_done_callback(lambda _: self._close())  # nobody waits for this answer any more
+        finished.add_done_callback(lambda _: self._close())  # the answer is no longer awaited
 
     def add(self, piece: bytes) -> None:
-        """Take a piece. What ends no line ends no event either, so only the others are looked at."""
+        """A piece that ends no line ends no event, and is not examined."""
         self._held.append(piece)
         self._held_bytes += len(piece)
         if b"\n" in piece or b"\r" in piece:
@@ -67,7 +67,7 @@ class Opening:
             self._let_go()
 
     def end(self) -> None:
-        """The stream is over. A last event that nobody ended is one all the same."""
+        """The stream is over; an unterminated last event counts too."""
         self._judge(b"".join(self._held))
 
     def _judge(self, data: bytes) -> None:

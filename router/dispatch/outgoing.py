@@ -1,4 +1,4 @@
-"""A request as one target is to get it: its own bytes where the dialect is the same, written again where it is not."""
+"""A request as one target gets it: the caller's bytes in a common dialect, else written again."""
 
 import time
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from router.dispatch.keys import KeyGuard, guard_for
 
 
 class UsageAsking:
-    """Whether a target is asked for usage where the caller did not ask: until it refuses that, or says it unasked."""
+    """Whether a target is asked for usage that the caller did not want: until it refuses, or reports it unasked."""
 
     __slots__ = ("has_refused", "is_on")
 
@@ -30,16 +30,16 @@ class UsageAsking:
         self.has_refused = False
 
     def refuse(self) -> None:
-        """The target does not take the question. It is not asked again, until the router or its config is loaded again."""
+        """Stop asking, until the router or its config is loaded again."""
         self.is_on, self.has_refused = False, True
 
     def note_end(self, *, tells_unasked: bool) -> None:
-        """A stream has ended. An engine that says what it used by itself need not be asked: its stream stays as it is."""
+        """An engine that reports usage unasked need not be asked: its stream stays unchanged."""
         self.is_on = not tells_unasked and not self.has_refused
 
 
 class _NotAsking(UsageAsking):
-    """For one request that is sent again without the question. Only its end shows that the question was what was refused."""
+    """For a request sent again without the question. Only its success shows that the question was refused."""
 
     __slots__ = ("_usual",)
 
@@ -54,27 +54,26 @@ class _NotAsking(UsageAsking):
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """A target with the adapter that reaches it, the model's name there, and how requests are made to fit it."""
+    """A target with its adapter, its model name there, and how requests are made to fit."""
 
     target: Target
     adapter: Adapter
     model: str
     fit: Fit
     secret: Secret | None = None
-    """The target's key. A caller's own, which it may well be shown, is none of ours."""
+    """The target's key; never a caller's own, which that caller may see."""
     keeps_sessions: bool = False
-    """Whether it must be told which session a request belongs to."""
+    """Whether it needs each request's session."""
     more_secrets: tuple[Secret, ...] = ()
-    """What else is sent to it and never shown: values of its `headers:` and `query:`."""
+    """Other secrets sent to it: values of its `headers:` and `query:`."""
     trace: TraceHeaders | None = None
-    """Returns what a call carries of its request's trace; None where requests are not traced."""
+    """None if requests are not traced."""
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
-    """What in a request of each of its own dialects could have to change. No dialect where every request changes."""
+    """By its own dialects: what in a request may have to change. A dialect in which every request changes is absent."""
     guard: KeyGuard = field(init=False)
-    """Takes that key out of whatever the target answers."""
     is_told_more: bool = field(init=False)
-    """Whether requests to it say more than their bodies do: their session, or their trace."""
+    """Whether requests carry their session or trace."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_told_more", self.keeps_sessions or self.trace is not None)
@@ -84,27 +83,27 @@ class Reachable:
         object.__setattr__(self, "guard", guard_for(self.secret, self.more_secrets))
 
     def without_asking(self) -> "Reachable":
-        """The same for one request, which is not to ask for usage: the target seems to refuse that."""
+        """For one request that must not ask for usage: the target seems to refuse that."""
         return replace(self, asking=_NotAsking(self.asking))
 
 
 class Outgoing(OutgoingRequest, frozen=True):
-    """The same with what it lost on the way, and who translates the answer, if anyone must."""
+    """With what it lost on the way, and the answer's translator."""
 
     dropped: tuple[str, ...] = ()
     answer: AnswerTranslator | None = None
     is_counted_here: bool = False
-    """No other dialect has a call for counting, and an answer would cost money: the router's own count must do."""
+    """No other dialect can count, and an answer would cost money: the router's own count must do."""
 
 
 def may_ask_usage(view: RequestView, target: Target) -> bool:
-    """Whether a target may have been asked for usage that the caller did not ask for. A bridge always asks."""
+    """Whether a target may be asked for usage that the caller did not want. Bridges always ask."""
     dialect = target.dialect_for(view.dialect)
     return view.is_streaming and (dialect in ASKING if dialect is not view.dialect else bool(ask(view)))
 
 
 def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
-    """Write the body for a target. Raises a `BadRequest` where it could only misunderstand the request."""
+    """Write the body for a target. Raises `BadRequest` if it could only misunderstand the request."""
     target, dialect = reachable.target, view.dialect
     reasons = reachable.reasons.get(dialect)
     changes: JsonObject = {}
@@ -114,7 +113,7 @@ def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outg
             return _translate(view, reachable, prompt_tokens)
         changes, dropped = fields_to_change(view, target, reachable.fit)
     if view.is_streaming and reachable.asking.is_on and (added := ask(view)):
-        if STREAM_OPTIONS in view.body:  # options of the caller's own, as few send
+        if STREAM_OPTIONS in view.body:  # own options, which few callers send
             changes, added = {**changes, **added}, {}
         body = replace_model(view.raw, view.body, reachable.model, changes, has_one_model=view.has_one_model, added=added)
         return Outgoing(view, target, dialect, body, prompt_tokens, asks_usage=True, dropped=dropped)

@@ -1,4 +1,4 @@
-"""Which of a target's headers a caller may see: a fixed list, without the target's key, and no more than clients take."""
+"""The target's headers that callers see: a fixed list, without keys, and no more than clients take."""
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -17,23 +17,22 @@ _PASSED_HEADERS = frozenset(
 )
 _PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 _MAX_PASSED, _MAX_PASSED_BYTES = 40, 6_000
-"""The hosts that send most send half as many."""
+"""Twice what any host sends."""
 STREAM_HEADERS = (
     ("content-type", "text/event-stream; charset=utf-8"),
     ("cache-control", "no-cache"),
     ("x-accel-buffering", "no"),
 )
-"""What every stream begins with: proxies on the way must not buffer or cache it."""
+"""Proxies on the way must not buffer or cache a stream."""
 
 _name_of = itemgetter(0)
 
 
-# Both are asked of every header of every answer, but of few different names.
+# Cached: every header of every answer is looked up, but few names differ.
 
 
 @lru_cache(maxsize=1024)
 def is_passed(name: str) -> bool:
-    """Whether a header of every answer may be seen."""
     return name in _PASSED_HEADERS or name.startswith(_PASSED_PREFIXES)
 
 
@@ -45,9 +44,9 @@ def _is_passed_by_stream(name: str) -> bool:
 def passed_headers(
     headers: Headers, request_id: str, guard: KeyGuard = NO_KEY, may_pass: Callable[[str], bool] = is_passed
 ) -> Headers:
-    """The target's headers that a caller may see. A fixed list: `openai-model` and its like never leave us.
+    """Headers for the caller. A fixed list: `openai-model` and the like never leave us.
 
-    With them goes an id for the request by the names that SDKs read: the target's own, or ours where it gave none.
+    Adds the request's id under the names that SDKs read: the target's own, or ours if it gave none.
     """
     passed = tuple(compress(headers, map(may_pass, map(_name_of, headers))))
     text = "\n".join(chain.from_iterable(passed))
@@ -59,7 +58,7 @@ def passed_headers(
 
 
 def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
-    """As many as there is room for, first those that are named one by one: some clients take no more than a hundred."""
+    """As many as fit, those listed by name first: some clients take no more than a hundred."""
     room, count = _MAX_PASSED_BYTES, _MAX_PASSED
     for name, value in sorted(headers, key=lambda header: header[0] not in _PASSED_HEADERS):
         size = len(name) + len(value)
@@ -69,10 +68,9 @@ def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
 
 
 def without_type(headers: Headers) -> Headers:
-    """The rest, for a body that is written again."""
+    """Headers for a rewritten body."""
     return tuple(header for header in headers if header[0] not in ("content-type", "content-length"))
 
 
 def stream_headers(headers: Headers, request_id: str, guard: KeyGuard) -> Headers:
-    """A stream's own headers. Its type is set again."""
     return (*STREAM_HEADERS, *passed_headers(headers, request_id, guard, _is_passed_by_stream))

@@ -1,6 +1,6 @@
-"""Routes that are not decided: one target is named for each, and the request and its answer pass through as they are.
+"""Routes that are not decided: the config names a target for each, and request and answer pass through unchanged.
 
-Nothing is tried again, and nothing of a good answer is held. What the target says of the request, good or bad, is the caller's.
+Nothing is retried or held. Good or bad, the target's answer is the caller's.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _ABANDONED = "abandoned"
 _NOT_MODIFIED, _BAD_REQUEST = 304, 400
 _MAX_ERROR_BYTES = 1 << 20
 _OUR_KEYS_FAULT = frozenset({401, 402, 403})
-"""What a caller could only take for a fault of its own key, which was never sent."""
+"""Callers would blame their own key, which was never sent."""
 _OF_CONTENT = frozenset(
     "content-encoding content-disposition content-range accept-ranges etag last-modified cache-control expires".split()
 )
@@ -34,9 +34,9 @@ def _is_passed_on(name: str) -> bool:
 
 
 async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, caller: Sink, clock: Callable[[], float]) -> Ending:
-    """Relay a request whole. Raises the error that the caller should see, if nothing of an answer has gone out."""
+    """Relay a request. Raises the caller's error if nothing of an answer was sent."""
     adapter, target, began, loop = reachable.adapter, reachable.target, clock(), asyncio.get_running_loop()
-    assert isinstance(adapter, Routed)  # the config is checked for it
+    assert isinstance(adapter, Routed)  # checked with the config
     sink = _PassingSink(caller, reachable, exchange.id, loop.create_future())
     request = passed.request
     if reachable.trace is not None:
@@ -51,7 +51,7 @@ async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, call
         call = adapter.open_route(target, request, sink)
         error = await sink.finished
         code = error.code if error is not None else None
-    except TandemError as unopened:  # the caller was to bring a key, and did not
+    except TandemError as unopened:  # the caller's key is missing
         error, code = unopened, unopened.code
     except asyncio.CancelledError as cancelled:
         told = cancel_error(exchange.cancelled)
@@ -66,7 +66,7 @@ async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, call
             call.cancel()
         now = clock()
         row = Attempt(target.name, sink.status, code, round(now - began, 4))
-        # What a target answers on such a route says nothing of how it serves others: only a lost connection does.
+        # Such answers say nothing of how a target serves others: only a lost connection does.
         exchange.note(AttemptEnded(now, target, row, sink.lost, None, None))
     if error is None:
         return Ending(_outcome_of(sink.status or 0), sink.status or 0)
@@ -80,7 +80,7 @@ def _outcome_of(status: int) -> Outcome:
 
 
 class _PassingSink:
-    """Hands an answer on as it comes, without the target's key."""
+    """Passes an answer on without the target's key."""
 
     def __init__(self, caller: Sink, reachable: Reachable, request_id: str, finished: "asyncio.Future[TandemError | None]"):
         self._caller, self._reachable, self._request_id, self.finished = caller, reachable, request_id, finished
@@ -88,7 +88,7 @@ class _PassingSink:
         self.lost: TandemError | None = None
         self.has_started = self.is_over = False
         self._begun = b""
-        """The end of what has come, where the target's key may begin. All of a refusal, unless it is very long."""
+        """Bytes that may begin the target's key; of a refusal all, unless it is very long."""
 
     @property
     def _guard(self) -> KeyGuard:
@@ -113,7 +113,7 @@ class _PassingSink:
         data, guard = self._begun + data, self._guard
         is_refusal = (self.status or 0) >= _BAD_REQUEST
         end = guard.split_end(data)
-        if is_refusal and len(data) <= _MAX_ERROR_BYTES:  # gateways quote the whole address, with all that its query holds
+        if is_refusal and len(data) <= _MAX_ERROR_BYTES:  # gateways quote whole URLs, with secrets in the query
             end = 0
         self._begun, data = data[end:], data[:end]
         if is_refusal or data.rfind(guard.mark) >= 0:
@@ -143,7 +143,7 @@ class _PassingSink:
         name = self._reachable.target.name
         if not self.finished.done():
             self.fail(UpstreamTimeout(name, f"the request's deadline of {seconds:g} s has passed"))
-            self.is_over = False  # the call is still under way
+            self.is_over = False  # the call is still open
 
     def _settle(self, error: TandemError | None) -> None:
         if not self.finished.done():

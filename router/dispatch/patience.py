@@ -1,8 +1,8 @@
-"""How long a stream may wait for its first byte before its request moves on to another target.
+"""How long a stream may wait for its first byte before its request moves to another target.
 
-What is closed in a queue has cost nothing at most hosts: tokens are billed once there are some. So a request that would wait
-less elsewhere is not left in a queue for longer than it may wait. Where nothing says how long that is, it moves only if the
-target seems to serve no more calls at once than it has, and another would begin much sooner.
+Most hosts bill tokens once there are some, so leaving a queue costs nothing. A request does not stay beyond its limit if it
+would wait less elsewhere. Without a limit it moves only if the target seems to have no free slot, and another would begin much
+sooner.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from router.dispatch.rules import candidates_of
 
 _LOOK_AGAIN_SECONDS = 1.0
 _TIMES_USUAL = 2.0
-"""A target whose usual time to first token is longer than the wait is given this many of it: it may have no queue at all."""
+"""A target that usually takes longer than the limit gets this many times its usual time: it may have no queue at all."""
 _FIRST_LOOK_SECONDS = 2.0
 _MUCH_SOONER, _MARGIN_SECONDS = 0.5, 0.5
-"""Without a longest wait, another target must begin within this part of the time that is still to be waited, less a margin."""
+"""Without a limit, another target must begin within this part of the remaining wait, less a margin."""
 
 
 def max_wait_of(view: RequestView, target: Target) -> float | None:
-    """How long this request may wait at a target: as its caller says, else as the config does; None for as long as it takes."""
+    """The longest wait by the caller's word, else the config's; None: unlimited."""
     asked = view.overrides.max_wait_seconds
     return asked if asked is not None else target.max_wait_seconds
 
 
 class Patience:
-    """Waits for the first byte of a call. When that is overdue, and another target would begin sooner, it ends the call."""
+    """Ends a call whose first byte is overdue if another target would begin sooner."""
 
     __slots__ = ("_live", "_max_seconds", "_others", "_relay", "_timer")
 
@@ -75,7 +75,7 @@ class Patience:
 def _others(relay: Relay) -> tuple[Target, ...]:
     """Where the request could go from here.
 
-    What waits at deep goes to fast only if its caller said how long it may wait: there it may have to be done twice.
+    From deep to fast only by the caller's own limit: there it may have to be done twice.
     """
     context, own = relay.context, relay.opened.target
     names = candidates_of(context.decision)

@@ -1,6 +1,6 @@
-"""A question to one target, next to the request that it is about: a few words there, a few words back, within a time.
+"""A short question to one target about a request, with a time limit.
 
-It is a call of its own, with the target's own key and nothing of the caller's but the words in it. It is never tried again.
+A separate call with the target's own key, and only words from the caller. Never retried.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from router.dispatch.refused import read_refusal
 from router.limits.waiter import Permit
 
 LATE = "late"
-"""The error of a question whose answer did not come in time."""
+"""Error of a question without an answer in time."""
 _ABANDONED = "abandoned"
 MAX_TOKENS = 64
-"""One word is enough. A target that reasons gets a little room, and one that talks is cut off."""
+"""One word is enough. A target that reasons gets a little room; one that rambles is cut off."""
 _MAX_BYTES = 65_536
 
 
 class Asked(NamedTuple):
-    """How a question ended, and what was answered: nothing, unless an answer came in time."""
+    """`text` is empty unless an answer came in time."""
 
     ended: QuestionEnded
     text: str
@@ -51,9 +51,9 @@ async def ask(
     clock: Callable[[], float],
     permit: Permit | None = None,
 ) -> Asked:
-    """Ask a target, and wait for its answer so long at most. `permit` is the right to, where the target has a quota.
+    """Ask a target, with a time limit. `permit` is needed for a target with a quota.
 
-    The fact of it is noted however it ends; a caller who leaves meanwhile closes the call.
+    Always noted as a fact; a caller who leaves closes the call.
     """
     loop, opened_at, target = asyncio.get_running_loop(), clock(), reachable.target
     answer, text, code = Collected(_MAX_BYTES), "", _ABANDONED
@@ -88,14 +88,14 @@ async def ask(
 
 
 def estimate_tokens(words: str) -> int:
-    """Near enough for a few words: they are charged by what the target says of them."""
+    """Near enough for a few words: the target's own count is charged."""
     return len(words) // 4
 
 
 def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
-    """The question as a request of its own: no header of the caller's, no history, no tools.
+    """A request of its own: no headers of the caller, no history, no tools.
 
-    Effort is only named where the config has words for it: a target that does not reason refuses the field.
+    Effort is only set if the config names some: targets that do not reason refuse the field.
     """
     spec = SPECS[DEFAULT_DIALECT]
     body = {**spec.write_example(words), spec.limit_field: MAX_TOKENS}
@@ -105,7 +105,7 @@ def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
 
 
 def _read(answer: Collected, reachable: Reachable, outgoing: Outgoing) -> tuple[str, Usage | None]:
-    """What an answer says, and what it used. Raises the error that it came to."""
+    """The answer's text and usage. Raises its error."""
     if answer.error is not None:
         raise answer.error
     body, status, target = bytes(answer.body), answer.status, reachable.target.name

@@ -1,4 +1,4 @@
-"""What a target's refusal means: whose fault it is, and how long to wait before it is asked again."""
+"""What a target's refusal means: whose fault it is, and how long to wait."""
 
 from router.contract.errors import (
     UpstreamAuth,
@@ -20,7 +20,7 @@ _UNAVAILABLE = 503
 
 
 def read_refusal(reachable: Reachable, status: int, headers: Headers, body: bytes) -> UpstreamError:
-    """The error for an answer that is none, by its status. What of it reaches a caller has no key of the target's in it."""
+    """The error for a failed answer, by its status, without the target's key."""
     name = reachable.target.name
     if 300 <= status < 400:
         return UpstreamMalformed(name, f'target "{name}" answered {status}, a redirect; redirects are not followed')

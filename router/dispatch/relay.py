@@ -1,8 +1,7 @@
-"""One attempt's answer on its way to the caller: bytes as they come, and a verdict at the end.
+"""One attempt's answer on its way to the caller.
 
-Until the first event of a good answer is here nothing has gone to the caller, and another target may be tried. A streamed
-answer is then passed on piece by piece (`streaming`). An answer that comes whole is held until it is whole, so that a broken
-one can still be tried elsewhere.
+Until the first event of a good answer nothing is sent, and another target may be tried. Then a stream is passed on piece by
+piece (`streaming`). An answer in one piece is held until complete, so that a broken one can still be tried elsewhere.
 """
 
 import orjson
@@ -26,13 +25,13 @@ from router.dispatch.streaming import SilenceWatch, StreamedAnswer
 
 _MAX_ERROR_BYTES = 1 << 20
 _FACTS_AT_FIRST_CALL = 3
-"""`Read, Decided, AttemptOpened`: nothing was waited for before. Nearly every request is like that, and is not searched."""
+"""`Read, Decided, AttemptOpened`: nearly every request waits for nothing before its first call, and is not searched."""
 
 
 class Relay(StreamedAnswer, eq=False):
     """The sink of one attempt.
 
-    `FirstByte` and `FirstToken` are noted after the bytes are written, so nothing that observes them delays those.
+    `FirstByte` and `FirstToken` are noted after the bytes are written, so observers never delay those.
     """
 
     status: int | None = None
@@ -45,7 +44,7 @@ class Relay(StreamedAnswer, eq=False):
     _next_tail: Tail | None = None
 
     def prepare(self) -> None:
-        """Have ready what does not depend on the answer: early, it is done while the target works."""
+        """Prepare what does not depend on the answer while the target works."""
         context, opened = self.context, self.opened
         exchange, carried, first_at = context.exchange, context.carried, opened.at
         if len(exchange.journal) > _FACTS_AT_FIRST_CALL:
@@ -97,7 +96,7 @@ class Relay(StreamedAnswer, eq=False):
             self._hold(data)
 
     def _begin_stream(self, data: bytes) -> None:
-        """Begin to pass a stream on once it is known for an answer. What was translated is one: its target was asked first."""
+        """Pass a stream on once it proves to be an answer. A translated one was proven before."""
         if self._opening is not None:
             self._opening.add(data)
         elif self._translator is not None or begins_well(data):
@@ -107,13 +106,12 @@ class Relay(StreamedAnswer, eq=False):
             self._opening.add(data)
 
     def _refuse(self, status: int, error: JsonObject) -> None:
-        """The stream begins with an error: that is a refusal with a good status before it."""
+        """The stream begins with an error: a refusal despite its good status."""
         self.start(status, (("content-type", "application/json"), *without_type(self._headers)))
         self._hold(failure_refusal(self.view.dialect, status, error, self.context.exchange.id))
         self.end()
 
     def _commit(self, data: bytes) -> None:
-        """From now on it is this target that answers."""
         if not self._own_headers:
             self.prepare()
         dialect, self._opening, tail = self.view.dialect, None, self._next_tail
@@ -189,14 +187,14 @@ class Relay(StreamedAnswer, eq=False):
         self._settle(None)
 
     def _read_timings(self, body: bytes) -> None:
-        """What the engine says of an answer in one piece. A translated one does not show it."""
+        """The engine's report on an answer in one piece. Translated ones do not show it."""
         translator = self._translator
         self.timings = read_timings(orjson.loads(body).get("timings")) if translator is None else translator.timings
         if self.usage is None and self.timings is not None:
             self.usage = self.timings.usage
 
     def estimate_output_tokens(self) -> int:
-        """Tokens of an answer whose host gave no usage: a frame is about one token, four bytes of a whole one are."""
+        """Without usage from the host: about one token per frame, or per four bytes of a whole answer."""
         return self._tail.frames_seen if self._tail is not None else self._held_bytes // 4
 
     def _malformed(self, what: str) -> UpstreamMalformed:

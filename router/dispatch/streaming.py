@@ -1,7 +1,7 @@
-"""A streamed answer under way: what the caller has had of it, and how it ends, well or not.
+"""A streamed answer under way, and its end.
 
-From its first piece on it belongs to one target, and nothing can be tried again. What comes before that is in `relay`. While
-it is silent the caller gets heartbeats, and a target that says nothing more is given up.
+From its first piece on it belongs to one target, and nothing can be retried; `relay` has what comes before. In silence the
+caller gets heartbeats, and a target that stays silent is given up.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from router.dispatch.keys import NO_KEY
 from router.dispatch.outgoing import Reachable
 
 HEARTBEAT = b": heartbeat\n\n"
-"""A comment, which every reader of events skips. It tells proxies and impatient clients that the line is alive."""
+"""A comment, which every SSE reader skips. It shows proxies and impatient clients that the line is alive."""
 HEARTBEAT_SECONDS = 10.0
 
 
 class SilenceWatch:
-    """Looks at a stream twice in the time of a heartbeat, until it is stopped or has given the stream up."""
+    """Checks a stream twice per heartbeat, until stopped or the stream is given up."""
 
     __slots__ = ("_beat_seconds", "_content_at", "_content_bytes", "_look_seconds", "_loop", "_stream", "_target", "_timer")
 
@@ -56,9 +56,9 @@ class SilenceWatch:
         self._timer = self._loop.call_later(self._look_seconds, self._look)
 
     def _has_stalled(self, stream: "StreamedAnswer", now: float) -> bool:
-        """End a stream in which nothing but comments came for too long. They show that a host lives, not that it answers.
+        """End a stream that sent only comments for too long: they show that a host is alive, not that it answers.
 
-        Before the first token a host may take the time that it has for its first byte: comments are how it says to wait.
+        Before the first token a host has as long as for its first byte: comments are how it asks to wait.
         """
         seen = stream.content_bytes
         if seen != self._content_bytes or stream.is_paused:
@@ -75,7 +75,7 @@ class SilenceWatch:
 
 
 class StreamedAnswer(Struct, eq=False):
-    """What a relay is once a stream has begun. `finished` holds None for an answer that went out whole, or what went wrong."""
+    """A relay once its stream has begun. `finished` holds None for a complete answer, else the error."""
 
     context: DispatchContext
     opened: AttemptOpened
@@ -92,22 +92,22 @@ class StreamedAnswer(Struct, eq=False):
     usage: Usage | None = None
     timings: Timings | None = None
     hides_usage: bool = False
-    """Whether the caller did not ask for the usage that the target was asked for."""
+    """Whether usage was asked for without the caller's wish."""
     is_over: bool = False
     _error: TandemError | None = None
     _watch: SilenceWatch | None = None
     _flow: Flow | None = None
     _tail: Tail | None = None
     _mark: bytes | None = None
-    """What a piece must hold to be looked at: the first token, and after it the usage that is hidden, if any."""
+    """Pieces that hold this are examined: the first token, later hidden usage."""
     _key_mark: bytes = NO_KEY.mark
     _held_back: bytes = b""
-    """The end of what has come, where the target's key may begin, or usage that is hidden."""
+    """Bytes that may begin the target's key or hidden usage."""
     silent_checks: int = 0
-    """Looks in a row at which nothing had come. A piece sets it to 0, which costs no look at the clock."""
+    """Checks in a row without a new piece. A piece resets it, without reading the clock."""
     is_paused: bool = False
 
-    __repr__ = object.__repr__  # what it holds, the caller's words among it, is never shown
+    __repr__ = object.__repr__  # never shown: it holds the caller's words
 
     @property
     def _target(self) -> str:
@@ -118,28 +118,26 @@ class StreamedAnswer(Struct, eq=False):
         self._caller.feed_from(self)
 
     def pause(self) -> None:
-        """The caller reads slowly."""
         self.was_paused = self.is_paused = True
         if self._flow is not None:
             self._flow.pause()
 
     def resume(self) -> None:
-        """The caller caught up."""
         self.is_paused = False
         if self._flow is not None:
             self._flow.resume()
 
     def _write_marked(self, data: bytes, tail: Tail) -> None:
-        """Write a piece that holds the first token, or usage that the caller did not ask for."""
+        """Write a piece with the first token or hidden usage."""
         tail.add(data)
         self._write_part(data, tail)
         if self.first_token_at is None:
             self._note_first_token()
 
     def _write_part(self, data: bytes, tail: Tail) -> None:
-        """Write a piece that may hold the target's key or hidden usage, or a part of one.
+        """Write a piece that may hold, in part, the target's key or hidden usage.
 
-        What may be the beginning of either waits for the next piece.
+        A possible beginning of either waits for the next piece.
         """
         guard, data = self._reachable.guard, self._held_back + data
         end = len(data)
@@ -163,13 +161,12 @@ class StreamedAnswer(Struct, eq=False):
         return self._tail.content_bytes if self._tail is not None else 0
 
     def beat(self) -> None:
-        """Show the caller that the connection is alive."""
         self._caller.write((self._translator.beat() if self._translator is not None else b"") or HEARTBEAT)
 
     def _note_first_token(self) -> None:
         self._mark = None
         if self.hides_usage:
-            # Each piece is searched for a key in any case: where there is none to find, that search looks for usage.
+            # Each piece is searched for a key anyway: without one, that search looks for usage.
             if self._key_mark is NO_KEY.mark:
                 self._key_mark = USAGE_MARK
             else:
@@ -182,7 +179,7 @@ class StreamedAnswer(Struct, eq=False):
             self._break(UpstreamCut(self._target, f'target "{self._target}" ended its stream without the terminal event'), tail)
 
     def _has_said_end(self, tail: Tail) -> bool:
-        """End the stream as its target said that it ended, if it has."""
+        """End the stream as its target did, if it did."""
         end = self._read_end(tail)
         self._write_rest()
         if end.has_failed:
@@ -195,14 +192,14 @@ class StreamedAnswer(Struct, eq=False):
         return True
 
     def _write_rest(self) -> None:
-        """Nothing comes after it: what waited was not the beginning of a key. Of hidden usage nothing is shown."""
+        """Nothing follows: the bytes held back are no key. Hidden usage is dropped."""
         if self._held_back:
             rest, self._held_back = self._held_back, b""
             if not (self.hides_usage and is_usage_alone(rest)):
                 self._caller.write(rest)
 
     def _read_end(self, tail: Tail) -> StreamEnd:
-        """How the stream ended. A translated one says less of usage than its target did, if its caller did not ask."""
+        """A translated stream shows less usage than its target reported, if its caller did not ask."""
         end, translator = SPECS[self.view.dialect].read_end(tail.frames()), self._translator
         self.usage, self.timings = end.usage, end.timings
         if translator is not None:
@@ -212,13 +209,13 @@ class StreamedAnswer(Struct, eq=False):
         return end
 
     def _pass_failure(self) -> None:
-        """The target's own error event went out with the other bytes; what follows a failure is never a proper end."""
+        """The target's error event was passed on. What follows a failure is never a proper end."""
         self.ended_in_stream = UpstreamRefused(self._target, 502, b"", "")
         self._caller.fail(self.ended_in_stream)
         self._settle(self.ended_in_stream)
 
     def fail(self, error: TandemError) -> None:
-        # Who waits for the end may have been cancelled because the router stops: the caller is still there to be told.
+        # The waiting task may be cancelled by a shutdown while the caller is still connected.
         if self.finished.done() and not self.finished.cancelled():
             return
         if self._tail is not None:
@@ -227,9 +224,9 @@ class StreamedAnswer(Struct, eq=False):
             self._settle(error)
 
     def conclude(self) -> bool:
-        """The line was cut from our side. Whether the caller had all of the answer by then, which ends as its target said.
+        """After we cut the line: whether the caller already had the whole answer.
 
-        A client hangs up as soon as it has the terminal event, and its target may close the line later than that, or never.
+        Clients hang up at the terminal event; the target may close the line later, or never.
         """
         if not self.is_over and self._tail is not None:
             self._has_said_end(self._tail)
@@ -241,12 +238,12 @@ class StreamedAnswer(Struct, eq=False):
         self.fail(UpstreamTimeout(self._target, f"the request's deadline of {seconds:g} s has passed"))
 
     def _break(self, error: TandemError, tail: Tail) -> None:
-        """A stream that failed after its first byte: say so if a frame may follow, then close without a proper end."""
+        """End a stream that failed after its first byte: with an error event if a frame may follow, without a proper end."""
         if self._translator is not None and (rest := self._translator.conclude()):
             tail.add(rest)
             self._caller.write(rest)
         if self._has_said_end(tail):
-            return  # what broke is only the connection after the terminal event
+            return  # only the connection broke, after the terminal event
         if tail.at_frame_end:
             self._caller.write(self._failure_event(error))
         self._caller.fail(error)
@@ -258,10 +255,10 @@ class StreamedAnswer(Struct, eq=False):
         return failure_event(error, self.view.dialect, self.context.exchange.id)
 
     def close(self) -> None:
-        """Nothing more is relayed: the answer is over, or its caller is gone.
+        """Stop relaying: the answer is over, or its caller is gone.
 
-        Relay and producer reference each other. Breaking the cycle here frees the request, with its body of megabytes, at once
-        instead of at the next collection.
+        Relay and producer refer to each other. Breaking the cycle frees the request, perhaps megabytes, at once instead of at
+        the next collection.
         """
         self._flow = None
         if self._watch is not None:

@@ -1,4 +1,4 @@
-"""An attempt at a target of another dialect: its answer is translated before the relay sees it."""
+"""Translates the answer of a target with another dialect before the relay sees it."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from router.telemetry import events
 _STREAM: Headers = (("content-type", "text/event-stream"),)
 _JSON: Headers = (("content-type", "application/json"),)
 _UNTRANSLATABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What reading foreign JSON of an unexpected shape can raise."""
+"""Raised by reading JSON of an unexpected shape."""
 
 
 class TranslatingSink:
-    """A sink in the target's dialect before one in the caller's. Streams pass piece by piece, all else is held until whole.
+    """A sink in the target's dialect before one in the caller's. Streams pass in pieces, other answers are held.
 
-    `finished` is done when nobody waits for the answer any more.
+    `finished` is done when the answer is no longer awaited.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TranslatingSink:
         if self._is_stream and not self._has_begun:
             self._begin(data)
             return
-        # What a stream said is held until its last events, which repeat it: as much as a whole answer, and no more.
+        # What a stream said is held for its last events, which repeat it: at most as much as a whole answer.
         self._held_bytes += len(data)
         if self._held_bytes > self._max_bytes:
             self._give_up(f"an answer of more than {self._max_bytes} bytes")
@@ -77,7 +77,7 @@ class TranslatingSink:
             self._held.append(data)
 
     def _begin(self, data: bytes) -> None:
-        """Translate a stream once it is known for an answer, so that one which begins with an error can be tried elsewhere."""
+        """Translate a stream once it proves to be an answer, so that an error can be tried elsewhere."""
         if self._opening is None and begins_well(data):
             self._has_begun = True
             self._pass_on(lambda: self._answer.feed(data))
@@ -88,7 +88,7 @@ class TranslatingSink:
 
     def _open(self, data: bytes) -> None:
         self._has_begun = True
-        self._pass_on(lambda: self._answer.feed(data) or HEARTBEAT)  # comments alone: the caller is to know that it lives
+        self._pass_on(lambda: self._answer.feed(data) or HEARTBEAT)  # comments alone: show the caller that it is alive
 
     def _refuse(self, status: int, error: JsonObject) -> None:
         self._has_failed = True
@@ -106,7 +106,7 @@ class TranslatingSink:
             self._relay.end()
 
     def _pass_on(self, translate: Callable[[], bytes]) -> None:
-        """Hand on what a translation gives. One that breaks ends the attempt: the caller must never wait for it."""
+        """Write a translation. One that breaks ends the attempt: the caller must never wait for it."""
         if self._has_failed:
             return
         try:
@@ -122,7 +122,7 @@ class TranslatingSink:
             self._relay.write(data)
         if self._answer.has_failed:
             self._has_failed = True
-            self._relay.end()  # the target may go on for ever
+            self._relay.end()  # the target may never end
 
     def _give_up(self, what: str) -> None:
         self._has_failed = True

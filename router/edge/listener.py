@@ -226,10 +226,7 @@ class _Door(asyncio.Protocol):
 
 
 def origin_of(address: str) -> str | bytes:
-    """An IPv4 address, or an IPv6 /64, which one caller usually has whole.
-
-    Link-local addresses count singly: all machines of a link share that network.
-    """
+    """An IPv4 address, an IPv6 /64, which one caller usually has whole, or a link-local address, whose /64 is shared."""
     if ":" not in address:
         return address
     packed = socket.inet_pton(socket.AF_INET6, address.partition("%")[0])

@@ -78,10 +78,7 @@ def can_balance() -> bool:
 
 
 def bind_several(host: str, port: int, count: int, *, needs_keys: bool = False) -> list[socket.socket]:
-    """Listening sockets with one address for `count` processes; one shared socket where the system cannot balance.
-
-    Raises `CannotListen`, also if another program listens there.
-    """
+    """Sockets with one address, or one shared where the system cannot balance. Raises `CannotListen`."""
     first = bind(host, port, needs_keys=needs_keys)
     if not can_balance():
         return [first]
@@ -181,10 +178,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Keep listening for a while, then let requests finish within the drain time.
-
-        The house stops the rest. A second signal ends both waits.
-        """
+        """Listen a while longer, then let requests finish within the drain time. A second signal ends both waits."""
         self._is_stopping = True
         # Each answer now asks its caller to reconnect, to another router.
         self.server_state.default_headers = [(b"connection", b"close")]
@@ -211,7 +205,7 @@ class Server(uvicorn.Server):
         """Accept callers that have connected, for a bounded time."""
         loop, listeners = asyncio.get_running_loop(), cast("list[Listener]", self.servers)
         deadline = loop.time() + _ACCEPT_SECONDS
-        while any(listener.has_waiting for listener in listeners) and loop.time() < deadline:  # noqa: ASYNC110  polls the system
+        while any(listener.has_waiting for listener in listeners) and loop.time() < deadline:  # noqa: ASYNC110  the system
             await asyncio.sleep(0)
 
     def _is_drained(self) -> bool:

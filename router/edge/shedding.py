@@ -1,7 +1,4 @@
-"""Refuses new requests while the process exceeds `limits.max_memory_mb`.
-
-Memory is measured twice a second, not per request, and only if a limit is set. Running requests continue.
-"""
+"""Refuses new requests while the process exceeds `limits.max_memory_mb`, measured twice a second."""
 
 import asyncio
 import ctypes

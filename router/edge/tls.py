@@ -13,10 +13,7 @@ class TlsFiles:
         load_pair(self.context, paths)
 
     def reload(self, paths: TlsPaths | None = None) -> None:
-        """Reread both files, or load others. Open connections keep the old certificate.
-
-        Raises `CertificateUnusable` and keeps the old pair if the new one is unusable.
-        """
+        """Reread the files for new connections. Raises `CertificateUnusable` and keeps the old pair."""
         paths = paths or self.paths
         read_certificate(paths)
         load_pair(_new_context(), paths)  # a trial: loading a mismatched key would drop the old one

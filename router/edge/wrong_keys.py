@@ -25,10 +25,7 @@ class WrongKeys:
         return len(self._times)
 
     def refuse(self, address: str, now: float, *, has_key: bool) -> TandemError:
-        """The error for a missing or wrong key: 401, or 429 after too many from one address.
-
-        Requests without a key do not count: clients and monitors probe without one.
-        """
+        """401, or 429 after too many wrong keys. Missing ones do not count: clients and monitors probe without a key."""
         site = site_of(address)
         seconds = self._wait_of(site, now)
         if seconds > 0:

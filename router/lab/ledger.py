@@ -14,7 +14,7 @@ from router.contract.features import unpack_places
 from router.contract.opinions import Lean
 from router.contract.past import PastEntry
 from router.contract.personal import MARKED
-from router.contract.request import Json, JsonObject
+from router.contract.request import Json, JsonObject, Moment
 from router.contract.stores import EntryReader
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.opinions import PERSONAL
@@ -162,7 +162,7 @@ def _read_turn(row: _Row) -> _Turn:
     at = float(str(row.at))
     if not math.isfinite(at):
         raise ValueError("no time")
-    arrival = _read_text(row, Dialect(str(row.dialect)))
+    arrival = _read_text(row, Dialect(str(row.dialect)), Moment(at))
     kept = _read_kept(explained, TurnKind(row.turn_kind))
     turn = _Turn(
         session=str(row.session),
@@ -218,12 +218,13 @@ def _read_odds(evidence: Mapping[str, Json]) -> float:
     return float(odds)
 
 
-def _read_text(row: _Row, dialect: Dialect) -> Arrival | None:
+def _read_text(row: _Row, dialect: Dialect, moment: Moment) -> Arrival | None:
     """The request itself, where `ledger.keep_text` kept the whole of it, with the headers by which its client is known."""
     if not isinstance(row.prompt_text, str):
         return None
     headers = write_headers(str(row.client), str(row.session))
-    arrival = Arrival("req_replay", dialect, Operation.CREATE, headers, row.prompt_text.encode("utf-8", "replace"))
+    raw = row.prompt_text.encode("utf-8", "replace")
+    arrival = Arrival("req_replay", dialect, Operation.CREATE, headers, raw, moment=moment)
     try:
         read_request(arrival)
     except TandemError:

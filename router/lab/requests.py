@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import orjson
 
 from router.contract.exchange import Arrival
-from router.contract.request import Json, JsonObject
+from router.contract.request import NOW, Json, JsonObject, Moment
 from router.contract.words import DEFAULT_DIALECT, Operation
 from router.lab.past import PastSession, PastTurn
 from router.sense.tokens import estimate_tokens
@@ -37,7 +37,8 @@ def write_request(session: PastSession, index: int) -> Arrival:
     if turn.effort:
         body["reasoning_effort"] = turn.effort
     headers = write_headers(session.client, session.id)
-    return Arrival("req_replay", DEFAULT_DIALECT, Operation.CREATE, headers, orjson.dumps(body))
+    moment = Moment(turn.at) if turn.at is not None else NOW
+    return Arrival("req_replay", DEFAULT_DIALECT, Operation.CREATE, headers, orjson.dumps(body), moment=moment)
 
 
 def write_lead(client: str) -> tuple[str, list[Json]]:

@@ -1,7 +1,7 @@
-"""Text that claims a tier or plays the system is evidence of nothing: it is taken out before a turn is read.
+"""Removes text that claims a tier or plays the system before a turn is read: it is no evidence.
 
-Every pattern here is bounded, and what leads up to a claim is found by looking back over a few words: a text that is made to
-be slow must not hold up the loop.
+Every pattern is bounded, and the lead-up to a claim is found by looking back a few words: hostile texts must not hold up the
+loop.
 """
 
 import re
@@ -14,9 +14,9 @@ _SIZES = (
 )
 _PLACES = ("model", "tier", "lane", "llm")
 _SIZED = tuple(f"{size}{ending}{joint}" for size in _SIZES for ending in ("", "er", "est", "r", "st") for joint in " -")
-"""What stands before a place that somebody claims. To look for these first takes a tenth of the time of the patterns below."""
+"""Words before a claimed place. Searching for these first takes a tenth of the patterns' time."""
 PARTS_OF_CLAIMS = frozenset("admin dev inst lane llm mode rout sys tandem tier".split())
-"""One of these is in some word of each text that has a claim, unless it has `<|`: the rest need not be searched for claims."""
+"""Every text with a claim has one of these in a word, or `<|`. Others need no search."""
 _ROLE = r"(?:system|admin|administrator|router|routing|developer|instructions?|sys|inst)"
 _TIER_WORD = r"(?:fast|deep|slow|quick|strong|weak)"
 _PLAYED = re.compile(
@@ -28,11 +28,11 @@ _PLAYED = re.compile(
     rf"\b(?:use|using|to|on|with|go|tier|route|routed) ?(?:the )?{_TIER_WORD}\b[^\n.!?]{{0,120}}[.!?]?",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
-"""A tag that plays the system, with what it holds; a sentence in which a system is made to name a tier."""
+"""A tag that plays the system, with its content; a sentence in which a system names a tier."""
 _SIZE = rf"(?:{'|'.join(_SIZES)})(?:er|est|r|st)?"
 _SET_NAMES = "route routing router tier lane tandem mode model".split()
 _SET = tuple(f"{name}{gap}" for name in _SET_NAMES for gap in ("", " "))
-"""What stands before the sign of somebody who sets a tier: `route=`, "model :"."""
+"""Left side of a tier setting: `route=`, "model :"."""
 _ROUTED = re.compile(r"rout(?:e|ed|ing) (?:this|it|me|to|the request)\b")
 _CLAIM = re.compile(
     rf"\b{_SIZE}[ -](?:model|tier|lane|llm)s?\b|\bx-tandem-\w{{1,40}} ?[=:] ?\w{{0,40}}"
@@ -47,7 +47,7 @@ _TAIL = re.compile(
     re.IGNORECASE,
 )
 _MAX_BEFORE = 160
-"""How far before a claim its reasons are looked for: within its sentence, and no further than this."""
+"""How far before a claim, within its sentence, its reasons are looked for."""
 _ARGUES = re.compile(
     r"\b(?:this|it|that)\b[^\n]{0,120}\b(?:complex|hard|difficult|trivial|simple|easy|tiny|huge|important|one-line)\b",
     re.IGNORECASE,
@@ -74,7 +74,7 @@ _LOOSE = " \t,;:—–-"
 
 
 def drop_claims(text: str) -> str:
-    """The text without its claims, wherever they stand. A text of nothing else stays: there is nothing else to read."""
+    """Remove claims anywhere in a text. A text of nothing else stays."""
     lower = text.lower()
     plays, claims = _may_play(lower), _may_claim(lower)
     if not plays and not claims:
@@ -91,7 +91,7 @@ def drop_claims(text: str) -> str:
 
 
 def _cut(text: str, spans: list[tuple[int, int]]) -> str:
-    """What is left between the claims, joined where they were."""
+    """The rest, joined where claims were."""
     pieces: list[str] = []
     offset = 0
     for start, end in spans:
@@ -108,7 +108,7 @@ def _cut(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _find_start(text: str, start: int) -> int:
-    """Where a claim begins: with the words that lead up to it, and with the reason that its sentence gives for it."""
+    """Where a claim begins, with its lead-up and the reason that its sentence gives."""
     before = text[max(0, start - _MAX_BEFORE) : start]
     sentence = before[max(map(before.rfind, ".!?\n")) + 1 :].rstrip()
     argued = _ARGUES.search(sentence)
@@ -141,7 +141,7 @@ def _may_play(lower: str) -> bool:
 
 
 def _may_claim(lower: str) -> bool:
-    """Whether a closer look is worth its time."""
+    """A cheap test before the patterns."""
     if "x-tandem" in lower or ("rout" in lower and _ROUTED.search(lower)):
         return True
     if _has_before(lower, ":", _SET) or _has_before(lower, "=", _SET):
@@ -150,7 +150,7 @@ def _may_claim(lower: str) -> bool:
 
 
 def _has_before(lower: str, mark: str, before: tuple[str, ...]) -> bool:
-    """Whether one of these is right before a mark: "deep" before "tier", "route" before "="."""
+    """Whether one of these directly precedes a mark: "deep" before "tier", "route" before "="."""
     at = lower.find(mark)
     while at >= 0:
         if lower.endswith(before, 0, at):

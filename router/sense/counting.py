@@ -1,12 +1,10 @@
-"""The program of the process that counts tokens: texts come in over a pipe, counts go out.
+"""The token-counting process: texts come in over a pipe, counts go out.
 
-It imports nothing of the router, since only its file is run (by `counting_process`). tiktoken's vocabulary takes 80 MB and
-holds the GIL while it is loaded, and a text can make its Rust code panic; here neither reaches a request.
+Run as a file by `counting_process`, so it imports nothing of the router. tiktoken's vocabulary takes 80 MB and holds the GIL
+while loading, and a text can make its Rust code panic; here neither reaches a request.
 
-A question is the number of its distinct texts, the length of each, how often each occurs (4 bytes for every number), and the
-texts; an answer is 8 bytes. The first answer, `READY`, comes unasked, once the vocabulary is loaded.
-
-Counts of texts are kept: when a conversation that has grown is counted again, only its new texts are given to the tokenizer.
+A question is the number of distinct texts, their lengths, their occurrences (4 bytes per number), and the texts; an answer is 8
+bytes. The first answer, `READY`, comes unasked once the vocabulary is loaded. Counts are cached by text.
 """
 
 import re
@@ -25,22 +23,21 @@ UNCOUNTED = -2
 
 _NUMBER = struct.Struct("<I")
 _HASHED_BYTES = 256
-"""A text of this length or more is kept by its hash: that is shorter, and takes a hundredth of the time that counting takes."""
+"""Longer texts are keyed by hash: shorter, and a hundredth of the time of counting."""
 _MAX_KEPT = 32_768
-"""Texts: those of a dozen long conversations, in 13 MB at most."""
+"""A dozen long conversations, in 13 MB at most."""
 
 _PIECE_CHARS = 100_000
 """tiktoken's regex overflows its stack in a run of about a million blanks."""
 _SEAM_CHARS = 1_000
-"""How far back from the end of a piece a seam is looked for."""
 _SEAM = re.compile(r"[^\W_](?=\s)")
 
 
 def cut(text: str) -> Iterator[str]:
-    """The text in pieces whose counts add up to its own.
+    """Cut a text into pieces whose counts add up to its own.
 
-    No token of `o200k_base` reaches from a letter or digit over a blank, so a cut between the two changes nothing. Where there
-    is no such place (a run of blanks, base64), a cut changes the count by two tokens at most.
+    No `o200k_base` token spans a letter or digit and the blank after it, so a cut there is exact. Without such a place (a run
+    of blanks, base64), a cut changes the count by at most two.
     """
     start = 0
     while len(text) - start > _PIECE_CHARS:
@@ -53,7 +50,7 @@ def cut(text: str) -> Iterator[str]:
 
 
 def write_question(texts: Iterable[str]) -> bytes:
-    """What is sent to have these texts counted together. Most of them are names of fields, which every message repeats."""
+    """Most texts are field names, which every message repeats."""
     times = Counter(texts)
     written = [text.encode("utf-8", "replace") for text in times]
     numbers = (len(written), *map(len, written), *times.values())
@@ -61,7 +58,6 @@ def write_question(texts: Iterable[str]) -> bytes:
 
 
 def read_question(questions: BinaryIO) -> list[tuple[bytes, int]] | None:
-    """The texts of the next question, with how often each occurs; None where the questions end."""
     if len(head := questions.read(_NUMBER.size)) < _NUMBER.size:
         return None
     (number,) = _NUMBER.unpack(head)
@@ -76,7 +72,6 @@ def read_question(questions: BinaryIO) -> list[tuple[bytes, int]] | None:
 
 
 def answer(questions: BinaryIO, answers: BinaryIO, encode: Callable[[str], list[int]]) -> None:
-    """Answer until nobody asks any more."""
     counts = KeptCounts(encode)
     answers.write(ANSWER.pack(READY))
     answers.flush()
@@ -86,17 +81,14 @@ def answer(questions: BinaryIO, answers: BinaryIO, encode: Callable[[str], list[
 
 
 class KeptCounts:
-    """Counts texts, and keeps their counts. A text has one count, wherever it is met, so a kept count is an exact one.
-
-    The text that was asked about longest ago is forgotten first.
-    """
+    """Counts texts and caches the results, dropping the least recently used."""
 
     def __init__(self, encode: Callable[[str], list[int]]) -> None:
         self._encode = encode
         self._kept: OrderedDict[bytes | str, int] = OrderedDict()
 
     def count_all(self, texts: Iterable[tuple[bytes, int]]) -> int:
-        """The tokens of all texts, each as often as it occurs; `UNCOUNTED` where the tokenizer fails on one."""
+        """`UNCOUNTED` if the tokenizer fails."""
         total = 0
         for text, often in texts:
             tokens = self.count(text)
@@ -106,7 +98,6 @@ class KeptCounts:
         return total
 
     def count(self, text: bytes) -> int | None:
-        """Its tokens; None where the tokenizer fails on it."""
         key = text if len(text) < _HASHED_BYTES else sha256(text).hexdigest()
         tokens = self._kept.get(key)
         if tokens is not None:
@@ -123,9 +114,9 @@ class KeptCounts:
 
 
 def read_ranks(file: str, expected_hash: str | None = None) -> dict[bytes, int]:
-    """The vocabulary's tokens with their ranks, as tiktoken reads them: all lines at once, which takes two fifths of its time.
+    """Read tokens and ranks in two fifths of tiktoken's time: all lines at once.
 
-    The ranks are not read: in a file with this hash they count up from 0.
+    Ranks are not read: in a file with this hash they count up from 0.
     """
     from tiktoken.load import read_file_cached
 
@@ -134,12 +125,11 @@ def read_ranks(file: str, expected_hash: str | None = None) -> dict[bytes, int]:
 
 
 def main() -> None:
-    """Load the vocabulary from where `TIKTOKEN_CACHE_DIR` says, and answer."""
     import tiktoken  # only this process needs these
     from tiktoken_ext import openai_public  # type: ignore[import-untyped]  # a plug-in without types
 
     openai_public.load_tiktoken_bpe = read_ranks
-    # encode_ordinary takes <|endoftext|> and its like for plain text; encode would raise on them.
+    # encode_ordinary treats <|endoftext|> and the like as plain text; encode would raise.
     answer(sys.stdin.buffer, sys.stdout.buffer, tiktoken.get_encoding("o200k_base").encode_ordinary)
 
 

@@ -1,4 +1,4 @@
-"""The router's end of the process that counts tokens. Its methods block, so they are called in a thread."""
+"""The router's end of the token-counting process. Its methods block: call them in a thread."""
 
 import contextlib
 import os
@@ -13,15 +13,15 @@ from router.sense.counting import ANSWER, READY, UNCOUNTED, write_question
 
 PROGRAM = Path(counting.__file__)
 _PASSED_ON = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT")
-"""Of the environment, it gets what an interpreter needs, and no key."""
+"""The environment that an interpreter needs, without keys."""
 
 
 class CountingProcess:
-    """One child process. It ends when it is stopped, or when the router is gone."""
+    """A child process that ends with `stop`, or with the router."""
 
     def __init__(self, program: Path, vocabulary: Path) -> None:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # A session of its own: Ctrl-C in the router's terminal is not meant for it.
+        # Its own session: Ctrl-C in the router's terminal is not meant for it.
         self._process = subprocess.Popen(  # noqa: S603  our own program
             [sys.executable, "-P", str(program)],
             stdin=subprocess.PIPE,
@@ -31,19 +31,15 @@ class CountingProcess:
             start_new_session=True,
         )
         self.is_ready = False
-        """Whether its vocabulary is loaded."""
 
     def load(self, within_seconds: float) -> None:
-        """Wait until its vocabulary is loaded. Raises `OSError` when it is gone, or too slow."""
+        """Raises `OSError` if the process is gone or too slow."""
         if not self.is_ready:
             with self._killed_after(within_seconds):
                 self.is_ready = self._read() == READY
 
     def count(self, parts: Sequence[Iterable[str]], within_seconds: float) -> list[int] | None:
-        """The tokens of each part, all of its texts together; None where it cannot tell.
-
-        Raises `OSError` when it is gone, or too slow.
-        """
+        """Tokens of each part; None if the tokenizer fails. Raises `OSError` if the process is gone or too slow."""
         self.load(within_seconds)
         with self._killed_after(within_seconds):
             self._ask(parts)
@@ -51,11 +47,10 @@ class CountingProcess:
         return None if UNCOUNTED in tokens else tokens
 
     def stop(self) -> None:
-        """End it, and free what it holds."""
         self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with contextlib.suppress(OSError):  # what was not written yet cannot be any more
+                with contextlib.suppress(OSError):  # unwritten data is lost
                     pipe.close()
         self._process.wait()
 
@@ -73,7 +68,7 @@ class CountingProcess:
         pipe = self._process.stdin
         if pipe is None:
             raise BrokenPipeError
-        pipe.write(b"".join(map(write_question, parts)))  # in one piece, since each write may wait for the other process
+        pipe.write(b"".join(map(write_question, parts)))  # in one piece: each write may wait for the other process
         pipe.flush()
 
     def _read(self) -> int:

@@ -1,4 +1,4 @@
-"""The exact count, for prompts whose estimate lies too close to a limit. In a process of its own; nothing is ever fetched."""
+"""Exact token counts for prompts close to a limit, in a separate process. Nothing is ever fetched."""
 
 import asyncio
 import hashlib
@@ -19,21 +19,20 @@ _VOCABULARY = "fb374d419588a4632f3f557e76b4b70aebbca790"
 _VOCABULARY_SHA256_HEAD = "446a9538cb6c348e"
 _MAX_WAITING = 8
 _MAX_STARTS = 3
-"""How often in a row the process may die before it is ready."""
+"""Deaths in a row, each before it was ready."""
 _WAIT_SECONDS = 5.0
-"""The longest that anybody waits for a count, and that loading the vocabulary may take; it takes half a second."""
+"""Longest wait for a count, and for the vocabulary, which loads in half a second."""
 _LATER_SECONDS = 0.5
-"""When the vocabulary is loaded if nobody waits for it: not next to the request itself, but while a model works on that."""
+"""The load waits until a model works on the request."""
 _IDLE_SECONDS = 300.0
 _TOKENS_PER_MESSAGE = 4
 _COUNTED = "tokens"
-"""The name of what is learned of a conversation's beginning here."""
 
 
 class ExactCounter:
-    """Counts with tiktoken's `o200k_base`, in a process that is started when a count is likely and stopped when it is idle.
+    """Counts with tiktoken's `o200k_base`, in a process started when a count is likely and stopped when idle.
 
-    Whatever happens to that process costs a count, and no request: where there is none, the estimate serves.
+    A failing process costs a count, never a request: the estimate serves instead.
     """
 
     def __init__(
@@ -58,10 +57,10 @@ class ExactCounter:
     async def count(
         self, view: RequestView, within_seconds: float = inf, learn: Callable[[int], None] | None = None
     ) -> TokenCount | None:
-        """The exact count; None where there is no vocabulary, or the process failed.
+        """The exact count; None without a vocabulary, or if the process failed.
 
-        Raises `TimeoutError` where it takes longer, or too many are waiting for one already. A count that is under way goes
-        on, for `learn` and for the next one: `learn` is called with every count, in the thread.
+        Raises `TimeoutError` if it takes longer, or too many wait. A late count completes for the next request; `learn` gets
+        every one, in the thread.
         """
         if self._is_missing or self._is_closed:
             return None
@@ -73,7 +72,7 @@ class ExactCounter:
         counting = asyncio.get_running_loop().run_in_executor(self._thread, self._count, view, learn)
         self._waiting += 1
         try:
-            # Not asyncio.timeout, which needs a task: the first steps of a request have none.
+            # Not asyncio.timeout, which needs a task: a request's first steps have none.
             await asyncio.wait((counting,), timeout=min(within_seconds, self._wait_seconds))
             if not counting.done():
                 raise TimeoutError
@@ -85,19 +84,17 @@ class ExactCounter:
         return None if tokens is None else TokenCount(tokens, tokens, tokens, is_exact=True)
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:
-        """The exact count, or else the estimate."""
         try:
             return await self.count(view) or estimate_prompt(view)
         except TimeoutError:
             return estimate_prompt(view)
 
     def prepare(self) -> None:
-        """Have the process started and its vocabulary loaded soon, and kept for as long as this is called now and then."""
+        """Load the vocabulary soon; regular calls keep the process running."""
         if not self._is_missing and not self._is_closed:
             self._load_later(self._load)
 
     def close(self) -> None:
-        """Let the thread and the process go."""
         self._is_closed = True
         if self._retirement is not None:
             self._retirement.cancel()
@@ -110,7 +107,6 @@ class ExactCounter:
         return process is not None and process.is_ready
 
     def _load_later(self, work: Callable[..., object], *given: object) -> None:
-        """Have the vocabulary loaded in a moment by what needs it, unless it is or is about to be."""
         if not self._is_ready and not self._is_loading:
             self._is_loading = True
             asyncio.get_running_loop().call_later(self._later_seconds, self._begin_loading, work, *given)
@@ -130,7 +126,7 @@ class ExactCounter:
             loop = asyncio.get_running_loop()
             self._retirement = loop.call_later(self._idle_seconds, self._thread.submit, self._stop)
 
-    # In the thread.
+    # These run in the thread.
 
     def _load(self) -> None:
         try:
@@ -154,7 +150,7 @@ class ExactCounter:
         return tokens
 
     def _count_texts(self, process: CountingProcess, view: RequestView) -> int | None:
-        """The tokens of all texts. Those of a conversation's beginning are kept with its history: only what is new is sent."""
+        """Counts of a conversation's beginning are kept with its history: only new texts are sent."""
         conversation = view.conversation
         items, fields = conversation.items, read_fields(view)
         around = [value for value in fields if value is not items]
@@ -185,7 +181,7 @@ class ExactCounter:
         except OSError as error:
             self._note_failed_start(type(error).__name__)
         if self._is_closed:
-            self._stop()  # `close` came while it was starting, and found nothing to stop
+            self._stop()  # `close` came during the start and found nothing to stop
         return self._process
 
     def _note_death(self, error: Exception) -> None:
@@ -212,9 +208,9 @@ class ExactCounter:
 
 
 def find_vocabulary() -> Path | None:
-    """The folder with a vocabulary file that is whole: the user's own, or the one that ships inside litellm.
+    """The folder with an intact vocabulary: the user's own, or litellm's.
 
-    The file is checked before tiktoken sees it, since tiktoken answers a damaged file by fetching another.
+    Checked before tiktoken sees it, which would answer a damaged file by fetching another.
     """
     folders = [Path(folder) for folder in (os.environ.get("TIKTOKEN_CACHE_DIR"),) if folder]
     litellm = importlib.util.find_spec("litellm")

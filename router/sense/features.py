@@ -1,7 +1,7 @@
-"""A text in numbers, for the trained reading: what the person typed, and its shape.
+"""A text in numbers, for training and serving: what the person typed, and its shape.
 
-All that was typed is read, without the lines that were pasted; of a text longer than 900 characters its first 600 and last 300,
-so that a book costs no more than a page. Training and serving both call this.
+Of more than 900 characters it reads the first 600 and last 300, so that a book costs no more than a page. Pasted lines are left
+out.
 """
 
 import math
@@ -16,17 +16,16 @@ from router.sense.vocabulary import read_words
 
 _HEAD_CHARS, _TAIL_CHARS = 600, 300
 _MAX_TYPED = 2_000
-"""Claims are looked for in no more than this of either end."""
+"""Claims are looked for in this much of either end."""
 _SHORT_CHARS = 100
-"""Longer words have a task of their own."""
+"""Longer texts have a task of their own."""
 _WORD = re.compile(r"\w+")
 _GAPS = bytes(code if chr(code).isalnum() or chr(code) == "_" else ord(" ") for code in range(128)).ljust(256)
-"""What parts words in plain text: the same as `_WORD`, at a tenth of the time."""
+"""Parts ASCII words as `_WORD` does, in a tenth of the time."""
 _LEAST_CHARS, _LEAST_LINES = 160, 3
-"""A shorter text holds no paste, nor does one of fewer lines."""
 _PASTED = re.compile(
     r"\s*(?:"
-    r"[\[(]?\d{4}-\d\d-\d\d|[\[(]?\d\d:\d\d:\d\d"  # a time at the start of a log line
+    r"[\[(]?\d{4}-\d\d-\d\d|[\[(]?\d\d:\d\d:\d\d"  # a time, as in a log
     r"|(?:\[?(?:INFO|WARN(?:ING)?|ERROR|DEBUG|TRACE|FATAL|NOTICE)\b)"
     r"|(?:at |File \"|from |#\d+ )\S+.*(?:line \d+|:\d+)|Traceback |Caused by:|\.\.\. \d+ more"
     r"|[+-]{3} |@@ |diff --git |index [0-9a-f]{6}"
@@ -37,19 +36,19 @@ _PASTED = re.compile(
 )
 _SIGNS = re.compile(r"[{}\[\]()=<>;|\\/$_@#*&^%~`\"]|0x|::|->")
 _MAX_SIGNS = 0.12
-"""The share of such signs in a line above which it is code or output rather than a sentence."""
+"""Above this share of such signs, a line is code or output."""
 
 
 @lru_cache(maxsize=512)
 def read_features(text: str) -> Features:
-    """Measure a text. The same words are measured once: a tool loop repeats them on every call."""
+    """Cached: a tool loop repeats the person's words on every call."""
     whole = _ends(text.strip(), _MAX_TYPED, _MAX_TYPED)
     typed, pasted = own_words(whole)
     shown = _ends(typed, _HEAD_CHARS, _TAIL_CHARS)
     lower = shown.lower()
     words = _split(lower)
     pieces, concepts, hints = read_words(words)
-    # The words were read with the claims that may be among them: most texts have none, and then this was the only pass.
+    # Most texts have no claims, so the pass above is usually the only one.
     if (shown is not typed or "<|" in typed or not PARTS_OF_CLAIMS.isdisjoint(hints)) and (rest := drop_claims(typed)) != typed:
         typed, shown = rest, _ends(rest, _HEAD_CHARS, _TAIL_CHARS)
         lower = shown.lower()
@@ -67,9 +66,9 @@ def read_features(text: str) -> Features:
 
 
 def own_words(text: str) -> tuple[str, int]:
-    """The text without its pasted lines, and how many there were: a log or a trace says little of how large the task is.
+    """The text without pasted lines, and their number: a log says little of the task's size.
 
-    A text of nothing else stays as it is.
+    A text of nothing else stays.
     """
     if len(text) < _LEAST_CHARS or text.count("\n") < _LEAST_LINES:
         return text, 0
@@ -96,7 +95,6 @@ def _is_pasted(line: str) -> bool:
 
 
 def shown_words(text: str) -> str:
-    """What is read of a text: 900 characters of it at most, without what was pasted or claims a tier."""
     return _ends(drop_claims(own_words(_ends(text.strip(), _MAX_TYPED, _MAX_TYPED))[0]), _HEAD_CHARS, _TAIL_CHARS)
 
 

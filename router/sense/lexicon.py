@@ -1,8 +1,7 @@
-"""Ideas that a turn may name, as words of ours: the reason for a choice says "migrate", whoever wrote 迁移.
+"""Maps words of many languages to concepts, so that a reason says "migrate" for 迁移.
 
-Each phrase lists the words that stand for it in many languages. A word that ends in * is a beginning; two words joined by _ must
-follow each other; scripts without spaces are searched for parts. What a phrase counts is not decided here: its share is the
-trained weight of the very words that named it.
+Each phrase lists words that stand for it. A trailing * marks a stem; two words joined by _ must follow each other; scripts
+without spaces are searched for parts. A phrase's weight is the trained weight of the words that named it.
 """
 
 from itertools import compress
@@ -223,12 +222,12 @@ _FILLERS = """
     muito bem большое вам тебе bardzo çok to i just saying well done job work and und et y e и i
     """
 PHRASES = tuple(_PHRASES)
-"""The words that a reason may use. Nothing else of a reading is ever said."""
+"""The only words of a reading that a reason may show."""
 _STEM_CHARS = 4
 
 WORDS: dict[str, str] = {}
 PAIRS: dict[str, dict[str, str]] = {}
-"""Phrases of two words, by the second word and then by the first."""
+"""Phrases of two words, by the second word, then the first."""
 _STEMS: dict[str, list[tuple[str, str]]] = {}
 _PARTS: dict[str, list[tuple[str, str]]] = {}
 for _phrase, _forms in _PHRASES.items():
@@ -252,7 +251,6 @@ _stem_of = itemgetter(slice(_STEM_CHARS))
 
 
 def find_phrase(word: str) -> str | None:
-    """The phrase that a word stands for, by itself or by how it begins."""
     phrase = WORDS.get(word)
     if phrase is None:
         for stem, found in _STEMS.get(word[:_STEM_CHARS], ()):
@@ -262,12 +260,12 @@ def find_phrase(word: str) -> str | None:
 
 
 def find_speaking(words: set[str]) -> set[str]:
-    """Those words that may stand for a phrase: by themselves, by how they begin, or after another word."""
+    """Words that may stand for a phrase: alone, by their stem, or after another word."""
     return (words & _SPEAKING).union(compress(words, map(_STEMS.__contains__, map(_stem_of, words))))
 
 
 def find_parts(run: str) -> list[tuple[str, str]]:
-    """The parts of words in a run of signs that stand for a phrase, each with it; the longest where several begin alike."""
+    """Parts of a run that stand for a phrase; the longest of those that begin alike."""
     found = []
     for index, sign in enumerate(run):
         for part, phrase in _PARTS.get(sign, ()):
@@ -278,7 +276,7 @@ def find_parts(run: str) -> list[tuple[str, str]]:
 
 
 def asks_for_nothing(words: list[str]) -> bool:
-    """Whether words are only a greeting, thanks or a nod. Signs alone, such as 👍, ask for nothing either."""
+    """Whether words are only a greeting, thanks or a nod; signs alone, such as 👍, too."""
     if not words:
         return True
     if len(words) > _MAX_IDLE_WORDS or _NOTHING_ASKED.isdisjoint(words):

@@ -1,4 +1,4 @@
-"""Model names: what the caller's name for a model means."""
+"""What callers' model names mean."""
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -16,10 +16,9 @@ _ALL = "*"
 class ModelNames:
     """The config's names added to the shipped ones.
 
-    Exact names count first: the config's own, then the targets', then the shipped ones, which may also follow a provider's
-    prefix. Patterns come after them: the config's in their order, then the shipped ones in theirs. A shipped entry is taken
-    away by None under its name, all shipped patterns by None under `*`. Last come the names of the models themselves
-    (`own_models`), which are not listed: they are for clients that know an engine's model by its own name.
+    Exact names come first: the config's, the targets', the shipped ones, also after a provider's prefix. Then patterns: the
+    config's, then the shipped. None under a name removes a shipped entry, under `*` all shipped patterns. Last and unlisted are
+    the models' own names (`own_models`), for clients that know an engine's model by them.
     """
 
     def __init__(
@@ -34,14 +33,14 @@ class ModelNames:
         exact = _only_exact(kept) | _only_exact(added) | dict(zip(targets, targets, strict=True)) | _only_exact(added)
         ours = {name: meaning for name, meaning in _only_patterns(kept).items() if name not in added}
         self.meanings = exact | _only_patterns(added) | ours
-        """Every name and pattern with what it means: exact names first, then the patterns in the order in which they count."""
+        """Exact names first, then patterns in the order in which they count."""
         self._exact = {name: _as_alias(name, meaning) for name, meaning in exact.items()}
         self._shipped = frozenset(_only_exact(kept))
         self._patterns = tuple(_only_patterns(self.meanings).items())
         self._own_models = {name.lower(): meaning for name, meaning in (own_models or {}).items()}
 
     def resolve(self, name: str) -> Alias:
-        """What a name means. Raises `UnknownModel` with the names that are known."""
+        """Raises `UnknownModel` with the known names."""
         alias = self._exact.get(name) or self._exact.get(name.lower())
         if alias is not None:
             return alias
@@ -58,15 +57,11 @@ class ModelNames:
         raise UnknownModel(f'model: unknown model "{name[:80]}". Known: {known}{hint}', param="model")
 
     def listed(self) -> tuple[str, ...]:
-        """The names to show in a list of models: the shipped ones, the config's exact names, the targets."""
         return tuple(self._exact)
 
 
 def models_behind(targets: Iterable[tuple[Target, str]]) -> dict[str, str]:
-    """What the name of each target's model means: that target or, where a whole tier has it and nobody else, the tier.
-
-    A name that leads to some targets of a tier, or to both tiers, is left out: it would not say enough.
-    """
+    """The target of each model name or, if exactly one whole tier has that model, the tier. Ambiguous names are left out."""
     models: dict[str, list[Target]] = {}
     tiers: dict[Tier, int] = {}
     for target, model in targets:
@@ -83,7 +78,6 @@ def models_behind(targets: Iterable[tuple[Target, str]]) -> dict[str, str]:
 
 
 def _leave_out(shipped: Mapping[str, str], own: Mapping[str, str | None]) -> dict[str, str]:
-    """The shipped entries without those that the config takes away."""
     taken = {name for name, meaning in own.items() if meaning is None}
     return {
         name: meaning for name, meaning in shipped.items() if name not in taken and not (_ALL in taken and is_pattern(name))
@@ -91,7 +85,6 @@ def _leave_out(shipped: Mapping[str, str], own: Mapping[str, str | None]) -> dic
 
 
 def is_pattern(name: str) -> bool:
-    """Whether an entry speaks of every name that looks like it."""
     return "*" in name
 
 

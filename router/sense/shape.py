@@ -1,4 +1,4 @@
-"""The shape of a text: what is between its words, counted in the order of `MARKS`."""
+"""The shape of a text: the signs between its words, counted in the order of `MARKS`."""
 
 import re
 from itertools import compress
@@ -11,24 +11,24 @@ _LIST_ITEM = re.compile(r"\n[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]")
 _QUESTION_MARKS = ("?", "？", "؟")
 _COUNTED = tuple(b',\n`_(/":?')
 _ALIKE = bytes.maketrans(b"{[=;<'", b'((((("')
-"""Signs that are counted as another: all of these brackets as one kind, and both quotes."""
+"""Signs counted as another: brackets as one kind, both quotes as one."""
 _UNCOUNTED = bytes(code for code in range(256) if _ALIKE[code] not in _COUNTED)
 _CASES = bytes(b"a"[0] if chr(code).islower() else b"A"[0] if chr(code).isupper() else 0 for code in range(128)).ljust(256)
 _SIGN_OF_RED = {
     **dict(zip(("FAIL", "Traceback (most", "npm ERR!", "❌", "✗"), "F(!❌✗", strict=True)),
     **dict.fromkeys(("panic: ", "Error: ", "Exception: ", "error: ", "fatal: "), ":"),
 }
-"""What the output of something that failed shows, and a sign in it that is rare elsewhere: a lone sign is found much sooner."""
+"""Marks of failed output, each with a sign that is rare elsewhere: a single sign is found much sooner."""
 _RED, _RED_SIGNS = tuple(_SIGN_OF_RED), tuple(_SIGN_OF_RED.values())
 _EXITED = re.compile("xit (?:code|status) [12]")
 _FAILURES = re.compile(r"[1-9](?<!\w[1-9])\d* (?:tests? )?fail(?:ed|ing|ures?)\b")
-r"""The same as one that begins with `\b[1-9]`, but a search for it leaps from digit to digit."""
+r"""Equals a pattern that begins with `\b[1-9]`, but the search leaps from digit to digit."""
 
 
 def count_marks(shown: str, lower: str, words: int, length: int, hints: list[str]) -> tuple[int, ...]:
-    """Count what is in a text, of which `lower` is the same in small letters and `hints` are what its words have shown."""
+    """`lower` is the text in lower case, `hints` what its words have shown."""
     count = lower.count
-    # All signs that are counted, and nothing else, so that to count each of them takes next to no time.
+    # Only the counted signs remain, so that counting each is nearly free.
     signs = lower.encode("utf-8", "surrogatepass").translate(_ALIKE, _UNCOUNTED)
     commas, lines, ticks, underscores, brackets, slashes, quotes, colons, questions = map(signs.count, _COUNTED)
     dots = "." in lower
@@ -64,7 +64,6 @@ def count_marks(shown: str, lower: str, words: int, length: int, hints: list[str
 
 
 def is_red(text: str) -> bool:
-    """Whether a text shows output of something that failed."""
     if any(map(text.__contains__, compress(_RED, map(text.__contains__, _RED_SIGNS)))):
         return True
     if "xit " in text and _EXITED.search(text) is not None:

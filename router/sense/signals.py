@@ -1,4 +1,4 @@
-"""Putting the signals together, and knowing when an estimate of tokens is not good enough."""
+"""Assembles the signals, and tells when a token estimate is too rough."""
 
 import math
 from collections.abc import Mapping
@@ -17,18 +17,17 @@ from router.sense.features import read_features
 from router.sense.tokens import Calibration, estimate_prompt
 
 _CALIBRATED_TOKENS = 4_000
-"""From here on a session's earlier counts narrow the estimate."""
+"""From here on, earlier counts of a session narrow the estimate."""
 SMALL_TOKENS = 700
-"""No model's window is near this."""
 _FILLED = 0.6
-"""Of a window. From 0.7 on, the end of the window lies inside the estimate's band: by then the vocabulary should be loaded."""
+"""Share of a window. From 0.7 on, its end lies within the estimate's band: the vocabulary should be loaded by then."""
 _window_of = attrgetter("target.window_tokens")
 
 
 def read_signals(
     view: RequestView, turn: Turn, alias: Alias, statuses: Mapping[str, TargetStatus], calibration: Calibration
 ) -> Signals:
-    """Measure what policies may look at. Costs the same for a page and for a book."""
+    """Costs as much for a page as for a book."""
     prompt = estimate_prompt(view)
     if prompt.tokens > _CALIBRATED_TOKENS:
         prompt = calibration.narrow(SessionKey(view.caller, turn.session), prompt)
@@ -40,7 +39,7 @@ def read_signals(
 
 
 def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]:
-    """The words of the finished turns, the newest first, where these may point back at them and nobody remembers their size."""
+    """Earlier turns, newest first, if the words may point back at them and their size is not remembered."""
     last = turn.history.last
     if not last or features is None or not features.is_short or turn.position.ask is not None:
         return ()
@@ -51,24 +50,21 @@ def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]
 
 
 def approaches_a_limit(signals: Signals) -> bool:
-    """Whether the prompt is near the limit of a target, or may be soon: a cheap question, which nearly all answer with no."""
+    """Cheap, and nearly always false."""
     low, far = signals.prompt.low, (signals.prompt.high + RESERVE_TOKENS) / _FILLED
     windows = [*map(_window_of, signals.statuses.values())]
     return far >= min(windows, default=math.inf) and any(low <= window <= far for window in windows)
 
 
 def is_near_a_limit(signals: Signals) -> bool:
-    """Whether the band of the estimate holds the limit of some target, so that only an exact count can tell."""
+    """Whether a target's limit lies within the estimate's band: only an exact count can tell."""
     prompt = signals.prompt
-    far = prompt.high + RESERVE_TOKENS  # or less: a request may need less room for its answer
+    far = prompt.high + RESERVE_TOKENS  # at most: a request may need less room for its answer
     return not prompt.is_exact and any(prompt.low <= status.target.window_tokens <= far for status in signals.statuses.values())
 
 
 def fills_its_window(decision: Decision) -> bool:
-    """Whether a prompt takes up so much of its target's window that it is likely to be counted before long.
-
-    The windows of other targets do not matter: it does not move when it grows out of them.
-    """
+    """Whether a count is likely soon. Other targets' windows do not matter: a prompt does not move when it outgrows them."""
     status = decision.signals.statuses[decision.targets[0]]
     return decision.prompt_tokens > status.target.window_tokens * _FILLED
 
@@ -76,9 +72,9 @@ def fills_its_window(decision: Decision) -> bool:
 async def count_exactly(
     view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration, within_seconds: float
 ) -> Signals:
-    """The signals with the prompt counted, or marked as estimated where the count is late.
+    """The signals with an exact count, or marked as estimated if it is late.
 
-    What a count taught narrows the session's next estimates, also if it was late for this request.
+    Even a late count narrows the session's next estimates.
     """
     session = SessionKey(view.caller, signals.turn.session)
 

@@ -1,8 +1,8 @@
-r"""How many tokens a prompt has: an estimate in microseconds, whatever its size, and what exact counts taught about it.
+r"""Token counts of prompts: an estimate in microseconds for any size, and what exact counts taught.
 
-The estimate reads sixteen windows of the raw body, counts letters, digits, signs and bytes of other scripts in them, and
-weighs each count. The weights were fitted to `o200k_base` on Python, C, JavaScript, TypeScript, prose, JSON, logs, real
-prompts, German, French, Portuguese, Russian, Japanese, Chinese, base64 and hex, in JSON with and without `\u` escapes.
+The estimate reads sixteen windows of the raw body, counts letters, digits, signs and bytes of other scripts, and weighs each
+count. Weights were fitted to `o200k_base` on Python, C, JavaScript, TypeScript, prose, JSON, logs, real prompts, German,
+French, Portuguese, Russian, Japanese, Chinese, base64 and hex, in JSON with and without `\u` escapes.
 """
 
 import re
@@ -19,10 +19,10 @@ _READ_FIELDS = ("messages", "input", "prompt", "system", "instructions", "tools"
 _MEDIA_FIELDS = frozenset({"data", "file_data", "image_url", "url"})
 _LONGEST_URL = 4_096
 _BARE_FIELDS = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "status", "cache_control"})
-"""Fields that frame a message and are not read as text; a model counts about four tokens for the frame."""
+"""Frame a message, and are not read as text: a model counts about four tokens for them."""
 _MAX_SESSIONS = 2_048
 _SLACK = 0.005
-"""Framing and sampling: the same prompt, estimated twice at slightly different places."""
+"""Framing and sampling: two estimates of one prompt differ this much."""
 _WINDOWS = 16
 _WINDOW_BYTES = 128
 _LOWER = b"abcdefghijklmnopqrstuvwxyz"
@@ -35,31 +35,30 @@ _BY_KIND = {
     "2": bytes(range(0xC0, 0xE0)),
     "3": bytes(range(0xE0, 0x100)),
 }
-"""Letters, digits, signs, spaces, and the first of two or of more bytes."""
+"""Letters, digits, signs, spaces, and first bytes of two or of more."""
 _KINDS = "".join(next((kind for kind, codes in _BY_KIND.items() if code in codes), ".") for code in range(256)).encode()
 _COUNTED_KINDS = (b"A", b"0", b"!", b" ")
 _COUNTED_SIGNS = (b"  ", b"\\n")
 _WEIGHTS = (0.186, 0.264, 0.681, 0.427, 0.299, -0.455, 0.926)
-"""Of small letters, these kinds and then these signs, in tokens."""
+"""In tokens: small letters, then these kinds, then these signs."""
 _DENSE_SIGNS = b"+/=-_"
 _ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
 _DENSE_TOKENS_PER_BYTE = 0.63
-"""Base64, hex and their like: no words, so nothing merges."""
+"""Base64, hex and the like: nothing merges without words."""
 
 LOW, HIGH = 0.80, 1.35
-"""The band. On 437 samples of those kinds the true count was 0.79 to 1.37 of the estimate; 98 % lay inside 0.87 to 1.29."""
+"""The band. On 437 samples the true count was 0.79 to 1.37 of the estimate; 98 % were within 0.87 to 1.29."""
 
 TOKENS_PER_IMAGE = 1_000
-"""Hosts count an image by its size, between 100 and 3,000; without decoding it this is the middle."""
+"""Hosts count 100 to 3,000 by size; the middle, without decoding it."""
 
 
 def estimate_tokens(raw: bytes) -> int:
-    """Tokens in a JSON body, as a language model would count its text."""
     size = len(raw)
     if size <= _WINDOW_BYTES * 8:
         return round(_weigh(raw))
     windows = _take_windows(raw, size)
-    # Here and below, maps of methods: sixteen windows are walked through at the cost of one.
+    # Maps of methods, here and below: sixteen windows at the cost of one.
     is_dense = list(map(bytes.isalnum, map(bytes.translate, windows, repeat(None), repeat(_DENSE_SIGNS))))
     if True not in is_dense:
         sample = b"".join(windows)
@@ -80,7 +79,7 @@ def _take_windows(raw: bytes, size: int) -> list[bytes]:
 def _weigh(text: bytes) -> float:
     if text.rfind(b"\\u") >= 0:
         text = _ESCAPE.sub(lambda escape: chr(int(escape[1], 16)).encode("utf-8", "replace"), text)
-    # Small letters are most of a text: what is left without them is counted through in a fraction of the time.
+    # Most of a text is small letters: the rest is counted in a fraction of the time.
     others = text.translate(_KINDS, _LOWER)
     count, letters = others.count, len(text) - len(others)
     tokens: float = sum(map(mul, _WEIGHTS, (letters, *map(count, _COUNTED_KINDS), *map(text.count, _COUNTED_SIGNS))))
@@ -90,7 +89,7 @@ def _weigh(text: bytes) -> float:
 
 
 def estimate_prompt(view: RequestView) -> TokenCount:
-    """The prompt's tokens with their band. Images and files are counted apart: their bytes are not text."""
+    """Prompt tokens with their band. Images and files count apart: their bytes are not text."""
     if view.media_bytes:
         tokens = estimate_tokens("\n".join(texts_of(view)).encode("utf-8", "replace"))
     else:
@@ -101,17 +100,15 @@ def estimate_prompt(view: RequestView) -> TokenCount:
 
 
 def texts_of(view: RequestView) -> Iterator[str]:
-    """Messages, calls with their arguments, results, the system prompt and the tools, in no particular order."""
     return texts_in(read_fields(view))
 
 
 def read_fields(view: RequestView) -> list[Json]:
-    """What a model reads of a request."""
     return [view.body[name] for name in _READ_FIELDS if name in view.body]
 
 
 def texts_in(waiting: list[Json]) -> Iterator[str]:
-    """The texts and names of fields that are counted in some values, in no particular order. The list is used up."""
+    """Texts and field names to count, in no particular order. Consumes the list."""
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
@@ -129,20 +126,19 @@ def texts_in(waiting: list[Json]) -> Iterator[str]:
 
 
 class Calibration:
-    """The last exact count of each session, next to the estimate of the same prompt. The longest unused is forgotten."""
+    """The last exact count of each session, with its estimate."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[SessionKey, tuple[int, int]] = OrderedDict()
 
     def note(self, session: SessionKey, estimated: int, exact: int) -> None:
-        """Remember what a prompt really was."""
         self._known[session] = (estimated, exact)
         self._known.move_to_end(session)
         if len(self._known) > _MAX_SESSIONS:
             self._known.popitem(last=False)
 
     def narrow(self, session: SessionKey, count: TokenCount) -> TokenCount:
-        """The estimate with a narrower band, if the session was counted before and has only grown since."""
+        """Narrow the band, if the session was counted before and has only grown since."""
         known = self._known.get(session)
         if known is None or count.tokens < known[0] * (1 - _SLACK):
             return count

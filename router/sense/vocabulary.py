@@ -1,6 +1,6 @@
-"""Words in numbers: their places in the table of weights, the concepts that they name, and the hints that are part of them.
+"""Words in numbers: their places in the table of weights, their concepts, and the hints within them.
 
-All that can be said of a word alone is found out once, when the word is first met. A text then costs one look at each word.
+What a word says by itself is computed once. A text then costs one look-up per word.
 """
 
 import re
@@ -18,39 +18,33 @@ _MAX_WORDS, _MAX_WORD_CHARS = 16_384, 40
 _MAX_CONCEPTS = 24
 _BEGINNING_CHARS, _ENDING_CHARS = 4, 3
 _MAX_DIGITS = 4
-"""A number is read by how many digits it has: "3 places" and "300 places" are different tasks."""
+"""Numbers are read by their digits: "3 places" and "300 places" are different tasks."""
 _LAST_PLACE = TABLE_SIZE - 1
 _WHOLE, _BEGINNING, _ENDING, _SIGN = 0, 1, 2, 3
-"""What a piece is: the same letters have another place as a word, as its beginning, and so on."""
+"""Kinds of pieces: equal letters have different places as a word, a beginning, and so on."""
 _SPREAD = 2_731
-"""An odd number whose product with a word's place is far from the place itself. Small: products of large ones cost more."""
+"""Odd, so that products are far from the place itself. Small, since large products cost more."""
 _OPENS, _CLOSES, _UNSPOKEN = (crc32(sign) & _LAST_PLACE for sign in (b"^", b"$", b"~"))
 _NO_JOINTS: Mapping[str, str] = {}
 _HINTS = (*sorted(PARTS_OF_CLAIMS), "http", "traceback", "exception")
 _HAS_HINT = re.compile("|".join(_HINTS)).search
 
 _Part = tuple[str, tuple[int, ...]]
-"""A phrase that a part of a word stands for, and the places of that part."""
+"""The phrase of a part of a word, and that part's places."""
 _More = tuple[tuple[_Part, ...], Mapping[str, str], tuple[str, ...]]
-"""What few words say: phrases by their parts, phrases together with the word before them, and hints."""
 _Says = tuple[str | None, _More | None]
-"""The phrase that a whole word stands for, and what else it says."""
 _Known = tuple[int, int, tuple[int, ...], _Says | None]
-"""A word's place in a pair with the word before it, its place in a pair with the next, all of its places, and what it says."""
+"""Place in a pair with the word before, place in a pair with the next, all own places, and what it says."""
 
 
 class WordsRead(NamedTuple):
-    """What the words of a text come to."""
-
     pieces: list[int]
-    """The places of all words, pairs, beginnings and endings."""
     concepts: list[Concept]
     hints: list[str]
-    """Which of some parts of words were found, as often as they were: what claims are made of, "http", "traceback"."""
+    """Parts found in words, repeats included: parts of claims, "http", "traceback"."""
 
 
 def read_words(words: list[str]) -> WordsRead:
-    """Look at each word, and at each pair of words that follow each other."""
     pieces: list[int] = []
     concepts: list[Concept] = []
     hints: list[str] = []
@@ -82,13 +76,13 @@ _known: dict[str, _Known] = {}
 
 
 def _look_up(words: list[str]) -> list[_Known]:
-    """What is known of each word. Those that are new are learned together: to encode and search one or sixty takes as long."""
+    """New words are learned together: encoding and searching one or sixty takes equally long."""
     known = [*map(_known.get, words)]
     if not all(known):
         learned = _learn({*compress(words, map(not_, known))})
         known = [*map(learned.get, words, known)]
         if len(_known) >= _MAX_WORDS:
-            _known.clear()  # the memory starts over: a cache that keeps order costs more
+            _known.clear()  # start over: a cache with an order costs more
         if max(map(len, learned)) > _MAX_WORD_CHARS:
             learned = {word: found for word, found in learned.items() if len(word) <= _MAX_WORD_CHARS}
         _known.update(learned)
@@ -96,7 +90,6 @@ def _look_up(words: list[str]) -> list[_Known]:
 
 
 def _learn(words: set[str]) -> dict[str, _Known]:
-    """Read words that were never met."""
     together = " ".join(words)
     learned: dict[str, _Known] = {}
     for word, data in zip(words, together.encode("utf-8", "replace").split(), strict=True):
@@ -114,7 +107,7 @@ def _learn(words: set[str]) -> dict[str, _Known]:
 
 
 def _read_word(word: str, data: bytes) -> tuple[int, tuple[int, ...]]:
-    """A word's place, and all of its places: its own, that of its beginning and that of its ending."""
+    """Its place, and all places: whole, beginning and ending."""
     if not word.isalpha():
         if word.isdigit():
             word = "0" * min(len(word), _MAX_DIGITS)
@@ -126,14 +119,14 @@ def _read_word(word: str, data: bytes) -> tuple[int, tuple[int, ...]]:
         return place, (place,)
     if len(data) > size:
         beginning, ending = _place(word[:_BEGINNING_CHARS], _BEGINNING), _place(word[-_ENDING_CHARS:], _ENDING)
-    else:  # a byte for each letter: no part is to be encoded again
+    else:  # one byte a letter: no part must be encoded again
         beginning = crc32(data[:_BEGINNING_CHARS], _BEGINNING) & _LAST_PLACE
         ending = crc32(data[-_ENDING_CHARS:], _ENDING) & _LAST_PLACE
     return place, (place, beginning, ending) if size > _BEGINNING_CHARS + 1 else (place, beginning)
 
 
 def _read_signs(word: str) -> _Known:
-    """The same in scripts that do not part words: single signs and pairs of them; other letters among them whole."""
+    """Scripts that do not part words: single signs, pairs of them, and other letters whole."""
     runs = UNSPACED.findall(word)
     own = [place for run in runs for place in _signs_of(run)]
     own += [_place(rest, _WHOLE) for rest in UNSPACED.sub(" ", word).split()]
@@ -142,7 +135,6 @@ def _read_signs(word: str) -> _Known:
 
 
 def _say(word: str) -> _Says | None:
-    """Put together what a word says; None for most words, which say nothing."""
     phrase, more = find_phrase(word), _say_more(word)
     return None if phrase is None and more is None else (phrase, more)
 

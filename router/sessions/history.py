@@ -55,10 +55,7 @@ ONE_MESSAGE = History(first_at=0)
 
 
 def read_history(conversation: Conversation, client: Client, silent: Silent = NOTHING_SILENT) -> History:
-    """Read a conversation; an overlong one only at its end, and anew each time.
-
-    `silent` are items of its dialect that are skipped if old.
-    """
+    """Read a conversation; an overlong one only at its end, anew each time. `silent` items are skipped if old."""
     count = len(conversation.items)
     if count > _LOOK_BACK:
         first = _read(client, silent, NOTHING_TOLD, conversation, 0, _FIRST_MESSAGES)

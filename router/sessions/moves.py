@@ -14,10 +14,7 @@ REMEMBERED = (*PERSONS_KINDS, TurnKind.SUBAGENT)
 
 
 def goes_on_with(state: SessionState, turn: Turn) -> bool:
-    """Whether a request continues the remembered turn: after a result, or with a "go on" once escalated.
-
-    After a compaction the ask may be missing from the conversation.
-    """
+    """Whether a request continues the turn: after a result, or with a "go on" once escalated. A compaction may drop the ask."""
     if turn.goes_on or (turn.turn_id and turn.kind is TurnKind.ASK):
         return state.turn == mark_turn(turn) or (_forgot_ask(turn) and bool(state.turn))
     return turn.kind is TurnKind.FOLLOW_UP and state.has_escalated

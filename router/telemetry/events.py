@@ -169,6 +169,11 @@ def config_warned(*, warning: str) -> None:
     _log.warning("config.warned", warning=warning)
 
 
+def policy_switched_off(*, policy: str, source: str, why: str) -> None:
+    """A policy of your own cannot be used, or raised. It is not asked any more until a reload."""
+    _log.warning("policy.switched_off", policy=policy, source=source, why=why)
+
+
 def config_reloaded(*, changed: Sequence[str], needs_restart: Sequence[str], before: str, fingerprint: str) -> None:
     """The config was read again and is in use. `changed` says what is different, `needs_restart` what waits for a restart."""
     if not _is_plain:

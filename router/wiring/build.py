@@ -58,6 +58,7 @@ from router.telemetry.metrics_switch import MetricsSwitch
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
+from router.wiring.own_policies import Guarded, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, share_limits, show_others
@@ -79,6 +80,7 @@ def known_names() -> Known:
         policies={name: policy.Config for name, policy in POLICIES.items()},
         adapters=ADAPTERS,
         clients=tuple(BY_NAME),
+        open_policy=open_policy,
     )
 
 
@@ -259,6 +261,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     }
     rights = keys.rights if keys is not None else None
     chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
+    chosen += [Guarded(own) for own in loaded.own_policies]
     if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
         chosen.append(RightsPolicy(rights))
     if config.subagents is not Subagents.AUTO:

@@ -28,6 +28,7 @@ from router.stores.sqlite.files import DAMAGED
 from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.metrics_switch import MetricsSwitch
 from router.wiring.key_watch import KeyWatch
+from router.wiring.own_policies import list_troubles
 from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
@@ -176,7 +177,10 @@ def list_notices(house: House) -> NoticeBoard:
 
         return find_shared_troubles(state.shared, time.time())
 
-    return NoticeBoard(of_targets, of_budgets, of_ledger, of_shared)
+    def of_policies() -> list[Notice]:
+        return list_troubles(house.plan.rules.policies)
+
+    return NoticeBoard(of_targets, of_budgets, of_ledger, of_shared, of_policies)
 
 
 def find_ledger_troubles(ledger: SqliteWriter, time_of_day: float) -> list[Notice]:

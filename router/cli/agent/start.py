@@ -120,10 +120,7 @@ def _check_task(task: str) -> None:
 
 
 def _load_config(url: str, named: str | None) -> LoadedConfig:
-    """The config of `--config`, else of this user's router.
-
-    Never that of the current folder: a foreign repository could bring a command to run.
-    """
+    """The config of `--config` or of this user's router, never of the current folder: it would bring a foreign command."""
     if named is None:
         router = find_at(url)
         if router is None or router.config is None:

@@ -1,7 +1,4 @@
-"""What a local engine reports, and where its target's config disagrees.
-
-Pure: `live.py` does the asking. Engines are recognised by what they report, since ports are arbitrary.
-"""
+"""What a local engine reports, and where its target's config disagrees. Pure: `live.py` does the asking."""
 
 import re
 from collections.abc import Mapping, Sequence

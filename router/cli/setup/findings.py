@@ -107,7 +107,8 @@ def look_at_faults(error: ConfigError) -> list[Finding]:
 def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
     """`in_full` reads the whole ledger."""
     findings = [Finding("config", GOOD, f"{loaded.source} ({loaded.fingerprint})")]
-    findings += [Finding("config", WARN, warning) for warning in loaded.warnings]
+    off = loaded.switched_off
+    findings += [Finding("config", FIX if warning in off else WARN, warning) for warning in loaded.warnings]
     if loaded.is_simulated:
         hint = f"{init_command()} writes a config for your keys and local servers"
         findings.append(Finding("config", NOTE, "no model is configured: simulated tiers answer", hint))
@@ -128,7 +129,8 @@ def look_around(loaded: LoadedConfig, *, in_full: bool) -> list[Finding]:
 def describe(loaded: LoadedConfig) -> list[Finding]:
     names = ModelNames(loaded.config.models, tuple(plan.target.name for plan in loaded.targets), SHIPPED_MODELS)
     meanings = (name if name == meaning else f"{name} → {meaning}" for name, meaning in names.meanings.items())
-    policies = ", ".join(name for name, _ in loaded.policies)
+    own = (policy.name for policy in loaded.own_policies if policy.kind is not None)
+    policies = ", ".join((*(name for name, _ in loaded.policies), *own))
     told = [
         *(("target", _describe_target(plan)) for plan in loaded.targets),
         ("decision", f"preference {loaded.config.preference}; policies: {policies}"),

@@ -25,10 +25,7 @@ class LocalOffers:
 
 
 def offer_locals(presets: Presets, found: Mapping[str, Found], *, is_alone: bool) -> LocalOffers:
-    """If nothing else was found (`is_alone`), local servers serve both tiers.
-
-    The largest model serves deep, the others fast. If sizes are unknown, both tiers share them.
-    """
+    """Local servers as offers. If alone, they serve both tiers: the largest model deep, the others fast, if sizes are known."""
     offers = [_offer(presets, one) for one in found.values() if one.provider.is_local]
     sizes = {offer.provider.name: size_of(offer.model, found[offer.provider.name].reached.listed) for offer in offers}
     known = {name: size for name, size in sizes.items() if size is not None}

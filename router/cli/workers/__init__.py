@@ -1,7 +1,4 @@
-"""`tandem serve --workers`: a parent process, its workers, and their messages.
-
-The number of workers is decided here, so that a single one loads nothing else of this folder.
-"""
+"""`tandem serve --workers`. A single worker loads nothing else of this folder."""
 
 import argparse
 import math

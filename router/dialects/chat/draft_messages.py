@@ -30,7 +30,7 @@ def write_messages(draft: Draft, context: WriteContext) -> list[Json]:
 
 
 class _Messages:
-    """The messages so far. Lines between a call and its result wait until after the result."""
+    """Holds back lines between a call and its result until after the result."""
 
     def __init__(self, draft: Draft, context: WriteContext) -> None:
         self._draft, self._context = draft, context

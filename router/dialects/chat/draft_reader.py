@@ -73,7 +73,6 @@ def read_draft(body: JsonObject) -> Draft:
 
 
 def read_common(draft: Draft, body: JsonObject) -> None:
-    """Read the fields that chat and responses share."""
     draft.read_sampling(body)
     expect.mapping(body, "stream_options")
     draft.metadata = expect.mapping(body, "metadata") or None
@@ -217,7 +216,6 @@ def _offer_function(draft: Draft, function: JsonObject, where: str, mark: Mark =
 
 
 def _read_old_choice(draft: Draft, choice: Json) -> None:
-    """Read the legacy `function_call` choice."""
     if isinstance(choice, dict):
         draft.choose("one", draft.name_tool(expect.needed_text(choice, "name", "function_call")))
     elif choice is not None:
@@ -225,7 +223,7 @@ def _read_old_choice(draft: Draft, choice: Json) -> None:
 
 
 def read_word_of_choice(draft: Draft, choice: Json) -> JsonObject | None:
-    """Read a one-word tool choice; return one that is an object."""
+    """Read a one-word choice; return an object unread."""
     if isinstance(choice, dict):
         return choice
     if isinstance(choice, str):

@@ -54,7 +54,6 @@ class ChatParser(AnswerParser):
         return frames
 
     def _read_usage(self, event: JsonObject) -> None:
-        """Read usage. Engines may send timings unasked."""
         end = self.end
         end.timings = read_timings(event.get("timings")) or end.timings
         end.usage = read_usage(event.get("usage")) or end.usage or (end.timings.usage if end.timings is not None else None)
@@ -152,5 +151,4 @@ def _text_of(content: Json) -> str:
 
 
 def _arguments_of(value: Json) -> str:
-    """Some hosts write arguments as an object."""
     return orjson.dumps(value, default=as_written).decode() if isinstance(value, dict) else as_text(value)

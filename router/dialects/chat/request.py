@@ -28,7 +28,7 @@ _TEXT_PARTS = frozenset({"text", "refusal"})
 _SEARCH = "web_search_options"
 _SHAPING = frozenset({"response_format", "reasoning_effort", "reasoning"})
 _NEEDING = _SHAPING | {"tools", "functions", _SEARCH}
-"""Fields that need more than text of a target."""
+"""Fields that need more of a target than text."""
 THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking_blocks")
 _HIDDEN = frozenset(THOUGHTS)
 """Reasoning that some hosts write into assistant messages and read back."""
@@ -38,7 +38,6 @@ _NO_MESSAGE = Message("")
 
 
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
-    """Read a chat request. Messages are only parsed on demand."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequest(
@@ -132,7 +131,6 @@ def opaque_keys(message: JsonObject) -> Iterator[str]:
 
 
 def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Json]:
-    """The messages without the reasoning whose key `goes` accepts."""
     return [
         {name: value for name, value in as_object(item).items() if name not in THOUGHTS}
         if any(map(goes, opaque_keys(as_object(item))))

@@ -101,7 +101,6 @@ def word_too_long(message: str) -> str:
 
 
 def _numbers(message: str) -> str:
-    """The two counts in a refusal for length, as clients parse them."""
     found = _MAXIMUM.search(message)
     if found is not None:
         maximum = _number(found[1] or found[2])

@@ -130,9 +130,9 @@ class MessagesComposer(Composer):
 
 
 def parse_input(arguments: str, *, is_cut: bool = False) -> Json:
-    """A call's input, which must be an object here; other values are wrapped in one.
+    """A call's input, which must be an object; other values are wrapped in one.
 
-    With `is_cut`, as much as arrived: the stop reason says that it is incomplete.
+    With `is_cut`, what arrived: the stop reason says that it is incomplete.
     """
     if is_blank(arguments):
         return {}

@@ -31,7 +31,6 @@ from router.dialects.translate.envelope import THINKING_BLOCK, unwrap
 _DEFAULT_MAX_TOKENS = 32_000
 """Messages require a limit, which callers of other dialects may omit."""
 _JSON_ONLY = "Answer with one valid JSON object and nothing else: no words before or after it, and no code fence."
-"""Asks for JSON without a schema."""
 _EFFORTS = {"minimal": "low", "xhigh": "max", "ultra": "max"}
 
 

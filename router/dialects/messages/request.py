@@ -32,10 +32,9 @@ _CALLERS_PREFIXES = ("bash_", "text_editor_", "memory_")
 _THINKING = frozenset({"thinking", "redacted_thinking"})
 VERSION = "anthropic-version"
 _STRICTER = "2026-10-21"
-"""Some fields and blocks are refused from this API version on, by every target: the caller's own host would."""
+"""From this API version on, every target refuses some fields and blocks, as the caller's own host would."""
 _GONE_FIELDS = ("temperature", "top_p", "top_k")
 _NEEDING = frozenset({"tools", "output_config", "thinking"})
-"""Fields that need more than text of a target."""
 
 
 def read(body: JsonObject, operation: Operation, history: History | None) -> Reading:
@@ -124,7 +123,6 @@ def write_example(words: str) -> JsonObject:
 
 
 def add_instructions(body: JsonObject, text: str, changes: JsonObject) -> None:
-    """Add a block to the system prompt."""
     system = body.get("system")
     blocks: list[Json] = [{"type": "text", "text": system}] if isinstance(system, str) else list(as_list(system))
     changes["system"] = [*blocks, {"type": "text", "text": text}]
@@ -140,8 +138,6 @@ def _block_key(block: JsonObject) -> str:
 
 
 def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Json]:
-    """The messages without the thinking whose key `goes` accepts, and without emptied ones."""
-
     def stays(block: JsonObject) -> bool:
         return as_text(block.get("type")) not in _THINKING or not goes(_block_key(block))
 
@@ -150,13 +146,12 @@ def without_opaque(messages: list[Json], goes: Callable[[str], bool]) -> list[Js
 
 
 def without_wrapped(messages: list[Json]) -> list[Json]:
-    """The messages without thinking wrapped by a bridge, and without emptied ones."""
     kept = (_with_blocks(item, lambda block: not is_wrapped(as_text(block.get("signature")))) for item in messages)
     return [item for item in kept if item is not None]
 
 
 def _with_blocks(message: Json, stays: Callable[[JsonObject], bool]) -> Json:
-    """A message with some of its blocks; None if none is left, since empty ones are refused."""
+    """A message with some of its blocks, or None: empty ones are refused."""
     content = as_object(message).get("content")
     if not isinstance(content, list):
         return message
@@ -169,7 +164,7 @@ def _with_blocks(message: Json, stays: Callable[[JsonObject], bool]) -> Json:
 def refuse_dated(body: JsonObject, raw: bytes, version: str) -> None:
     """Refuse what the caller's API version no longer allows. `raw` is the body's bytes.
 
-    Versions are dates. Others, such as a cloud's own names, are for the target to judge.
+    Versions are dates; others, such as a cloud's own, are left to the target.
     """
     if version < _STRICTER or not version[:1].isdigit():
         return

@@ -31,7 +31,6 @@ _EMPTY_RESPONSE: JsonObject = {
 
 
 def read_end(frames: list[Frame]) -> StreamEnd:
-    """How a stream ended. Nothing after a failure is a proper end."""
     end = StreamEnd()
     for frame in frames:
         kind = frame.kind

@@ -1,4 +1,4 @@
-"""Requests with `background: true`: what a job keeps of one, and its response before and after the stream."""
+"""Requests with `background: true`, and their responses before and after the stream."""
 
 import hashlib
 
@@ -51,9 +51,9 @@ def job_id_of(request_id: str) -> str:
 
 
 def request_id_of(job_id: str, attempt: int = 1) -> str:
-    """The request id of an attempt; the first has the id that the job was accepted with.
+    """The request id of an attempt; the first has that of the accepted request.
 
-    It is derived, so that everyone records an attempt under one id and the ledger has it once.
+    It is derived, so that all who record an attempt use one id.
     """
     own = job_id.removeprefix("resp_")
     if attempt > 1:
@@ -71,12 +71,11 @@ def with_status(response: bytes, status: str, **more: object) -> bytes:
 
 
 def is_busy(refusal: bytes) -> bool:
-    """Whether the router itself refused, and only temporarily."""
+    """Whether the router refused, and only temporarily."""
     return bool(refusal) and as_text(as_object(find_told(refusal)).get("code")) in _FOR_NOW
 
 
 def read_refusal(body: bytes) -> JsonObject:
-    """The error of a refused request, for its response."""
     failure = read_failure(find_told(body))
     return write_error(failure.code, failure.message)
 

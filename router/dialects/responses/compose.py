@@ -31,8 +31,6 @@ def responses_usage(usage: Usage) -> JsonObject:
 
 
 class ResponsesComposer(Composer):
-    """Has one item open at a time: a message, reasoning, or a call."""
-
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._said_back = say_back(answer.asked)
@@ -94,8 +92,6 @@ class ResponsesComposer(Composer):
             case "call":
                 return self._end_call()
         return b""
-
-    # Messages.
 
     def _message(self, status: str, content: list[Json]) -> JsonObject:
         identity = f"msg_{self._answer.id}_{len(self._output)}"
@@ -168,8 +164,6 @@ class ResponsesComposer(Composer):
         if envelope is not None:
             item["encrypted_content"] = envelope
         return frames + self._done(item)
-
-    # Calls.
 
     def _call_item(self, status: str, arguments: str) -> JsonObject:
         shape = self._shape
@@ -246,7 +240,6 @@ class ResponsesComposer(Composer):
         return frames + self.arguments(arguments) if arguments else frames
 
     def _client_call(self, item: CallItem, held: JsonObject) -> bytes:
-        """A call of a tool that the API knows by type."""
         whole: JsonObject = {
             "id": self._call_item_id(item.id_prefix),
             "type": item.type,

@@ -46,7 +46,7 @@ _READ_OF_ITEM = frozenset(
     environment max_output_length caller created_by internal_chat_message_metadata_passthrough
     """.split()
 )
-"""Fields that are read, and notes of clients that mean nothing to a model."""
+"""Fields that are read, or mean nothing to a model."""
 _READ_OF_PART = frozenset("type text refusal annotations logprobs image_url detail file_id filename file_data file_url".split())
 _ENCRYPTED = "reasoning.encrypted_content"
 _PLAIN_OUTPUTS = ("function_call_output", "custom_tool_call_output")
@@ -275,7 +275,7 @@ def _read_choice(draft: Draft, given: Json) -> None:
 
 
 def _allowed_name(draft: Draft, tool: JsonObject, where: str) -> str:
-    """The name of an allowed tool, or its type; empty for a host's own tool."""
+    """An allowed tool's name or type; empty for a host's own tool."""
     kind = expect.text(tool, "type", where)
     if kind in ("", "function", "custom"):
         return _tool_name(draft, tool, where)

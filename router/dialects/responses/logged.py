@@ -55,7 +55,6 @@ def end_frame(data: bytes) -> bytes:
 
 
 def is_terminal(piece: bytes) -> bool:
-    """Whether a piece may hold the final frame."""
     return any(name in piece for name in _TERMINAL) and _IS_NAME(piece) is not None
 
 
@@ -72,19 +71,15 @@ def ends_frame(before: bytes, piece: bytes) -> bool:
 
 
 class LogFrames:
-    """Turns a stream's frames into segments, and notices its end."""
-
     __slots__ = ("_job_id", "ended", "next_number", "response")
 
     def __init__(self, job_id: str, next_number: int = 0) -> None:
         self._job_id, self.next_number = job_id, next_number
         self.ended: JobState | None = None
-        """How the stream ended; nothing may follow."""
         self.response: JsonObject = {}
-        """The response in the newest frame that has it."""
 
     def take(self, frames: bytes) -> Segment | None:
-        """The next segment, from whole frames; None if they hold nothing to log."""
+        """The next segment; None if the frames hold nothing to log."""
         if self.ended is not None:
             return None
         has_comment = frames.startswith(b":") or b"\n:" in frames
@@ -115,7 +110,6 @@ class LogFrames:
         return Segment(first, self.next_number - 1, b"".join(written), has_content)
 
     def _number_of(self, frame: Frame) -> int:
-        """Its number, unless missing or used before."""
         found = _NUMBER.search(frame.data)
         number = int(found[1]) if found is not None else -1
         return max(number, self.next_number)

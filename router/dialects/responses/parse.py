@@ -32,7 +32,6 @@ class ResponsesParser(AnswerParser):
             case "response.refusal.delta":
                 return self._prose(event, self._sequencer.refusal)
             case "response.reasoning_summary_part.added":
-                # Parts are paragraphs.
                 return self._sequencer.reasoning("\n\n") if event.get("summary_index") else b""
             case "response.output_item.added":
                 item = as_object(event.get("item"))

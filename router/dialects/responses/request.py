@@ -35,7 +35,6 @@ _CALLERS_TOOLS = (None, "function", "custom", "namespace", "shell", "local_shell
 OPAQUE_ITEMS = frozenset({"reasoning", "compaction", "context_compaction"})
 """Items that only their maker can read; others ignore them at best, or refuse them."""
 CALLS = frozenset({"function_call", "custom_tool_call", *CALL_ITEMS})
-"""Items that call a tool of the client."""
 SILENT_ITEMS = ("reasoning", "function_call_output", "custom_tool_call_output")
 _LINKED = CALLS | {"message"}
 _NO_MESSAGE = Message("")
@@ -170,7 +169,6 @@ def without_link(item: JsonObject) -> JsonObject:
 
 
 def without_wrapped(items: list[Json]) -> list[Json]:
-    """The items without reasoning written by a bridge."""
     return [item for item in items if not _is_ours(as_object(item))]
 
 

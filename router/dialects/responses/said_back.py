@@ -55,7 +55,6 @@ def _whole(value: Json) -> int | None:
 
 
 def _read_tool(tool: JsonObject) -> JsonObject:
-    """A tool; a function gets the fields that requests may omit."""
     if tool["type"] != "function":
         return tool
     parameters, strict = as_object(tool.get("parameters")) or None, tool.get("strict")

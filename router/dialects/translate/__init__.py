@@ -1,1 +1,1 @@
-"""Translation between a caller's dialect and a target's, without I/O."""
+"""Translation between a caller's dialect and a target's."""

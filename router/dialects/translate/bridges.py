@@ -1,4 +1,4 @@
-"""Bridges between a caller's dialect and a target's: each combines one's readers with the other's writers."""
+"""Bridges between dialects: one's readers with another's writers."""
 
 from typing import NamedTuple
 
@@ -23,8 +23,6 @@ _TOO_DEEP = "the JSON is nested too deeply to be rewritten: over 250 levels"
 
 
 class Translated(NamedTuple):
-    """A request for the target: its body, what it lost, and the translator of its answer."""
-
     body: bytes
     dropped: tuple[str, ...]
     answer: AnswerTranslator
@@ -49,7 +47,7 @@ class Bridge(NamedTuple):
         return draft
 
     def cross(self, view: RequestView, context: WriteContext, *, created: int, instructions: str = "") -> Translated:
-        """Write a request for a target. Raises a `TandemError` if the target could only misunderstand it."""
+        """Raises a `TandemError` if the target could only misunderstand the request."""
         body = with_digits(view.raw, view.body)
         if body is not view.body:
             view = replace(view, body=body)

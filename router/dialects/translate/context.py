@@ -19,19 +19,15 @@ DEFAULT_EFFORTS: Mapping[str, str] = {"ultra": "max"}
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """Where a draft goes: target, model name there, host quirks."""
-
     target: Target
     model: str
     quirks: Quirks = ORDINARY
     efforts: Mapping[str, str] = field(default_factory=dict)
-    """Configured effort names, by the caller's."""
     prompt_tokens: int = 0
     caches_when_asked: bool = False
-    """Whether the target caches a prompt only up to a mark."""
 
     def effort(self, draft: Draft, defaults: Mapping[str, str] = DEFAULT_EFFORTS) -> str | None:
-        """The caller's effort under the target's name for it; None if absent or not accepted."""
+        """The caller's effort under the target's name; None if absent or not accepted."""
         if draft.effort is None:
             return None
         if Feature.REASONING not in self.target.accepts:
@@ -41,7 +37,6 @@ class WriteContext:
         return self.efforts.get(draft.effort) or words.get(draft.effort) or defaults.get(draft.effort) or draft.effort
 
     def finish(self, body: JsonObject, draft: Draft) -> JsonObject:
-        """Remove unset fields and those that the host refuses."""
         for name in self.quirks.refuses & body.keys():
             if body.pop(name) is not None:
                 draft.drop(name)
@@ -59,7 +54,7 @@ class WriteContext:
         return taken
 
     def user(self, draft: Draft) -> str | None:
-        """The end user's id, if the host takes it. Long ids are hashed: hosts only distinguish them."""
+        """The end user's id, if the host takes it. Long ids are hashed."""
         if draft.user is None:
             return None
         if not self.quirks.takes_openai_fields:
@@ -70,7 +65,7 @@ class WriteContext:
     def end_mark(self, draft: Draft) -> Mark:
         """The cache mark for the end of the prompt: the caller's, or ours if its dialect has none.
 
-        Only for targets that cache nothing otherwise: the others need no mark, and some refuse it.
+        Only for targets that cache nothing otherwise: some of the others refuse it.
         """
         if not self.caches_when_asked:
             return None

@@ -54,14 +54,12 @@ Part = Text | Image | File
 
 
 class DraftText(NamedTuple):
-    """A message of the system, user or assistant."""
-
     role: str
     parts: tuple[Part, ...]
 
 
 class DraftCall(NamedTuple):
-    """A tool call. `arguments` is JSON, also for a free-form tool."""
+    """`arguments` is JSON, also for a free-form tool."""
 
     call_id: str
     name: str
@@ -77,7 +75,7 @@ class DraftResult(NamedTuple):
 
 
 class DraftReasoning(NamedTuple):
-    """Reasoning that a target wants back, wrapped when the answer passed through."""
+    """Reasoning that a target wants back, wrapped on its way to the caller."""
 
     envelope: str
 
@@ -96,14 +94,14 @@ class Tool(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Required tool call: auto, none, any, or one by name."""
+    """auto, none, any, or one by name."""
 
     mode: str
     name: str | None = None
 
 
 class Schema(NamedTuple):
-    """The JSON that an answer must be; None allows any object."""
+    """The JSON that an answer must be; without `schema`, any object."""
 
     schema: JsonObject | None
     name: str | None = None
@@ -114,7 +112,7 @@ class Schema(NamedTuple):
 class ToolNames:
     """Unique tool names of one request, within the limits of every host.
 
-    Names that fit stay. Others are derived from the tool alone, so that prompts keep equal beginnings across turns.
+    Names that fit stay. Others derive from the tool alone, so that prompts keep equal beginnings.
     """
 
     __slots__ = ("_owners", "_seen")
@@ -146,7 +144,7 @@ class ToolNames:
 
 @dataclass(slots=True)
 class Draft:
-    """One request. Fields that are None were not sent."""
+    """Fields that are None were not sent."""
 
     system: list[str] = field(default_factory=list)
     system_marks: dict[int, Mark] = field(default_factory=dict)
@@ -184,7 +182,7 @@ class Draft:
         self.dropped.update(dict.fromkeys(names))
 
     def read_mark(self, block: JsonObject) -> Mark:
-        """The cache mark of a block, message, tool or request, as Messages and some chat clients write it."""
+        """A cache mark as Messages and some chat clients write it."""
         mark = block.get("cache_control")
         if not isinstance(mark, dict) or not mark:
             return None
@@ -192,7 +190,6 @@ class Draft:
         return mark
 
     def read_sampling(self, body: JsonObject) -> None:
-        """Read the fields that all dialects share."""
         self.is_streaming = body.get("stream") is True
         for name in ("temperature", "top_p"):
             value = body.get(name)
@@ -204,7 +201,6 @@ class Draft:
         self.drop(*(name[:60] for name, value in body.items() if name not in read and value not in (None, [], "")))
 
     def drop_unread_of(self, what: str, body: JsonObject, read: frozenset[str]) -> None:
-        """Note unread fields of a message, part or tool."""
         if not body.keys() <= read:
             self.drop(*(f"{name[:40]} of {what}" for name in _unread(body, read)))
 
@@ -228,7 +224,6 @@ class Draft:
             self.shapes[seen] = Shape(tool.name, namespace, is_custom, item)
 
     def choose(self, mode: str, name: str | None = None) -> None:
-        """Set the tool choice: auto, none, any, or one of the offered tools."""
         if mode not in ("auto", "none", "any", "one") or (mode == "one" and not name):
             raise BadRequest(f'tool_choice: unknown value "{mode[:40]}"', param="tool_choice")
         if mode == "one" and name not in self.tools:
@@ -254,7 +249,6 @@ class Draft:
                 self.drop("images and files in system messages")
 
     def spoken(self, parts: Iterable[Part], role: str) -> tuple[Text, ...]:
-        """The texts of a role that may not show images or files."""
         kept = list(parts)
         words = tuple(part for part in kept if isinstance(part, Text))
         if len(words) < len(kept):
@@ -267,7 +261,7 @@ class Draft:
         parts.append(Image(url.replace("data:image/jpg;", "data:image/jpeg;", 1), detail))
 
     def add_file(self, parts: list[Part], where: str, file: File) -> None:
-        """Add a document that other hosts can read, plain text as text."""
+        """Add a document that other hosts can read; plain text becomes text."""
         name, data, url = file[:3]
         if data and not data.startswith("data:"):
             data = f"data:application/pdf;base64,{data}"
@@ -280,7 +274,7 @@ class Draft:
             raise cannot_carry("a file by id", where)
 
     def drop_part(self, kind: str, where: str) -> None:
-        """Note a part that only the caller's dialect knows. Refuse one that a person attached."""
+        """Note a part of unknown type. Refuse one that a person attached."""
         if kind in ATTACHMENTS:
             raise cannot_carry(ATTACHMENTS[kind], where)
         self.lost_parts += 1
@@ -292,7 +286,7 @@ class Draft:
             raise cannot_carry("a message whose parts are all of unknown types", where)
 
     def settle(self) -> None:
-        """Make the last system text the user's if there is no message: every target wants something to answer."""
+        """Make the last system text the user's if there is no message: every target wants one."""
         if not self.lines:
             self.lines.append(DraftText("user", (Text(self.system.pop() if self.system else ""),)))
 
@@ -308,7 +302,6 @@ class Draft:
 
 
 def mark_last(parts: list[Part], before: int, mark: Mark) -> None:
-    """Put a block's mark on the last part read from it."""
     if mark is not None and len(parts) > before:
         parts[-1] = parts[-1]._replace(mark=mark)
 
@@ -323,13 +316,13 @@ ATTACHMENTS = {"input_audio": "audio", "container_upload": "a file by id"}
 
 
 def cannot_carry(what: str, where: str | None = None) -> Misfit:
-    """The refusal of something that only a target of the caller's dialect can read."""
+    """The refusal of what only a target of the caller's dialect can read."""
     path = f"{where}: " if where else ""
     return Misfit(f"{path}{what} cannot be passed to a target that speaks another dialect", param=where)
 
 
 def custom_tool(name: str, description: str, form: Json) -> Tool:
-    """A function with one text field, in place of a free-form tool. The description includes its grammar."""
+    """A function with one text field for a free-form tool, with the grammar in its description."""
     definition = form.get("definition") if isinstance(form, dict) else None
     if isinstance(definition, str) and definition:
         description = f"{description}\n\n`{CUSTOM_FIELD}` must follow this grammar:\n{definition}".strip()

@@ -1,7 +1,7 @@
-"""Hidden reasoning carried by the caller: a target's state, wrapped so that only that target gets it back.
+"""Hidden reasoning carried by the caller, wrapped so that only its target gets it back.
 
-Callers of another dialect cannot hold it as it is, but return what they got, so it travels in the field that their dialect has
-for such state.
+Callers of another dialect cannot hold it as it is, but return what they got: it travels in their dialect's field for such
+state.
 """
 
 import base64
@@ -44,12 +44,11 @@ def wrap(target: str, state: JsonObject) -> str:
 
 
 def wrap_summary(summary: str) -> str:
-    """Wrap a summary for the item that clients return unread."""
     return SUMMARY_MARK + base64.b64encode(summary.encode("utf-8", "replace")).decode()
 
 
 def unwrap_summary(text: str) -> str | None:
-    """The summary inside, or None if it was not wrapped here or is damaged."""
+    """The summary inside; None if it was not wrapped here or is damaged."""
     if not text.startswith(SUMMARY_MARK):
         return None
     try:
@@ -63,7 +62,7 @@ def is_wrapped(text: str) -> bool:
 
 
 def unwrap(text: str, target: str, kind: str) -> JsonObject | None:
-    """The state inside, if it is this target's and of this kind; empty if there was nothing to keep.
+    """The state inside, if it is this target's and of this kind; empty if there was none.
 
     Callers can forge an envelope, so only reasoning is taken from it.
     """

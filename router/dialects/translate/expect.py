@@ -1,7 +1,6 @@
 """Typed fields of a request to be translated, refused by name if they have another type.
 
-Hosts judge requests that pass unchanged. In a translated one, a misread field would reach the target as something else and be
-answered.
+A misread field would reach the target as something else and be answered.
 """
 
 from collections.abc import Collection, Iterator
@@ -38,7 +37,6 @@ def at(where: str, name: str) -> str:
 
 
 def _typed(holder: JsonObject, name: str, where: str, otherwise: _T) -> _T:
-    """A field of the type of its default."""
     value: Any = holder.get(name)
     if value is None:
         return otherwise
@@ -113,7 +111,6 @@ def words(values: list[Json], where: str) -> list[str]:
 
 
 def content(holder: JsonObject, name: str, where: str, *, may_be_absent: bool = False) -> str | list[tuple[JsonObject, str]]:
-    """A message's content: a string, or parts with their paths."""
     value, path = holder.get(name), at(where, name)
     if isinstance(value, str):
         return value

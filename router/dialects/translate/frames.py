@@ -7,7 +7,7 @@ MAX_FRAME_BYTES = 16 << 20
 
 
 class FrameSplitter:
-    """Yields each frame's data. Scans each byte once, however small the pieces."""
+    """Scans each byte once, however small the pieces."""
 
     __slots__ = ("_has_return", "_rest")
 
@@ -16,7 +16,7 @@ class FrameSplitter:
         self._has_return = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The data of each completed frame. Raises ValueError if one does not end."""
+        """The data of completed frames. Raises ValueError if one does not end."""
         data = self._with_plain_line_ends(data)
         rest = self._rest
         if rest:

@@ -18,21 +18,17 @@ MALFORMED = "upstream_malformed"
 
 
 class NotAnAnswer(ValueError):
-    """A successful response that is not an answer of its dialect: the target's fault."""
+    """A response with a good status that is not an answer: the target's fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error inside a target's answer."""
-
     code: str
     message: str
 
 
 @dataclass(slots=True)
 class End:
-    """How an answer ended, as far as known."""
-
     finish: Finish | None = None
     usage: Usage | None = None
     timings: Timings | None = None
@@ -52,11 +48,11 @@ class AnswerParser(ABC):
 
     @abstractmethod
     def parse(self, event: JsonObject) -> bytes:
-        """Parse one event. Raises ValueError if it cannot be part of an answer."""
+        """Raises ValueError if the event cannot be part of an answer."""
 
     @abstractmethod
     def parse_whole(self, body: JsonObject) -> None:
-        """Parse a whole answer. Raises ValueError if it is not one of this dialect."""
+        """Raises ValueError if it is not an answer of this dialect."""
 
     def finish(self) -> bytes:
         """Flush what was held back, and close the answer if the target finished it."""
@@ -69,7 +65,7 @@ class AnswerParser(ABC):
 
     @property
     def has_finish(self) -> bool:
-        """Whether the target said how its answer ended, even if the final event is missing."""
+        """Whether the target said how its answer ended, even without a final event."""
         return self.end.finish is not None and self.failure is None
 
     def _held_back(self) -> bytes:
@@ -95,7 +91,6 @@ def _lengths_of(error: JsonObject, message: str) -> str:
 
 
 def _words_of(value: Json) -> str:
-    """The message, or the error as JSON, shortened."""
     error = as_object(value)
     for words in (error.get("message"), error.get("detail"), error.get("error"), error.get("msg"), value):
         if isinstance(words, str) and words.strip():

@@ -30,7 +30,7 @@ class _Call:
         self.is_over, self.has_grown = False, True
 
     def is_whole(self) -> bool:
-        """Whether nothing can follow. Empty arguments do not count: some hosts announce all calls before any argument."""
+        """Whether nothing can follow. Empty arguments do not count: some hosts announce all calls first."""
         if self.is_over or not self.has_grown or not self.pieces[-1].rstrip().endswith("}"):
             return self.is_over
         self.pieces, self.has_grown = ["".join(self.pieces)], False
@@ -42,7 +42,7 @@ class _Call:
 
 
 class CallSequencer:
-    """Passes the first call on as it comes, and holds back later calls and text until its arguments are whole."""
+    """Passes the first call on as it comes; later calls and text wait until its arguments are whole."""
 
     def __init__(self, composer: Composer) -> None:
         self._composer = composer
@@ -74,7 +74,7 @@ class CallSequencer:
         return self._go_on()
 
     def begin(self, key: Json, call_id: str, name: str) -> bytes:
-        """Begin a call, identified by `key` within the answer."""
+        """`key` identifies the call within the answer."""
         self._end_those_said_to_be()
         call = self._calls[key] = _Call(call_id, name)
         self._waiting.append(call)
@@ -87,7 +87,7 @@ class CallSequencer:
         return key in self._calls and self._calls[key].is_whole()
 
     def arguments(self, key: Json, delta: str) -> bytes:
-        """Add arguments. Raises ValueError if the call is not open."""
+        """Raises ValueError if the call is not open."""
         if not delta:
             return b""
         call = self._calls.get(key)
@@ -99,7 +99,7 @@ class CallSequencer:
         return self._tell(call, delta) if call is self._open else b""
 
     def _tell(self, call: _Call, delta: str) -> bytes:
-        """Pass arguments on. Blanks and a leading `null` wait: if nothing follows, the call has no arguments."""
+        """Blanks and a leading `null` wait: if nothing follows, the call has no arguments."""
         if call.beginning is None:
             return self._composer.arguments(delta)
         call.beginning = (call.beginning + delta).strip()
@@ -109,7 +109,7 @@ class CallSequencer:
         return self._composer.arguments("".join(call.pieces))
 
     def end(self, key: Json, *, may_be_cut: bool = False) -> bytes:
-        """End a call. With `may_be_cut`, what follows decides whether it was truncated."""
+        """With `may_be_cut`, what follows decides whether the call was truncated."""
         call = self._calls.get(key)
         if call is not None:
             call.is_ended = True
@@ -126,7 +126,6 @@ class CallSequencer:
             call.is_over = call.is_over or (call.is_ended and not call.is_cut)
 
     def end_all(self, *, is_cut: bool = False) -> bytes:
-        """End the answer. If it was truncated, so is its unfinished call."""
         calls = list(self._calls.values())
         if is_cut and calls:
             # A last call without arguments may have been about to get some.
@@ -138,7 +137,7 @@ class CallSequencer:
         return self._go_on()
 
     def _go_on(self) -> bytes:
-        """End the open call if it is whole, then pass on what waited, up to the next unfinished call."""
+        """End the open call if whole, then pass on what waited, up to the next unfinished call."""
         frames: list[bytes] = []
         while True:
             if self._open is not None:

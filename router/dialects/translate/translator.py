@@ -37,7 +37,6 @@ class AnswerTranslator:
         return self._parser.end.timings
 
     def feed(self, data: bytes) -> bytes:
-        """Translate a piece of a stream. An unfinished frame waits for the rest."""
         if self._has_ended:
             return b""
         out: list[bytes] = []
@@ -85,12 +84,11 @@ class AnswerTranslator:
         return b"" if self._has_ended else self._composer.beat()
 
     def break_off(self, error: TandemError) -> bytes:
-        """The last event of a broken stream, in the stream's numbering."""
         self._has_ended = True
         return self._composer.fail(error.status, error.code, failure_words(error, self._request_id))
 
     def conclude(self) -> bytes:
-        """End a broken stream normally, if the target had already said how its answer ended."""
+        """End a broken stream normally, if the target already said how its answer ended."""
         return b"" if self._has_ended or not self._parser.has_finish else self._end()
 
     def _end(self) -> bytes:
@@ -112,7 +110,7 @@ class AnswerTranslator:
         return b"".join(out)
 
     def whole(self, raw: bytes) -> bytes:
-        """Translate a non-streamed answer. Raises `NotAnAnswer`."""
+        """Raises `NotAnAnswer`."""
         try:
             body = parse_exactly(raw)
         except orjson.JSONDecodeError as error:
@@ -129,7 +127,6 @@ class AnswerTranslator:
             raise NotAnAnswer("an answer that is nested too deeply") from error
 
     def refusal(self, status: int, raw: bytes) -> bytes:
-        """A target's error in the caller's dialect, with its own message, code and parameter."""
         told = find_told(raw)
         failure, error = read_failure(told), as_object(told)
         code, param = account_code(error) or failure.code, as_text(error.get("param"))

@@ -1,7 +1,4 @@
-"""The head of a request as admission sees it, from bytes or an ASGI scope.
-
-Bytes are parsed by llhttp (through httptools), which is strict about framing and line ends.
-"""
+"""The head of a request, from bytes or an ASGI scope. llhttp (httptools) is strict about framing and line ends."""
 
 import re
 from collections.abc import Iterable, MutableMapping

@@ -57,10 +57,7 @@ class RequestReader:
             self._body_left, self._buffer = 0, data[left:]
 
     def read_head(self, limits: Limits) -> RequestHead | HandOver | None:
-        """The next head; or that it is not ours; or None until more bytes come.
-
-        Raises `BadRequest` or `HeadersTooLarge`, after which nothing can be read.
-        """
+        """The next head; or that it is not ours; or None until more bytes come. Raises `BadRequest` or `HeadersTooLarge`."""
         buffer = self._buffer
         if not buffer.startswith(_STARTS) and (len(buffer) >= _LONGEST_START or not _may_become_ours(buffer)):
             return HAND_OVER

@@ -1,7 +1,4 @@
-"""One WebSocket: output, age, silence and close.
-
-Frames, compression and close codes come from the protocol layer of `websockets`, which does no I/O.
-"""
+"""One WebSocket: output, age, silence and close. The protocol layer of `websockets` does frames, without I/O."""
 
 import asyncio
 from typing import TYPE_CHECKING, cast

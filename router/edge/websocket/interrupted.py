@@ -28,10 +28,7 @@ _READ_DELTA = msgspec.json.Decoder(_Delta)
 
 
 class Said:
-    """Collects a response's messages from its events, for an interrupt. Bounded.
-
-    Tool calls are left out: targets refuse a conversation that continues after an unanswered call.
-    """
+    """A response's messages for an interrupt, bounded. Calls are dropped: targets refuse unanswered ones."""
 
     __slots__ = ("_items", "_last", "_response", "_size", "_texts", "_unread", "_unread_bytes", "is_too_long")
 

@@ -31,10 +31,7 @@ _NOT_CARRIED = frozenset({"connection", "upgrade", "host", "content-length", "tr
 
 
 class Create(Struct, frozen=True):
-    """A request as it would be posted: with `stream: true`, without socket-only fields.
-
-    Only fields that a socket needs are parsed; the house parses the rest once.
-    """
+    """A request as it would be posted, with `stream: true`. Only fields that a socket needs are parsed here."""
 
     lane: str
     raw: bytes

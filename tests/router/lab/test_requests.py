@@ -1,5 +1,7 @@
 """A past turn as the request that would have begun it."""
 
+import os
+
 import pytest
 
 from router.contract.words import TurnKind
@@ -34,6 +36,13 @@ def test_words_that_only_say_go_on_are_a_follow_up():
     turn = read_turn(read_request(write_request(session(FIRST, PastTurn("yes, go on")), 1)))
 
     assert (turn.kind, turn.ask_text) == (TurnKind.FOLLOW_UP, "Implement the parser")
+
+
+def test_a_policy_sees_the_time_of_the_turn():
+    view = read_request(write_request(session(PastTurn("fix it", at=1_000_000_000.0)), 0))
+
+    assert view.moment.now.timestamp() == 1_000_000_000.0
+    assert view.moment.environment is os.environ
 
 
 def test_plan_mode_is_told_as_the_client_tells_it():

@@ -1,0 +1,181 @@
+"""Policies of the operator's own, from a file or an installed package: held to the contract, and switched off on failure."""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import itertools
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, cast
+
+import orjson
+
+from router.config.own_policies import OwnPolicy, PolicyUnusable
+from router.config.settings import field_notes
+from router.contract.exchange import Arrival
+from router.contract.notices import Notice, Trouble
+from router.contract.opinions import Insist, Lean, Opinion, Policy, PolicyConfig, RuleOut
+from router.contract.request import JsonObject, Moment, RequestView
+from router.contract.signals import Alias, Signals, TokenCount, Turn
+from router.contract.target import Speed, Target, TargetStatus, Timeouts
+from router.contract.words import DEFAULT_DIALECT, Feature, Operation, Tier, TurnKind
+from router.dialects.requests import read_request
+from router.sense.features import read_features
+from router.telemetry import events
+from router.wiring.registry import POLICIES
+
+_IMPURE = frozenset(("time", "datetime", "random", "os", "socket", "asyncio", "pathlib", "structlog", "logging", "subprocess"))
+_LEAST_WORDS = 3
+"""A setting's sentence has at least this many words."""
+_BODIES: tuple[JsonObject, ...] = (
+    {"messages": [{"role": "user", "content": "fix it"}]},
+    {"messages": [{"role": "user", "content": "x" * 20_000}], "reasoning_effort": "max"},
+    {"messages": [{"role": "user", "content": "go on"}], "tools": [], "stream": True},
+)
+
+
+def open_policy(source: str, *, is_package: bool) -> type[Policy]:
+    """The one policy of a file or a package. Raises `PolicyUnusable` for one that is not there, or breaks the contract."""
+    try:
+        module = importlib.import_module(source) if is_package else _run_file(Path(source))
+    except (Exception, SystemExit) as error:
+        raise PolicyUnusable(f"{type(error).__name__}: {error}") from error
+    found = [kind for kind in vars(module).values() if inspect.isclass(kind) and _is_policy_of(kind, module)]
+    if len(found) != 1:
+        raise PolicyUnusable(f"it has {len(found) or 'no'} classes with a method `judge`, and needs one")
+    if breach := next(find_breaches(found[0]), ""):
+        raise PolicyUnusable(breach)
+    return cast("type[Policy]", found[0])
+
+
+def _run_file(path: Path) -> ModuleType:
+    """Run a file as a module of its own, anew each time: a reload takes what it holds by then."""
+    name = f"tandem_own_policy_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} is not a Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # pydantic looks types up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _is_policy_of(kind: type, module: ModuleType) -> bool:
+    is_own = kind.__module__.partition(".")[0] == module.__name__.partition(".")[0]
+    return is_own and callable(getattr(kind, "judge", None)) and not getattr(kind, "_is_protocol", False)
+
+
+def find_breaches(kind: Any) -> Iterator[str]:
+    """What a policy's class breaks of the contract that every policy is held to, in the order in which it is best mended."""
+    config = getattr(kind, "Config", None)
+    if not isinstance(getattr(kind, "name", None), str) or not kind.name:
+        yield f"{kind.__name__} needs a `name`"
+    elif kind.name in POLICIES and POLICIES[kind.name] is not kind:
+        yield f'the name "{kind.name}" belongs to a policy of Tandem\'s own'
+    elif not (isinstance(config, type) and issubclass(config, PolicyConfig)):
+        yield f"{kind.__name__} needs a `Config`, a subclass of PolicyConfig"
+    else:
+        yield from _find_unclear(kind, config)
+        yield from _find_impure(kind)
+        yield from _find_misjudged(kind, config)
+
+
+def _find_unclear(kind: type, config: type[PolicyConfig]) -> Iterator[str]:
+    if not kind.__doc__:
+        yield f"{kind.__name__} needs a docstring"
+    notes = field_notes(config)
+    for name in config.model_fields:
+        if len(notes.get(name, "").split()) < _LEAST_WORDS:
+            yield f"the setting `{name}` needs a sentence below it that says what it does"
+
+
+def _find_impure(kind: type) -> Iterator[str]:
+    module = inspect.getmodule(kind)
+    for node in ast.walk(ast.parse(inspect.getsource(module) if module is not None else "")):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        for name in _IMPURE.intersection(name.partition(".")[0] for name in names):
+            yield f"it imports {name}: a policy reads its request and signals alone (the time is request.moment.now)"
+
+
+def _find_misjudged(kind: Any, config: type[PolicyConfig]) -> Iterator[str]:
+    try:
+        policy = kind(config())
+        for view, signals in _samples():
+            opinions = policy.judge(view, signals)
+            if not isinstance(opinions, tuple) or not all(isinstance(one, Insist | RuleOut | Lean) for one in opinions):
+                yield f"judge returned {opinions!r:.60}, not a tuple of opinions"
+            elif not all(one.because for one in opinions):
+                yield "judge returned an opinion without `because`"
+            elif policy.judge(view, signals) != opinions:
+                yield "judge returned other opinions for the same request"
+    except Exception as error:  # noqa: BLE001  whatever a foreign policy raises
+        yield f"judge raised {type(error).__name__}: {error}"
+
+
+def _samples() -> Iterable[tuple[RequestView, Signals]]:
+    """Every kind of turn with every kind of body, at every hour."""
+    targets = [
+        Target(
+            name=str(tier),
+            tier=tier,
+            speaks=frozenset((DEFAULT_DIALECT,)),
+            accepts=frozenset(Feature),
+            window_tokens=128_000,
+            typical=Speed(0.2, 1_000, 60_000),
+            timeouts=Timeouts(1, 2, 2),
+            price=None,
+        )
+        for tier in Tier
+    ]
+    statuses = {target.name: TargetStatus(target, target.typical, 0.0) for target in targets}
+    for body, hour in itertools.product(_BODIES, range(24)):
+        raw, moment = orjson.dumps({"model": "auto", **body}), Moment(hour * 3_600.0)
+        view = read_request(Arrival("req_sample", DEFAULT_DIALECT, Operation.CREATE, {}, raw, moment=moment))
+        for kind in TurnKind:
+            text = "fix it" if kind is TurnKind.ASK else None
+            turn = Turn(kind, "session", "unknown", text, text)
+            features = read_features(text) if text else None
+            yield view, Signals(turn, TokenCount(100, 100, 100), Alias("auto"), statuses, view.effort, features)
+
+
+class Guarded:
+    """An own policy in use. After it has raised once it says nothing more, until a reload opens it again."""
+
+    name: ClassVar[str] = ""
+    Config: ClassVar[type[PolicyConfig]] = PolicyConfig
+
+    def __init__(self, own: OwnPolicy) -> None:
+        self._source = own.source
+        vars(self)["name"] = own.name
+        self._policy: Policy | None = None
+        self.notice: Notice | None = None
+        if own.kind is None:
+            self._switch_off(own.trouble)
+            return
+        try:
+            self._policy = cast("Any", own.kind)(own.settings)
+        except Exception as error:  # noqa: BLE001  whatever a foreign policy raises
+            self._switch_off(f"{type(error).__name__}: {error}")
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        if self._policy is None:
+            return ()
+        try:
+            return self._policy.judge(request, signals)
+        except Exception as error:
+            self._policy = None
+            self._switch_off(f"{type(error).__name__}: {error}")
+            raise  # so that this decision names it
+
+    def _switch_off(self, why: str) -> None:
+        text = f"policy {self.name}: switched off. {self._source}: {why}"
+        self.notice = Notice(Trouble.POLICY_OFF, self.name, time.time(), text, "mend the file, then tandem reload")
+        events.policy_switched_off(policy=self.name, source=self._source, why=why)
+
+
+def list_troubles(policies: Iterable[Policy]) -> list[Notice]:
+    return [policy.notice for policy in policies if isinstance(policy, Guarded) and policy.notice is not None]
