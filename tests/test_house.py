@@ -373,7 +373,7 @@ BUDGETS = {
     "notices": (391, 4),
     "loop": (335, 7),
     "api": (195, 1),
-    "house": (166, 1),
+    "house": (172, 1),
     "second_opinion": (166, 1),
     "plan": (152, 1),
     "__init__": (2, 1),
