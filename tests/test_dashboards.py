@@ -59,7 +59,7 @@ SHARED = SimpleNamespace(
         blind=Counter(session=1),
     ),
     unconfirmed=Counter(session=1),
-    pulse=SimpleNamespace(ignored=Counter(version=1)),
+    messages=SimpleNamespace(ignored=Counter(version=1)),
     forwarder=SimpleNamespace(lag_seconds=0.4),
 )
 

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 def show_others(state: State, page: PageSwitch) -> "OtherRouters | None":
-    if state.shared is None or state.shared.pulse is None:
+    if state.shared is None or state.shared.messages is None:
         return None
     from router.page.others import OtherRouters  # only routers that share a server need it
 
-    return OtherRouters(state.shared.pulse, page, state.running)
+    return OtherRouters(state.shared.messages, page, state.running)
 
 
 def recognise_repeats(shared: Shared | None) -> Repeats:
     """Recognises repeated requests: of this router, or of all that share a server."""
     if shared is None:
         return Repeats()
-    return Repeats(shared=shared.open_repeats(), goes_on_blind=shared.terms.when_blind is WhenBlind.OPEN)
+    return Repeats(shared=shared.repeats, goes_on_blind=shared.terms.when_blind is WhenBlind.OPEN)
 
 
 def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:
@@ -44,11 +44,11 @@ def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:
 
 
 def observe_targets(shared: Shared | None) -> LiveStatistics:
-    if shared is None or shared.pulse is None:
-        return LiveStatistics()
-    from router.dispatch.live.elsewhere import LiveEverywhere  # only routers that share a server need it
-
-    return LiveEverywhere(shared.pulse)
+    """Figures of targets, exchanged with the routers that share a server."""
+    live = LiveStatistics()
+    if shared is not None and shared.messages is not None:
+        live.share(shared.messages)
+    return live
 
 
 def share_limits(
