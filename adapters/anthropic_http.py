@@ -42,7 +42,6 @@ class AnthropicHttpAdapter(Adapter):
 
     @classmethod
     def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest:
-        """Ask for all models on one page."""
         key = endpoint.api_key.reveal() if endpoint.api_key else ""
         headers = (("accept", "application/json"), *_USUAL_VERSION, *_key_header(key), *endpoint.extra_headers)
         url = endpoint.locate(f"{_versioned(endpoint.base_url)}/models?limit=1000")
@@ -68,7 +67,7 @@ class AnthropicHttpAdapter(Adapter):
         self._upstream.connect_ahead(request)
 
     def open_route(self, target: Target, request: RouteRequest, sink: Sink) -> UpstreamCall:
-        """Call another route with the key of create calls and the caller's version."""
+        """The route gets the key of create calls and the caller's version."""
         callers, endpoint = request.callers, self._endpoint
         version, beta = callers.get(_VERSION), callers.get(_BETA)
         more = ((_VERSION, version),) if version else _USUAL_VERSION

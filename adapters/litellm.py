@@ -57,7 +57,6 @@ class LitellmSettings(AdapterSettings):
 
     @property
     def finds_credentials(self) -> bool:
-        """Whether cloud libraries look for credentials themselves."""
         return bool(self.environment or self.aws_profile_name or self.vertex_project)
 
 
@@ -94,8 +93,6 @@ class LitellmAdapter(Adapter):
 
 
 class _LitellmCall:
-    """One answer: a task that pulls from litellm and pushes into the sink."""
-
     def __init__(self, request: OutgoingRequest, sink: Sink, key: str, given: Mapping[str, Any]) -> None:
         self._sink, self._key, self._given = sink, key, given
         self._name, self._timeouts = request.target.name, request.target.timeouts
@@ -209,7 +206,6 @@ class _LitellmCall:
             self._sink.end()
 
     def _explain(self, litellm: Any, error: Exception) -> None:
-        """Report the failure in our words, or pass on a provider's refusal."""
         from adapters.litellm_causes import failed_inside, find_cause
         from adapters.litellm_refusals import find_answer, read_refusal
 

@@ -19,7 +19,7 @@ _SAYS_NOTHING = ("event:", ":", "id:", "retry:")
 
 
 class ChunkWriter:
-    """Writes chunks as frames, all with the id, time and model of the first."""
+    """All chunks get the id, time and model of the first."""
 
     def __init__(self) -> None:
         self._head: JsonObject = {}
@@ -99,7 +99,6 @@ def _read_whole(answer: Any) -> dict[str, Any]:
 
 
 def read_usage(answer: Any) -> JsonObject | None:
-    """Usage without litellm's additions."""
     usage = getattr(answer, "usage", None)
     if usage is None:
         return None

@@ -12,14 +12,12 @@ from router.contract.errors import UpstreamAuth, UpstreamError, UpstreamMalforme
 _PACKAGES = {"google": "google-auth", "vertexai": "google-cloud-aiplatform"}
 """Packages named differently from the module that litellm imports late."""
 _CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"})
-"""Raised by the AWS and Google libraries if they find no credentials."""
 
 _WRAPPERS = ("litellm", "openai")
 """Libraries whose exceptions say less than their causes."""
 
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:
-    """An exception and its causes, outermost first."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:
@@ -29,7 +27,7 @@ def chain_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def find_cause(target: str, error: BaseException) -> UpstreamError | None:
-    """The failure in our words; None if no cause explains it."""
+    """The failure in our words; None if unexplained."""
     import httpx  # comes with litellm
 
     chain = list(chain_of(error))

@@ -45,14 +45,13 @@ _shown: set[str] = set()
 
 @functools.cache
 def begin_loading() -> concurrent.futures.Future[Any]:
-    """Start the import once. The future holds the module or the error."""
     loading: concurrent.futures.Future[Any] = concurrent.futures.Future()
     threading.Thread(target=_load, args=(loading,), name="litellm", daemon=True).start()
     return loading
 
 
 async def load_library() -> Any:
-    """The imported module. Cancelling one waiter does not affect the others."""
+    """Cancelling one waiter does not affect the others."""
     return await asyncio.shield(asyncio.wrap_future(begin_loading()))
 
 

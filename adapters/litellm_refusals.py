@@ -30,7 +30,6 @@ class _Told(NamedTuple):
 
 
 def read_refusal(error: Exception, key: str) -> Refusal | None:
-    """The refusal of a provider or of litellm itself; None if there is none."""
     told = find_answer(error) or _as_litellm_tells_it(error)
     if told is None:
         return None
@@ -79,7 +78,6 @@ def _parse(text: object) -> Any:
 
 
 def _message_of(said: dict[str, Any]) -> str:
-    """The message wherever a provider puts it, as JSON if it is not text."""
     words = next((said[name] for name in ("message", "error", "detail") if said.get(name)), "")
     return words if isinstance(words, str) else orjson.dumps(words, default=str).decode()
 
@@ -91,7 +89,6 @@ def _parse_tail(words: str) -> Any:
 
 
 def strip_prefixes(message: str) -> str:
-    """The provider's words without litellm's exception names."""
     stripped = _PREFIX.sub("", message)
     while stripped != message:
         message, stripped = stripped, _PREFIX.sub("", stripped)

@@ -34,7 +34,6 @@ def takes_marks(model: str) -> bool:
 
 
 def can_stream(model: str) -> bool:
-    """Whether litellm can read the provider's streams. Otherwise the answer is not streamed."""
     return model.partition("/")[0] not in _PROVIDERS_WITHOUT_STREAMS
 
 

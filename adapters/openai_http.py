@@ -63,7 +63,7 @@ class OpenAiHttpAdapter(Adapter):
         return prepared.open(request.body, sink, more, request.session)
 
     def connect_ahead(self, target: Target) -> None:
-        """Open a connection early. A socket needs the key, which may come with each request."""
+        """A socket needs the key, which may come only with a request."""
         for spec in map(SPECS.__getitem__, target.speaks):
             if not (spec.has_socket and self._endpoint.over_websocket and self._takes_callers_key):
                 self._upstream.connect_ahead(self._write_request(target, spec.name, is_streaming=True))

@@ -119,8 +119,6 @@ class SimulatedAdapter(Adapter):
 
 
 class _Slots:
-    """First come, first served."""
-
     def __init__(self, count: int | None) -> None:
         self._free: float = count or inf
         self._waiting: deque[_SimulatedCall] = deque()
@@ -142,8 +140,6 @@ class _Slots:
 
 
 class _SimulatedCall:
-    """One answer, driven by the loop's timers."""
-
     def __init__(
         self, request: OutgoingRequest, sink: Sink, settings: SimulatedSettings, model: str, fault: Fault | None, slots: _Slots
     ) -> None:
@@ -224,7 +220,7 @@ class _SimulatedCall:
             self._timer = self._loop.call_later(seconds, self._write_whole)
 
     def _write(self, data: bytes) -> bool:
-        """Write, and return whether the sink still listens: it may hang up at every write."""
+        """Whether the sink still listens: it may hang up at every write."""
         if data and not self._is_over:
             self._sink.write(data)
         return not self._is_over
@@ -240,7 +236,6 @@ class _SimulatedCall:
             self._slots.leave(self, had_slot=self._has_slot)
 
     def _refuses(self) -> bool:
-        """Refuse if a fault, the window or an image demands it."""
         request, fault = self._request, self._fault
         kind = fault.kind if fault is not None else ""
         if kind == "loading":

@@ -49,7 +49,6 @@ class SimulatedAnswer:
 
 
 def write_answer(view: RequestView, tier: Tier, tokens: int) -> SimulatedAnswer:
-    """An answer of about `tokens` tokens, within the request's limit."""
     choice = read_choice(view.body)
     tool = _pick_tool(view, choice)
     text = _write_text(view, tier, tokens, tool, is_forced=choice.is_forced)
@@ -85,7 +84,7 @@ def _write_text(view: RequestView, tier: Tier, tokens: int, tool: OfferedTool | 
 
 
 def _pick_tool(view: RequestView, choice: Choice) -> OfferedTool | None:
-    """The tool to call: the best one if a call is required, else one that is asked for or harmless, once."""
+    """The best tool if a call is required, else one that is asked for or harmless, once."""
     tools = choice.tools
     if choice.is_forced:
         return _asked_tool(view, tools) or _harmless_tool(tools) or next(iter(tools), None)

@@ -36,7 +36,6 @@ def _write_parts(parts: Any, repeats: int) -> str:
 
 
 def _write_part(part: Any, repeats: int) -> str:
-    """One part of a parsed pattern, with `repeats` where it allows repeating."""
     code, value = part
     if code is codes.LITERAL:
         return chr(value)

@@ -26,14 +26,12 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The tools that may be called, and whether one must be."""
-
     tools: tuple[OfferedTool, ...]
     is_forced: bool = False
 
 
 def offered_tools(body: JsonObject) -> list[OfferedTool]:
-    """Functions and free-form tools, also in namespaces, without those that hosts run."""
+    """Functions and free-form tools, also in namespaces, but not those that hosts run."""
     found = []
     for value in as_list(body.get("tools")):
         tool = as_object(value)

@@ -31,7 +31,6 @@ _HINTS = {
     "array": ("items", "prefixItems", "minItems"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-"""Keys that imply a type."""
 
 
 def fitting_value(schema: JsonObject) -> Json:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from math import inf
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -11,42 +11,39 @@ from router.contract.errors import InBackground, TandemError
 from router.contract.exchange import IDEMPOTENCY_KEY, Arrival, CancelReason, Company, Deadline, Exchange
 from router.contract.facts import Decided, Ending, Read, Settled
 from router.contract.request import JsonObject, RequestView
-from router.contract.signals import Alias, Signals, Turn
 from router.contract.sinks import AnswerSink, Copy, watch
 from router.contract.words import Outcome
 from router.decide.alternatives import foresee, worth_of_a_count
 from router.decide.choose import choose
 from router.decide.explain import explain
-from router.decide.opinions import Rules, collect
+from router.decide.opinions import collect
 from router.dialects.requests import read_request
 from router.plan import Plan, State
 from router.responses.acknowledged import acknowledge
 from router.responses.answer import reply_to
 from router.responses.local import answer_locally
 from router.responses.resume import restore_history
-from router.sense.signals import (
-    SMALL_TOKENS,
-    approaches_a_limit,
-    count_exactly,
-    fills_its_window,
-    is_near_a_limit,
-    read_signals,
-)
+from router.sense.signals import approaches_a_limit, count_exactly, prepare_count, read_signals
 from router.sessions.in_band import apply_tier_lines, may_hold_lines
 from router.sessions.turns import read_turn
-from router.settle.refuse import ABANDONED, LEAVING, AcceptJob, as_exception, cut_off, refuse, refuse_job
+from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse, refuse_job
 
 
 class House:
     """Everything that a request passes: the plan of one config, and the state that outlives it."""
 
-    def __init__(self, plan: Plan, state: State, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.plan, self.state, self.clock = plan, state, clock
+    def __init__(
+        self,
+        plan: Plan,
+        state: State,
+        clock: Callable[[], float] = time.perf_counter,
+        accept_job: "AcceptJob" = refuse_job,
+    ) -> None:
+        """`accept_job` makes a background job of a request with `background: true`. Without it, each is refused."""
+        self.plan, self.state, self.clock, self._accept_job = plan, state, clock, accept_job
         self._off_loop = state.speedups.off_loop
         self.road = acknowledge(self.serve, state.shared.unconfirmed if state.shared is not None else None)
         """What the edge and jobs call: `serve` with the links before it."""
-        self.accept_job: AcceptJob = refuse_job
-        """Takes requests with `background: true`. Without jobs, each is refused."""
 
     def swap(self, plan: Plan) -> None:
         """Serve by another plan from now on. Requests under way keep theirs; memory, figures, stores and connections stay."""
@@ -63,7 +60,7 @@ class House:
         """Take a request from its bytes to its last fact. What observes the facts, memory and ledger first, is in `wiring`."""
         plan: Plan = exchange.plan
         arrival, running, ending = exchange.arrival, self.state.running, ABANDONED
-        copy, sink = None, caller
+        sink, copy = caller, None
         if plan.keeps_text:
             sink = watch(caller, copy := Copy())
         running.add(exchange)
@@ -75,7 +72,7 @@ class House:
             else:
                 ending = await self._answer(exchange, sink)
         except InBackground:
-            ending = await self.accept_job(exchange, caller)
+            ending = await self._accept_job(self, exchange, caller)
         except TandemError as error:
             ending = refuse(error, arrival, caller)
         except LEAVING:
@@ -91,61 +88,54 @@ class House:
     async def _answer(self, exchange: Exchange, caller: AnswerSink) -> Ending:
         """Read → restore the history → answer locally, or decide → call a target → finish."""
         plan: Plan = exchange.plan
-        given = await exchange.off_loop(read_request, exchange.arrival, self.state.histories)
-        given = await restore_history(exchange, given, self.state.responses, plan.targets)
+        state = self.state
+        given = await exchange.off_loop(read_request, exchange.arrival, state.histories)
+        given = await restore_history(exchange, given, state.responses, plan.targets)
         exchange.note(Read(given))
         view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines and may_hold_lines(given) else given
-        if (company := exchange.company) is not None:
-            await company.join()
-        if (local := answer_locally(exchange, given, view, plan, self.state, caller)) is not None:
+        if exchange.company is not None:
+            await exchange.company.join()
+        if (local := answer_locally(exchange, given, view, plan, state, caller)) is not None:
             return await local
         decided = await self._decide(plan, view, exchange)
-        if plan.adviser is not None:
-            decided = await plan.adviser.consult(exchange, decided, self.state.live.queues)
         exchange.note(decided)
-        if company is not None:
-            await company.catch_up()
+        if exchange.company is not None:
+            await exchange.company.catch_up()
         reply = reply_to(exchange, given, caller)
         return reply.finish(await self._dispatch(plan, exchange, decided, reply.sink))
 
     async def _decide(self, plan: Plan, view: RequestView, exchange: Exchange | None = None) -> Decided:
-        """Whose turn it is, what can be measured, which tier serves. Without an exchange, nobody waits for an answer."""
+        """Turn → session → signals → opinions → choice → foresight → second opinion. Without an exchange, nobody is waiting."""
         state, rules, alias = self.state, plan.rules, plan.models.resolve(view.model)
         turn = await self._off_loop(read_turn, view)
         session = await state.memory.recall(view, turn, alias)
         if session.origins:
             view = replace(view, origins=session.origins)
-        signals = self._measure(plan, view, session.annotate(turn), alias)
-        is_long = signals.prompt.high >= SMALL_TOKENS and approaches_a_limit(signals)
-        if is_long:
-            signals = await self._count(rules, view, signals, is_urgent=exchange is not None)
+        live = state.live
+        now = self.clock()
+        statuses = live.statuses(plan.targets, now)
+        signals = read_signals(view, session.annotate(turn), alias, statuses, state.calibration)
+        signals = live.apply_limits(signals, view, now)
+        if is_long := approaches_a_limit(signals):
+            worth = partial(worth_of_a_count, rules, view, is_awaited=exchange is not None)
+            signals = await count_exactly(view, signals, state.counter, state.calibration, worth)
         opinions = collect(rules, view, signals)
-        decided = Decided(view, session, choose(rules, view, signals, opinions), opinions)
-        if is_long and exchange is not None and fills_its_window(decided.decision):
-            state.counter.prepare()
-        return foresee(rules, decided) if state.live.may_wait else decided
-
-    def _measure(self, plan: Plan, view: RequestView, turn: Turn, alias: Alias) -> Signals:
-        """What is known of the request, its session and the targets at this moment."""
-        live, now = self.state.live, self.clock()
-        signals = read_signals(view, turn, alias, live.statuses(plan.targets, now), self.state.calibration)
-        if live.limits.told or live.queues.is_on:
-            return live.apply_limits(signals, view, now)
-        return signals
-
-    async def _count(self, rules: Rules, view: RequestView, signals: Signals, *, is_urgent: bool) -> Signals:
-        """Count the tokens of a prompt exactly, where that may change the choice, and for as long as it is worth."""
-        if not is_near_a_limit(signals) or not (worth := worth_of_a_count(rules, view, signals)):
-            return signals
-        seconds = worth if is_urgent else inf
-        return await count_exactly(view, signals, self.state.counter, self.state.calibration, seconds)
+        chosen = Decided(view, session, choose(rules, view, signals, opinions), opinions)
+        decided = foresee(rules, chosen, live.may_wait)
+        if exchange is None:
+            return decided
+        if is_long:
+            prepare_count(decided.decision, state.counter)
+        return decided if plan.adviser is None else await plan.adviser.consult(exchange, decided, live.queues)
 
     def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
         """Have the request served, with what its answer is to say of the decision and to carry along."""
-        view, decision = decided.view, decided.decision
+        state, view, decision = self.state, decided.view, decided.decision
         whole = explain(decision) if view.overrides.explain_fully else None
-        carried = self.state.memory.tokens.carry(decided.session, view, decision)
-        return plan.dispatcher.send(exchange, decided, sink, self.state.live, explanation=whole, carried=carried)
+        carried = state.memory.tokens.carry(decided.session, view, decision)
+        if state.ended_jobs.by_session:
+            carried = state.ended_jobs.name_in(carried, view.caller, decision.turn.session)
+        return plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
 
     async def decide(self, arrival: Arrival, plan: Plan | None = None) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
@@ -166,3 +156,7 @@ class House:
             exchange.cancel(CancelReason.STOPPING)
         if tasks := [exchange.task for exchange in running if exchange.task is not None]:
             await asyncio.wait(tasks, timeout=within_seconds)
+
+
+AcceptJob = Callable[[House, Exchange, AnswerSink], Awaitable[Ending]]
+"""Makes a background job of a request, and answers it with the job."""

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from router.cli import main
+from router.cli import COMMANDS, RENAMED, build_parser, main
 from router.cli.welcome import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission
 from router.edge.routes import ROUTES, SOCKET_PATHS
-from router.jobs.jobs import Jobs, JobsOpener
 from router.wiring.build import known_names
 from router.wiring.built import Built
 from router.wiring.panels import list_panels
@@ -81,16 +80,37 @@ def test_the_examples_that_serve_prints_go_where_it_says(capsys):
         assert capsys.readouterr().out.split()[0] == tier
 
 
-def test_the_policy_of_the_how_to_is_a_policy():
-    from tests.tools.values import ask, make_signals
+NAMED = [
+    *(ROOT / "docs").glob("how-*/*.md"),
+    *(ROOT / "docs" / "reference").glob("*.md"),
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+]
 
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "how-to" / "add-a-policy.md").read_text(), re.DOTALL)
-    space: dict = {}
-    exec(block, space)
 
-    policy = space["ShortPolicy"](space["ShortConfig"]())
+def test_every_path_that_a_page_names_exists(subtests):
+    for page in NAMED:
+        with subtests.test(page=page.name):
+            named = re.findall(r"`((?:router|tests|policies|adapters|docs)/[\w./*-]+)`", page.read_text())
 
-    assert policy.judge(ask(), make_signals(text="fix it"))[0].log_odds == -0.5
+            assert [path for path in named if not any(ROOT.glob(f"{path.rstrip('/')}*"))] == []
+
+
+def test_every_command_and_option_that_a_page_names_exists(subtests):
+    for page in NAMED:
+        with subtests.test(page=page.name):
+            named = re.findall(r"(?:^|`)(?:\$ )?tandem ([a-z]+)\b([^`\n]*)", page.read_text(), re.MULTILINE)
+            wrong = [f"{name}{rest}" for name, rest in named if not _is_known(name, rest)]
+
+            assert wrong == []
+
+
+def _is_known(command: str, rest: str) -> bool:
+    if command not in COMMANDS:
+        return command in {old.partition(" ")[0] for old in RENAMED}
+    _, commands = build_parser({command})
+    given = re.findall(r"(?<!\S)--[a-z][a-z-]*", re.split(r" -- |#", rest)[0])
+    return set(given) <= set(commands[command]._option_string_actions)
 
 
 def test_every_word_of_the_glossary_has_a_meaning_and_stands_in_order():
@@ -128,7 +148,7 @@ def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version():
 
 def test_every_route_is_documented_and_every_documented_route_is_served():
     road = FakeRoad()
-    built = Built(road, jobs=Jobs(road, JobsOpener(lambda: None)))
+    built = Built(road)
     pages = [page for panel in list_panels(built, lambda: True, Admission(road)) for page in panel.pages]
     served = {f"{method} {page.path}" for page in pages for method in page.methods}
     served |= {f"POST {path}" for path in ROUTES} | {f"GET {path}" for path in SOCKET_PATHS}

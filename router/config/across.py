@@ -58,7 +58,7 @@ def _check_weights(settings: PolicyConfig, path: str, faults: list[Fault]) -> No
 
 
 def check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]], known: Known, faults: list[Fault]) -> None:
-    """Pass the rules to their policy, which is used whenever there are rules, listed or not."""
+    """Rules apply whether or not their policy is listed."""
     if not rules:
         return
     if any(name == _RULES and settings != known.policies[_RULES]() for name, settings in policies):
@@ -75,7 +75,6 @@ def check_rules(rules: Sequence[object], policies: list[tuple[str, PolicyConfig]
 
 
 def fingerprint_of(policies: Sequence[tuple[str, PolicyConfig]]) -> str:
-    """The fingerprint of the weights; empty if no policy has any."""
     return next((settings.fingerprint for _, settings in policies if settings.fingerprint), "")
 
 
@@ -103,7 +102,7 @@ def check_store(store: str | None, ledger: str | None, folder: Path, faults: lis
 
 
 def check_asked(name: str | None, targets: Mapping[str, TargetSettings], faults: list[Fault]) -> None:
-    """Check the second opinion's target. It needs its own key: a caller's is for the caller's requests."""
+    """Only targets with their own key: a caller's is for the caller's requests."""
     if name is None:
         return
     path, known = f"{_ASKED}.target", sorted(filter(None, targets))
@@ -124,7 +123,7 @@ def warn_of_slowness(asked: SecondOpinionSettings | None, targets: Sequence[Targ
 
 
 def say_who_is_asked(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) -> str:
-    """Which target, at which provider, receives the words of turns in doubt; empty if none does."""
+    """Which target, at which provider, receives the words of turns in doubt."""
     found = _find(asked, targets)
     if found is None:
         return ""
@@ -140,7 +139,7 @@ def _find(asked: SecondOpinionSettings | None, targets: Sequence[TargetPlan]) ->
 def check_passed(
     named: Iterable[tuple[str, str]], targets: Mapping[str, TargetSettings], known: Known, faults: list[Fault]
 ) -> None:
-    """Check pass-through targets, which need an address: libraries and simulations have only create calls."""
+    """Only targets with an address: libraries and simulations have only create calls."""
     names = sorted(filter(None, targets))
     able = [name for name in names if _has_routes(targets[name], known)]
     for route, name in named:
@@ -168,7 +167,7 @@ def check_budgets(
     ledger: LedgerSettings,
     faults: list[Fault],
 ) -> None:
-    """Check that spending of callers with budgets can be known and stored. `paths` are the targets' places by name."""
+    """Check that the spending of callers with budgets can be known and stored. `paths` are places by target."""
     owners = _owners(keys)
     if not owners:
         return
@@ -185,7 +184,7 @@ def check_budgets(
 
 
 def check_recorded(keys: KeyRing | None, source: str, *, with_ledger: bool) -> None:
-    """Check budgets of a router that runs without its ledger. Raises `ConfigError`."""
+    """Raises `ConfigError`."""
     owners = list(_owners(keys))
     if owners and not with_ledger:
         problem = f"{_name(owners)} need one: without a ledger, a restart would forget what was spent"
@@ -232,7 +231,7 @@ def block_warnings(blocks: Iterable[TargetBlock]) -> list[str]:
 
 
 def proxy_warnings(addresses: Iterable[str]) -> list[str]:
-    """Warnings about proxy variables that would fail or be ignored, for targets that Tandem dials itself."""
+    """Warn of proxy variables that would fail or be ignored, for targets that Tandem dials itself."""
     if not any(_may_need_a_proxy(address) for address in addresses):
         return []
     used = next((name for name in ("HTTPS_PROXY", "https_proxy") if os.environ.get(name)), "")

@@ -1,4 +1,4 @@
-"""The router's certificate and key (`server.tls`): whether they are usable, until when, and for which names."""
+"""The router's certificate and key (`server.tls`): whether they are usable, until when, for which names."""
 
 import ssl
 import time
@@ -24,7 +24,6 @@ class TlsPaths(NamedTuple):
 
 class Certificate(NamedTuple):
     names: tuple[str, ...]
-    """Host names and addresses."""
     expires_at: float
     """In seconds since 1970."""
 
@@ -32,7 +31,7 @@ class Certificate(NamedTuple):
         return now >= self.expires_at
 
     def expires_soon(self, now: float) -> bool:
-        """Whether it expires within two weeks, or has already."""
+        """Within two weeks, or already expired."""
         return now >= self.expires_at - _SOON_DAYS * _DAY_SECONDS
 
     def describe(self, now: float) -> str:
@@ -56,7 +55,7 @@ def paths_of(settings: ServerTlsSettings, folder: Path) -> TlsPaths:
 
 
 def read_certificate(paths: TlsPaths) -> Certificate:
-    """Read a certificate, ignoring its issuers. Raises `CertificateUnusable`."""
+    """Ignores issuers. Raises `CertificateUnusable`."""
     try:
         # The standard library has no public way to read a certificate that was not presented.
         found: Mapping[str, Any] = _test_decode_cert(str(paths.cert))
@@ -66,7 +65,7 @@ def read_certificate(paths: TlsPaths) -> Certificate:
 
 
 def load_pair(context: ssl.SSLContext, paths: TlsPaths) -> None:
-    """Load the files into a context, which a failure may leave unusable. Raises `CertificateUnusable`."""
+    """A failure may leave the context unusable. Raises `CertificateUnusable`."""
     try:
         context.load_cert_chain(paths.cert, paths.key, password=_refuse_password)
     except _Encrypted as error:
@@ -86,7 +85,6 @@ def check_pair(paths: TlsPaths) -> list[Fault]:
 
 
 def warn_of_key(paths: TlsPaths | None) -> list[str]:
-    """What to say of a key that others can read."""
     if paths is None or not may_others_read(paths.key):
         return []
     return [f"{_KEY}: other users of this machine may read {paths.key}; chmod 600 {paths.key}"]

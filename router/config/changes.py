@@ -50,11 +50,11 @@ Flat = Mapping[str, object]
 class Changes:
     applied: tuple[str, ...]
     needs_restart: tuple[str, ...]
-    """Settings that differ from those at the start, without effect until a restart."""
+    """Differing from the start, and without effect until a restart."""
 
 
 def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfig, weights_before: str = "") -> Changes:
-    """The changes that a reload applies since `before`, and those that need a restart since `started`.
+    """Changes since `before` that a reload applies, and since `started` that need a restart.
 
     `weights_before` is the fingerprint of the weights in use, whose file may have been rewritten.
     """
@@ -74,7 +74,7 @@ def find_changes(started: LoadedConfig, before: LoadedConfig, after: LoadedConfi
 
 
 def keep_fixed(before: LoadedConfig, after: LoadedConfig) -> LoadedConfig:
-    """The config in use after a reload: the new one, with everything that needs a restart unchanged."""
+    """The new config, with everything that needs a restart unchanged."""
     config = cast("Config", _keep("", before.config, after.config))
     if before.folder != after.folder:  # kept paths are relative to the old folder
         for block, path in (("ledger", before.ledger_path), ("store", before.store_path)):
@@ -89,7 +89,6 @@ def find_key_changes(before: KeyRing, after: KeyRing) -> tuple[str, ...]:
 
 
 def _flatten(loaded: LoadedConfig) -> Flat:
-    """Every setting except targets', by path."""
     config = loaded.config
     found = dict(_walk(config.model_copy(update={"tiers": None}), ""))
     found |= {f"tiers.{tier}.instructions": block.instructions for tier, block in config.tiers}
@@ -127,7 +126,7 @@ def _settings_of(block: object) -> list[tuple[str, object]]:
 
 
 def _keep(path: str, old: object, new: object) -> object:
-    """A setting after a reload; blocks in both configs are compared setting by setting."""
+    """Blocks in both configs are compared setting by setting."""
     if not isinstance(new, BaseModel | Block) or type(old) is not type(new):
         return old if _is_fixed(path) else new
     kept = {name: _keep(f"{path}.{name}".lstrip("."), getattr(old, name), value) for name, value in _settings_of(new)}

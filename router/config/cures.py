@@ -13,7 +13,6 @@ _GONE = {
         "remove it, and choose the nearest `preference`: speed was 1.5, balanced 3, quality 6",
     ),
 }
-"""Settings that are gone or renamed: problem and fix."""
 _REMOVED = {
     ("delegation", "note"): "answers name the ended jobs of their session in x-tandem-jobs, and `tandem jobs list` shows them",
 }
@@ -41,7 +40,6 @@ _UNSHARED = {
     ),
     "secret": ("turn tokens: a router accepts only those that it signed itself",),
 }
-"""What routers do not share without a setting of `shared`."""
 _NAME = r"([A-Za-z_][A-Za-z0-9_]*)"
 _NOTATIONS = tuple(
     re.compile(pattern)
@@ -60,7 +58,6 @@ _BARE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]*(?:KEY|TOKEN|SECRET)[A-Z0-9_]*")
 
 
 def find_gone(entry: Any) -> Fault | None:
-    """The fault for a removed setting, from a pydantic error record."""
     path = ".".join(map(str, entry["loc"]))
     return Fault(path, *_GONE[path]) if entry["type"] == "extra_forbidden" and path in _GONE else None
 
@@ -82,7 +79,6 @@ def _find_removed(content: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def list_unshared(shared: SharedTerms | None, *, has_ledger: bool) -> list[str]:
-    """What routers with shared stores do not share; empty without any."""
     if shared is None:
         return []
     lacking = [name for name in _UNSHARED if getattr(shared, name) is None]
@@ -93,7 +89,6 @@ def list_unshared(shared: SharedTerms | None, *, has_ledger: bool) -> list[str]:
 
 
 def find_other_router(content: Mapping[object, object]) -> Fault | None:
-    """The fault of a file written for another router."""
     if "tiers" in content:
         return None
     names = {name for name in content if isinstance(name, str)}
@@ -104,7 +99,7 @@ def find_other_router(content: Mapping[object, object]) -> Fault | None:
 
 
 def find_variable(value: str) -> str:
-    """The variable that a value names in the notation of a shell or another router; empty for a plain value."""
+    """The variable that a value names in the notation of a shell or another router."""
     text = value.strip()
     found = next((match for notation in _NOTATIONS if (match := notation.fullmatch(text))), None)
     if found is not None:

@@ -37,7 +37,7 @@ _WORDS = {
     "too_short": "must not be empty",
     "too_long": "must have at most {max_length} entries",
 }
-"""Pydantic's errors in words that a person can act on: its own speak of tuples and instances."""
+"""Pydantic's own words speak of tuples and instances."""
 _WITH_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
 _UNITS = {
     "ms": 0.001,
@@ -55,7 +55,7 @@ _UNITS = {
     "gib": 1 << 30,
 }
 STAND_IN = "stand-in"
-"""The name of a target without a usable one, while the rest is checked."""
+"""Names a target without a usable name while the rest is checked."""
 _RULE = re.compile(r"(?:^|\.)rules\[(\d+)\]")
 
 
@@ -67,7 +67,7 @@ class Fault:
 
     @property
     def place(self) -> str:
-        """The path; for a rule with its number counted from 1, as explanations do."""
+        """For a rule also its number from 1, as explanations count."""
         rule = _RULE.search(self.path)
         return f"{self.path} (rule {int(rule.group(1)) + 1})" if rule else self.path
 
@@ -91,12 +91,12 @@ KnownAdapter: TypeAlias = type[Adapter]
 
 
 def missing_extra(adapter: KnownAdapter) -> str:
-    """The uninstalled extra that an adapter needs, or empty. Does not import the library."""
+    """The uninstalled extra that an adapter needs, found without importing the library."""
     return adapter.library if adapter.library and importlib.util.find_spec(adapter.library) is None else ""
 
 
 def how_to_install(extra: str) -> str:
-    """The command that installs an extra: locked versions in a checkout, the package elsewhere."""
+    """Locked versions in a checkout, the package elsewhere."""
     is_checkout = (Path(__file__).parents[2] / "requirements" / f"{extra}.txt").is_file()
     return f"make setup-{extra}" if is_checkout else f"pip install 'tandem-router[{extra}]'"
 
@@ -111,7 +111,7 @@ class Known:
 
 
 def as_fault(entry: Any, prefix: str = "", model: type[BaseModel] = Config) -> Fault:
-    """A fault from a pydantic error record. `model` has the names that a typo may have meant."""
+    """`model` has the names that a typo may have meant."""
     path = _write_path(entry["loc"], prefix)
     kind, seen = entry["type"], entry.get("input")
     if fault := _explain_form(path, kind, entry["loc"], seen):
@@ -177,7 +177,7 @@ def _write_path(steps: Iterable[str | int], prefix: str) -> str:
 
 
 def _show(seen: object, path: str) -> str:
-    """The value, unless it is long or may be secret."""
+    """Nothing if it is long or may be secret."""
     if not isinstance(seen, (str, int, float)) or any(word in path for word in _MAY_BE_SECRET):
         return ""
     shown = str(seen).lower() if isinstance(seen, bool) else repr(seen)
@@ -185,7 +185,7 @@ def _show(seen: object, path: str) -> str:
 
 
 def _names_at(kind: type, steps: Iterable[str | int]) -> tuple[str, ...]:
-    """The settings of the block at a path; empty if the path contains the user's own names."""
+    """Empty if the path contains the user's own names."""
     for step in steps:
         if isinstance(step, str):
             field = fields_of(kind).get(step)
@@ -198,7 +198,6 @@ def _names_at(kind: type, steps: Iterable[str | int]) -> tuple[str, ...]:
 
 @functools.cache
 def _setting_names(kind: type) -> set[str]:
-    """Names of settings at any depth, to guess what a typo meant."""
     inner = filter(None, map(inner_block, fields_of(kind).values()))
     return set(fields_of(kind)).union(*map(_setting_names, inner))
 
@@ -209,7 +208,7 @@ def close_to(name: str, known: Iterable[str]) -> str:
 
 
 def check_block(model: type[BaseModel], content: object, path: str, faults: list[Fault]) -> BaseModel | None:
-    """Check a block against its class. A path gets one fault at most."""
+    """A path gets one fault at most."""
     try:
         return model.model_validate(content or {})
     except ValidationError as error:

@@ -14,7 +14,7 @@ def user_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """The user's folder for program state. Raises `NoHome`."""
+    """Raises `NoHome`."""
     return _below_home("XDG_STATE_HOME", ".local/state") / "tandem"
 
 

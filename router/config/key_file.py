@@ -24,7 +24,7 @@ _ID = re.compile(r"[0-9a-f]{8}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OTHERS, _GROUP = 0o007, 0o070
 _MAX_ENTRIES = 50_000
-"""Settings: 1,000 callers with two keys and every right written out have 25,000."""
+"""1,000 callers with two keys and every right written out have 25,000."""
 
 Limit = Annotated[int, Field(gt=0)]
 Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -87,7 +87,7 @@ class CallerSettings(Settings):
     monthly_usd: Dollars | None = None
     """What it may spend in a month."""
     keys: tuple[KeySettings, ...] = ()
-    """Its keys. Without any, nobody can use its rights."""
+    """Its keys. Without any, its rights cannot be used."""
 
     @field_validator("keys", mode="before")
     @classmethod
@@ -150,7 +150,7 @@ class KeyFile(Settings):
 
 
 def read_key_file(path: Path) -> KeyFile:
-    """Read a key file. Raises `ConfigError`, also if others can read it."""
+    """Raises `ConfigError`, also if others can read it."""
     if not path.exists():
         raise ConfigError(str(path), [Fault("file", "does not exist", HOW_TO_MAKE)])
     if may_others_read(path):
@@ -169,7 +169,7 @@ def parse_keys(text: str, source: str) -> KeyFile:
 
 
 def may_others_read(path: Path) -> bool:
-    """Whether others may read or write it. A group may read a mounted secret that belongs to another user."""
+    """A group may read a mounted secret that belongs to another user."""
     if os.name != "posix":
         return False
     found = path.stat()

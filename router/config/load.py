@@ -71,17 +71,12 @@ class LoadedConfig:
     own_policies: tuple[OwnPolicy, ...] = ()
     """Policies of the operator's own, with those that are switched off."""
     keys: KeyRing | None = None
-    """The callers' keys; None if none are needed."""
     webhook: Secret | None = None
-    """Where alerts go."""
     job_webhooks: tuple[JobWebhook, ...] = ()
     """Receivers of an event when a background job ends."""
     shared: SharedTerms | None = None
-    """What this router shares with others, if anything."""
     metrics_key: Secret | None = None
-    """Opens `/metrics` alone, if callers need keys."""
     trace_headers: Headers = field(default=(), repr=False)
-    """For the trace collector."""
 
     @property
     def keys_path(self) -> Path | None:
@@ -98,7 +93,6 @@ class LoadedConfig:
 
     @property
     def weights_fingerprint(self) -> str:
-        """The fingerprint of the weights; empty if no policy has any."""
         return fingerprint_of(self.policies)
 
     @property
@@ -119,7 +113,6 @@ class LoadedConfig:
 
     @property
     def second_opinion(self) -> str:
-        """The second opinion's target as text; empty if there is none."""
         return say_who_is_asked(self.config.second_opinion, self.targets)
 
     @property
@@ -130,7 +123,6 @@ class LoadedConfig:
 
     @property
     def unshared(self) -> list[str]:
-        """What routers with this config do not share, though they share something."""
         return list_unshared(self.shared, has_ledger=self.ledger_path is not None)
 
     @property
@@ -156,7 +148,6 @@ class LoadedConfig:
 
 
 def _provider_of(plan: TargetPlan) -> str:
-    """The provider of a target's model, by its address or its name's prefix."""
     return provider_of(plan.endpoint.base_url) or (plan.endpoint.model.partition("/")[0] if plan.adapter == "litellm" else "")
 
 
@@ -167,8 +158,6 @@ def load_config(path: Path | None, known: Known) -> LoadedConfig:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """A key file, which may not exist yet, and its config."""
-
     path: Path
     config: Config
     config_path: Path
@@ -176,7 +165,6 @@ class KeyPlace:
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether callers need keys."""
         return self.config.keys is not None
 
     @property
@@ -185,7 +173,7 @@ class KeyPlace:
 
 
 def find_keys(config_path: Path, known: Callable[[], Known]) -> KeyPlace:
-    """The key file of a config, by default next to it. Raises `ConfigError`."""
+    """By default next to the config. Raises `ConfigError`."""
     config, folder = _load_shape(config_path, known)
     return KeyPlace(_keys_path(config, folder), config, config_path, folder)
 
@@ -196,7 +184,7 @@ def load_ledger_path(path: Path | None, known: Callable[[], Known]) -> Path | No
 
 
 def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, Path]:
-    """A well-formed config and its folder, for commands without keys and targets, which are not checked.
+    """For commands without keys and targets, which are not checked.
 
     Raises `ConfigError`; only then are the known names needed.
     """
@@ -208,7 +196,7 @@ def _load_shape(path: Path | None, known: Callable[[], Known]) -> tuple[Config, 
 
 
 def load_prices(path: Path | None, known: Known) -> dict[str, Price]:
-    """Prices by target; empty for a faulty config."""
+    """Empty for a faulty config."""
     try:
         text, source, _ = read_config(path)
         return read_prices(read_blocks(Config.model_validate(without_removed(parse(text, source)))), known)
@@ -226,7 +214,7 @@ def _keys_path(config: Config, folder: Path) -> Path:
 
 
 def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedConfig:
-    """Check a config's text. Raises `ConfigError` with every fault."""
+    """Raises `ConfigError` with every fault."""
     content = parse(text, source)
     faults: list[Fault] = []
     keys = _read_keys(text, folder, faults)
@@ -252,7 +240,7 @@ def check_config(text: str, source: str, folder: Path, known: Known) -> LoadedCo
 def _check_rest(
     config: Config, source: str, folder: Path, known: Known, keys: Mapping[str, str], told: Sequence[Fault]
 ) -> list[Fault]:
-    """Faults in the well-formed rest of a file, without consequences of those in `told`."""
+    """Faults in the well-formed rest, without consequences of those in `told`."""
     faulty, found = tuple(fault.path for fault in told), list[Fault]()
     _check_blocks(config, source, folder, known, keys, found)
     return [fault for fault in found if not fault.path.startswith(faulty)]
@@ -325,7 +313,7 @@ def _set_aside_unfitting(loaded: LoadedConfig) -> LoadedConfig:
 
 
 def _read_ring(config: Config, folder: Path, faults: list[Fault]) -> KeyRing | None:
-    """The callers' keys. Faults of their file become faults of the config."""
+    """Faults of the key file become faults of the config."""
     if config.keys is None:
         return None
     try:

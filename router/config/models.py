@@ -167,8 +167,8 @@ class DelegationSettings(Settings):
     """The coding agent of `tandem delegate --agent`."""
 
     runner: str | None = None
-    """The command of a coding agent, such as codex exec --sandbox workspace-write. `tandem delegate --agent` runs it in a
-    new git worktree, with the task as its last argument and without a shell. Absent: nobody can do so."""
+    """The command of a coding agent, such as codex exec --sandbox workspace-write. `tandem delegate --agent` runs it in a new
+    git worktree, with the task as its last argument and without a shell. Absent: `--agent` is refused."""
 
     @field_validator("runner")
     @classmethod
@@ -198,7 +198,7 @@ class Config(Settings):
     server: ServerSettings = ServerSettings()
     """Where the router listens."""
     keys: KeysSettings | None = None
-    """The keys that callers need. Absent: nobody needs one, and the router listens on loopback only."""
+    """The keys that callers need. Absent: none are needed, and the router listens on loopback only."""
     budgets: BudgetsSettings = BudgetsSettings()
     """How the budgets of keys are counted."""
     preference: Preference = Preference.BALANCED
@@ -208,7 +208,7 @@ class Config(Settings):
     """Whether a failed attempt may go to the other tier."""
     subagents: Subagents = Subagents.AUTO
     """Where the subagents of Codex, Claude Code and opencode go. auto: each is decided by what it was told to do. deep or fast:
-    they lean to that tier, while your own turns are decided as ever. With deep, subagents that only read and search, such as
+    they lean to that tier, while your own turns are decided as usual. With deep, subagents that only read and search, such as
     `Explore`, still lean to fast."""
     window_of_auto: Tier = Tier.DEEP
     """Which context window the model lists report for auto. deep: the largest of all targets. fast: the largest of the fast
@@ -223,7 +223,7 @@ class Config(Settings):
     """The two tiers and their targets."""
     pass_through: dict[PassedRoute, str] = Field(default_factory=dict)
     """The target for each route that Tandem does not decide, such as {embeddings: openai-fast}. Requests are relayed unchanged,
-    with the target's key, and recorded. A route that is not listed here answers 404. Empty by default."""
+    with the target's key, and recorded. Other routes answer 404."""
     decision: Economics = Economics()
     """The economics of the choice."""
     second_opinion: SecondOpinionSettings | None = None

@@ -41,7 +41,6 @@ _Store = TypeVar("_Store", ValkeyTerms, PostgresTerms)
 
 
 def check_alerts(source: str | None, checker: SecretChecker) -> Secret | None:
-    """The address for alerts, if any."""
     if source is None:
         return None
     path, known = "alerts.webhook", "must be env:NAME, since whoever has the address can write there"
@@ -56,7 +55,6 @@ def check_alerts(source: str | None, checker: SecretChecker) -> Secret | None:
 
 
 def check_metrics_key(metrics: MetricsSettings, checker: SecretChecker) -> Secret | None:
-    """The key that opens `/metrics` alone, if any."""
     if metrics.key is None or not metrics.on:
         return None
     hint = "write env:NAME, and put the key into the variable NAME"
@@ -110,7 +108,6 @@ def _find_signing_faults(value: str) -> Iterator[tuple[str, str]]:
 
 
 def check_shared(terms: SharedTerms, checker: SecretChecker) -> SharedTerms | None:
-    """What a config shares, with secrets read; None if nothing."""
     if terms.valkey is None and terms.postgres is None and terms.secret is None:
         return None
 
@@ -131,7 +128,6 @@ def check_shared(terms: SharedTerms, checker: SecretChecker) -> SharedTerms | No
 
 @cache
 def name_replica() -> str:
-    """A unique name for this process, with its machine's."""
     host = "".join(letter for letter in socket.gethostname() if letter.isascii() and (letter.isalnum() or letter in "-."))
     return f"{host[:_MAX_NAME] or 'router'}-{secrets.token_hex(3)}"
 
@@ -152,7 +148,6 @@ def _read_store(
 
 
 def _find_store_fault(url: str, schemes: tuple[str, ...]) -> str:
-    """The fault of a store's address, or empty."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in schemes:
@@ -168,7 +163,7 @@ def _find_store_fault(url: str, schemes: tuple[str, ...]) -> str:
 
 
 def read_trace_headers(source: str | None, checker: SecretChecker) -> Headers:
-    """Headers for a trace collector, from a variable with key=value,key=value."""
+    """The variable holds key=value,key=value."""
     if source is None:
         return ()
     found: list[tuple[str, str]] = []
@@ -198,7 +193,7 @@ def _read(
     if_written: tuple[str, str],
     find_faults: Callable[[str], Iterable[tuple[str, str]]] = lambda value: (),
 ) -> Secret:
-    """Read a variable. `if_written` is the fault of a literal value; `find_faults` judges what it holds."""
+    """`if_written` is the fault of a literal value; `find_faults` judges the variable's."""
     if not secret.is_reference:
         checker.faults.append(Fault(path, *if_written))
         return secret

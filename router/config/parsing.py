@@ -64,7 +64,7 @@ def parse(text: str, source: str, max_entries: int = MAX_ENTRIES) -> Mapping[str
 
 
 def _find_fault(text: str, max_entries: int) -> Fault | None:
-    """Faults found without parsing: files that no person wrote, and no-break spaces."""
+    """Checked without parsing: files that no person wrote, and no-break spaces."""
     if len(text) > MAX_BYTES:
         return Fault("file", f"is over {MAX_BYTES} bytes")
     if text.count("[") + text.count("{") > _MAX_BRACKETS:
@@ -85,7 +85,6 @@ def _not_settings(text: str) -> Fault:
 
 
 def explain(error: yaml.YAMLError, text: str) -> Fault:
-    """A parser error in plain words."""
     problem, context = str(getattr(error, "problem", None) or ""), str(getattr(error, "context", None) or "")
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
@@ -128,7 +127,7 @@ def _explain_star(where: str, problem: str, line: str) -> Fault:
 
 
 def _explain_block(where: str, number: int, problem: str, lines: list[str]) -> Fault:
-    """A line that does not fit those before it, usually by its indentation."""
+    """Usually its indentation does not fit the lines before."""
     before = next((n for n in range(min(number, len(lines)) - 1, -1, -1) if _is_content(lines[n])), None)
     here = lines[number] if number < len(lines) else ""
     if before is not None and _indent(here) != _indent(lines[before]) and _is_content(here):

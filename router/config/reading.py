@@ -80,12 +80,11 @@ def _has_tiers(path: Path) -> bool:
 
 
 def expand(path: str) -> Path:
-    """Expand `~`, if the home folder is known."""
     return Path(os.path.expanduser(path))
 
 
 def default_text() -> str:
-    """The default `config.yaml`, in the package or in a checkout, with a first line that leads editors to its schema."""
+    """The default config, with a first line that leads editors to its schema."""
     packaged = Path(__file__).with_name("default.yaml")
     path = packaged if packaged.is_file() else Path(__file__).resolve().parents[2] / _NAME
     return path.read_text(encoding="utf-8").replace(f"$schema={_SCHEMA}", f"$schema={schema_path().as_uri()}", 1)
@@ -96,7 +95,7 @@ def schema_path() -> Path:
 
 
 def read_config(path: Path | None) -> tuple[str, str, Path]:
-    """The text of a config, its name in messages, and the folder that its paths begin at. Raises `ConfigError`."""
+    """The text, its name in messages, and the folder that its paths begin at. Raises `ConfigError`."""
     if path is None:
         source = "the built-in default"
         try:
@@ -166,7 +165,7 @@ class EnvFileUnreadable(Exception):
 
 
 def read_env_file(folder: Path) -> Mapping[str, str]:
-    """The values in a folder's `.env`; empty if there is none. Raises `EnvFileUnreadable`.
+    """Empty if there is no `.env`. Raises `EnvFileUnreadable`.
 
     A line is `NAME=value`, optionally with `export` and quotes. `#` begins a comment outside quotes, the last line for a name
     wins, and `$` has no special meaning.
@@ -187,7 +186,6 @@ def read_env_file(folder: Path) -> Mapping[str, str]:
 
 
 def is_open_to_others(folder: Path) -> bool:
-    """Whether anyone but the owner may read or write the `.env`."""
     try:
         return os.name == "posix" and bool((folder / ENV_FILE).stat().st_mode & _OTHERS)
     except OSError:

@@ -18,7 +18,6 @@ _Node = dict[str, Any]
 
 
 def write_schema(known: Known) -> str:
-    """The schema, with the policies, rules and adapter options that this router knows."""
     policies = dict(known.policies)
     adapters = {name: adapter.Settings for name, adapter in known.adapters.items()}
     kinds: list[type[BaseModel]] = [Config, *policies.values(), *set(adapters.values())]
@@ -51,7 +50,6 @@ def _options_of(name: str, place: _Node, target: _Node) -> _Node:
 
 
 def _describe(node: _Node, kind: type, blocks: _Node) -> None:
-    """Add each setting's docstring to the schema of its block, recursively."""
     settings, notes = _find(node, blocks)["properties"], field_notes(kind)
     for name, field in fields_of(kind).items():
         settings[name]["description"] = notes.get(name, "")

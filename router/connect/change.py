@@ -1,4 +1,4 @@
-"""Connecting and undoing: all changes are planned first, then made together or not at all."""
+"""Connecting and undoing: changes are planned first, then made together or not at all."""
 
 import json
 import re
@@ -24,7 +24,7 @@ class OwnFile:
         return text == piece["content"]
 
     def take(self, text: str, memo: Memo, tiers: frozenset[str]) -> tuple[str | None, tuple[str, ...]]:
-        """Restore the previous text. A file changed since is the person's now, and stays."""
+        """Restore the previous text. A file changed since is the person's, and stays."""
         if not memo:
             return text, ()
         if text != memo[0]["written"]:
@@ -76,8 +76,6 @@ class CannotConnect(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file before and after; None if it does not exist."""
-
     path: Path
     before: bytes | None
     after: bytes | None
@@ -87,7 +85,7 @@ class Change:
     memo: Memo | None = None
     notes: tuple[str, ...] = ()
     holds_key: bool = False
-    """Whether it contains a person's key, and so must be private."""
+    """Whether it contains a person's key."""
 
     @property
     def is_needed(self) -> bool:
@@ -95,7 +93,6 @@ class Change:
 
 
 def with_paths(recipe: Recipe, facts: Facts, shell: str) -> Facts:
-    """The facts with the paths of the recipe's files."""
     named = {file.fact: str(file.find()) for file in recipe.files_here(shell) if file.fact and file.is_wanted(facts)}
     return {**facts, **named}
 
@@ -107,7 +104,7 @@ def pieces(recipe: Recipe, facts: Facts, shell: str) -> list[tuple[RecipeFile, d
 
 
 def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
-    """Write the files of a run into a folder; returns the facts with their paths."""
+    """Returns the facts with the files' paths."""
     needed = [file for file in recipe.files if file.run_as and file.is_wanted(facts)]
     facts = {**facts, "folder": str(folder), **{file.fact: str(folder / file.run_as) for file in needed if file.fact}}
     for file in needed:
@@ -117,7 +114,7 @@ def write_for_run(recipe: Recipe, facts: Facts, folder: Path) -> Facts:
 
 
 def plan_connection(recipe: Recipe, facts: Facts, store: Store, shell: str) -> list[Change]:
-    """The changes that connect a client. Raises `CannotConnect`."""
+    """Raises `CannotConnect`."""
     record = store.load(recipe.client)
     is_real = bool(facts["key_env"])
     return [
@@ -148,7 +145,7 @@ def _is_ours(path: Path, text: str, record: Record) -> bool:
 def _without_ours(
     path: Path, text: str | None, form: str, record: Record, tiers: frozenset[str]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """A file's text without ours, by our record, or else by its marks."""
+    """By our record, or else by the marks."""
     entry = record.entries.get(str(path))
     if text is None:
         return None, ()
@@ -157,7 +154,7 @@ def _without_ours(
 
 
 def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
-    """The changes that remove everything of ours. Raises `CannotConnect`."""
+    """Raises `CannotConnect`."""
     record = store.load(recipe.client)
     forms = {str(file.find()): file.format for file in recipe.files_here(shell)}
     forms |= {path: entry.format for path, entry in record.entries.items()}
@@ -174,7 +171,7 @@ def plan_undo(recipe: Recipe, store: Store, shell: str) -> list[Change]:
 
 
 def plan_undo_without_record(recipe: Recipe, facts: Facts, shell: str, address: re.Pattern[str]) -> list[Change]:
-    """The changes that remove settings with our address; empty if there are none. Raises `CannotConnect`."""
+    """Remove settings with our address, if any. Raises `CannotConnect`."""
     changes, is_there = [], False
     for file, piece in pieces(recipe, {**facts, "catalogue": facts.get("catalogue") or "{}"}, shell):
         path = file.find()
@@ -220,7 +217,7 @@ def connect(recipe: Recipe, changes: Iterable[Change], store: Store, key_env: st
 
 
 def undo(recipe: Recipe, changes: Iterable[Change], store: Store) -> list[Path]:
-    """Make the changes and drop the record. Returns the kept copies of files that others changed since."""
+    """Make the changes and drop the record. Returns kept copies of files that others changed since."""
     changes, record = list(changes), store.load(recipe.client)
     _make([change for change in changes if change.is_needed])
     files.remove_folders([Path(folder) for folder in record.folders])
@@ -273,7 +270,7 @@ _NUMBER = re.compile(r"\d+")
 def take_without_record(
     form: str, formats: Format, text: str, piece: Piece, tiers: frozenset[str], address: re.Pattern[str]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """A file's text without ours. What was there before us is unknown and stays lost."""
+    """What was there before us is unknown and stays lost."""
     if form == "json":
         wanted = json.loads(piece["values"])
         for key, value in wanted.items():
@@ -313,6 +310,6 @@ def _is_alike(found: object, ours: object, tiers: frozenset[str], address: re.Pa
     if isinstance(found, str) and isinstance(ours, str):
         return bool(address.search(found)) or bool(_NUMBER.fullmatch(found) and _NUMBER.fullmatch(ours))
     if isinstance(found, dict) and isinstance(ours, dict):
-        # An object about the router alone, such as a status line or a provider.
+        # An object about the router alone, such as a provider.
         return any(isinstance(value, str) and address.search(value) for value in found.values()) and set(found) <= set(ours)
     return False

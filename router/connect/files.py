@@ -21,7 +21,6 @@ class Content:
     text: str | None
 
     def with_text(self, text: str | None) -> bytes | None:
-        """The file's bytes with another text."""
         if text is None:
             return None
         return (_MARK if self.raw is not None and self.raw.startswith(_MARK) else b"") + text.encode()
@@ -44,8 +43,8 @@ def read(path: Path) -> Content:
 def write(path: Path, raw: bytes, *, private: bool = False) -> list[Path]:
     """Write a file atomically, and return the folders created for it. A link stays a link.
 
-    Files written by root keep their owner; new ones get their folder's. New and `private` files are readable by the owner
-    alone, whatever the umask: clients' settings hold keys sooner or later.
+    Root keeps files' owners; new ones get their folder's. New and `private` files are readable by the owner alone: clients'
+    settings hold keys sooner or later.
     """
     path = Path(os.path.realpath(path))
     made = make_folders(path.parent)
@@ -74,7 +73,7 @@ def remove(path: Path) -> None:
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Create a folder and its parents; returns the new ones, innermost first."""
+    """Returns the new folders, innermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 Memo = list[dict[str, object]]
 """What was there before, if the text cannot hold it. Stored as JSON in our record."""
 Piece = Mapping[str, str]
-"""What a recipe wants in a file, by names that its format knows."""
+"""What a recipe wants in a file, by names of its format."""
 
 
 class CannotEdit(Exception):
@@ -17,8 +17,6 @@ class CannotEdit(Exception):
 
 
 class Put(NamedTuple):
-    """A text with our piece, and what is needed to remove it."""
-
     text: str
     memo: Memo
 
@@ -27,11 +25,11 @@ class Format(Protocol):
     """A file format. Texts have no byte order mark and keep their line ends."""
 
     def put(self, text: str | None, piece: Piece) -> Put:
-        """Add the piece to a text without ours; None if the file does not exist. Raises `CannotEdit`."""
+        """The text has nothing of ours; None if the file does not exist. Raises `CannotEdit`."""
         ...
 
     def holds(self, text: str, piece: Piece, tiers: frozenset[str]) -> bool:
-        """Whether a text already has the piece; all of `tiers` are equivalent."""
+        """All of `tiers` are equivalent."""
         ...
 
     def take(self, text: str, memo: Memo, tiers: frozenset[str]) -> tuple[str | None, tuple[str, ...]]:

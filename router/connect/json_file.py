@@ -70,7 +70,7 @@ class _Edits:
         self.memo.append({"kind": "replace", "path": list(path), "before": before, "after": value})
 
     def _insert(self, node: Node, first: int | None, heads: list[str], values: list[object]) -> str:
-        """Insert entries after the opening bracket, where one comma is enough whatever follows."""
+        """Insert entries after the opening bracket, where one comma is enough."""
         outer = self._indent_at(node.start)
         inner = self._text[node.start + 1 : first if first is not None else node.end - 1]
         if first is not None and "\n" not in inner:
@@ -146,7 +146,6 @@ def find_node(text: str, path: Path) -> Node | None:
 
 
 def _take_literally(text: str, path: Path, inserted: str, values: object) -> str | None:
-    """The text without an insertion that is still there literally."""
     node = find_node(text, path)
     at = -1 if node is None else text.find(inserted, node.start + 1, node.end - 1)
     if node is None or at < 0:
@@ -225,7 +224,6 @@ def drop_item(text: str, path: Path, item: object) -> str:
 
 
 def _drop(text: str, spans: list[tuple[int, int]], index: int) -> str:
-    """Remove an entry with one comma and the blanks before it."""
     start, end = spans[index]
     begin = len(text[:start].rstrip(_BLANKS))
     comma = comma_after(text, end)

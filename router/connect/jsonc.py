@@ -14,8 +14,6 @@ _MAX_DEPTH = 200
 
 @dataclass(slots=True)
 class Node:
-    """A value and its offsets. Objects have members, arrays items."""
-
     start: int
     end: int
     value: object = None
@@ -23,7 +21,7 @@ class Node:
     items: "list[Node]" = field(default_factory=list)
 
     def find(self, key: str) -> "Member | None":
-        """A member by key. Of duplicates the last counts, as for all JSON readers."""
+        """Of duplicates the last counts, as for all JSON readers."""
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
@@ -62,7 +60,6 @@ class _Reader:
         return CannotEdit(f"{reason}: this is not valid JSON", line_of(self._text, offset))
 
     def skip(self, offset: int) -> int:
-        """Skip blanks and comments."""
         found = _GAP.match(self._text, offset)
         return found.end() if found else offset
 
@@ -114,7 +111,7 @@ class _Reader:
         return node
 
     def _next(self, offset: int, closing: str) -> int:
-        """The offset of the next entry or the closing bracket. Trailing commas are allowed."""
+        """Trailing commas are allowed."""
         at = self.skip(offset)
         if self._text[at : at + 1] == ",":
             return self.skip(at + 1)

@@ -10,7 +10,7 @@ _OWN_VARIABLE = "TANDEM_KEY"
 def key_facts(variable: str = "", value: str = "") -> Facts:
     """The key's facts for recipes; without a variable, those of the placeholder.
 
-    Of `key_env`, the variable, and `local_key`, the placeholder, one is empty and omits its line. `key_value` is the key
+    One of `key_env`, the variable, and `local_key`, the placeholder, is empty, which omits its line. `key_value` is the key
     itself, for runs and for clients that cannot refer to variables.
     """
     return {

@@ -1,7 +1,6 @@
 """Marked blocks in files with `#` comments: TOML, YAML, shell.
 
-A replaced line is kept as a comment and restored with the block's removal, which needs only the text, even if the rest of it
-changed.
+Replaced lines are kept as comments, so that removal needs only the text, even if the rest of it changed.
 """
 
 import re
@@ -53,13 +52,11 @@ def add_last(text: str, lines: str) -> str:
 
 
 def add_at(text: str, offset: int, lines: str, indent: str) -> str:
-    """Insert a block before the line at an offset."""
     end = line_end(text)
     return text[:offset] + wrap(lines, indent, end) + end + text[offset:]
 
 
 def keep(text: str, start: int, stop: int) -> str:
-    """Turn the lines between two offsets into comments."""
     return text[:start] + _LINE.sub(rf"{_KEPT}\g<0>", text[start:stop]) + text[stop:]
 
 
@@ -71,8 +68,8 @@ def note(*pieces: str) -> Memo:
 def remove(text: str, memo: Memo | None = None, sign: str = "") -> str:
     """The text without our blocks, and with the lines that they replaced.
 
-    Clients write between our marks, too; their lines stay. `sign` follows a setting's name: our settings with another value are
-    still ours. Without the memo, only later tables are taken as others', unless they have our name.
+    Others' lines between our marks stay. `sign` follows a setting's name: our settings with another value are still ours.
+    Without the memo, only later tables are taken as others', unless they have our name.
     """
     lines = memo[0].get("lines") if memo else None
     ours = frozenset(map(str, lines)) if isinstance(lines, list) else None
@@ -90,7 +87,6 @@ def remove(text: str, memo: Memo | None = None, sign: str = "") -> str:
 
 
 def lines_of(text: str) -> list[str] | None:
-    """The lines between our marks; None without a block."""
     found = _BLOCK.search(text)
     return None if found is None else [line.strip() for line in found.group().splitlines()[1:-1]]
 

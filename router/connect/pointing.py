@@ -29,7 +29,7 @@ class Pointing(StrEnum):
 
 
 def where_it_points(recipe: Recipe, facts: Facts, store: Store, shell: str) -> Pointing:
-    """Where a client points. `HERE` is exactly what `tandem connect` would write now, with its key."""
+    """`HERE` is exactly what `tandem connect` would write now."""
     variable = store.load(recipe.client).key_env
     if variable:
         facts = {**facts, **key_facts(variable, os.environ.get(variable, ""))}

@@ -1,7 +1,7 @@
 """Recipes: a client's settings files, what goes into them, and how to run it without them.
 
 One TOML file each in `clients/`. `{{name}}` is a fact of the router, `{{name|json}}` the fact as a quoted string, `{{name?}}`
-an optional one whose line is left out if absent; `${NAME:-path}` in a path is an environment variable with its default.
+one whose line is left out if absent; `${NAME:-path}` in a path is an environment variable with its default.
 """
 
 import json
@@ -25,8 +25,6 @@ _ABOUT_FILE = ("path", "or_else", "format", "fact", "shells", "run_as", "needs")
 
 @dataclass(frozen=True, slots=True)
 class RecipeFile:
-    """A client's file, its format, and what we want in it."""
-
     paths: tuple[str, ...]
     """The first that exists is used, or else the first."""
     format: str
@@ -49,14 +47,13 @@ class RecipeFile:
         return not self.needs or bool(facts.get(self.needs))
 
     def find(self) -> Path:
-        """Where the file is, or would be."""
         paths = [expand(path) for path in self.paths]
         return next((path for path in paths if os.path.lexists(path)), paths[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How to start the client without the person's files; ours are in a temporary `{{folder}}`."""
+    """Starts the client without the person's files; ours are in a temporary `{{folder}}`."""
 
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +70,6 @@ class Recipe:
     tiers: frozenset[str]
     """The client's names for auto, fast and deep."""
     choose: str
-    """How to choose a tier inside the client."""
     after: str
     """What else a person must know or do."""
     variables: tuple[str, ...] = ()
@@ -89,11 +85,10 @@ class Recipe:
 
     @property
     def takes_mcp(self) -> bool:
-        """Whether `tandem mcp` can be added to its files."""
         return any(file.needs == _MCP or any("{{mcp" in text for text in file.piece.values()) for file in self.files)
 
     def files_here(self, shell: str) -> tuple[RecipeFile, ...]:
-        """The files for a user of this shell, without other shells' start-up files."""
+        """The files for this shell, without other shells' start-up files."""
         matching = tuple(file for file in self.files if shell in file.shells)
         return tuple(
             file for file in self.files if file in matching or (not file.shells and (not matching or file.format != "shell"))
@@ -153,7 +148,6 @@ def _folder() -> Iterator["resources.abc.Traversable"]:
 
 
 def expand(path: str) -> Path:
-    """A path with its variables and `~` expanded."""
     return Path(_VARIABLE.sub(lambda found: os.environ.get(found[1]) or found[2], path)).expanduser()
 
 

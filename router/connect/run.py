@@ -14,7 +14,7 @@ from router.connect.recipe import Facts, Recipe, Run, fill
 
 
 def run_client(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
-    """Run a client; returns its exit status as a shell would. Raises `FileNotFoundError`."""
+    """Returns the exit status as a shell would. Raises `FileNotFoundError`."""
     program = shutil.which(recipe.command)
     if program is None:
         raise FileNotFoundError(recipe.command)
@@ -24,14 +24,14 @@ def run_client(recipe: Recipe, facts: Facts, arguments: list[str]) -> int:
 
 
 def point(recipe: Recipe, facts: Facts, folder: Path, command: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The command and variables that point a client here. Its files are written into `folder`."""
+    """Files are written into `folder`."""
     run, known = recipe.run or Run(), write_for_run(recipe, facts, folder)
     given = [filled for argument in run.arguments if (filled := fill(argument, known))]
     return [command[0], *given, *command[1:]], {name: fill(value, known) for name, value in run.environment.items()}
 
 
 def _wait_for(command: list[str], environment: Mapping[str, str]) -> int:
-    """Wait, leaving Ctrl-C, which the terminal sends to both, to the client.
+    """Leave Ctrl-C, which the terminal sends to both, to the client.
 
     The handler does nothing instead of ignoring the signal, which the client would inherit.
     """

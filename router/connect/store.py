@@ -1,4 +1,4 @@
-"""Records of what was changed for each client, with copies of the original files, until it is undone.
+"""Records of what was changed for each client, with copies of the original files.
 
 The copies may hold keys: everything is readable by its owner alone.
 """
@@ -25,19 +25,15 @@ class Entry:
     existed: bool
     memo: Memo
     backup: str = ""
-    """The copy's file name in the record's folder."""
 
 
 @dataclass(slots=True)
 class Record:
-    """Changes for one client by path, and the folders created."""
-
     entries: dict[str, Entry] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)
     key_env: str = ""
     """The variable with the person's key, if any."""
     has_mcp: bool = False
-    """Whether `tandem mcp` was added."""
 
 
 class Store:
@@ -47,7 +43,7 @@ class Store:
         self._folder = folder
 
     def load(self, client: str) -> Record:
-        """A client's record; empty if missing or unreadable."""
+        """Empty if missing or unreadable."""
         try:
             told = json.loads((self._folder / client / "record.json").read_bytes())
             entries = {path: Entry(**entry) for path, entry in told["files"].items()}
@@ -56,7 +52,6 @@ class Store:
             return Record()
 
     def keep_copy(self, client: str, name: str, raw: bytes) -> str:
-        """Store a copy and return its name."""
         folder = self._folder / client
         taken = {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
         copy = next(free for free in (f"{number}-{name}" for number in range(len(taken) + 1)) if free not in taken)
@@ -64,7 +59,6 @@ class Store:
         return copy
 
     def keep_own(self, client: str, name: str, text: str) -> None:
-        """Store a file of ours while the client is connected."""
         files.write(self._folder / client / name, text.encode())
 
     def read_copy(self, client: str, name: str) -> bytes | None:
@@ -82,7 +76,6 @@ class Store:
         files.write(self._folder / client / "record.json", json.dumps(told, indent=1, ensure_ascii=False).encode())
 
     def forget(self, client: str, kept: list[str]) -> None:
-        """Delete a client's record and copies, except `kept`."""
         folder = self._folder / client
         if kept:
             (folder / "record.json").unlink(missing_ok=True)
@@ -93,7 +86,7 @@ class Store:
             shutil.rmtree(folder, ignore_errors=True)
 
     def copies(self, client: str) -> list[Path]:
-        """All copies, newest last, even without a record."""
+        """Newest last, even without a record."""
         folder = self._folder / client
         found = [entry for entry in folder.iterdir() if entry.name[:1].isdigit()] if folder.is_dir() else []
         return sorted(found, key=lambda entry: int(entry.name.partition("-")[0]))
@@ -103,7 +96,7 @@ class Store:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the store. Raises `Busy` if it is locked, and `OSError`.
+        """Raises `Busy` if it is locked, and `OSError`.
 
         The lock file lists the folders created for the store, which go once it is empty. Permissions left open by older
         versions are fixed.

@@ -59,7 +59,6 @@ def _leaves(table: Table) -> list[Path]:
 
 
 def _overlay(before: Table, ours: Table, paths: list[Path]) -> Table:
-    """The file's content with ours in it."""
     for path in paths:
         holder, source = before, ours
         for key in path[:-1]:
@@ -72,7 +71,7 @@ def _overlay(before: Table, ours: Table, paths: list[Path]) -> Table:
 
 
 class _Statement(NamedTuple):
-    """Whole lines and the full path of what they set. A header sets its table."""
+    """Whole lines and the full path of what they set."""
 
     start: int
     stop: int
@@ -80,7 +79,7 @@ class _Statement(NamedTuple):
 
 
 def _statements(text: str) -> Iterator[_Statement]:
-    """The statements of a valid text: each takes lines until they are valid on their own."""
+    """Each statement takes lines until they are valid on their own."""
     start, table, lines = 0, Path(), ""
     for line in StringIO(text, newline="\n"):
         lines += line

@@ -56,7 +56,7 @@ def _read(text: str) -> tuple[yaml.Node | None, object]:
 
 
 def _both_ends(text: str, lines: str) -> list[str]:
-    """Where a block may go. A multi-line text that ends the file without a line end would grow at the end."""
+    """A multi-line text that ends the file without a line end would grow at the end."""
     return [marks.add_last(text, lines), marks.add_first(text, lines)]
 
 
@@ -108,7 +108,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _keep_keys(text: str, root: yaml.Node | None, names: set[str]) -> str:
-    """Turn settings into comments, last first so that offsets stay valid."""
+    """Last first, so that offsets stay valid."""
     if not isinstance(root, yaml.MappingNode):
         return text
     if root.flow_style:
@@ -121,7 +121,7 @@ def _keep_keys(text: str, root: yaml.Node | None, names: set[str]) -> str:
 
 
 def _end_of_value(text: str, value: yaml.Node, key_end: int) -> int:
-    """After a value's last line. Blank lines and comments after a block are not part of it."""
+    """Blank lines and comments after a block are not part of it."""
     end = max(value.end_mark.index, key_end)
     is_text = isinstance(value, yaml.ScalarNode) and value.style in ("|", ">")
     if (isinstance(value, yaml.CollectionNode) and not value.flow_style) or is_text:

@@ -16,8 +16,8 @@ _COUNT_SECONDS = 0.02
 """Recounting a grown conversation takes 1 to 10 ms. A first count of 500 KB takes 50 to 100: it serves the next request."""
 
 
-def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> float:
-    """Seconds to wait for an exact count: 0 if both ends of the estimate's band decide alike.
+def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals, *, is_awaited: bool = True) -> float:
+    """Seconds to wait for an exact count: 0 if both ends of the estimate's band decide alike. No limit without a caller.
 
     Policies read the count, so they judge both ends. If one would be refused, wait: an estimate never refuses a request.
     """
@@ -26,20 +26,21 @@ def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals) -> fl
         low, high = (choose(rules, request, end, collect(rules, request, end), says_way_back=False) for end in ends)
     except TandemError:
         return inf
-    return 0.0 if low.tier is high.tier and low.targets[:1] == high.targets[:1] else _COUNT_SECONDS
+    if low.tier is high.tier and low.targets[:1] == high.targets[:1]:
+        return 0.0
+    return _COUNT_SECONDS if is_awaited else inf
 
 
-def foresee(rules: Rules, decided: Decided) -> Decided:
-    """Add what dispatch needs to queue requests."""
+def foresee(rules: Rules, decided: Decided, may_wait: bool = True) -> Decided:
+    """Add what dispatch needs to queue requests, where any may have to wait."""
+    if not may_wait:
+        return decided
     worth = worth_waiting(decided.decision)
     return replace(decided, worth_waiting_seconds=worth, missed=_find_missed(rules, decided))
 
 
 def _find_missed(rules: Rules, decided: Decided) -> str:
-    """The target that would be chosen with free quotas; empty if it is chosen anyway.
-
-    Policies read waits, so they judge again.
-    """
+    """The target that would be chosen with free quotas. Policies read waits, so they judge again."""
     signals, chosen = decided.decision.signals, decided.decision.targets[0]
     limited = {name: status for name, status in signals.statuses.items() if status.target.quota is not None}
     full = {name for name, status in limited.items() if name != chosen and (status.wait_seconds or status.closed_seconds)}

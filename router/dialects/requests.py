@@ -87,12 +87,12 @@ def read_request(arrival: Arrival, histories: Histories = NO_HISTORIES) -> Reque
     )
 
 
-def read_again(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
+def read_again(view: RequestView) -> RequestView:
+    """The request as its `body` says, which was changed."""
+    body = view.body
     reading = SPECS[view.dialect].read(body, view.operation, view.conversation.history)
     return replace(
         view,
-        raw=raw,
-        body=body,
         is_streaming=read_stream(body) and view.operation is not Operation.COUNT_TOKENS,
         system=reading.system,
         conversation=reading.conversation,
@@ -107,7 +107,7 @@ def read_again(view: RequestView, body: JsonObject, raw: bytes) -> RequestView:
 
 
 def rewrite(view: RequestView, changes: JsonObject) -> RequestView:
-    return read_again(view, {**view.body, **changes}, replace_fields(view.raw, view.body, changes))
+    return read_again(replace(view, body={**view.body, **changes}, raw=replace_fields(view.raw, view.body, changes)))
 
 
 def refuse_library_fields(body: JsonObject) -> None:

@@ -47,5 +47,6 @@ def reply_to(exchange: Exchange, view: RequestView, caller: AnswerSink) -> Reply
     if exchange.arrival.operation is Operation.COMPACT:
         return _Compaction(Collected(), caller, exchange, view)
     if is_kept(view, on_socket=exchange.arrival.responses is not None):
-        return Reply(watch(caller, capture(exchange, is_streaming=view.is_streaming, is_message=spec.has_threads)))
+        kept = capture(exchange, is_streaming=view.is_streaming, is_message=spec.has_threads)
+        return Reply(watch(caller, kept))
     return Reply(caller)

@@ -7,18 +7,13 @@ Clients look for a `compaction` item and send it back as it is, so ours travels 
 import time
 
 import orjson
-from msgspec.structs import replace
 
-from router.contract.digits import as_written, with_digits
+from router.contract.digits import as_written
 from router.contract.errors import BadRequest, TooDeep, UpstreamMalformed
 from router.contract.request import Json, JsonObject, RequestView
-from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text, texts_of
-from router.dialects.marks import holds
-from router.dialects.requests import read_again
 from router.dialects.responses.request import CALLS
-from router.dialects.table import SPECS
-from router.dialects.translate.envelope import MARK, SUMMARY_MARK, unwrap_summary, wrap_summary
+from router.dialects.translate.envelope import SUMMARY_MARK, unwrap_summary, wrap_summary
 from router.dialects.translate.expect import unexpected
 from router.responses.items import input_items
 
@@ -47,39 +42,21 @@ _LEFT_OUT = frozenset(
 _SUMMARY_ITEM = "compaction"
 _HOSTS_SUMMARIES = frozenset({_SUMMARY_ITEM, "context_compaction"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
-_MARK = SUMMARY_MARK.encode()
 _KEPT_CHARS = 80_000
 """About 20,000 tokens of what was said to the model; the newest are kept."""
 
 
-def may_hold_summaries(view: RequestView) -> bool:
-    """Whether the beginning of a summary of ours is anywhere in its bytes."""
-    return holds(view.raw, view.body.get("input"), MARK) and _MARK in view.raw
-
-
-def open_summaries(view: RequestView) -> RequestView:
-    """The request with our summaries as messages, which every target reads, wherever it goes."""
-    if not SPECS[view.dialect].continues_responses or not may_hold_summaries(view):
-        return view
-    items = input_items(with_digits(view.raw, view.body))
-    opened = [_opened(as_object(item), item, f"input[{index}]") for index, item in enumerate(items)]
-    return view if opened == items else with_items(view, opened)
-
-
-def _opened(item: JsonObject, as_it_is: Json, where: str) -> Json:
+def open_summary(value: Json, index: int) -> Json:
+    """A summary of ours as a message, which every target reads. Any other item, a host's own summary too, stays as it is."""
+    item = as_object(value)
     sealed = as_text(item.get("encrypted_content"))
     if item.get("type") != _SUMMARY_ITEM or not sealed.startswith(SUMMARY_MARK):
-        return as_it_is
+        return value
     summary = unwrap_summary(sealed)
     if summary is None:
-        index = f"{where}.encrypted_content"
-        raise BadRequest(f"{index}: compaction item was modified. Return it exactly as received", param=index)
+        where = f"input[{index}].encrypted_content"
+        raise BadRequest(f"{where}: compaction item was modified. Return it exactly as received", param=where)
     return _message("user", summary, as_text(item.get("id")).removeprefix("cmp_") or "summary", "summary")
-
-
-def with_items(view: RequestView, items: list[Json]) -> RequestView:
-    body: JsonObject = {**with_digits(view.raw, view.body), "input": items}
-    return read_again(view, body, write_body(body))
 
 
 def write_body(body: JsonObject) -> bytes:
@@ -90,16 +67,12 @@ def write_body(body: JsonObject) -> bytes:
         raise TooDeep("the conversation is nested too deeply to be rewritten: over 250 levels") from error
 
 
-def ask_for_summary(view: RequestView) -> RequestView:
-    """The request that has the summary written: the conversation, and after it what is wanted. Others stay as they are."""
-    if view.operation is not Operation.COMPACT:
-        return view
-    asked = with_digits(view.raw, view.body)
-    items = _answered(input_items(asked))
+def ask_for_summary(body: JsonObject) -> JsonObject:
+    """The body that has the summary written: the conversation, and after it what is wanted."""
+    items = _answered(input_items(body))
     wanted: JsonObject = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _INSTRUCTION}]}
-    kept = {name: value for name, value in asked.items() if name not in _LEFT_OUT}
-    body: JsonObject = {**kept, "input": [*items, wanted], "store": False, "stream": False}
-    return replace(read_again(view, body, write_body(body)), operation=Operation.CREATE, continued=None)
+    kept = {name: value for name, value in body.items() if name not in _LEFT_OUT}
+    return {**kept, "input": [*items, wanted], "store": False, "stream": False}
 
 
 def _answered(items: list[Json]) -> list[Json]:

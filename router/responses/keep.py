@@ -1,9 +1,8 @@
 """Storing finished responses: an observer of requests."""
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from contextlib import suppress
 
 import orjson
 
@@ -17,8 +16,8 @@ from router.contract.words import Operation
 from router.dialects.fields import as_list
 from router.dialects.table import SPECS
 from router.responses.items import input_items, read_ids
-from router.responses.resume import PREVIOUS, Continued
-from router.responses.threads import HeldThread, record_message
+from router.responses.resume import PREVIOUS
+from router.responses.threads import HeldThread, keeper_of
 
 _KIND = "responses"
 
@@ -49,62 +48,57 @@ class ResponseKeeper:
         if read is None:
             return
         view, session = read.view, decided.decision.turn.session if decided is not None else ""
-        arrival, response = exchange.arrival, completed.response
-        is_job = arrival.job is not None
-        if is_job:
-            response = {**response, "id": arrival.job}  # the only one that its caller knows, whatever its target calls it
-        store, at = self._store, self._clock()
-        try:
-            written = keep_answer(store, view, completed.target, at, response, session, arrival.responses, is_job)
-        except orjson.JSONEncodeError:
-            return
-        if written is not None:
-            confirm(exchange, written)
-
-
-def confirm(exchange: Exchange, written: "asyncio.Future[Any]") -> None:
-    """Have the answer's last bytes wait until other routers find the response."""
-    if exchange.confirming is not None:
-        exchange.confirming.wait_for(_KIND, written)
+        job, response = exchange.arrival.job, completed.response
+        if job is not None:
+            response = {**response, "id": job}  # the only one that its caller knows, whatever its target calls it
+        with suppress(orjson.JSONEncodeError):
+            keep_answer(exchange, self._store, view, completed.target, self._clock(), response, session)
 
 
 def keep_answer(
+    exchange: Exchange,
     store: ResponseStore,
     view: RequestView,
     target: Target | None,
     at: float,
     answer: JsonObject,
     session: str = "",
-    socket_store: ResponseStore | None = None,
-    is_job: bool = False,
-) -> "asyncio.Future[Any] | None":
-    """Store what a later request may go on from: a response, or a thread up to an answer. No target: the router answered.
+) -> None:
+    """Store what a later request may go on from. The answer's last bytes wait until other routers find it.
 
-    `socket_store` is a WebSocket's own, which keeps the response even where nobody else may continue from it. Who asks for
-    background work asks for a response that is kept. Returns what to wait for until other routers find it.
+    A WebSocket's own store keeps a response even where nobody else may continue from it. Background work asks for a response
+    that is kept.
     """
-    if isinstance(view.continued, HeldThread):
-        return store.keep(record_message(view, target, at, answer, session or view.continued.session), for_long=False)
-    is_stored = view.body.get("store")
+    arrival = exchange.arrival
+    is_stored = None if isinstance(view.continued, HeldThread) else view.body.get("store")
     if is_stored is False:
         answer = {**answer, "store": False}  # whatever the target says: it was told not to, and is not asked to remember
-    response = record_response(view, target, at, answer)
-    if socket_store is not None:
-        socket_store.keep(response, for_long=False)
-    return store.keep(response, for_long=is_job or is_stored is True) if is_stored is not False else None
+    response = record_response(view, target, at, answer, session)
+    if arrival.responses is not None:
+        arrival.responses.keep(response, for_long=False)
+    if is_stored is not False:
+        written = store.keep(response, for_long=arrival.job is not None or is_stored is True)
+        if written is not None and exchange.confirming is not None:
+            exchange.confirming.wait_for(_KIND, written)
 
 
-def record_response(view: RequestView, target: Target | None, at: float, response: JsonObject) -> StoredResponse:
-    """All that the model was given, and what it answered. No target: the router itself answered.
+def record_response(
+    view: RequestView, target: Target | None, at: float, response: JsonObject, session: str = ""
+) -> StoredResponse:
+    """All that the model was given, and what it answered: a response, or a thread up to an answer. No target: we answered.
 
     A target that was told the whole conversation does not know that the request continues a response; we do.
     """
-    continued = view.continued
-    if isinstance(continued, Continued):
+    caller, continued, ids = view.caller, view.continued, frozenset[str]()
+    if continued is None:
+        items = input_items(with_digits(view.raw, view.body))
+        history = Transcript(items, [""] * len(items))
+    else:
         history = continued.transcript()
         if PREVIOUS in continued.body:
             response = {**response, PREVIOUS: continued.body[PREVIOUS]}
+    if isinstance(continued, HeldThread):
+        caller, response = keeper_of(caller), continued.record(response, session)
     else:
-        history = Transcript([], []).then(input_items(with_digits(view.raw, view.body)), "")
-    ids = read_ids(history.items, as_list(response.get("output")))
-    return StoredResponse.write(view.caller, target.name if target else "", at, history, response, ids)
+        ids = read_ids(history.items, as_list(response.get("output")))
+    return StoredResponse.write(caller, target.name if target else "", at, history, response, ids)

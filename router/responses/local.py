@@ -9,8 +9,7 @@ import orjson
 from router.contract.digits import as_written
 from router.contract.exchange import Exchange
 from router.contract.facts import AnsweredHere, Ending
-from router.contract.relay import Headers
-from router.contract.request import JsonObject, RequestView
+from router.contract.request import RequestView
 from router.contract.rights import USUAL, Rights, check_tier
 from router.contract.signals import Alias, TokenCounter, Turn
 from router.contract.sinks import AnswerSink, send_whole
@@ -21,7 +20,7 @@ from router.dialects.composer import Answer, Finish
 from router.dialects.fields import as_object
 from router.dialects.headers import id_headers
 from router.dialects.table import SPECS
-from router.responses.keep import confirm, is_kept, keep_answer
+from router.responses.keep import is_kept, keep_answer
 
 _SERVED = Ending(Outcome.SERVED, 200)
 _NOTHING_USED = Usage(0, 0)
@@ -89,39 +88,34 @@ def answer_locally(
     None: a target must answer. `given` is the request as it came, `view` the same without its tier lines. Raises `NotPermitted`
     for a line that asks for a tier which its caller may not force: it is neither confirmed nor remembered.
     """
+    if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:
+        return _count(exchange, given, kept, caller)
     line = view.overrides.line
     if line is not None and line.is_alone:
         rights = plan.rules.rights
         if rights is not None:
             check_tier(line.tier, f"the message asks for {line.tier}", rights.get(view.caller.name, USUAL), _LEAVE_IT_OUT)
         sentence = kept.memory.set_tier(view, plan.models.resolve(view.model), exchange)
-        return _say(exchange, given, sentence, kept, caller)
-    if exchange.arrival.responses is not None and is_prewarm(given):
-        return _say(exchange, given, None, kept, caller)
-    if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:
-        return _count(exchange, given, kept, caller)
-    return None
+    elif exchange.arrival.responses is None or given.body.get("generate") is not False:
+        return None
+    else:
+        sentence = None
+    return _say(exchange, given, sentence, kept, caller)
 
 
 async def _count(exchange: Exchange, view: RequestView, kept: Kept, caller: AnswerSink) -> Ending:
     counted = await kept.counter.count_or_estimate(view)
     exchange.note(AnsweredHere(kept.memory.turn_of(view)))
-    _send(caller, view, (), {"object": "response.input_tokens", "input_tokens": counted.tokens})
+    body = {"object": "response.input_tokens", "input_tokens": counted.tokens}
+    send_whole(caller, (*_JSON, *id_headers(view.id)), orjson.dumps(body))
     return _SERVED
-
-
-def is_prewarm(view: RequestView) -> bool:
-    """Whether a request only prepares what the next one goes on from: nothing is to be generated for it."""
-    return view.body.get("generate") is False
 
 
 async def _say(
     exchange: Exchange, view: RequestView, sentence: Awaitable[str] | None, kept: Kept, caller: AnswerSink
 ) -> Ending:
     """Answer with a sentence, or none, in the caller's dialect, streamed or whole. A later request may go on from it."""
-    words = "" if sentence is None else await sentence
-    exchange.note(AnsweredHere(kept.memory.turn_of(view)))
-    now, socket_store = time.time(), exchange.arrival.responses
+    words, now = "" if sentence is None else await sentence, time.time()
     asks_usage = as_object(view.body.get("stream_options")).get("include_usage") is True
     known = Answer(
         view.id.removeprefix("req_"),
@@ -134,19 +128,14 @@ async def _say(
     text = composer.text(words) if words else b""
     frames = composer.open() + text + composer.close(Finish.STOP, _NOTHING_USED)
     whole = composer.whole()
-    if is_kept(view, on_socket=socket_store is not None):
-        written = keep_answer(kept.responses, view, None, now, whole, socket_store=socket_store)
-        if written is not None:
-            confirm(exchange, written)
-    because = (_BECAUSE if words else _PREWARMED,)
+    if is_kept(view, on_socket=exchange.arrival.responses is not None):
+        keep_answer(exchange, kept.responses, view, None, now, whole)
+    exchange.note(AnsweredHere(kept.memory.turn_of(view)))
+    headers = (*id_headers(view.id), _BECAUSE if words else _PREWARMED)
     if view.is_streaming:
-        caller.start(200, (*_STREAM, *id_headers(view.id), *because))
+        caller.start(200, (*_STREAM, *headers))
         caller.write(frames)
         caller.end()
     else:
-        _send(caller, view, because, whole)
+        send_whole(caller, (*_JSON, *headers), orjson.dumps(whole, default=as_written))
     return _SERVED
-
-
-def _send(caller: AnswerSink, view: RequestView, because: Headers, body: JsonObject) -> None:
-    send_whole(caller, (*_JSON, *id_headers(view.id), *because), orjson.dumps(body, default=as_written))

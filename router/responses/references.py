@@ -7,41 +7,23 @@ speaks another dialect knows none, so that a reference never leaves us: an item 
 import asyncio
 
 from router.contract.caller import Caller
-from router.contract.digits import with_digits
 from router.contract.errors import ItemForgotten
-from router.contract.exchange import OffLoop, work_here
-from router.contract.request import Json, RequestView, Transcript
+from router.contract.exchange import OffLoop
+from router.contract.request import Json
 from router.contract.stores import ResponseStore, StoredResponse
 from router.dialects.fields import as_list, as_object, as_text
-from router.dialects.marks import holds
-from router.responses.items import input_items
 
-_KIND = "item_reference"
-_MARK = _KIND.encode()
+REFERENCE = "item_reference"
+"""The kind of an item that names another."""
 _Held = dict[str, tuple[Json, str]]
 """Items by their ids, each with the target that wrote it."""
 
 
-def may_name_items(view: RequestView) -> bool:
-    """Whether the kind of a reference is anywhere in its bytes."""
-    return holds(view.raw, view.body.get("input"), _MARK)
+async def find_items(named: dict[int, str], store: ResponseStore, caller: Caller, off_loop: OffLoop) -> _Held:
+    """All items that an input names, by their indexes there. Raises `ItemForgotten`.
 
-
-async def look_up(view: RequestView, store: ResponseStore, off_loop: OffLoop = work_here) -> Transcript | None:
-    """The input with every named item in its place, and who wrote it. None where it names none."""
-    if not may_name_items(view):
-        return None
-    items = input_items(with_digits(view.raw, view.body))
-    named = {index: as_text(item.get("id")) for index, item in enumerate(map(as_object, items)) if item.get("type") == _KIND}
-    if not named:
-        return None
-    found = await _find(named, store, view.caller, off_loop)
-    pairs = [found[named[index]] if index in named else (item, "") for index, item in enumerate(items)]
-    return Transcript([item for item, _ in pairs], [origin for _, origin in pairs])
-
-
-async def _find(named: dict[int, str], store: ResponseStore, caller: Caller, off_loop: OffLoop) -> _Held:
-    """All named items. The newest response usually holds every one of them, since each holds what led to it."""
+    The newest response usually holds every one of them, since each holds what led to it.
+    """
     wanted, found = set(named.values()), _Held()
     while missing := wanted - found.keys():
         if found:

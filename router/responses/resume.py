@@ -1,77 +1,119 @@
-"""A request that continues a stored response: the history that it left out, put together for the target that will read it."""
+"""A request that leaves something out: the history that it continues, items that it names, what a summary of ours says.
 
-from collections.abc import Iterable, Mapping
+The body is looked through once for all of these, and written again once, with the whole conversation.
+"""
+
+from collections.abc import Callable, Mapping
+from operator import is_
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from router.contract.digits import with_digits
 from router.contract.errors import BadRequest, ResponseForgotten
-from router.contract.exchange import Exchange, OffLoop, work_here
+from router.contract.exchange import Exchange, OffLoop
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
 from router.contract.words import Operation
 from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.marks import holds
 from router.dialects.requests import read_again
 from router.dialects.responses.compose import is_our_id
 from router.dialects.responses.request import CALLS, OPAQUE_ITEMS, without_link
 from router.dialects.table import SPECS
-from router.responses.compact import ask_for_summary, may_hold_summaries, open_summaries, with_items, write_body
+from router.dialects.translate.envelope import MARK, SUMMARY_MARK
+from router.responses.compact import ask_for_summary, open_summary, write_body
 from router.responses.items import derive_id, input_items
-from router.responses.references import look_up, may_name_items
+from router.responses.references import REFERENCE, find_items
 from router.responses.threads import THREAD, resume_thread
 
 PREVIOUS = "previous_response_id"
-_LEFT_OUT = frozenset({PREVIOUS, THREAD})
-"""Fields of requests that leave something out. In another dialect's request they mean nothing."""
 _NO_HISTORY = Transcript([], [])
+_REFERENCE, _SUMMARY = REFERENCE.encode(), SUMMARY_MARK.encode()
 
 
 async def restore_history(
     exchange: Exchange, view: RequestView, store: ResponseStore, targets: Mapping[str, Target]
 ) -> RequestView:
-    """The request with the history that it leaves out, and for a compaction with what is to be written.
+    """The request with what it leaves out, and for a compaction with what is to be written. Most leave out nothing.
 
-    Most leave out nothing, and are returned as they are. A socket has a store of its own.
+    A socket has a store of its own. Raises `ResponseForgotten`, `ItemForgotten`, `ThreadForgotten`.
     """
     spec = SPECS[view.dialect]
-    if _LEFT_OUT.isdisjoint(view.body) and not (spec.continues_responses and _may_leave_out(view)):
+    if not (spec.continues_responses and _may_leave_out(view)) and not (spec.has_threads and THREAD in view.body):
         return view
-    view, store = open_summaries(view), exchange.arrival.responses or store
-    return ask_for_summary(
-        await (resume_thread(view, store) if spec.has_threads else resume(view, store, targets.values(), exchange.off_loop))
-    )
+    sent, store = with_digits(view.raw, view.body), exchange.arrival.responses or store
+    resumed = resume_thread(view, sent, store) if spec.has_threads else _resume(view, sent, store, targets, exchange.off_loop)
+    whole = await resumed
+    return view if whole is view else read_again(whole)
 
 
 def _may_leave_out(view: RequestView) -> bool:
-    """Whether a request asks for a summary, or may hold one of ours or name an item, as its bytes show."""
-    return view.operation is Operation.COMPACT or may_hold_summaries(view) or may_name_items(view)
+    """Whether a Responses request names a response, wants a summary, may name an item or hold a summary: its bytes tell."""
+    raw, body = view.raw, view.body
+    if PREVIOUS in body or view.operation is Operation.COMPACT:
+        return True
+    items = body.get("input")
+    return holds(raw, items, _REFERENCE) or (holds(raw, items, MARK) and _SUMMARY in raw)
 
 
-async def resume(
-    view: RequestView, store: ResponseStore, targets: Iterable[Target], off_loop: OffLoop = work_here
+async def _resume(
+    view: RequestView, sent: JsonObject, store: ResponseStore, targets: Mapping[str, Target], off_loop: OffLoop
 ) -> RequestView:
-    """The request with the stored history before it, and with the items that it names. Raises `ItemForgotten`.
-
-    A response that is unknown here may still be known to a target.
-    """
-    if not SPECS[view.dialect].continues_responses:
+    """The request with the stored history before its input. `sent` is its body with all digits."""
+    previous = _read_previous_id(sent)
+    stored = await _find(previous, view, store, targets) if previous else None
+    given = await _read_input(view, sent, store, off_loop)
+    is_compaction = view.operation is Operation.COMPACT
+    if given is None and stored is None and not is_compaction:
         return view
-    previous, given = _read_previous_id(view), await look_up(view, store, off_loop)
-    if previous is None:
-        return view if given is None else _hold(view, "", _NO_HISTORY, given)
+    continued = Continued(view.raw, sent, *_read_stored(stored), given)
+    body = continued.whole_body(reader="")
+    if is_compaction:
+        body = ask_for_summary(body)
+        return replace(view, body=body, raw=write_body(body), operation=Operation.CREATE)
+    if previous and stored is None:
+        body = {**body, PREVIOUS: previous}
+    elif stored is not None or any(continued.transcript().origins):
+        view = replace(view, continued=continued)
+    return replace(view, body=body, raw=write_body(body))
+
+
+async def _read_input(view: RequestView, sent: JsonObject, store: ResponseStore, off_loop: OffLoop) -> Transcript | None:
+    """The input with our summaries as messages and each named item in its place. None where it came like that."""
+    items = input_items(sent)
+    opened = [open_summary(item, index) for index, item in enumerate(items)]
+    named = {
+        index: as_text(item.get("id")) for index, item in enumerate(map(as_object, opened)) if item.get("type") == REFERENCE
+    }
+    if not named and all(map(is_, opened, items)):
+        return None
+    found = await find_items(named, store, view.caller, off_loop)
+    pairs = [found[named[index]] if index in named else (item, "") for index, item in enumerate(opened)]
+    return Transcript([item for item, _ in pairs], [origin for _, origin in pairs])
+
+
+def _read_previous_id(sent: JsonObject) -> str:
+    value = sent.get(PREVIOUS)
+    if value is not None and not isinstance(value, str):
+        raise BadRequest(f"{PREVIOUS}: must be a string such as resp_…", param=PREVIOUS)
+    return value or ""
+
+
+async def _find(previous: str, view: RequestView, store: ResponseStore, targets: Mapping[str, Target]) -> StoredResponse | None:
+    """The response that a request continues. None where it is unknown here, but a target may know it."""
     stored = await store.find(previous, view.caller)
     if stored is not None:
-        return _continue(view, stored, given)
-    may_know = any(_can_continue(target) for target in targets)
-    if view.operation is not Operation.CREATE or not may_know or await store.is_denied(previous, view.caller):
+        return stored
+    may_know = view.operation is Operation.CREATE and any(map(_can_continue, targets.values()))
+    if not may_know or await store.is_denied(previous, view.caller):
         raise ResponseForgotten(
             f"Previous response with id '{previous[:80]}' not found: it may have expired, been deleted, or been created"
             " with store: false. Send the whole conversation in input",
             param=PREVIOUS,
         )
-    return view if given is None else with_items(view, _portable(given, reader=""))
+    return None
 
 
 def _can_continue(target: Target) -> bool:
@@ -79,26 +121,14 @@ def _can_continue(target: Target) -> bool:
     return any(SPECS[dialect].continues_responses for dialect in target.speaks)
 
 
-def _read_previous_id(view: RequestView) -> str | None:
-    value = view.body.get(PREVIOUS)
-    if value is not None and not isinstance(value, str):
-        raise BadRequest(f"{PREVIOUS}: must be a string such as resp_…", param=PREVIOUS)
-    return value or None
-
-
-def _continue(view: RequestView, stored: StoredResponse, given: Transcript | None) -> RequestView:
+def _read_stored(stored: StoredResponse | None) -> tuple[Transcript, str]:
+    """The conversation up to a stored response, and the target that stores it too; empty where none does."""
+    if stored is None:
+        return _NO_HISTORY, ""
     earlier, response = stored.read()
-    history = earlier.then(as_list(response.get("output")), stored.target)
     # Only a target that says so keeps what it answered; one that ignores the id would lose the conversation without a word.
     is_stored_there = response.get("store") is True and not is_our_id(stored.id)
-    return _hold(view, stored.target if is_stored_there else "", history, given)
-
-
-def _hold(view: RequestView, stored_by: str, history: Transcript, given: Transcript | None) -> RequestView:
-    """The request with its whole conversation, so that everyone who reads it sees all of it."""
-    continued = Continued(view.raw, with_digits(view.raw, view.body), stored_by, history, given)
-    body = continued.whole_body(reader="")
-    return replace(read_again(view, body, write_body(body)), continued=continued)
+    return earlier.then(as_list(response.get("output")), stored.target), stored.target if is_stored_there else ""
 
 
 class Continued(NamedTuple):
@@ -106,20 +136,22 @@ class Continued(NamedTuple):
 
     raw: bytes
     body: JsonObject
+    history: Transcript
     stored_by: str
     """The target that says it stores that response itself; empty when none does."""
-    history: Transcript
     given: Transcript | None = None
-    """The input with the items that it names. None where it names none: then the body has it."""
+    """The input with its summaries opened and the items that it names. None where the body has it so."""
+    change: Callable[[list[Json]], list[Json]] | None = None
+    """Changes the items that a target is to see."""
     session: str = ""
     """It is told from the whole conversation."""
 
     def view_for(self, view: RequestView, target: Target) -> RequestView:
         """By reference where the target stores the history itself, else with its own items as they are."""
         if target.name == self.stored_by and _can_continue(target):
-            if self.given is None:
+            if self.given is None and self.change is None:
                 return replace(view, raw=self.raw, body=self.body)
-            body: JsonObject = {**self.body, "input": _portable(self.given, target.name)}
+            body: JsonObject = {**self.body, "input": self._items_for(self._input(), target.name)}
         elif target.name not in self.transcript().origins:
             return view
         else:
@@ -130,15 +162,24 @@ class Continued(NamedTuple):
         """Used when the target that was to store the history has lost it."""
         return self._replace(stored_by="")
 
+    def changed(self, change: Callable[[list[Json]], list[Json]]) -> Continuation:
+        return self._replace(change=change)
+
     def transcript(self) -> Transcript:
-        if self.given is None:
-            return self.history.then(input_items(self.body), "")
-        return Transcript(self.history.items + self.given.items, self.history.origins + self.given.origins)
+        given = self._input()
+        return Transcript(self.history.items + given.items, self.history.origins + given.origins)
 
     def whole_body(self, reader: str) -> JsonObject:
         """The body with all items, as `reader` can take them."""
-        items = _portable(self.transcript(), reader)
-        return {**{name: value for name, value in self.body.items() if name != PREVIOUS}, "input": items}
+        kept = {name: value for name, value in self.body.items() if name != PREVIOUS}
+        return {**kept, "input": self._items_for(self.transcript(), reader)}
+
+    def _input(self) -> Transcript:
+        return self.given or _NO_HISTORY.then(input_items(self.body), "")
+
+    def _items_for(self, transcript: Transcript, reader: str) -> list[Json]:
+        items = _portable(transcript, reader)
+        return items if self.change is None else self.change(items)
 
 
 def _portable(history: Transcript, reader: str) -> list[Json]:

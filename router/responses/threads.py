@@ -4,20 +4,18 @@
 conversation in either case, and never hears of the thread: so a thread can change its target, its tier and its dialect.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
-from router.contract.digits import with_digits
 from router.contract.errors import BadRequest, ThreadForgotten, ThreadMismatch, ThreadUnsupported
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.target import Target
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.messages.request import without_opaque
-from router.dialects.requests import read_again
 from router.dialects.splice import replace_fields
 
 THREAD = "thread"
@@ -34,24 +32,22 @@ _DEEPEST_MARK = 4
 """Marks are on a message's blocks, and on blocks inside a tool's result."""
 
 
-async def resume_thread(view: RequestView, store: ResponseStore) -> RequestView:
-    """The request with the whole conversation of its thread, as it goes to targets: without `thread`, and without its beta."""
-    asked = view.body.get(THREAD)
+async def resume_thread(view: RequestView, sent: JsonObject, store: ResponseStore) -> RequestView:
+    """The request with the whole conversation of its thread, as it goes to targets: without `thread`, and without its beta.
+
+    `sent` is its body with all digits.
+    """
+    asked = sent.get(THREAD)
     if asked is None:
         return view
-    previous = _read_thread(asked, view.headers)
+    previous, headers = _read_thread(asked, view.headers), _without_beta(view.headers)
     if previous is None:
-        body = with_digits(view.raw, view.body)
-        pinned: JsonObject = {name: body[name] for name in _PINNED if body.get(name) is not None}
-        return _hold(view, HeldThread(view.raw, body, Transcript([], []), pinned, f"{THREAD}:{view.id}"))
-    stored = await store.find(previous, _keeper_of(view.caller))
-    if stored is None:
-        raise ThreadForgotten(
-            f"{THREAD}.{_PREVIOUS}: no thread is kept for '{previous[:80]}': it may have expired, or been created elsewhere."
-            ' Send the whole conversation with thread: {"type": "create"}',
-            param=f"{THREAD}.{_PREVIOUS}",
-        )
-    return _continue(view, stored)
+        pinned: JsonObject = {name: sent[name] for name in _PINNED if sent.get(name) is not None}
+        thread = HeldThread(view.raw, sent, Transcript([], []), pinned, f"{THREAD}:{view.id}")
+    else:
+        thread = HeldThread(view.raw, sent, *_read_stored(previous, sent, await store.find(previous, keeper_of(view.caller))))
+    body, raw = thread.write_whole(reader="")
+    return replace(view, body=body, raw=raw, headers=headers, continued=thread)
 
 
 def _read_thread(asked: Json, headers: Mapping[str, str]) -> str | None:
@@ -77,24 +73,23 @@ def _read_thread(asked: Json, headers: Mapping[str, str]) -> str | None:
     return previous
 
 
-def _continue(view: RequestView, stored: StoredResponse) -> RequestView:
+def _read_stored(previous: str, sent: JsonObject, stored: StoredResponse | None) -> tuple[Transcript, JsonObject, str]:
+    """What a thread holds up to an answer: its conversation, what it pinned, and its session."""
+    if stored is None:
+        raise ThreadForgotten(
+            f"{THREAD}.{_PREVIOUS}: no thread is kept for '{previous[:80]}': it may have expired, or been created elsewhere."
+            ' Send the whole conversation with thread: {"type": "create"}',
+            param=f"{THREAD}.{_PREVIOUS}",
+        )
     earlier, answer = stored.read()
-    history, pinned = earlier.then(as_list(answer.get("output")), stored.target), as_object(answer.get("pinned"))
-    changed = [name for name in _PINNED if view.body.get(name) is not None and view.body[name] != pinned.get(name)]
-    if changed:
+    pinned = as_object(answer.get("pinned"))
+    if changed := [name for name in _PINNED if sent.get(name) is not None and sent[name] != pinned.get(name)]:
         raise ThreadMismatch(
             f"{' and '.join(changed)}: a thread keeps what it was created with. Leave it out, or send the whole conversation"
             ' with thread: {"type": "create"}',
             param=changed[0],
         )
-    body = with_digits(view.raw, view.body)
-    return _hold(view, HeldThread(view.raw, body, history, pinned, as_text(answer.get("session"))))
-
-
-def _hold(view: RequestView, thread: "HeldThread") -> RequestView:
-    """The request with all that its thread holds, so that everyone who reads it sees all of it."""
-    body, raw = thread.write_whole(reader="")
-    return replace(read_again(view, body, raw), headers=_without_beta(view.headers), continued=thread)
+    return earlier.then(as_list(answer.get("output")), stored.target), pinned, as_text(answer.get("session"))
 
 
 class HeldThread(NamedTuple):
@@ -106,6 +101,8 @@ class HeldThread(NamedTuple):
     pinned: JsonObject
     session: str
     """A session of its own, unless the request that created it was of another: threads that begin alike are kept apart."""
+    change: Callable[[list[Json]], list[Json]] | None = None
+    """Changes the messages that a target is to see."""
 
     @property
     def stored_by(self) -> str:
@@ -123,8 +120,17 @@ class HeldThread(NamedTuple):
         """No target is told by reference."""
         return self
 
+    def changed(self, change: Callable[[list[Json]], list[Json]]) -> Continuation:
+        return self._replace(change=change)
+
     def transcript(self) -> Transcript:
         return self.history.then(as_list(self.body.get(_MESSAGES)), "")
+
+    def record(self, message: JsonObject, session: str) -> JsonObject:
+        """An answer as it is kept. `session` is that of the request, if it turned out to be of another one."""
+        content = as_list(message.get("content"))
+        output: list[Json] = [{"role": "assistant", "content": content}] if content else []  # hosts refuse an empty message
+        return {"id": message["id"], "output": output, "pinned": self.pinned, "session": session or self.session}
 
     def write_whole(self, reader: str) -> tuple[JsonObject, bytes]:
         """The body with everything, as `reader` can take it, and the same as bytes."""
@@ -133,27 +139,13 @@ class HeldThread(NamedTuple):
             new = as_list(self.body.get(_MESSAGES))
             given: list[Json] = [new, [self.body], *(self.pinned.get(name) for name in _PINNED)]
             room = _MAX_MARKS - sum(map(_count_marks, given))
-            changes |= {**self.pinned, _MESSAGES: [*_limit_marks(_portable(self.history, reader), room), *new]}
+            whole = [*_limit_marks(_portable(self.history, reader), room), *new]
+            changes |= {**self.pinned, _MESSAGES: whole if self.change is None else self.change(whole)}
         body = {name: value for name, value in {**self.body, **changes}.items() if name != THREAD}
         return body, replace_fields(self.raw, self.body, changes)
 
 
-def record_message(view: RequestView, target: Target | None, at: float, message: JsonObject, session: str) -> StoredResponse:
-    """A thread up to an answer, under the answer's id. `session` is the one that its next request belongs to."""
-    thread = view.continued
-    assert isinstance(thread, HeldThread)
-    content = as_list(message.get("content"))
-    output: list[Json] = [{"role": "assistant", "content": content}] if content else []  # hosts refuse an empty message
-    kept: JsonObject = {
-        "id": message["id"],
-        "output": output,
-        "pinned": thread.pinned,
-        "session": session,
-    }
-    return StoredResponse.write(_keeper_of(view.caller), target.name if target else "", at, thread.transcript(), kept)
-
-
-def _keeper_of(caller: Caller) -> Caller:
+def keeper_of(caller: Caller) -> Caller:
     """Whom a thread is kept for: its caller, apart from the caller's responses. No route for responses asks for this one."""
     return Caller(f"{caller.name}\0threads")
 

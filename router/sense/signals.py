@@ -1,7 +1,7 @@
 """Assembles the signals, and tells when a token estimate is too rough."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from router.sense.tokens import Calibration, estimate_prompt
 
 _CALIBRATED_TOKENS = 4_000
 """From here on, earlier counts of a session narrow the estimate."""
-SMALL_TOKENS = 700
+_SMALL_TOKENS = 700
 _FILLED = 0.6
 """Share of a window. From 0.7 on, its end lies within the estimate's band: the vocabulary should be loaded by then."""
 _window_of = attrgetter("target.window_tokens")
@@ -51,39 +51,43 @@ def _read_earlier(turn: Turn, features: Features | None) -> tuple[Features, ...]
 
 def approaches_a_limit(signals: Signals) -> bool:
     """Cheap, and nearly always false."""
-    low, far = signals.prompt.low, (signals.prompt.high + RESERVE_TOKENS) / _FILLED
+    high = signals.prompt.high
+    if high < _SMALL_TOKENS:
+        return False
+    low, far = signals.prompt.low, (high + RESERVE_TOKENS) / _FILLED
     windows = [*map(_window_of, signals.statuses.values())]
     return far >= min(windows, default=math.inf) and any(low <= window <= far for window in windows)
 
 
-def is_near_a_limit(signals: Signals) -> bool:
-    """Whether a target's limit lies within the estimate's band: only an exact count can tell."""
-    prompt = signals.prompt
-    far = prompt.high + RESERVE_TOKENS  # at most: a request may need less room for its answer
-    return not prompt.is_exact and any(prompt.low <= status.target.window_tokens <= far for status in signals.statuses.values())
+def prepare_count(decision: Decision, counter: TokenCounter) -> None:
+    """Load the vocabulary if a count is likely soon.
 
-
-def fills_its_window(decision: Decision) -> bool:
-    """Whether a count is likely soon. Other targets' windows do not matter: a prompt does not move when it outgrows them."""
+    Other targets' windows do not matter: a prompt does not move when it outgrows them.
+    """
     status = decision.signals.statuses[decision.targets[0]]
-    return decision.prompt_tokens > status.target.window_tokens * _FILLED
+    if decision.prompt_tokens > status.target.window_tokens * _FILLED:
+        counter.prepare()
 
 
 async def count_exactly(
-    view: RequestView, signals: Signals, counter: TokenCounter, calibration: Calibration, within_seconds: float
+    view: RequestView,
+    signals: Signals,
+    counter: TokenCounter,
+    calibration: Calibration,
+    worth: Callable[[Signals], float],
 ) -> Signals:
-    """The signals with an exact count, or marked as estimated if it is late.
-
-    Even a late count narrows the session's next estimates.
-    """
-    session = SessionKey(view.caller, signals.turn.session)
+    """Count where a target's limit lies within the estimate's band; a late count still narrows the session's next estimates."""
+    prompt, session = signals.prompt, SessionKey(view.caller, signals.turn.session)
+    far = prompt.high + RESERVE_TOKENS  # at most: a request may need less room for its answer
+    is_near = any(prompt.low <= status.target.window_tokens <= far for status in signals.statuses.values())
+    if prompt.is_exact or not is_near or not (seconds := worth(signals)):
+        return signals
 
     def learn(tokens: int) -> None:
         calibration.note(session, estimate_prompt(view).tokens, tokens)
 
     try:
-        exact = await counter.count(view, within_seconds, learn)
+        exact = await counter.count(view, seconds, learn)
     except TimeoutError:
-        prompt = signals.prompt
         return replace(signals, prompt=replace(prompt, late_range=(prompt.low, prompt.high)))
     return signals if exact is None else replace(signals, prompt=exact)

@@ -25,7 +25,7 @@ _FIRST_MESSAGES = 12
 
 
 class History(Struct, frozen=True):
-    """What the messages up to some index tell. Texts are kept as indexes."""
+    """What the messages up to some index tell, with texts as indexes or short extracts."""
 
     first_at: int | None = None
     words_at: tuple[int, ...] = ()

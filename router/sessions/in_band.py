@@ -6,20 +6,18 @@ such a line is answered by the router itself; that exchange is left out of later
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import compress, repeat
 from operator import eq
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from router.contract.errors import UnknownOverride
-from router.contract.request import Continuation, Conversation, InBand, Json, JsonObject, RequestView
-from router.contract.target import Target
+from router.contract.request import Conversation, InBand, Json, JsonObject, RequestView
 from router.contract.words import PERSONS_KINDS, Dialect, Feature, Operation, TurnKind
 from router.dialects.fields import as_list, as_object, as_text
 from router.dialects.histories import learn
 from router.dialects.requests import rewrite
-from router.dialects.splice import replace_fields
 from router.dialects.table import SPECS
 from router.sessions.clients import Client
 from router.sessions.own_texts import may_hold_own_text, own_texts
@@ -68,7 +66,7 @@ def apply_tier_lines(view: RequestView) -> RequestView:
         return view
     stripped = rewrite(view, told.changes(view.body, view.dialect))
     if view.continued is not None:
-        stripped = replace(stripped, continued=_WithoutLines(view.continued, client))
+        stripped = replace(stripped, continued=view.continued.changed(partial(_strip, client)))
     if kind not in _APPLIED_KINDS:
         return stripped
     line = told.line
@@ -188,6 +186,11 @@ class _Reading:
         return {name: as_object(items[0]).get("content") if isinstance(body.get(name), str) else items}
 
 
+def _strip(client: Client, items: list[Json]) -> list[Json]:
+    """The messages of a conversation, as another target is to see it, without lines."""
+    return _Reading(items, range(len(items)), client).items()
+
+
 def _lines_of(message: Json, client: Client) -> Iterator[tuple[int, Line]]:
     """The lines of a message by the indexes of their texts. Next to a picture or a file none is alone: that is to be seen."""
     types = {as_text(as_object(part).get("type")) for part in as_list(as_object(message).get("content"))}
@@ -205,36 +208,3 @@ def _says_anything(message: JsonObject, client: Client) -> bool:
         as_object(part).get("type") not in ("text", "input_text") or strip_harness(as_text(as_object(part).get("text")), client)
         for part in as_list(content)
     )
-
-
-class _WithoutLines(NamedTuple):
-    """The history of a request that continues a stored response, as each target is to see it: without lines."""
-
-    whole: Continuation
-    client: Client
-
-    @property
-    def session(self) -> str:
-        return self.whole.session
-
-    @property
-    def stored_by(self) -> str:
-        return self.whole.stored_by
-
-    @property
-    def body(self) -> JsonObject:
-        return self.whole.body
-
-    def view_for(self, view: RequestView, target: Target) -> RequestView:
-        seen = self.whole.view_for(view, target)
-        if seen.body is view.body:
-            return seen
-        items = _items_of(seen.body, seen.dialect)
-        told = _Reading(items, range(len(items)), self.client)
-        if told.line is None:
-            return seen
-        changes = told.changes(seen.body, seen.dialect)
-        return replace(seen, body={**seen.body, **changes}, raw=replace_fields(seen.raw, seen.body, changes))
-
-    def without_reference(self) -> Continuation:
-        return self._replace(whole=self.whole.without_reference())

@@ -73,7 +73,7 @@ def read_turn(view: RequestView) -> Turn:
         session=session or _guess_session(view, client, told),
         client=client.name,
         person_text=words if is_persons else None,
-        ask_text=_find_ask(conversation, client, kind, words, told),
+        ask_text=_find_ask(conversation, client, words, told) if is_persons else words if kind is TurnKind.SUBAGENT else None,
         is_planning=stated.is_planning or is_planning(conversation),
         goes_on=goes_on,
         goes_on_after=_find_interruption(end.message) if goes_on else "",
@@ -104,10 +104,8 @@ def _find_interruption(last: Message | None) -> str:
     return next((name for text in last.texts for start, name in starts if text.lstrip().startswith(start)), "a notice")
 
 
-def _find_ask(conversation: Conversation, client: Client, kind: TurnKind, words: str | None, told: History) -> str | None:
-    """The last words that are not a "go on", or a subagent's task."""
-    if kind not in PERSONS_KINDS:
-        return words if kind is TurnKind.SUBAGENT else None
+def _find_ask(conversation: Conversation, client: Client, words: str | None, told: History) -> str | None:
+    """The last words that are not a "go on"."""
     skip = 0
     while words is not None and is_follow_up(words) and skip < _MAX_FOLLOW_UPS:
         skip += 1
@@ -133,10 +131,9 @@ def _recognise_by_words(agent: str, system: str) -> tuple[Client | None, TurnKin
 
 
 def _read_stated(view: RequestView, client: Client) -> Stated:
-    headers, body = view.headers, view.body
-    if TELLING_HEADERS.isdisjoint(headers) and _TELLING_FIELDS.isdisjoint(body):
+    if TELLING_HEADERS.isdisjoint(view.headers) and _TELLING_FIELDS.isdisjoint(view.body):
         return _NOTHING_STATED
-    said = [read(view) for read in clients.STATED_READERS]
+    headers, body, said = view.headers, view.body, [read(view) for read in clients.STATED_READERS]
     names = (*(headers.get(name) for name in client.session_headers), *(stated.session for stated in said))
     session = next(filter(None, names), "") or as_text(body.get("prompt_cache_key"))
     return Stated(

@@ -11,7 +11,7 @@ from router.contract.relay import Tls
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy from an environment variable. Prints without its password; the host is empty if the value is invalid."""
+    """A proxy from an environment variable, which prints without its password. An invalid value has no host."""
 
     host: str
     port: int
@@ -62,11 +62,11 @@ def _find_proxy(scheme: str, host: str, authority: str) -> Proxy | None:
 
 
 def read_proxy(url: str, variable: str) -> Proxy:
-    """Parse a proxy's address. User and password may be percent-encoded. The host is empty if it is invalid."""
+    """User and password may be percent-encoded."""
     try:
         parts = urlsplit(url.strip() if "//" in url else f"//{url.strip()}")
         host, port = parts.hostname or "", parts.port or 8080
-    except ValueError:  # a port that is not a number, or an unencoded character in the password
+    except ValueError:  # an invalid port, or an unencoded character in the password
         return Proxy("", 0, variable)
     credentials = ""
     if parts.username or parts.password:

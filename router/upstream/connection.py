@@ -21,9 +21,9 @@ _MAX_HEADERS = 200
 _MAX_HEADER_BYTES = 65_536
 _MAX_INTERIM = 128
 _MAX_FRAMING_BYTES = 1 << 20
-"""Bytes outside head and body: chunk sizes and trailers, which the parser buffers."""
+"""Chunk sizes and trailers, which the parser buffers."""
 _WHOLE = -1
-"""The status of a finished answer. `data_received` acts on it after the last piece of the body."""
+"""A finished answer. `data_received` acts on it after the last piece of the body."""
 _first, _second, _decode = itemgetter(0), itemgetter(1), methodcaller("decode", "latin-1")
 _FRAMING = frozenset({"content-length", "transfer-encoding"})
 
@@ -64,7 +64,7 @@ def _header_name(raw: bytes) -> str:
 
 
 def _read_headers(raw: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """In C, all at once: hosts send twenty headers with every answer."""
+    """In C: hosts send twenty headers with every answer."""
     names, values = map(_header_name, map(_first, raw)), map(str.strip, map(_decode, map(_second, raw)))
     return tuple(zip(names, values, strict=True))
 
@@ -100,16 +100,16 @@ class Connection(asyncio.Protocol):
         self._sink: Sink | None = None
         self._is_paused = False
         self.loop = asyncio.get_running_loop()
-        """Kept here because asking for the running loop is a system call each time."""
+        """Kept because asking for the running loop is a system call."""
         self._time = self.loop.time
         self.last_read_at = self._time()
-        """Loop time of the last bytes, or of creation. Set directly to save a call per piece."""
+        """Loop time. Set directly to save a call per piece."""
         self._has_excess = self._is_interim = self._keeps_alive = False
         self._body: list[bytes] = []
         self._body_pieces = 0
         self.on_body = self._body.append
         self._headers: deque[tuple[bytes, bytes]] = deque(maxlen=_MAX_HEADERS + 1)
-        """Bounded to one more than allowed: a head of a hundred thousand is refused without being stored."""
+        """Bounded: a head of a hundred thousand is refused without being stored."""
         self._status = self._head_bytes = self._interim = 0
         self._parser = httptools.HttpResponseParser(self)
 
@@ -125,7 +125,6 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def send(self, owner: Owner, sink: Sink, head: bytes, body: bytes) -> None:
-        """Write a request. Its answer goes to the sink, its end to the owner."""
         transport = self._transport
         assert transport is not None
         self._owner, self._sink = owner, sink
@@ -136,7 +135,6 @@ class Connection(asyncio.Protocol):
             transport.write(body)
 
     def pause(self) -> None:
-        """Stop reading: the kernel's buffers fill, and the target waits."""
         if self._transport is not None and not self._transport.is_closing():
             self._is_paused = True
             self._transport.pause_reading()
@@ -183,7 +181,7 @@ class Connection(asyncio.Protocol):
                 owner.headers_seen()
 
     def _break_off(self, reason: str) -> None:
-        """Handle unreadable bytes. What came before them counts, as if it had come in a separate read."""
+        """Handle unreadable bytes. What came before them counts, as in a separate read."""
         body, sink = self._body, self._sink
         if self._status == _WHOLE:
             if not self._has_excess:

@@ -26,7 +26,6 @@ class Dialer:
         return await self.dial_for(Connection, address, tls, within_seconds)
 
     async def dial_for(self, make: Callable[[], _P], address: Address, tls: Tls | None, within_seconds: float) -> _P:
-        """Open a connection for another protocol."""
         try:
             async with asyncio.timeout(within_seconds):
                 return await self._dial(make, address, tls)
@@ -61,7 +60,6 @@ class Dialer:
 
 
 async def _dial_through(make: Callable[[], _P], address: Address, proxy: Proxy, context: ssl.SSLContext | None) -> _P:
-    """TLS with the target inside a tunnel, which CONNECT opens in plain text."""
     sock = await _open_tunnel(f"{address.host}:{address.port}", proxy)
     try:
         loop = asyncio.get_running_loop()

@@ -25,7 +25,6 @@ class Pool:
         return self.prepare(request).open(request.body, sink)
 
     def prepare(self, request: UpstreamRequest) -> PreparedRequest:
-        """Resolve the address and write the head, for any number of calls."""
         address = read_address(request.url)
         prepared = PreparedCall(self._origin(address, request.tls), request, _write_head(request, address))
         return PreparedSocketCall(self._sockets, request, prepared) if request.over_websocket else prepared

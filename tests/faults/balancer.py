@@ -1,5 +1,4 @@
-"""A balancer that behaves as nginx does with `docs/deploy/several/nginx.conf`: it takes the router with the fewest requests and
-keeps connections for the next one. A router that refuses a connection rests; a POST that was sent is not sent again."""
+"""A balancer like nginx with `docs/deploy/several/nginx.conf`: fewest requests first, kept connections, no resent POSTs."""
 
 import asyncio
 import contextlib
@@ -18,8 +17,6 @@ Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass
 class Backend:
-    """One of the routers."""
-
     port: int
     is_ready: bool = True
     rests_until: float = 0.0
@@ -28,7 +25,7 @@ class Backend:
     idle: list[Link] = field(default_factory=list)
 
     async def connect(self) -> tuple[Link, str]:
-        """The connection that was used last and is still open, or a new one, and which it is. Raises `OSError`."""
+        """The last used open connection or a new one, and which it is. Raises `OSError`."""
         while self.idle:
             reader, writer = self.idle.pop()
             if not reader.at_eof() and not writer.is_closing():
@@ -38,7 +35,7 @@ class Backend:
 
 
 class Balancer:
-    """Spreads the requests of any number of callers. What it could not have served is in `failures`."""
+    """Spreads callers' requests. `failures` has what it could not serve."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self.port = 0
@@ -50,7 +47,7 @@ class Balancer:
         return next(backend for backend in self.backends if backend.port == port)
 
     async def watch(self, pause_seconds: float) -> None:
-        """Ask each router again and again whether it takes requests."""
+        """Poll each router's readiness."""
         while True:
             for backend in self.backends:
                 try:
@@ -80,7 +77,7 @@ class Balancer:
                 writer.close()
 
     async def _forward(self, head: bytes, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Have a request served by one of the routers. Answers whether the caller may go on with the connection."""
+        """Have a router serve a request. Returns whether the caller may reuse the connection."""
         for backend in self._order():
             try:
                 link, kind = await backend.connect()
@@ -126,7 +123,7 @@ class Balancer:
                 link[1].close()
 
     async def _relay_body(self, head: bytes, source: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Hand an answer on as it comes. Answers whether the caller has got it all."""
+        """Relay an answer. Returns whether the caller got all of it."""
 
         async def take(reading: Callable[[], AsyncIterator[bytes]]) -> bool:
             pieces = reading()
@@ -143,14 +140,14 @@ class Balancer:
                 writer.write(piece)
                 try:
                     await writer.drain()
-                except OSError:  # the caller has gone on
+                except OSError:  # the caller has left
                     return False
 
         return await take(lambda: _read_body(head, source))
 
 
 async def _read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """A request's head, without what it says of its own connection, and its body."""
+    """A request's body and head, without headers about its connection."""
     lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines[1:])}
     body = await reader.readexactly(int(headers.get(b"content-length", b"0")))
@@ -160,7 +157,7 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 async def _read_body(head: bytes, source: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """The pieces of a body, as they are written. Raises where it ends early."""
+    """The pieces of a body as written. Raises if it ends early."""
     if b"transfer-encoding: chunked" in head:
         while True:
             line = await source.readuntil(b"\r\n")
@@ -173,7 +170,7 @@ async def _read_body(head: bytes, source: asyncio.StreamReader) -> AsyncIterator
 
 
 async def _join(one: Link, other: Link) -> None:
-    """Hand on the bytes of a socket in both directions until either side ends it."""
+    """Relay a socket in both directions until either side ends it."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(*_GONE):
@@ -187,7 +184,7 @@ async def _join(one: Link, other: Link) -> None:
 
 @contextlib.asynccontextmanager
 async def balancer_of(ports: Sequence[int], probe_seconds: float | None) -> AsyncIterator[Balancer]:
-    """A balancer in front of these routers. Without `probe_seconds` it asks nobody for `/readyz`, as nginx does not."""
+    """Without `probe_seconds` it never asks for `/readyz`, like nginx."""
     balancer = Balancer(ports)
     server = await asyncio.start_server(balancer.serve, "127.0.0.1", 0, limit=1 << 24)
     balancer.port = server.sockets[0].getsockname()[1]

@@ -41,7 +41,7 @@ tiers:
 """
 VALKEY = "valkey: {url: env:TANDEM_VALKEY_URL, timeout_ms: 5000}"
 POSTGRES = "postgres: {url: env:TANDEM_POSTGRES_URL, timeout_ms: 5000}"
-"""A machine that runs tests may be slow: what happens while a store is away is tried elsewhere."""
+"""Patience for a slow test machine: absent stores are tried elsewhere."""
 BETA = {"anthropic-beta": "message-threads-2026-08-12"}
 AT_ONCE = 12
 
@@ -51,10 +51,10 @@ def share(*stores: str) -> str:
 
 
 class Host:
-    """A target that notes what it was told of each conversation. It keeps nothing itself, and its responses have ids of its own."""
+    """A stateless target that notes what it is sent of each conversation, with its own response ids."""
 
     def __init__(self, dialect: str, name: str = "") -> None:
-        """Hosts of one dialect need different names: ids of responses are unique."""
+        """Hosts of one dialect need different names, for unique response ids."""
         self._dialect, self._name, self._numbers = dialect, name or dialect, itertools.count(1)
         self.calls = 0
 
@@ -81,14 +81,12 @@ class Host:
 
 
 def said_in(body: bytes) -> str:
-    """All text of an answer, streamed or whole, in any dialect."""
     parts = re.findall(rb'"(?:delta|text)": ?"((?:[^"\\]|\\.)*)"', body)
     return b"".join(parts).decode()
 
 
 @contextlib.asynccontextmanager
 async def hosts_of(hosts: Sequence[Host]) -> AsyncIterator[list[str]]:
-    """The addresses of targets."""
     upstreams = [Upstream() for _ in hosts]
     for upstream, host in zip(upstreams, hosts, strict=True):
         upstream.scripts = [host]
@@ -101,8 +99,6 @@ async def hosts_of(hosts: Sequence[Host]) -> AsyncIterator[list[str]]:
 
 
 class Chains:
-    """Many conversations at once, and what went wrong in them."""
-
     def __init__(
         self,
         ports: Sequence[int],
@@ -151,7 +147,7 @@ class Chains:
             previous = re.search(rb'"id": ?"((?:resp|msg)_?[^"]+)"', reply.body)[1].decode()
 
     async def _send(self, path: str, body: dict, headers: dict) -> Reply:
-        """Ask any router. A stream is sometimes left at its terminal event: a client may go on then."""
+        """Ask any router. Some streams are left at their terminal event, as clients may do."""
         await self.pace()
         port = self._chance.choice(self.ports)
         if not body["stream"] or self._chance.random() < 0.5:
@@ -178,7 +174,7 @@ async def _leave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def repeat_everywhere(ports: Sequence[int], keys: int) -> list[str]:
-    """Send each key to all routers at once. Answers what went wrong; how often targets were called is theirs to say."""
+    """Send each key to all routers at once. Returns faults; targets count their calls."""
     faults: list[str] = []
     slots = asyncio.Semaphore(AT_ONCE)
 

@@ -1,5 +1,3 @@
-"""Fixtures for faults."""
-
 import contextlib
 from functools import partial
 
@@ -11,7 +9,7 @@ from tests.faults.rig import KEY, Rig, rigged
 
 @pytest.fixture
 async def set_up(tmp_path, monkeypatch, listen):
-    """Set a rig up. When the test is over, the rules that hold for every fault are checked."""
+    """Set a rig up. The rules for all faults are checked at the end."""
     monkeypatch.setenv("RIG_KEY", KEY)
     read_log = listen()
     async with contextlib.AsyncExitStack() as stack:
@@ -24,5 +22,5 @@ async def set_up(tmp_path, monkeypatch, listen):
 
 @pytest.fixture
 def patient_answers(monkeypatch):
-    """Answers of routers that share wait for the stores for as long as it takes: here the order counts, not the machine's speed."""
+    """Make answers wait for shared stores without a limit: order counts here, not the machine's speed."""
     monkeypatch.setattr(acknowledged, "AcknowledgedSink", partial(acknowledged.AcknowledgedSink, hold_seconds=60.0))

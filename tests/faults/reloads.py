@@ -31,18 +31,16 @@ EVERY_SECONDS = 0.1
 
 @dataclass
 class Seen:
-    """What a run saw."""
-
     served: int = 0
     reloads: int = 0
     refused: int = 0
     failures: list[str] = field(default_factory=list)
     made: list[weakref.ref] = field(default_factory=list)
-    """The dispatcher of each plan that was in use: each plan has its own, and only a plan and its requests hold it."""
+    """The dispatcher of each used plan, held only by the plan and its requests."""
     plans: int = 0
-    """Plans before the last one that were still there at the end."""
+    """Old plans still alive at the end."""
     gone_addresses: int = 0
-    """Addresses of old plans that still had connections at the end."""
+    """Addresses of old plans with connections at the end."""
     rss_mb: list[float] = field(default_factory=list)
 
 
@@ -56,7 +54,7 @@ tiers:
 
 
 async def answer_slowly(wire, seen) -> None:
-    """A whole answer, or a stream that several reloads happen in."""
+    """A whole answer, or a stream that lasts several reloads."""
     if not seen.json.get("stream"):
         await answer_json(CHAT_ANSWER)(wire, seen)
         return
@@ -68,7 +66,7 @@ async def answer_slowly(wire, seen) -> None:
 
 
 def _forgetting(upstream: Upstream) -> Script:
-    """An upstream notes what it was asked. Nobody reads that here, and it would pass for the router's growth."""
+    """Drop the upstream's notes, which would pass for the router's growth."""
 
     async def answer(wire, seen) -> None:
         upstream.seen.clear()
@@ -93,7 +91,7 @@ async def upstreams(count: int) -> AsyncIterator[list[Upstream]]:
 
 
 async def run(seconds: float, folder: Path, every_seconds: float = EVERY_SECONDS) -> Seen:
-    """Reload for some seconds while others work. Nobody may notice."""
+    """Reload for some seconds under load, which must not notice."""
     seen, over = Seen(), asyncio.Event()
     async with upstreams(3) as (first, second, deep):
         texts = [config(first.base_url, "spark", deep.base_url), config(second.base_url, "swift", deep.base_url), "tiers:\n"]

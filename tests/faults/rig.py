@@ -1,7 +1,7 @@
-"""A Tandem before two upstreams, one of them behind a toxic relay, and the rules that hold whatever breaks there.
+"""A Tandem before two upstreams, one behind a toxic relay, and the rules that hold whatever breaks.
 
-A test of a fault says what must become of its own request. What holds for all of them is checked here, when it is over: the next
-request is served, nothing is left behind, every request has one entry, and nothing secret was said to anybody.
+A test says what must become of its own request. At its end, the next request is served, nothing is left behind, every request
+has one entry, and no secret was shown.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ BRIDGED = [("responses", "chat"), ("messages", "responses"), ("chat", "messages"
 
 
 def spread(*values: object) -> list[tuple]:
-    """Each value with one straight pair of dialects and one bridged, so that three values meet all of them."""
+    """Each value with one straight and one bridged pair of dialects, so that three values meet all of them."""
     pairs = zip(STRAIGHT, BRIDGED, strict=True)
     turns = itertools.cycle(pairs)
     return [(*pair, value) for value, both in zip(values, turns, strict=False) for pair in both]
 
 
 def ask_in(dialect: str, text: str = PROMPT, **more: object) -> dict:
-    """A request in the fewest words. It goes to the fast tier by itself."""
+    """A minimal request, which goes to fast."""
     words = [{"role": "user", "content": text}]
     own = {"chat": {"messages": words}, "responses": {"input": words}, "messages": {"messages": words, "max_tokens": 99}}
     return {"model": "auto", **own[dialect], **more}
 
 
 def config_of(dialect: str, fast: str, deep: str, *, fast_extra: str = "", extra: str = "") -> str:
-    """One target in each tier, `spark` and `sage`, both of one dialect. Only `sage` has the larger window."""
+    """One target per tier, `spark` and `sage`, of one dialect. Only `sage` has the larger window."""
     adapter = "anthropic_http" if dialect == "messages" else "openai_http"
 
     def address(url: str) -> str:
@@ -70,19 +70,19 @@ tiers:
 
 
 class Rig:
-    """The whole arrangement. `fast` is behind `toxic`; `deep` answers well unless a test says otherwise."""
+    """`fast` is behind `toxic`; `deep` answers well unless a test says otherwise."""
 
     def __init__(self, tandem: Running, fast: Upstream, deep: Upstream, toxic: Toxic, dialect: str) -> None:
         self.tandem, self.fast, self.deep, self.toxic, self.dialect = tandem, fast, deep, toxic, dialect
         self.replies: list[Reply] = []
         self.asked: list[str] = []
-        """The id of every request that was admitted; nothing for one whose caller is the test itself."""
+        """Ids of admitted requests, without those of raw callers."""
         self.expected: list[dict] = []
         self.names_a_time = False
-        """Whether targets asked to be left alone, so that a request at the end may be told to wait."""
+        """Targets asked for a pause, so the last request may be told to wait."""
 
     async def ask(self, dialect: str | None = None, *, headers: dict[str, str] | None = None, **more: object) -> Reply:
-        """A request of this dialect, or the target's own, read to its end."""
+        """A request in this dialect, or the target's own, read to its end."""
         dialect = dialect or self.dialect
         reply = await call(self.tandem.port, PATHS[dialect], ask_in(dialect, **more), headers)
         self.replies.append(reply)
@@ -91,17 +91,16 @@ class Rig:
 
     @contextlib.asynccontextmanager
     async def caller(self) -> AsyncIterator[Caller]:
-        """A connection of which the test itself says what goes over it."""
         self.asked.append("")
         async with Caller(self.tandem.port) as caller:
             yield caller
 
     def expect(self, outcome: str, error: str | None = None, **more: object) -> None:
-        """What the ledger is to hold of the next request in the order of asking: `attempts` are pairs of target and status."""
+        """The next request's entry, in order of asking: `attempts` are pairs of target and status."""
         self.expected.append({"outcome": outcome, "error": error, **more})
 
     async def serve_once_more(self) -> None:
-        """Whatever broke, the next request is served, and then nothing of any request is left."""
+        """The next request is served, and nothing of any request is left."""
         self.toxic.toxics = Toxics()
         self.fast.scripts = self.deep.scripts = [speak(self.dialect, GOOD)]
         last = await self.ask(model="deep")
@@ -109,7 +108,7 @@ class Rig:
         await until(self._is_at_rest)
 
     def check(self, log: str) -> None:
-        """Once it is closed: each request has its one entry with the true outcome, and nobody was told a secret."""
+        """After the close: each request has one entry with its true outcome, and no secret was shown."""
         entries = {entry["id"]: entry for entry in read_entries(self.tandem.loaded.ledger_path)}
         assert len(entries) == len(self.asked)
         unnamed = [entry for name, entry in entries.items() if name not in self.asked]
@@ -146,7 +145,7 @@ class Rig:
 
 
 def check_refusal(reply: Reply, dialect: str, status: int, code: str) -> str:
-    """A refusal as this dialect writes it. Gives its message."""
+    """A refusal in this dialect. Returns its message."""
     assert (reply.status, reply.headers["content-type"]) == (status, "application/json"), reply
     body, request_id = reply.json, reply.headers["x-tandem-request-id"]
     error = body["error"]
@@ -163,7 +162,6 @@ def check_refusal(reply: Reply, dialect: str, status: int, code: str) -> str:
 
 
 def open_sockets() -> int:
-    """Those of this process."""
     return sum(os.readlink(f"/proc/self/fd/{name}").startswith("socket") for name in _file_handles())
 
 
@@ -172,7 +170,6 @@ def _file_handles() -> list[str]:
 
 
 def other_tasks() -> set[asyncio.Task]:
-    """The tasks of this loop that are not the one that asks."""
     return {task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.done()}
 
 
@@ -180,7 +177,7 @@ def other_tasks() -> set[asyncio.Task]:
 async def rigged(
     folder: Path, dialect: str, how: dict[str, str], fast_url: str | None, read_log: Callable[[], list[dict]]
 ) -> AsyncIterator[Rig]:
-    """A rig that is empty again when it is left: no socket and no task of it remains."""
+    """A rig that leaves no socket and no task."""
     sockets, tasks = open_sockets(), other_tasks()
     fast, deep = Upstream(), Upstream()
     await fast.start()

@@ -1,4 +1,4 @@
-"""Odd bodies over the wire (rows B and T): refused by name, or passed on byte for byte, and never obeyed."""
+"""Odd bodies over the wire (rows B and T): refused by name, or passed on byte for byte."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def with_picture(url: str) -> dict:
 
 KEYS = "380,000 keys (B5)"
 ODD = {
-    KEYS: chat(),  # they are added by the test: every collection would make them
+    KEYS: chat(),  # added by the test: every collection would make them
     "unknown fields (B10)": chat(next_years_feature={"deeply": [{"nested": 1e5}]}),
     "five thousand tools (B13)": chat(tools=[tool(f"tool_{number}", {"type": "object"}) for number in range(5_000)]),
     "a schema of two megabytes (B13)": chat(tools=[tool("large", {"type": "object", "description": "x" * (2 << 20)})]),

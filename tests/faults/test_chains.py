@@ -1,4 +1,4 @@
-"""Conversations whose every step goes to another router, as far as the suite has time: see `chains`."""
+"""Conversations that change routers with every step, in short: see `chains`."""
 
 import contextlib
 
@@ -17,7 +17,7 @@ CHAINS, STEPS, KEYS = 10, 4, 10
 
 @pytest.fixture
 async def routers_on(tmp_path, monkeypatch, patient_answers):
-    """Three routers on one server or database, and the two hosts that they call."""
+    """Three routers on one store, and the hosts that they call."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def begin(valkey=None, postgres=None, **more):

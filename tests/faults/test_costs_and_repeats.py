@@ -1,6 +1,7 @@
-"""Money and repeats (rows M): what is charged once is recorded once, and what is not known is never nothing.
+"""Money and repeats (rows M): a charge is recorded once, and an unknown cost is never zero.
 
-The fast target is behind a relay that cuts its answers into slices and is late by a little. After each test every admitted request has its one entry, the next good request is served, and nothing is left behind.
+The fast target is behind a relay that slices and delays its answers a little. After each test every admitted request has one
+entry, the next one is served, and nothing is left behind.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ async def toxic(upstream):
 
 @pytest.fixture
 async def house(start, upstream, other_upstream, toxic):
-    """Starts a Tandem, and looks afterwards whether anything is left of its requests."""
+    """Starts a Tandem, and checks afterwards that nothing is left of its requests."""
     started = []
 
     async def begin(*, fast_extra: str = PRICED, deep_extra: str = PRICED, extra: str = ""):
@@ -46,23 +47,23 @@ async def house(start, upstream, other_upstream, toxic):
     for tandem in started:
         toxic.toxics, upstream.scripts, other_upstream.scripts = Toxics(), [GOOD], [GOOD]
         assert (await call(tandem.port, PATH, chat("and now something else"))).status == 200
-        if (count := _COUNTED.pop(tandem.port, None)) is not None:  # rows are written in the order of the requests
+        if (count := _COUNTED.pop(tandem.port, None)) is not None:  # rows are written in the order of requests
             assert len(await tandem.entries(count + 1)) == count + 1
         await until(lambda tandem=tandem: not is_something_left(tandem))
 
 
 def is_something_left(tandem) -> bool:
-    """Of any request: the exchange, the key that it held, a task that served, watched or waited for it."""
+    """An exchange, a held key, or a task."""
     tasks = [task for task in asyncio.all_tasks() if task.get_name().startswith(("req_", "connect "))]
     return bool(tasks or tandem.house.state.running or tandem.house.state.repeats._running)
 
 
 _COUNTED: dict[int, int] = {}
-"""How many rows a test found, by the port of its router."""
+"""Rows that a test found, by its router's port."""
 
 
 async def entries_of(tandem, count: int) -> list[dict]:
-    """Exactly this many: that no more come is seen by the row of one more request, when the test is over."""
+    """Exactly this many: the next request's row, after the test, shows that no more came."""
     rows = await tandem.entries(count)
     assert len(rows) == count
     _COUNTED[tandem.port] = count
@@ -89,7 +90,7 @@ async def test_m1_the_same_request_after_a_success_is_answered_from_memory_and_c
 
 
 async def test_m1_an_answer_that_its_caller_lost_on_the_way_is_there_for_the_second_try(house, upstream):
-    """The caller hangs up with the answer on its way, as one behind a broken network does."""
+    """The caller hangs up while the answer is on its way."""
     upstream.scripts = [GOOD]
     tandem = await house()
     async with Caller(tandem.port) as caller:
@@ -230,7 +231,7 @@ async def test_m5_a_refusal_is_no_cost(house, upstream, other_upstream):
 
 
 async def test_m5_a_caller_who_left_has_paid_for_what_was_written_until_then(house, upstream):
-    """Rows S1 and S2: the tokens until then are waste, and recorded as such."""
+    """Rows S1 and S2: tokens until then are recorded as waste."""
 
     async def begin(wire, seen):
         await wire.send(CHAT_STREAM_HEAD)

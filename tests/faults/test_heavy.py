@@ -1,4 +1,4 @@
-"""Requests of tens of thousands of items: whoever sends them waits for them, and nobody else does (rule 7)."""
+"""Requests of tens of thousands of items delay only their sender (rule 7)."""
 
 import asyncio
 import gc
@@ -33,7 +33,7 @@ CASES = {
 
 
 def work_through(raw: bytes, dialect: Dialect) -> None:
-    """What is done with a request until its target is called."""
+    """All work on a request before its target is called."""
     view = apply_tier_lines(read_request(Arrival("req_1", dialect, Operation.CREATE, {}, raw)))
     read_turn(view)
     prepare(view, reach(make_target()), 100)
@@ -55,9 +55,9 @@ async def test_a_heavy_request_does_not_hold_the_loop_for_the_time_that_it_takes
 
 
 async def held_up_while(port: int, path: str, raw: bytes) -> float:
-    """The most that the loop did at once while a request was served: what others have to wait for.
+    """The longest CPU time of the loop's thread in one step while a request is served.
 
-    It is CPU time of the loop's own thread. A busy machine makes everybody wait longer, and that is no work of ours.
+    Not wall time, which a busy machine stretches.
     """
     loop, worst = asyncio.get_running_loop(), 0.0
     asking = loop.create_task(call(port, path, raw))
@@ -71,7 +71,7 @@ async def held_up_while(port: int, path: str, raw: bytes) -> float:
 
 @pytest.fixture
 def _collects_as_serve():
-    """The collector as `tandem serve` sets it: it does not look at what lives as long as the process, here the test run."""
+    """The collector as `tandem serve` sets it: it skips what lives as long as the process."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
@@ -91,7 +91,7 @@ def _collects_as_serve():
     ],
 )
 async def test_sixty_thousand_messages_hold_others_up_for_no_more_than_three_times_their_parse(start, upstream, path, more):
-    """The best of three: what else the machine does at that moment is not our work."""
+    """The best of three, to exclude the machine's other work."""
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     large = "window_tokens: 9000000"
     config = two_targets(upstream.base_url, upstream.base_url, fast_extra=f"{large},").replace("window_tokens: 400000", large)

@@ -1,4 +1,4 @@
-"""A router that is killed again and again while it runs background jobs: each job ends, and its answer is that of one attempt.
+"""A router that is killed repeatedly during background jobs: each job ends with the answer of one attempt.
 
 `python -m tests.faults.test_job_kills 200 30` gives it 200 jobs, kills it 30 times, and prints what became of them.
 """
@@ -31,7 +31,7 @@ JOBS, KILLS = 12, 2
 SLOW = SIMULATED.replace("tokens_per_second: 20000, prefill", "tokens_per_second: 40, prefill").replace(
     "- name: simulated-deep", "- name: simulated-deep\n        price: {input: 1, output: 2}"
 ) + ("jobs: {most_running: 8, most_for_a_caller: 8, most_queued: 1000}\n")
-"""Its deep target takes about a second for an answer."""
+"""The deep target takes about a second."""
 ENDED_SECONDS = 30.0
 OF_JOBS = "SELECT * FROM entries WHERE job IS NOT NULL"
 COSTS = f"SELECT id, cost_usd FROM ({OF_JOBS})"
@@ -40,7 +40,7 @@ UNENDED = "SELECT count(*) FROM jobs WHERE ended_at IS NULL"
 
 
 class Given:
-    """The jobs that were accepted, and which of them somebody reads."""
+    """The accepted jobs, and which of them are read."""
 
     def __init__(self, folder: Path, seed: int = 1) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Given:
         self.chance = random.Random(seed)
 
     async def give(self, port: int, jobs: int) -> None:
-        """Hand jobs in until so many are accepted, or the router is gone."""
+        """Hand jobs in until `jobs` are accepted or the router is gone."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
             while len(self.ids) < jobs:
                 body = {"model": "deep", "input": f"question {len(self.ids)}", "background": True}
@@ -57,7 +57,7 @@ class Given:
                 self.ids.append(json.loads(reply.body)["id"])
 
     async def read_some(self, port: int) -> None:
-        """Read what one running job has said so far, so that it counts as handed out."""
+        """Read a running job's output, so that it counts as handed out."""
         running = ask(self.folder / "jobs.db", "SELECT id FROM jobs WHERE state = 'running'")
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError, TimeoutError):
             async with asyncio.timeout(0.3):
@@ -73,7 +73,7 @@ def ask(file: Path, statement: str) -> list:
 async def kill_at_random(
     folder: Path, jobs: int, kills: int, seed: int = 1, within_seconds: float = 0.6
 ) -> tuple[Given, float]:
-    """Give jobs to a router that is killed all the time. Answers how long after the last kill all were over."""
+    """Give jobs to a router that is killed repeatedly. Returns how long after the last kill all were over."""
     (folder / "config.yaml").write_text(SLOW)
     given, port = Given(folder, seed), keepable_port()
     for _ in range(kills):
@@ -92,13 +92,12 @@ async def kill_at_random(
 
 
 def find_unrecorded(attempts: Iterable[tuple[str, int]], costs: Mapping[str, float | None]) -> list[str]:
-    """The attempts whose cost is not recorded. `attempts` says how many each job had, and `costs` what each request cost."""
+    """Attempts without a recorded cost, by attempts per job and costs per request."""
     numbered = ((job_id, number) for job_id, count in attempts for number in range(1, count + 1))
     return [f"{job_id}, attempt {number}" for job_id, number in numbered if costs.get(request_id_of(job_id, number)) is None]
 
 
 def find_faults(folder: Path, given: Given) -> list[str]:
-    """What must not be so, and is."""
     file, faults = folder / "jobs.db", []
     rows = ask(file, "SELECT id, state, attempt, response FROM jobs")
     faults += [f"{name} was accepted and is gone" for name in set(given.ids) - {row[0] for row in rows}]

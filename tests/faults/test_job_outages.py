@@ -1,6 +1,6 @@
-"""A file of jobs that cannot be written to for a while: running jobs go on and lose nothing, new ones are refused.
+"""A job file that cannot be written for a while: running jobs lose nothing, new ones are refused.
 
-`python -m tests.faults.test_job_outages 20` locks the file, and then fills the disk, for 20 seconds each.
+`python -m tests.faults.test_job_outages 20` locks the file, then fills the disk, for 20 seconds each.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Outage = Callable[[Path, int], contextlib.AbstractAsyncContextManager[None]]
 
 @contextlib.asynccontextmanager
 async def locked(folder: Path, pid: int) -> AsyncIterator[None]:
-    """Another program writes to the file, and does not come to an end."""
+    """Another program keeps writing to the file."""
     with contextlib.closing(sqlite3.connect(folder / "jobs.db", isolation_level=None, timeout=30)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
@@ -37,7 +37,6 @@ async def locked(folder: Path, pid: int) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def full(folder: Path, pid: int) -> AsyncIterator[None]:
-    """No file of the router can grow."""
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, hard))
     yield
@@ -45,7 +44,7 @@ async def full(folder: Path, pid: int) -> AsyncIterator[None]:
 
 
 async def go_through(folder: Path, outage: Outage, seconds: float) -> list[str]:
-    """Have jobs served while their file cannot be written to. Answers what must not be so, and is."""
+    """Serve jobs during an outage. Returns the faults."""
     tokens = int(40 * (seconds + 1))
     (folder / "config.yaml").write_text(SLOW.replace("answer_tokens: 40", f"answer_tokens: {tokens}"))
     given, faults = Given(folder), []
@@ -56,7 +55,7 @@ async def go_through(folder: Path, outage: Outage, seconds: float) -> list[str]:
             refused = await call(port, "/v1/responses", {"model": "deep", "input": "one more", "background": True})
             await by_the_clock(seconds)
         await until(lambda: ask(folder / "jobs.db", UNENDED) == [(0,)], 60 + 2 * seconds)
-        await given.give(port, JOBS + 1)  # one that nothing happened to
+        await given.give(port, JOBS + 1)  # one without an outage
         await until(lambda: ask(folder / "jobs.db", UNENDED) == [(0,)], 60 + 2 * seconds)
     if (refused.status, json.loads(refused.body)["error"]["code"]) != (503, "jobs_unavailable"):
         faults.append(f"a new job was answered {refused.status}: {refused.body!r}")

@@ -1,4 +1,4 @@
-"""Callers that hang up when they have the terminal event, as Codex does: they were served (rows S1, S2 and S6)."""
+"""Callers that hang up at the terminal event, as Codex does, were served (rows S1, S2 and S6)."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ def ask(dialect: str) -> bytes:
 
 
 def linger(dialect: str, *, leave_out: int = 0):
-    """A whole stream, or one without its last frames, after which the target keeps its connection open."""
+    """A stream, whole or without its last frames, whose connection stays open."""
 
     async def script(wire, seen):
         await wire.send(CHAT_STREAM_HEAD)
@@ -48,7 +48,7 @@ def reset(caller: Caller) -> None:
 
 
 def close_half(caller: Caller) -> None:
-    """A FIN, and the caller goes on reading."""
+    """Send a FIN, and keep reading."""
     caller.writer.write_eof()
 
 

@@ -1,4 +1,4 @@
-"""A ledger that is locked, gone, damaged or without room: requests are served, and what is lost is counted and said."""
+"""A ledger that is locked, gone, damaged or without room: requests are served, and losses are counted and reported."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from tests.tools.waiting import until
 
 
 class Process:
-    """A router in a process of its own, and the events that it has logged."""
+    """A router process and its logged events."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process, self.events = process, list[dict]()
@@ -48,7 +48,7 @@ class Process:
 
 @pytest.fixture
 async def router(tmp_path):
-    """Starts a router whose log comes over a pipe: no limit on files touches it."""
+    """A router that logs to a pipe, which limits on files do not affect."""
     (tmp_path / "config.yaml").write_text(SIMULATED)
     command = (
         sys.executable,
@@ -75,7 +75,7 @@ async def ask(port: int, times: int = 1) -> set[str]:
 
 
 def ids_in(path: Path) -> set[str]:
-    with contextlib.suppress(sqlite3.OperationalError):  # the file has just been made, and has no tables yet
+    with contextlib.suppress(sqlite3.OperationalError):  # a new file without tables
         return {row["id"] for row in read_entries(path)} if path.exists() else set()
     return set()
 

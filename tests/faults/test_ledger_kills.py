@@ -1,7 +1,7 @@
-"""A router that is killed under load, again and again: what was on disk stays, nothing is there twice, the file is sound.
+"""A router that is killed repeatedly under load: records on disk stay, none is doubled, the file is sound.
 
-`python -m tests.faults.test_ledger_kills 50` kills fifty times, prints how old the requests were whose record was lost, and
-fails if one was older than 250 ms.
+`python -m tests.faults.test_ledger_kills 50` kills fifty times, prints the ages of lost records, and fails if one was older
+than 250 ms.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ FLUSHED_SECONDS = 0.25
 
 
 class Answered:
-    """When each request was answered, as its caller saw it."""
+    """When each request was answered, for its caller."""
 
     def __init__(self) -> None:
         self.at: dict[str, float] = {}
@@ -49,7 +49,7 @@ class Answered:
 async def serving(
     folder: Path, port: int, checkout: Path | None = None
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
-    """A router in a process of its own, which must have been killed by the end of the block; that of another checkout."""
+    """A router process, possibly of another checkout, that must be killed by the end of the block."""
     log = folder / "log"
     command = [sys.executable, "-m", "router.cli", "serve", "--config", str(folder / "config.yaml"), "--port", str(port)]
     with log.open("wb") as file:
@@ -69,7 +69,7 @@ def read_ids(folder: Path) -> list[str]:
 
 
 async def kill_under_load(folder: Path, kills: int, load_seconds: float = 0.0) -> tuple[list[float], list[str]]:
-    """Kill a router that is asked all the time. Answers the ages of lost records, and what must not happen and did."""
+    """Kill a busy router repeatedly. Returns the ages of lost records, and faults."""
     (folder / "config.yaml").write_text(SIMULATED)
     answered, faults, ages, port = Answered(), list[str](), list[float](), keepable_port()
     for number in range(kills):

@@ -1,4 +1,4 @@
-"""A ledger that other programs look at, while its router is restarted under load: every answer has its row.
+"""A ledger that other programs open while its router is restarted under load: every answer has its row.
 
 `python -m tests.faults.test_ledger_restarts 50` restarts fifty times and prints what it counted.
 """
@@ -30,7 +30,7 @@ LOOKS = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1], timeout=30); d.ex
 
 
 class Counted:
-    """What callers were told: the requests that were answered, and the responses that are stored."""
+    """Answered requests and stored responses, as callers saw them."""
 
     def __init__(self) -> None:
         self.requests: set[str] = set()
@@ -38,7 +38,7 @@ class Counted:
 
 
 async def ask_without_end(port: int, counted: Counted) -> None:
-    """A caller that asks again and again, also while nobody answers."""
+    """Ask repeatedly, also while nobody answers."""
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
             reply = await call(port, "/v1/responses", {"model": "fast", "input": "hello", "store": True})
@@ -50,7 +50,7 @@ async def ask_without_end(port: int, counted: Counted) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(folder: Path, port: int) -> AsyncIterator[tuple[int, int]]:
-    """A router in a process of its own, until the end of the block. Answers its process id and its port."""
+    """A router process. Yields its process id and port."""
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "router.cli", "serve", "--config", folder / "config.yaml", "--port", str(port), stderr=log
@@ -66,7 +66,7 @@ async def serving(folder: Path, port: int) -> AsyncIterator[tuple[int, int]]:
 
 
 async def look_from_elsewhere(folder: Path) -> None:
-    """Other programs open the files and close them again, as `sqlite3` and `tandem wrong` do."""
+    """Open and close the files, as `sqlite3` and `tandem wrong` do."""
     commands = [[sys.executable, "-c", LOOKS, folder / name] for name in FILES]
     commands.append([sys.executable, "-m", "router.cli", "wrong", "--config", folder / "config.yaml"])
     for command in commands:
@@ -78,7 +78,7 @@ async def look_from_elsewhere(folder: Path) -> None:
 
 
 async def restart_under_load(folder: Path, restarts: int) -> tuple[Counted, list[str]]:
-    """Restart a router that is asked all the time. Answers what its callers were told, and which of its locks were missing."""
+    """Restart a busy router repeatedly. Returns what callers saw, and missing locks."""
     (folder / "config.yaml").write_text(CONFIG)
     counted, unlocked = Counted(), []
     callers: list[asyncio.Task] = []

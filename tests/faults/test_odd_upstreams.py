@@ -1,4 +1,4 @@
-"""Targets that break in ways which no row of the faults names, over real sockets."""
+"""Targets that break in ways that no row of the faults names, over real sockets."""
 
 import asyncio
 import gzip
@@ -20,11 +20,11 @@ FAST = {"x-tandem-tier": "fast"}
 JSON_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 PING = {"chat": b": wait\n\n", "responses": b": wait\n\n", "messages": b'event: ping\ndata: {"type": "ping"}\n\n'}
 PROMISES = {"chat": 0, "responses": 2, "messages": 2}
-"""How many frames there are before the model begins."""
+"""Frames before the model begins."""
 
 
 def error_event(dialect: str, kind: str, message: str = "their own words") -> bytes:
-    """An error in mid-stream, as hosts of this dialect write it."""
+    """A mid-stream error, as hosts of this dialect write it."""
     error = {"type": kind, "code": kind, "message": message}
     body = {
         "chat": {"error": error},
@@ -36,7 +36,7 @@ def error_event(dialect: str, kind: str, message: str = "their own words") -> by
 
 
 def says(*pieces: bytes, ends: bool = True):
-    """A stream of these pieces, and then its end or silence."""
+    """A stream of these pieces, then its end or silence."""
 
     async def script(wire, seen):
         await wire.send(CHAT_STREAM_HEAD)
@@ -51,7 +51,7 @@ def says(*pieces: bytes, ends: bool = True):
 
 
 def sends(*pieces: bytes, closes: bool = True):
-    """Bytes as they are, and then a close or silence."""
+    """Raw bytes, then a close or silence."""
 
     async def script(wire, seen):
         for piece in pieces:

@@ -1,4 +1,4 @@
-"""One caller and what is another's, over plain sockets: it is not found, by any route that takes an id."""
+"""Another caller's things are not found, by any route that takes an id, over plain sockets."""
 
 import json
 
@@ -26,7 +26,7 @@ async def tandem(start, callers):
 
 @pytest.fixture
 async def stored(tandem, callers) -> dict:
-    """A response that is kept for ada."""
+    """A response kept for ada."""
     reply = await call(tandem.port, RESPONSES, {"model": "auto", "input": SECRET, "store": True}, callers["ada"])
     assert reply.status == 200
     return {**reply.json, "request_id": reply.headers["x-tandem-request-id"]}
@@ -63,7 +63,7 @@ async def test_what_is_kept_for_one_caller_is_not_found_by_another_and_stays(tan
 
 
 def say(reply, mask: dict[str, str]) -> str:
-    """What a refusal says, without the ids in it."""
+    """A refusal's words without the ids."""
     words = reply.json["error"]["message"].partition(" (request")[0]
     for name, masked in mask.items():
         words = words.replace(name, masked)

@@ -1,4 +1,4 @@
-"""More callers than may be served at once. `make overload` measures how long it takes; here is who gets what (O1)."""
+"""More callers than slots (O1). `make overload` measures the time; here is who gets what."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ MAX_IN_FLIGHT = 4
 
 
 async def test_ten_times_the_limit_at_once_serves_the_limit_and_refuses_the_rest_before_any_of_them_ends(start, upstream):
-    """The refused ones wait for nobody, and the next caller is served as soon as there is a slot."""
+    """Refused ones do not wait, and the next caller is served once a slot is free."""
     released = asyncio.Event()
 
     async def answer_once_released(wire, seen):

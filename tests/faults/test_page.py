@@ -1,4 +1,4 @@
-"""The page and what it asks for, over bare sockets: other sites, forged logins, hostile names, probes from outside (rows D1 to D4)."""
+"""The page over bare sockets: other sites, forged logins, hostile names, outside probes (rows D1 to D4)."""
 
 from urllib.parse import quote
 

@@ -1,4 +1,4 @@
-"""C3, C4 under load: reloads every 100 ms, one in three faulty, and nobody notices."""
+"""C3, C4: unnoticed reloads under load, every 100 ms, one in three faulty."""
 
 from tests.faults.reloads import CALLERS, SOCKETS, STREAMS, run
 

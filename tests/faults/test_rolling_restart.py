@@ -45,15 +45,13 @@ _FAILURES = (OSError, AssertionError, asyncio.IncompleteReadError, WebSocketExce
 
 @dataclass(frozen=True)
 class Order:
-    """How a trial is run."""
-
     seconds: float
     rate: float
     """Requests a second."""
     listens_seconds: float
     drain_seconds: float
     stream_seconds: float
-    """How long a slow stream takes."""
+    """Duration of a slow stream."""
     probe_seconds: float | None
     """How often the balancer asks for `/readyz`; None: never."""
     routers: int = 3
@@ -62,20 +60,20 @@ class Order:
 
 
 class Pace:
-    """Lets requests begin, so many in a second."""
+    """Limits the rate of requests."""
 
     def __init__(self, rate: float) -> None:
         self._step, self._next, self.begun = 1 / rate, 0.0, 0
 
     async def wait(self) -> None:
         now = asyncio.get_running_loop().time()
-        self._next = max(self._next + self._step, now - 1)  # a second that was lost is caught up with, more is not
+        self._next = max(self._next + self._step, now - 1)  # catches up with one lost second at most
         self.begun += 1
         await by_the_clock(self._next - now)
 
 
 class Host:
-    """A target that serves sessions, chains and keys as their own hosts do, and slow streams."""
+    """A target for sessions, chains, keys and slow streams."""
 
     def __init__(self, tier: str, trial: Trial, stream_seconds: float) -> None:
         self._session, self._chain = wandering.Host(tier, trial), chains.Host("responses", tier)
@@ -123,14 +121,14 @@ class Roll:
     pace: Pace
     faults: list[str] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
-    """How long each took, from the signal until the balancer uses the router again."""
+    """Seconds from the signal until the balancer uses the router again."""
     streams: int = 0
     keys: int = 0
     seconds: float = 0.0
     is_over: bool = False
 
     async def run(self, routers: list[Router]) -> None:
-        """Restart one router after the other until the time has passed."""
+        """Restart one router after another until the time is over."""
         self._chains = Chains([self.balancer.port], pace=self.pace.wait)
         self._numbers = itertools.count()
         kinds: dict[str, Callable[[], Awaitable[None]]] = {
@@ -188,7 +186,7 @@ class Roll:
         assert b"response.completed" in reply.body, f"a slow stream failed: {reply.body[-300:]!r}"
 
     async def _ask_twice(self) -> None:
-        """The same key twice, most often at two routers at once."""
+        """One key twice, mostly at two routers at once."""
         await self.pace.wait()
         name = f"keyed{next(self._numbers)}"
         body, headers = {"model": "auto", "input": name, "store": False}, {"idempotency-key": name}
@@ -199,7 +197,7 @@ class Roll:
 
 
 def find_uncopied(folder: Path, copied: list[str]) -> list[str]:
-    """Rows of the routers' own ledgers that are not in the database exactly once."""
+    """Ledger rows that are not in the database exactly once."""
     rows: list[str] = []
     for path in folder.glob("router-*/test.db"):
         with contextlib.closing(sqlite3.connect(path)) as database:
@@ -224,7 +222,7 @@ async def hosts_of(trial: Trial, stream_seconds: float) -> AsyncIterator[tuple[l
 
 
 async def roll(folder: Path, order: Order, valkey: ValkeyServer, postgres: PostgresServer) -> Roll:
-    """Run a trial. What went wrong is in its `faults`."""
+    """Run a trial. `faults` has what went wrong."""
     pace = Pace(order.rate)
     trial, url = Trial(pace=pace.wait), await postgres.create()
     variables = {"TANDEM_VALKEY_URL": valkey.url(), "TANDEM_POSTGRES_URL": url, "TANDEM_SHARED_SECRET": SECRET}
@@ -244,7 +242,7 @@ async def roll(folder: Path, order: Order, valkey: ValkeyServer, postgres: Postg
 
 
 async def test_a_router_is_restarted_under_load_and_no_request_fails(tmp_path, valkey, postgres):
-    """By a balancer that learns of it when it is refused a connection, which is harder than one that asks for `/readyz`."""
+    """With a balancer that learns of it by a refused connection, the harder case."""
     times = {"listens_seconds": 0.1, "drain_seconds": 600, "stream_seconds": 0.3, "probe_seconds": None}
 
     rolled = await roll(tmp_path, Order(0, 60, **times, routers=2, least_restarts=1), valkey, postgres)

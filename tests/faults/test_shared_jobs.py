@@ -1,8 +1,8 @@
-"""Routers that share their background jobs in Postgres: killed at random, read and cancelled at another one, without a database.
+"""Routers that share background jobs in Postgres: kills, reads and cancels elsewhere, lost databases.
 
-`python -m tests.faults.test_shared_jobs kills 200 30` kills three routers 30 times while they run 200 jobs. `streams 100` cuts
-100 streams and resumes them at another router, `cancels 50` cancels at another router, `resumptions 200` times the first byte
-there, and `outages 20` takes the database away for 20 seconds, stopped and killed. Each prints what it saw.
+`python -m tests.faults.test_shared_jobs kills 200 30` kills three routers 30 times during 200 jobs. `streams 100` cuts 100
+streams and resumes them elsewhere, `cancels 50` cancels elsewhere, `resumptions 200` times the first byte there, and `outages
+20` takes the database away for 20 seconds, stopped and killed. Each prints what it saw.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ EXPIRE = "UPDATE tandem.jobs SET leased_until = 1 WHERE state = 'running' AND sp
 
 
 async def kill_at_random(fleet: Fleet, jobs: int, kills: int, *, within_seconds: float) -> float:
-    """Kill routers while jobs run. Answers how long after the last kill all jobs were over."""
+    """Kill routers while jobs run. Returns how long after the last kill all were over."""
     killed_at = time.monotonic()
     for number in range(kills):
         await fleet.give(fleet.chance.choice(fleet.routers), jobs * (number + 1) // kills - len(fleet.ids))
@@ -53,7 +53,7 @@ async def kill_at_random(fleet: Fleet, jobs: int, kills: int, *, within_seconds:
 
 
 async def read_some(fleet: Fleet) -> None:
-    """Read a part of one running job at any router, so that it counts as handed out."""
+    """Read part of a running job at any router, so that it counts as handed out."""
     running = await fleet.ask("SELECT id FROM tandem.jobs WHERE state = 'running' LIMIT 1")
     for (job_id,) in running:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError, TimeoutError):
@@ -62,7 +62,7 @@ async def read_some(fleet: Fleet) -> None:
 
 
 async def cut_and_resume(fleet: Fleet, job_id: str) -> bool:
-    """Read a job in pieces, each at another router than the last, from its beginning on. Answers whether they join."""
+    """Read a job in pieces, each at another router. Returns whether they join."""
     router, joined = fleet.routers[0], b""
     for _ in range(fleet.chance.randint(1, 20)):
         router = fleet.other_than(router)
@@ -80,7 +80,7 @@ def without_heartbeats(body: bytes) -> list[bytes]:
 
 
 async def cancel_elsewhere(fleet: Fleet) -> float:
-    """Cancel a job at a router that does not run it. Answers how long it took until its owner had ended it."""
+    """Cancel a job at another router. Returns how long its owner took to end it."""
     (job_id,) = await fleet.give(fleet.routers[0], 1)
     owner = await fleet.await_owner(job_id)
     began = time.monotonic()
@@ -91,7 +91,7 @@ async def cancel_elsewhere(fleet: Fleet) -> float:
 
 
 async def resume_elsewhere(fleet: Fleet, job_id: str) -> float:
-    """The time to the first byte of a stream that is resumed at a router that does not run the job."""
+    """Time to the first byte of a stream resumed at another router."""
     owner = await fleet.await_owner(job_id)
     began = time.monotonic()
     await read_piece(fleet.other_than(owner), job_id, 0, 1)
@@ -99,7 +99,7 @@ async def resume_elsewhere(fleet: Fleet, job_id: str) -> float:
 
 
 class Stopped:
-    """The database's processes do not run, and the system accepts connections in their place."""
+    """A suspended database, whose connections the system still accepts."""
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
@@ -112,8 +112,6 @@ class Stopped:
 
 
 class Killed(Stopped):
-    """The database's processes are gone."""
-
     def begin(self) -> None:
         self._server.kill()
 
@@ -122,7 +120,7 @@ class Killed(Stopped):
 
 
 async def go_through(fleet: Fleet, outage: Stopped, seconds: float, jobs: int = 4) -> list[str]:
-    """Have jobs served while their database is away. Answers what must not be so, and is."""
+    """Serve jobs while the database is away. Returns the faults."""
     given = await fleet.give(fleet.routers[0], jobs)
     for job_id in given:
         await fleet.await_owner(job_id)
@@ -132,7 +130,7 @@ async def go_through(fleet: Fleet, outage: Stopped, seconds: float, jobs: int = 
     await by_the_clock(seconds)
     await asyncio.to_thread(outage.end)
     await fleet.await_end()
-    given += await fleet.give(fleet.routers[0], 1)  # one that nothing happened to
+    given += await fleet.give(fleet.routers[0], 1)  # one without an outage
     await fleet.await_end()
     faults = await fleet.find_faults()
     if (refused.status, json.loads(refused.body)["error"]["code"]) != (503, "jobs_unavailable"):
@@ -147,7 +145,7 @@ async def go_through(fleet: Fleet, outage: Stopped, seconds: float, jobs: int = 
 
 
 def slow(seconds: float) -> str:
-    """A config whose deep target takes this long, at least, for an answer."""
+    """A config whose deep target takes at least this long."""
     return SHARED.replace("answer_tokens: 40", f"answer_tokens: {int(40 * (seconds + 1))}")
 
 
@@ -223,7 +221,7 @@ async def try_kills(server: PostgresServer, folder: Path, jobs: int, kills: int)
 
 
 async def find_unrecorded_of(fleet: Fleet) -> tuple[list[str], int, int]:
-    """The attempts whose cost is in no ledger, how many rows the ledgers have of jobs, and how many of these are in two."""
+    """Attempts without a recorded cost, the number of job rows, and how many are doubled."""
     attempts = [(name, count) for name, count in await fleet.ask("SELECT id, attempt FROM tandem.jobs")]
     rows = [row for router in fleet.routers for row in ask(router.folder / "test.db", COSTS)]
     return find_unrecorded(attempts, dict(rows)), len(rows), len(rows) - len(dict(rows))

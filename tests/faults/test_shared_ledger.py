@@ -1,8 +1,7 @@
-"""Routers that copy their ledgers to one Postgres database: the database goes away under load, and a router is killed.
+"""Routers that copy their ledgers to one Postgres database, which goes away under load; a router is killed.
 
-`python -m tests.faults.test_shared_ledger 60` takes the database away for 60 seconds, under the load of three routers, kills one
-of them, and prints what it saw. A second number is that of callers for each router; `stop` suspends the server instead of
-killing it.
+`python -m tests.faults.test_shared_ledger 60` takes the database away for 60 seconds under the load of three routers, kills one
+of them, and prints what it saw. A second number is callers per router; `stop` suspends the server instead of killing it.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ COPIED = "SELECT id, replica FROM tandem.entries"
 
 
 class Trial:
-    """A fleet that is asked all the time."""
+    """A fleet under constant load."""
 
     def __init__(self, fleet: Fleet, callers: int) -> None:
         self.fleet, self.answered = fleet, Answered()
@@ -40,7 +39,7 @@ class Trial:
         return [name for router in self.fleet.routers for name in read_ids(router.folder)]
 
     async def stop(self) -> None:
-        """End the load, and return when its last rows are in the files: they are written in the order of the requests."""
+        """End the load, and return when its last rows are in the files."""
         self.answered.is_over = True
         await asyncio.gather(*self.tasks)
         for router in self.fleet.routers:
@@ -48,7 +47,7 @@ class Trial:
             await until(lambda last=last, folder=router.folder: last in read_ids(folder), 60)
 
     async def await_copies(self) -> float:
-        """Wait until the database has every row. Answers how long that took."""
+        """Wait until the database has every row. Returns how long that took."""
         began = time.monotonic()
         while {name for name, _ in await self.fleet.ask(COPIED)} != set(self.in_files()):  # noqa: ASYNC110  other processes'
             await asyncio.sleep(0.05)
@@ -67,7 +66,7 @@ class Trial:
 
 @contextlib.asynccontextmanager
 async def away(server: PostgresServer, *, is_suspended: bool):
-    """No database until the end of the block: hanging, or killed and started again."""
+    """No database until the end of the block: suspended, or killed and restarted."""
     if is_suspended:
         server.signal_all(signal.SIGSTOP)
         yield
@@ -79,7 +78,7 @@ async def away(server: PostgresServer, *, is_suspended: bool):
 
 
 async def lose_the_database(trial: Trial, seconds: float, *, is_suspended: bool) -> None:
-    """Take the database away, then kill a router while its rows wait, and start it again."""
+    """Take the database away, then kill and restart a router while its rows wait."""
     victim, fleet = trial.fleet.routers[0], trial.fleet
     async with away(fleet.server, is_suspended=is_suspended):
         before = len(trial.in_files())
@@ -125,7 +124,7 @@ async def run_long(seconds: float, callers: int, *, is_suspended: bool) -> int:
 
 
 async def until_caught_up(trial: Trial) -> float:
-    """Under load: wait until what was in the files at some moment a second ago is copied."""
+    """Under load, wait until what was in the files a second ago is copied."""
     began = time.monotonic()
     while True:
         written = set(trial.in_files())

@@ -1,11 +1,11 @@
-"""Routers that share their limits in a Valkey server: no minute sees more than the limit, also while the server is away.
+"""Routers that share limits in a Valkey server: no minute exceeds the limit, even without the server.
 
-`python -m tests.faults.test_shared_limits target 3` offers three routers three times what a target's quota of 600 a minute
-allows, for three minutes, and counts what its upstream sees; `caller 3` does the same for the rate of a caller. `stopped 3` and
-`killed 3` take the server away from second 20 to 50. `budget 60` has 60 requests at a time spend one USD. A third number
-is how many requests are offered in a second (30). `back-stopped 30` and `back-killed 30` take the server away for 30 seconds
-while a part of the limit is used, and then ask one router for all that is left: how soon does it have all of it? `back-lost 30`
-also kills a router together with the server. All print what they saw.
+`python -m tests.faults.test_shared_limits target 3` offers three routers three times a target's quota of 600 a minute, for
+three minutes, and counts what its upstream sees; `caller 3` does so for a caller's rate. `stopped 3` and `killed 3` take the
+server away from second 20 to 50. `budget 60` has 60 requests at a time spend one USD. A third number is the requests offered in
+a second (30). `back-stopped 30` and `back-killed 30` take the server away for 30 seconds while part of the limit is used, and
+then measure how soon one router has all the rest. `back-lost 30` also kills a router together with the server. All print what
+they saw.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _PRICE = "price: {input: 1, output: 10},"
 
 
 class Counted(Upstream):
-    """An upstream that knows when each request came, and answers each at once."""
+    """Answers at once, and notes when each request came."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,16 +54,15 @@ class Counted(Upstream):
         self.scripts = [count]
 
     def most_within(self, seconds: float) -> int:
-        """The most that came in any time of this length."""
         times = sorted(self.times)
         return max((bisect.bisect_left(times, at + seconds) - index for index, at in enumerate(times)), default=0)
 
     def count_before(self, at: float, seconds: float = 60.0) -> int:
-        """How many came in the time of this length that ended at a moment, this one included."""
+        """Requests in the window that ended at a moment, inclusive."""
         return sum(at - seconds < came <= at for came in self.times)
 
     def by_window(self, seconds: float) -> list[int]:
-        """How many came in each time of this length, from the first one on."""
+        """Requests per window, from the first one on."""
         first = min(self.times, default=0.0)
         counts = collections.Counter(int((at - first) / seconds) for at in self.times)
         return [counts[number] for number in range(max(counts, default=-1) + 1)]
@@ -76,7 +75,7 @@ def config_for(url: str, quota: str = "", extra: str = "") -> str:
 
 
 def ask_for_key(folder: Path, rights: str) -> tuple[str, dict[str, str]]:
-    """The line of a config that asks for keys, and what a caller with these rights sends."""
+    """The config line for keys, and the headers of a caller with these rights."""
     key = write_keys(folder, ada=rights)["ada"]
     return f"keys: {{file: {folder / 'keys.yaml'}}}\n", {"authorization": f"Bearer {key.text}"}
 
@@ -85,7 +84,7 @@ def ask_for_key(folder: Path, rights: str) -> tuple[str, dict[str, str]]:
 async def sharing(
     server: ValkeyServer, folder: Path, quota: str = "", rights: str = "", count: int = 3
 ) -> AsyncIterator[tuple[Counted, list[Router], dict[str, str]]]:
-    """Routers that share a server, the upstream of all of them, and what a caller sends. Callers have these rights."""
+    """Routers that share a server, their upstream, and a caller's headers."""
     upstream = Counted()
     extra, headers = ask_for_key(folder, rights) if rights else ("", {})
     await upstream.start()
@@ -98,15 +97,15 @@ async def sharing(
 
 
 class Offer:
-    """Requests at routers that are chosen at random, evenly in time, and what became of them."""
+    """Requests spread evenly in time over random routers."""
 
     def __init__(self, routers: Sequence[Router | Running], headers: dict[str, str], seed: int = 1) -> None:
         self.routers, self._headers, self._chance = routers, headers, random.Random(seed)
         self.statuses: collections.Counter[int] = collections.Counter()
         self.served: list[tuple[float, float]] = []
-        """When each request came that was served, and how long it took."""
+        """Arrival and duration of each served request."""
         self.refused: list[tuple[float, float]] = []
-        """When each request came that was refused, and when it was."""
+        """Arrival and refusal of each refused request."""
 
     async def send(self) -> None:
         router, began = self._chance.choice(self.routers), time.monotonic()
@@ -118,7 +117,7 @@ class Offer:
             self.refused.append((began, time.monotonic()))
 
     def most_surely_within(self, seconds: float) -> int:
-        """The most that were surely served in any time of this length: they were sent and answered in it."""
+        """The most that were both sent and answered within such a window."""
         ended = sorted((at + took, at) for at, took in self.served)
         return max((sum(at >= first for end, at in ended if end < first + seconds) for first, _ in self.served), default=0)
 
@@ -140,7 +139,7 @@ async def _take_away(server: ValkeyServer, how: str, begins: float, ends: float)
 
 
 async def run_minutes(what: str, minutes: float, limit: int = 600, a_second: float = 30.0) -> None:
-    """What an upstream sees of three times its limit, and how long the served requests took."""
+    """What an upstream sees of three times its limit, and durations of served requests."""
     is_caller = what == "caller"
     quota = "" if is_caller else f"requests_per_minute: {limit}, max_wait_seconds: 0.5"
     rights = f"requests_per_minute: {limit}\nmay_force: [fast, deep]" if is_caller else ""
@@ -167,10 +166,10 @@ _BACK_SECONDS = 10.0
 
 
 async def run_back(how: str, away_seconds: float, limit: int = 600) -> None:
-    """How long after the server is back one router is refused what no router uses.
+    """How long after the server's return one router is refused unused parts of the limit.
 
-    Three quarters of the limit are used by all routers when the server comes back, and then one router is asked for 100 a
-    second. A refusal is early if fewer than the limit came to the upstream in the minute before it.
+    Routers have used three quarters of the limit when the server returns; then one router is asked for 100 a second. A refusal
+    is early if the upstream saw less than the limit in the minute before it.
     """
     rights = f"requests_per_minute: {limit}\nmay_force: [fast, deep]"
     with _server() as server, tempfile.TemporaryDirectory() as folder:
@@ -209,7 +208,7 @@ def _server():
 
 
 async def run_budget(at_once: int) -> None:
-    """What callers spend of one USD who ask all at once until nothing is left."""
+    """What callers spend of one USD who ask all at once."""
     with _server() as server, tempfile.TemporaryDirectory() as folder:
         rights = "daily_usd: 1\nmay_force: [fast, deep]"
         async with sharing(server, Path(folder), "", rights) as (upstream, routers, headers):
@@ -219,7 +218,7 @@ async def run_budget(at_once: int) -> None:
 async def spend_all(
     upstream: Counted, routers: Sequence[Router | Running], headers: dict[str, str], at_once: int, misses: int = 3
 ) -> tuple[int, float]:
-    """How many requests were served, and what they cost, in USD."""
+    """Served requests, and their cost in USD."""
     upstream.scripts = [
         answer_json({**CHAT_ANSWER, "usage": {"prompt_tokens": 10, "completion_tokens": 1_000, "total_tokens": 1_010}})
     ]
@@ -239,7 +238,7 @@ async def spend_all(
 
 @pytest.fixture
 async def share(tmp_path, monkeypatch):
-    """Starts two routers in this process, each with its own folder. Callers have these rights."""
+    """Starts two routers in this process, with their own folders and these rights."""
     stack, upstream = contextlib.AsyncExitStack(), Counted()
     await upstream.start()
 

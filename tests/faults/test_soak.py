@@ -1,6 +1,6 @@
-"""A real `tandem serve` before an upstream that breaks in every way, with callers that do too: all of it at once, for seconds.
+"""A real `tandem serve` with a breaking upstream and breaking callers, all at once, for seconds.
 
-Afterwards every request has its answer or its close, and one entry with the true outcome; nothing is left behind in the process.
+Afterwards every request has its answer or its close and one true entry, and the process is clean.
 """
 
 import asyncio
@@ -46,8 +46,6 @@ BRIDGED = [("responses", "chat"), ("messages", "responses"), ("chat", "messages"
 
 
 class Process:
-    """A running `tandem serve`, as the system sees it."""
-
     def __init__(self, folder: Path, process: asyncio.subprocess.Process, port: int) -> None:
         self.folder, self.process, self.port = folder, process, port
 
@@ -82,7 +80,7 @@ async def serving(folder: Path, config: str, *, on_uvloop: bool = True) -> Async
 
 
 class Soak:
-    """All requests, each under a name of its own, with the outcome that it must have."""
+    """Requests with unique names and expected outcomes."""
 
     def __init__(self, port: int, upstream: Upstream) -> None:
         self._port, self._upstream, self._numbers = port, upstream, itertools.count()
@@ -107,7 +105,7 @@ class Soak:
             self.wrong.append(f"{name} {caller} {fault} {is_streaming=}: {outcome} with {reply.status} {reply.is_whole=}")
 
     async def leave(self, caller: str, target: str, fault: str, after: bytes, outcome: str) -> None:
-        """Hang up as soon as these bytes are here."""
+        """Hang up once these bytes are here."""
         name = self.name(target, outcome)
         async with self._places, Caller(self._port) as client:
             await client.send(request_bytes(PATHS[caller], ask_for(caller, name, fault, is_streaming=True)))

@@ -1,4 +1,4 @@
-"""Streams that break, and callers that leave them (rows S of the faults), over real sockets and every kind of bridge."""
+"""Breaking streams and leaving callers (rows S), over real sockets and every kind of bridge."""
 
 import asyncio
 import json
@@ -16,11 +16,11 @@ from tests.tools.waiting import by_the_clock, some_turns, until_steady
 PAIRS = pytest.mark.parametrize(("caller", "target"), STRAIGHT + BRIDGED)
 FAST = {"x-tandem-tier": "fast"}
 BEGUN = {"chat": 2, "responses": 5, "messages": 4}
-"""How many frames of an answer there are up to a first word of the model's."""
+"""Frames up to the model's first word."""
 
 
 def frames_then(target, count, *after, ends="closes", speech=GOOD):
-    """The first frames of an answer (all but so many of the last, where the count is negative), and then something else."""
+    """The first frames of an answer (negative: all but the last), then something else."""
 
     async def script(wire, seen):
         await wire.send(CHAT_STREAM_HEAD)
@@ -40,7 +40,7 @@ def frames_then(target, count, *after, ends="closes", speech=GOOD):
 
 
 def said_error(reply):
-    """The codes of the error events in a stream, in any dialect."""
+    """Codes of the error events in a stream of any dialect."""
     frames = [line[6:] for line in reply.body.decode().splitlines() if line.startswith("data: {")]
     found = []
     for body in map(json.loads, frames):
@@ -116,7 +116,7 @@ async def test_s4_a_caller_that_stops_reading_pauses_its_target_is_cut_and_distu
         await asyncio.wait_for(rig.fast.seen[0].left.wait(), 30)
 
     assert other.is_whole
-    assert held < 20_000_000  # what the kernel holds on three sockets, and no more than 256 KiB of ours
+    assert held < 20_000_000  # held by the kernel on three sockets, and at most 256 KiB by us
     rig.expect("ABANDONED")
     rig.expect("SERVED")
 
@@ -238,7 +238,6 @@ async def test_s7_a_stream_of_the_callers_own_dialect_is_relayed_as_it_came(set_
 
 
 def without_ids(body):
-    """A stream without what differs from one request to the next."""
     return re.sub(rb'"(id|item_id|created|created_at|completed_at)": ?("[^"]*"|\d+)', b"", body)
 
 

@@ -1,7 +1,7 @@
-"""A router that is told to stop under a mixed load: it ends in time, with status 0, and every request has its row.
+"""A router stopped under mixed load ends in time, with status 0, and every request has its row.
 
 `python -m tests.faults.test_stopping 100` stops a hundred routers by one signal and a hundred by two, each with a hundred
-streams and a hundred WebSockets open, and prints what it saw.
+streams and WebSockets open, and prints what it saw.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from tests.tools.waiting import until
 
 CHAT = "/v1/chat/completions"
 BRIEF, ENDLESS = "simulated-deep", "endless"
-"""The target whose answers end within the drain, and the one whose answers do not."""
+"""Targets whose answers end within the drain, or do not."""
 CONFIG = """
 ledger: {{path: test.db}}
 limits: {{drain_seconds: {drain_seconds}}}
@@ -54,20 +54,18 @@ SHORT_CALLERS = 4
 
 @dataclass
 class Seen:
-    """What the callers of one router saw of its end."""
-
     code: int | None = None
     seconds: float = 0.0
     """From the last signal to the end."""
     requests: set[str] = field(default_factory=set)
-    """The ids of all requests whose answer began."""
+    """Ids of all requests whose answer began."""
     streams: collections.Counter = field(default_factory=collections.Counter)
     sockets: collections.Counter = field(default_factory=collections.Counter)
     wrong: list[str] = field(default_factory=list)
 
 
 class Load:
-    """Callers of a router: streams, sockets, and some who ask again and again."""
+    """Streams, sockets, and repeated requests."""
 
     def __init__(self, port: int, each: int) -> None:
         self._port, self._each, self.seen = port, each, Seen()
@@ -76,7 +74,7 @@ class Load:
         self._tasks: list[asyncio.Task] = []
 
     async def begin(self) -> None:
-        """Return once every answer has begun, every socket is open, and short requests were answered."""
+        """Return once every answer has begun, sockets are open, and short requests were answered."""
         work = [self._ask_again_and_again() for _ in range(SHORT_CALLERS)]
         for number in range(self._each):
             work.append(self._stream((BRIEF, ENDLESS)[number % 2]))
@@ -85,7 +83,6 @@ class Load:
         await until(lambda: self._begun == 2 * self._each and self._answered > SHORT_CALLERS, 60)
 
     async def end(self) -> None:
-        """Wait until every caller has seen its end."""
         await asyncio.wait_for(asyncio.gather(*self._tasks), 60)
 
     async def _stream(self, target: str) -> None:
@@ -114,11 +111,11 @@ class Load:
                 self.seen.sockets[target or "idle", end, closed.rcvd.code if closed.rcvd else None] += 1
 
     async def _kind_of_next(self, socket: Socket) -> str:
-        # Longer than a socket of other tests waits: this one is idle until all callers have begun.
+        # Longer than other tests wait: this socket is idle until all callers have begun.
         return json.loads(await asyncio.wait_for(socket.connection.recv(), 100))["type"]
 
     async def _ask_again_and_again(self) -> None:
-        """On one connection while it lasts, then on another, until nobody listens. An answer that begins must be whole."""
+        """Ask on one connection while it lasts, then on another, until nobody listens. Begun answers must be whole."""
         with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
             while True:
                 async with Caller(self._port) as caller:
@@ -146,7 +143,7 @@ class Load:
 
 @contextlib.asynccontextmanager
 async def serving(folder: Path, **settings: float):
-    """A router in a process of its own. Yields its process and its port."""
+    """A router process. Yields it and its port."""
     (folder / "config.yaml").write_text(CONFIG.format(**{"listens_seconds": 0, "brief_pace": 20, **settings}))
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
@@ -165,7 +162,7 @@ async def serving(folder: Path, **settings: float):
 
 
 async def stop_under_load(folder: Path, each: int, signals: int, drain_seconds: float, brief_pace: float = 20) -> Seen:
-    """Stop one router by so many signals, and look at what its callers saw and what it wrote."""
+    """Stop a router by this many signals, and check its callers and its records."""
     async with serving(folder, drain_seconds=drain_seconds, brief_pace=brief_pace) as (process, port):
         load = Load(port, each)
         await load.begin()
@@ -183,7 +180,7 @@ async def stop_under_load(folder: Path, each: int, signals: int, drain_seconds: 
 
 
 def find_faults(folder: Path, seen: Seen, each: int) -> list[str]:
-    """What is wrong with the ledger or the log of a router that has ended."""
+    """Faults in the ledger or log of an ended router."""
     with contextlib.closing(sqlite3.connect(folder / "test.db")) as database:
         found = [f"integrity: {row}" for (row,) in database.execute("PRAGMA integrity_check") if row != "ok"]
     rows = collections.Counter(row["id"] for row in read_entries(folder / "test.db"))
@@ -200,7 +197,7 @@ def find_faults(folder: Path, seen: Seen, each: int) -> list[str]:
 async def test_a_router_that_is_stopped_under_load_ends_with_status_0_and_a_row_for_every_request(tmp_path, signals):
     """O4, O5. The drain is longer than the test may take where a second signal ends it."""
     each, drain_seconds = 12, 3 if signals == 1 else 600
-    # Answers that end are slow enough to be under way at the signal, and quick enough to end within the drain.
+    # Answers are slow enough to be running at the signal, and quick enough to end within the drain.
     seen = await stop_under_load(tmp_path, each, signals, drain_seconds, brief_pace=20 if signals == 1 else 1)
 
     assert seen.wrong == []
@@ -212,7 +209,7 @@ async def test_a_router_that_is_stopped_under_load_ends_with_status_0_and_a_row_
 
 
 async def test_a_router_that_is_stopped_serves_on_while_it_listens_and_says_that_it_is_not_ready(tmp_path):
-    """O4. One signal: not ready at once, new requests on old and new connections are served, and answers announce the close."""
+    """O4. One signal: not ready at once, requests on old and new connections are served, and answers announce the close."""
     async with serving(tmp_path, drain_seconds=600, listens_seconds=600) as (process, port), Caller(port) as old:
         ask = {"model": "fast", "messages": [{"role": "user", "content": "hello"}]}
         ready = await call(port, "/readyz")
@@ -244,7 +241,7 @@ async def test_a_router_that_is_stopped_serves_on_while_it_listens_and_says_that
 
 
 async def until_not_ready(port: int) -> None:
-    """Until answers announce the close, which is a tenth of a second after the signal at most."""
+    """Until answers announce the close, at most 0.1 s after the signal."""
     async with asyncio.timeout(30):
         while (await call(port, "/readyz")).headers.get("connection") != "close":
             pass

@@ -1,4 +1,4 @@
-"""Callers that read slowly, leave, or send too much, and targets that never end (rows S, U and O), over raw sockets."""
+"""Callers that read slowly, leave or flood, and endless targets (rows S, U and O), over raw sockets."""
 
 import asyncio
 import http.client
@@ -60,7 +60,7 @@ async def test_a_caller_that_reads_slowly_but_reads_is_not_cut(start, upstream):
 
 
 async def read_slowly(caller: Caller, seconds: float) -> int:
-    """Read a little at a time for some seconds, then the rest. Returns how many bytes came."""
+    """Read little at a time for some seconds, then the rest. Returns the bytes."""
     slow_until, received = asyncio.get_running_loop().time() + seconds, 0
     while piece := await asyncio.wait_for(caller.reader.read(30_000), 30):
         received += len(piece)
@@ -79,7 +79,7 @@ async def test_places_are_taken_from_the_head_of_a_request_on_and_given_back(sta
         await caller.send(request[:end])
 
     async def is_answered_with(status: int) -> None:
-        """Ask until the answer is this: places are taken and given back a little after the bytes are sent."""
+        """Ask until the answer is this: slots are taken and freed a little after the bytes."""
         async with asyncio.timeout(30):
             while (await call(tandem.port, "/v1/chat/completions", chat())).status != status:
                 pass
@@ -97,7 +97,7 @@ async def test_an_upgrade_on_a_create_call_is_ignored_and_its_body_is_a_body(sim
 
 
 async def test_a_piece_of_a_second_request_does_not_disturb_a_running_answer(start, upstream):
-    """It starts no time limit of its own either, while the answer takes longer than a head may."""
+    """Nor does it start a time limit, while the answer takes longer than a head may."""
     upstream.scripts = [stream(*[chat_frame("x")] * 3, *GOOD_CHAT_STREAM, pause=0.1)]
     tandem = await start(two_targets(upstream.base_url, upstream.base_url, extra="limits: {header_timeout_seconds: 0.3}"))
     async with Caller(tandem.port) as caller:
@@ -137,7 +137,7 @@ async def test_a_connection_with_an_unsent_body_is_not_used_again(start, upstrea
 
 
 async def test_large_requests_follow_one_another_on_a_kept_connection(start, upstream):
-    """The next body may arrive before the last request is recorded: it is no flood behind a request that is served."""
+    """The next body may arrive before the last request is recorded, which is not a flood."""
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     tandem = await start(two_targets(upstream.base_url, upstream.base_url))
     body = json.dumps(chat("x " * 150_000)).encode()

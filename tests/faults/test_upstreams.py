@@ -1,4 +1,4 @@
-"""Targets that break (rows U of the faults), over real sockets: what their caller is told, and who is asked instead."""
+"""Breaking targets (rows U), over real sockets: what callers get, and who is asked instead."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ REFUSAL = {"error": {"message": "their own words", "type": "some_error", "code":
 
 @pytest.fixture
 def unreachable(request):
-    """An address that cannot be had, in one of the ways in which that happens."""
+    """An unreachable address of some kind."""
     if request.param == "refused":
         with silent_port() as port:
             yield f"http://127.0.0.1:{port}/v1"

@@ -1,4 +1,4 @@
-"""Sessions whose every request goes to another router, as far as the suite has time: see `wandering`."""
+"""Sessions that change routers with every request, in short: see `wandering`."""
 
 import contextlib
 
@@ -14,7 +14,6 @@ SESSIONS, STEPS = 8, 6
 
 @pytest.fixture
 async def walking(tmp_path, monkeypatch):
-    """Routers on one server, and a trial of sessions on them."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def begin(server, count: int, timeout_ms: int = 250) -> Trial:

@@ -1,4 +1,4 @@
-"""Bad bytes on the wire (rows W), on both ways in. Whatever came, the process lives and serves the next caller."""
+"""Bad bytes on the wire (rows W), on both ways in: the process lives and serves the next caller."""
 
 import asyncio
 import contextlib
@@ -106,7 +106,7 @@ async def test_a_connection_that_says_nothing_is_closed_at_the_header_limit(star
 
 
 async def trickle(caller: Caller, letters: Iterator[int], closing: asyncio.Future) -> None:
-    """Send a letter 40 times a second, until none is left or the connection is closed."""
+    """Send 40 letters a second until none is left or the connection is closed."""
     while not closing.done() and (letter := next(letters, None)) is not None:
         caller.writer.write(bytes([letter]))
         await by_the_clock(0.025)
@@ -226,7 +226,7 @@ async def test_a_head_that_trickles_in_has_one_time_limit_across_the_hand_over(s
         began = asyncio.get_running_loop().time()
         closing = later(caller.closed(30))
         letters = iter(b"POST /v1/chat/nothing-of-ours HTTP")
-        await trickle(caller, letters, closing)  # the first bytes could be a create call; about halfway they no longer can
+        await trickle(caller, letters, closing)  # could be a create call at first; about halfway no longer
         await closing
         took = asyncio.get_running_loop().time() - began
 

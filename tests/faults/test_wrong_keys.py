@@ -1,4 +1,4 @@
-"""Keys that are not valid: whatever is wrong with one, its caller learns the same, and nobody can try many."""
+"""Invalid keys: callers learn the same whatever is wrong, and cannot try many."""
 
 import re
 from dataclasses import replace
@@ -35,7 +35,7 @@ ODD = {
 
 @pytest.fixture
 async def tandem(start, tmp_path):
-    """A router that needs keys, and those of `ada` and of one whose key has expired."""
+    """A router with keys: `ada`'s, and an expired one."""
     keys = write_keys(tmp_path, ada="", expired="")
     tandem = await start(SIMULATED + KEYS + "limits: {max_header_bytes: 2000000}\n")
     tandem.keys = keys
@@ -43,7 +43,6 @@ async def tandem(start, tmp_path):
 
 
 def wrong_keys(tandem) -> dict[str, dict[str, str]]:
-    """A header of each kind."""
     ada, expired = tandem.keys["ada"], tandem.keys["expired"]
     return {
         "none": {},
@@ -56,7 +55,7 @@ def wrong_keys(tandem) -> dict[str, dict[str, str]]:
 
 
 def without_id(reply) -> tuple:
-    """What a caller learns from a refusal, but for the request's id."""
+    """A refusal without the request's id."""
     request_id = reply.headers["x-tandem-request-id"]
     headers = {name: value.replace(request_id, "ID") for name, value in reply.headers.items()}
     return reply.status, sorted(headers.items()), reply.body.replace(request_id.encode(), b"ID")

@@ -32,12 +32,12 @@ def ask_git(*words: str) -> str:
 
 
 def find_before() -> str:
-    """The commit before the one that last changed the scripts of the shared database."""
+    """The commit before the last change of the shared database's scripts."""
     return ask_git("rev-parse", ask_git("log", "-1", "--format=%H", "--", MIGRATIONS) + "^")
 
 
 def check_out(commit: str, folder: Path) -> None:
-    """The files of a commit, and a word on what differs in the database."""
+    """Extract a commit, and report what differs in the database."""
     archive = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive, check=True)
     found = subprocess.run(

@@ -55,18 +55,18 @@ SHARED = "shared: {{valkey: {{url: env:TANDEM_VALKEY_URL, timeout_ms: {timeout_m
 
 @dataclass(frozen=True)
 class Step:
-    """One request: what is new in it, where it must be served, and whether its answer calls a tool."""
+    """One request: its new content, its tier, and whether its answer calls a tool."""
 
     words: str
-    """What the person types; empty for the result of a tool."""
+    """The person's words; empty for a tool's result."""
     tier: str
-    """The tier that must serve it; empty where the router itself answers."""
+    """The tier that must serve it; empty if the router answers itself."""
     calls_tool: bool = False
     headers: tuple[tuple[str, str], ...] = ()
 
 
 def write_steps(chance: random.Random, count: int, number: int, *, is_named: bool) -> Iterator[Step]:
-    """Turns with their tool loops. In a session with a name, tiers are asked for and cleared, by header or by a line."""
+    """Turns with tool loops. Named sessions ask for tiers and clear them, by header or by a line."""
     wish, left = "", count
     while left:
         words, headers, kinds = chance.choice(("fast", "deep")), (), ["plain", "plain"]
@@ -84,7 +84,7 @@ def write_steps(chance: random.Random, count: int, number: int, *, is_named: boo
         elif kind == "clear":
             wish, headers = "", (("x-tandem-tier", "auto"), ("x-tandem-scope", "session"))
         tier = wish or words
-        if kind == "forced":  # the turn stays where it was asked to begin, which only its first request says
+        if kind == "forced":  # the turn stays where its first request asked to begin
             tier = chance.choice(("fast", "deep"))
             headers = (("x-tandem-tier", tier),)
         loops = min(chance.randrange(4), left - 1)
@@ -95,7 +95,7 @@ def write_steps(chance: random.Random, count: int, number: int, *, is_named: boo
 
 
 class Host:
-    """A target that notes whose reasoning it is sent. It streams or not, as it is asked, in one piece or in several."""
+    """A target that notes whose reasoning it gets. It streams as asked, in one piece or several."""
 
     def __init__(self, tier: str, trial: "Trial") -> None:
         self.tier, self._trial = tier, trial
@@ -115,7 +115,7 @@ class Host:
         for piece in pieces:
             await wire.chunk(piece)
         if self._chance.random() < 0.2:
-            await by_the_clock(0.05)  # a host may close its stream late: the caller has gone on by then
+            await by_the_clock(0.05)  # a host may close its stream late, after the caller has continued
         await wire.end_chunks()
 
     def _respond(self, session: "Session") -> dict:
@@ -135,8 +135,6 @@ class Host:
 
 
 def write_frames(whole: dict) -> Iterator[bytes]:
-    """The events of a stream that ends with this response."""
-
     def frame(kind: str, **more: object) -> bytes:
         return f"event: {kind}\ndata: {json.dumps({'type': kind, **more})}\n\n".encode()
 
@@ -160,11 +158,11 @@ def write_frames(whole: dict) -> Iterator[bytes]:
 
 @dataclass
 class Session:
-    """One conversation of a client in Responses. What it knows of the next answer is `step`."""
+    """A conversation in Responses. `step` is what it expects of the next answer."""
 
     number: int
     name: str
-    """Empty for one that is told by its beginning."""
+    """Empty for one identified by its beginning."""
     chance: random.Random
     trial: "Trial"
     items: list[dict] = field(default_factory=list)
@@ -188,7 +186,7 @@ class Session:
         return list(write_steps(self.chance, count, self.number, is_named=bool(self.name)))
 
     def note_served(self, tier: str, given: list[dict]) -> None:
-        """A target was asked: by which tier, and with whose reasoning."""
+        """Note the tier and whose reasoning it was sent."""
         self.served, self.served_by = self.served + 1, tier
         seen = [item["encrypted_content"].split()[2] for item in given if item.get("type") == "reasoning"]
         if any(maker != tier for maker in seen):
@@ -201,7 +199,7 @@ class Session:
         self.trial.faults.append(f"session {self.number} ({type(self).__name__}, {self.name or 'guessed'}): {fault}")
 
     async def go(self, step: Step) -> None:
-        """Send one request to a router, and read its answer up to its terminal event."""
+        """Send one request to a router, and read up to the terminal event."""
         await self.trial.pace()
         self.step, self.served_by = step, ""
         self.add(step.words)
@@ -246,8 +244,6 @@ class Session:
             assert last["type"] == "response.completed", last
             return json.dumps(last["response"]).encode()
 
-    # What differs by dialect.
-
     def add(self, words: str) -> None:
         if words:
             self.items.append({"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]})
@@ -266,7 +262,7 @@ class Session:
 
 
 class ChatSession(Session):
-    """The same in Chat Completions: no reasoning comes back."""
+    """In Chat Completions, where no reasoning comes back."""
 
     path = "/v1/chat/completions"
     transports = ("whole", "stream")
@@ -295,8 +291,6 @@ class ChatSession(Session):
 
 
 class MessagesSession(ChatSession):
-    """The same in Messages."""
-
     path = "/v1/messages"
     end = b"event: message_stop\n"
 
@@ -316,15 +310,13 @@ class MessagesSession(ChatSession):
 
 
 async def at_once() -> None:
-    """The pace of a client that does not wait before its next request."""
+    """The pace of a client that does not wait."""
 
 
 KINDS = (Session, Session, ChatSession, MessagesSession)
 
 
 class Trial:
-    """All sessions on their way over all routers, and what went wrong."""
-
     def __init__(self, seed: int = 1, pace: Callable[[], Awaitable[None]] = at_once) -> None:
         self.pace = pace
         self.sessions: list[Session] = []
@@ -344,7 +336,7 @@ class Trial:
         await asyncio.gather(*(walk() for _ in range(AT_ONCE)))
 
     async def _walk(self, count: int) -> None:
-        """One session. One without a name takes turns with another that begins alike."""
+        """A session. One without a name alternates with another that begins alike."""
         session = self._begin(len(self.sessions))
         planned = session.plan(count)
         if session.name:
@@ -360,7 +352,7 @@ class Trial:
             await twin.go(other)
 
     def _begin(self, first: int) -> Session:
-        """Begin a session. Those without a name are told apart by their beginning, which is that of session `first`."""
+        """Sessions without a name begin as session `first` does."""
         number, chance = len(self.sessions), random.Random(self._chance.random())
         kind = KINDS[first % len(KINDS)]
         session = kind(number, f"wanders-{number}" if first % 3 else "", chance, self)
@@ -373,7 +365,6 @@ class Trial:
 
 @contextlib.asynccontextmanager
 async def hosts_of(trial: Trial):
-    """The targets of both tiers: their addresses."""
     upstreams = [Upstream(), Upstream()]
     for upstream, tier in zip(upstreams, ("fast", "deep"), strict=True):
         upstream.scripts = [Host(tier, trial)]
@@ -387,7 +378,7 @@ async def hosts_of(trial: Trial):
 
 @contextlib.asynccontextmanager
 async def routers_here(count: int, folder: Path, config: str) -> AsyncIterator[list[Running]]:
-    """Routers in this process: they start quickly, and share nothing but what the config says."""
+    """Routers in this process, which share only what the config says."""
     async with contextlib.AsyncExitStack() as stack:
         routers = []
         for number in range(count):
@@ -397,7 +388,7 @@ async def routers_here(count: int, folder: Path, config: str) -> AsyncIterator[l
 
 
 async def try_sessions(folder: Path, url: str, sessions: int, routers: int = 3, steps: int = STEPS, seed: int = 1) -> Trial:
-    """Run sessions over routers that share the server at this address; with none, over routers that share nothing."""
+    """Run sessions over routers on the server at this address, or on none."""
     trial = Trial(seed)
     variables = {"TANDEM_VALKEY_URL": url, "TANDEM_SHARED_SECRET": SECRET} if url else {}
     async with (

@@ -1,4 +1,4 @@
-"""Limits that several routers share, without a server: what no router has is a number, and answers come with the next turn."""
+"""Limits that routers share, without a server: the unallotted rest is a number, and answers come on the loop's next turn."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,8 +7,6 @@ from router.contract.allowance import Use
 
 
 class PoolPart:
-    """A part of a limit, taken from a pool."""
-
     def __init__(
         self, pool: "Pool", name: tuple[str, ...], limit: int, use: Callable[[], Use], wake: Callable[[], None]
     ) -> None:
@@ -62,8 +60,6 @@ class PoolPart:
 
 
 class Pool:
-    """Where parts come from."""
-
     def __init__(self, left: int) -> None:
         self.left, self.is_blind = left, False
         self.asked: list[tuple[tuple[str, ...], int, int]] = []
@@ -76,8 +72,6 @@ class Pool:
 
 
 class Channel:
-    """What all of them are connected to."""
-
     def __init__(self):
         self.members = []
 
@@ -87,7 +81,7 @@ class Channel:
 
 
 class Member:
-    """The messages of one router. A test says when its heart beats."""
+    """One router's messages. The test triggers its ticks."""
 
     def __init__(self, channel, name):
         self._channel, self.replica, self.is_up = channel, name, True

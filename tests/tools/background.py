@@ -1,4 +1,4 @@
-"""Background work as a caller sees it: made, polled, and read from its log in pieces."""
+"""Background jobs as a caller sees them."""
 
 import asyncio
 import json
@@ -17,14 +17,12 @@ def ask(text: str = "plan the migration", **more: object) -> dict:
 
 
 async def begin(tandem: Running, headers: dict[str, str] | None = None, **more: object) -> str:
-    """Make a job, and return its id."""
     reply = await call(tandem.port, "/v1/responses", ask(**more), headers)
     assert (reply.status, reply.json["status"]) == (200, "queued"), reply
     return reply.json["id"]
 
 
 async def poll(tandem: Running, job_id: str, headers: dict[str, str] | None = None) -> dict:
-    """Wait until a job is over, and return its response."""
     store = tandem.built.jobs.store
     watch = store.watch(job_id)
     while (await store.find(job_id, None)).state not in FINAL:
@@ -36,7 +34,6 @@ async def poll(tandem: Running, job_id: str, headers: dict[str, str] | None = No
 
 
 async def read_log(tandem: Running, job_id: str, after: int | None = None, headers: dict[str, str] | None = None) -> Reply:
-    """The stream of a job, to its end."""
     start = "" if after is None else f"&starting_after={after}"
     return await call(tandem.port, f"/v1/responses/{job_id}?stream=true{start}", headers=headers)
 
@@ -55,14 +52,14 @@ async def read_some(tandem: Running, job_id: str, after: int, size: int) -> byte
 
 
 def events_in(body: bytes) -> list[dict]:
-    """The events of a stream, without comments and without a last one that is not whole."""
+    """Complete events only, without comments."""
     frames = body.decode().split("\n\n")[:-1]
     lines = [line for frame in frames for line in frame.split("\n") if line.startswith("data: ")]
     return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
 def speak_in_steps(dialect: str, speech: Speech, steps: asyncio.Semaphore) -> Script:
-    """A script that streams an answer, a frame each time that it is let."""
+    """A script that streams one frame per step."""
 
     async def script(wire: Wire, seen: Seen) -> None:
         await wire.send(CHAT_STREAM_HEAD)

@@ -52,7 +52,7 @@ def answer_to(caller: Dialect, target: Dialect, **more):
 
 
 def heard(caller: Dialect, target: Dialect, *events: dict | bytes, **more) -> list[dict]:
-    """The events that a caller gets for those of a target."""
+    """The caller's events for those of a target."""
     answer = answer_to(caller, target, stream=True, **more)
     out = b""
     for event in events:
@@ -71,7 +71,7 @@ def call(index: int | None, call_id: str = "", name: str = "", arguments: object
 
 
 def calls_of(events: list[dict]) -> list[tuple[str, str, str]]:
-    """Id, name and arguments, as a client of any dialect puts them together."""
+    """Id, name and arguments, as a client of any dialect assembles them."""
     calls: dict[object, list[str]] = {}
     for event in events:
         block = event.get("content_block", {})

@@ -1,4 +1,4 @@
-"""Which cases of a product to run, where each takes a server or a while, and a fault needs two or three of its values to meet."""
+"""Selects cases of a product for slow tests: faults need two or three values to meet."""
 
 import itertools
 from collections.abc import Iterable
@@ -6,10 +6,7 @@ from typing import Any
 
 
 def covering(*axes: Iterable[Any], strength: int = 2) -> list[tuple[Any, ...]]:
-    """A few rows of a product in which every two (or `strength`) values of different axes meet at least once.
-
-    Always the same rows: each is the first that brings most that is new.
-    """
+    """Rows of a product in which every two (or `strength`) values of different axes meet. Deterministic and greedy."""
     rows = list(itertools.product(*(range(len(list(axis))) for axis in axes)))
     groups = list(itertools.combinations(range(len(axes)), strength))
 

@@ -1,4 +1,4 @@
-"""Certificates for tests. They are valid for localhost, or for router.example.com, from 2020 to 2120, and trusted by nobody."""
+"""Certificates for localhost or router.example.com, valid from 2020 to 2120 and untrusted."""
 
 import ssl
 from pathlib import Path
@@ -35,7 +35,7 @@ SAAwRQIhAKC1dDLd6whQzCK/mKvlLuIdCKdeWv3lcH9Nv2GHlCtzAiBRFIatgOwq
 DI6RmUsQLMoeVOeugGV/G6x6sz9e7sdSlQ==
 -----END CERTIFICATE-----
 """
-"""The same, but only until the end of 2020."""
+"""For localhost, expired at the end of 2020."""
 OTHER_CERT = """\
 -----BEGIN CERTIFICATE-----
 MIIBgjCCASigAwIBAgIBATAKBggqhkjOPQQDAjAdMRswGQYDVQQDDBJyb3V0ZXIu
@@ -69,16 +69,16 @@ k+laDSdmELMh7ybjUrIqNOM/x6li2EIOVGI3uIr5Mys870907d99+nchUg5Up0Dx
 """The first key, encrypted with a password."""
 
 TLS = "server: {tls: {cert: cert.pem, key: key.pem}}\n"
-"""The lines of a config that uses the files that `write_pair` writes."""
+"""The config for the files that `write_pair` writes."""
 
 
 def write_pair(folder: Path, cert: str = CERT, key: str = KEY) -> None:
-    """Write cert.pem and key.pem, which only their owner can read."""
+    """Write private cert.pem and key.pem."""
     for name, content in (("cert.pem", cert), ("key.pem", key)):
         (folder / name).write_text(content)
         (folder / name).chmod(0o600)
 
 
 def client_context(cert: str = CERT) -> ssl.SSLContext:
-    """A client's side, which trusts one certificate alone."""
+    """A client's context that trusts one certificate."""
     return ssl.create_default_context(cadata=cert)

@@ -1,4 +1,4 @@
-"""Real clients: installed once by npm or pip, run in a scratch home and repository. Skipped, loudly, where that fails."""
+"""Real clients, installed once by npm or pip and run in a scratch home and repository. Skipped if that fails."""
 
 import asyncio
 import contextlib
@@ -26,13 +26,13 @@ PACKAGES = {
     "claude-agent-sdk": "@anthropic-ai/claude-agent-sdk@0.3.325",
 }
 PYTHON_PACKAGES = {"aider": ("aider", "aider-chat==0.86.2"), "llm": ("sdk", "llm==0.36")}
-"""By command: the environment that it is in, and what is installed there."""
+"""By command: its environment and packages."""
 SOCKET_SDK = "openai[realtime]>=3.8,<4"
 
 
 @contextlib.contextmanager
 def installing_alone(name: str) -> Iterator[None]:
-    """One process at a time installs a client: tests that share the work would get into each other's way."""
+    """Only one process may install a client at a time."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -40,7 +40,6 @@ def installing_alone(name: str) -> Iterator[None]:
 
 
 def installed(name: str) -> Path:
-    """The folder of modules that holds a client."""
     folder = CACHE / name
     modules, package = folder / "node_modules", PACKAGES[name].rpartition("@")[0]
     with installing_alone(name):
@@ -56,12 +55,10 @@ def installed(name: str) -> Path:
 
 
 def command_of(name: str) -> str:
-    """The command of an installed client."""
     return str(installed(name) / ".bin" / name)
 
 
 def folder_of_command(name: str) -> Path:
-    """The folder with the command of an installed client, for a PATH."""
     if name not in PYTHON_PACKAGES:
         return installed(name) / ".bin"
     place, package = PYTHON_PACKAGES[name]
@@ -77,7 +74,7 @@ def folder_of_command(name: str) -> Path:
 
 
 def socket_sdk() -> Path:
-    """A Python of its own with OpenAI's SDK: the version that this project has knows no sockets."""
+    """An environment with a version of OpenAI's SDK that has sockets, unlike this project's."""
     folder = CACHE / "venv-socket-sdk"
     python = folder / "bin" / "python"
     with installing_alone("socket-sdk"):
@@ -102,7 +99,7 @@ def make_scratch(folder: Path) -> Path:
 
 
 async def run_client(command: list[str], scratch: Path, environment: dict[str, str], seconds: float = 200) -> str:
-    """All that a client printed. One that hangs is ended: it would outlive the test."""
+    """All that a client printed. A hung one is killed, or it would outlive the test."""
     base = {"PATH": os.environ["PATH"], "HOME": str(scratch / "home"), "NO_COLOR": "1"}
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -122,7 +119,7 @@ async def run_client(command: list[str], scratch: Path, environment: dict[str, s
 
 
 def codex(url: str, *more: str, model: str = "auto", prompt: str = "Fix the typo in calc.py") -> list[str]:
-    """Codex, with its built-in provider and only the address changed. `CODEX_KEY` is the environment that goes with it."""
+    """Codex with its built-in provider and only the address changed, for the environment `CODEX_KEY`."""
     address = f'openai_base_url="{url}/v1"'
     return [command_of("codex"), "exec", "--skip-git-repo-check", "-m", model, "-c", address, *more, prompt]
 
@@ -131,12 +128,10 @@ CODEX_KEY = {"CODEX_API_KEY": "any"}
 
 
 def claude(*more: str, prompt: str = "Fix the typo in calc.py") -> list[str]:
-    """Claude Code, printing its answer."""
     return [command_of("claude"), "-p", *more, prompt]
 
 
 def claude_environment(url: str) -> dict[str, str]:
-    """Where Claude Code finds the router."""
     return {
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "any",

@@ -1,7 +1,7 @@
-"""The loop that tests get where uvloop is installed: it can always be stopped and closed, and names what was left open.
+"""The tests' uvloop: it can always be stopped and closed, and names what was left open.
 
-uvloop warns about each handle that is still open and closes it after the warning. Here warnings are errors, so the handle stayed
-open, and `close` waited for it forever, in C: one failed test that left a server open hung the whole run.
+uvloop warns about each open handle before it closes it. Warnings are errors here, so the handle stayed open and `close` waited
+for ever in C: one test that left a server open hung the whole run.
 """
 
 import warnings
@@ -12,11 +12,9 @@ import uvloop
 
 
 class ClosingLoop(uvloop.Loop):
-    """Closes what a test left open before it complains about it, and stops when a test has used up its time."""
-
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if isinstance(error := context.get("exception"), pytest.fail.Exception):
-            raise error  # from the signal of pytest-timeout; uvloop would only log it, and the test would wait forever
+            raise error  # from pytest-timeout's signal; uvloop would only log it, and the test would hang
         super().call_exception_handler(context)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Coding agents that are scripts, repositories for them to work in, and a router that only notes what it is sent."""
+"""Scripted coding agents, their repositories, and a router that records what it is sent."""
 
 import shlex
 import subprocess
@@ -31,14 +31,12 @@ child.wait()
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """What git answers."""
     identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
     asked = subprocess.run(["git", "-C", str(folder), *identity, *arguments], capture_output=True, text=True, check=True)
     return asked.stdout.strip()
 
 
 def apply_change(folder: Path, change: str) -> None:
-    """Take the change of an agent over."""
     subprocess.run(["git", "-C", str(folder), "apply"], input=change.encode(), check=True)
 
 
@@ -54,14 +52,12 @@ def make_repository(folder: Path) -> Path:
 
 
 def write_agent(folder: Path, script: str) -> str:
-    """The command of an agent that does what a script says, as a config has it."""
     path = folder / "agent.py"
     path.write_text(script)
     return shlex.join([sys.executable, str(path)])
 
 
 def make_assignment(repository: Path, folder: Path, script: str, **more) -> Assignment:
-    """Work for an agent that does what a script says."""
     folder.mkdir()
     known = {
         "url": "http://127.0.0.1:9",
@@ -81,14 +77,12 @@ def make_assignment(repository: Path, folder: Path, script: str, **more) -> Assi
 
 
 class NotedJobs:
-    """Takes logs and ends of jobs as a router does."""
-
     def __init__(self) -> None:
         self.log = dict[int, str]()
         self.ends: list[dict] = []
         self.is_cancelled = False
         self.faults: list[Exception] = []
-        """What the next calls raise, one each."""
+        """Raised by the next calls, one each."""
         self.end_fault: Exception | None = None
         self.on_log: Callable[[], object] = lambda: None
 

@@ -1,4 +1,4 @@
-"""The text of a config, checked as a router would, and what is wrong with it."""
+"""A config's text, checked as a router would, and its faults."""
 
 from pathlib import Path
 

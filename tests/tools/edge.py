@@ -1,4 +1,4 @@
-"""The edge without a house: a road that does as a test says, a transport that keeps what is written, a loop whose clock moves."""
+"""The edge without a house: a scripted road, a recording transport, a loop with a manual clock."""
 
 import asyncio
 import contextlib
@@ -23,6 +23,7 @@ from router.edge.server import Server, bind
 from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
 from router.sense.models import ModelNames
+from router.sessions.ended_jobs import EndedJobs
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
 from tests.tools.values import make_target
@@ -59,7 +60,7 @@ _FIRST_LINES = tuple(
 
 @some.composite
 def random_heads(draw: some.DrawFn) -> list[bytes]:
-    """The heads of one connection: mostly one and the same but for its length, some with lines more, or with a byte changed."""
+    """One connection's heads: mostly alike but for the length, some with more lines or a changed byte."""
 
     def sometimes() -> bool:
         return draw(some.integers(0, 3)) == 0
@@ -103,8 +104,6 @@ async def wait_for_ever(exchange: Exchange, sink: Any) -> None:
 
 
 class FakeDispatcher:
-    """Calls nobody."""
-
     def __init__(self) -> None:
         self.connected_ahead = 0
 
@@ -138,8 +137,6 @@ class FakeEntries:
 
 
 class FakeResponses:
-    """Responses in a dict, each for its caller alone."""
-
     def __init__(self) -> None:
         self.kept: dict[tuple[str, Caller], StoredResponse] = {}
 
@@ -156,10 +153,11 @@ class FakeState:
         self.speedups = Speedups()
         self.rates, self.budgets, self.running, self.ledger = CallerRates(), None, set(), None
         self.shared: Any = None
+        self.ended_jobs = EndedJobs()
 
 
 class FakeRoad:
-    """Serves each exchange by `script`, and keeps what came."""
+    """Serves each exchange by `script`, and records it."""
 
     def __init__(self, script: Callable[[Exchange, Any], Awaitable[None]] = answer_ok, **limits: Any) -> None:
         self.script, self.clock = script, lambda: 0.0
@@ -181,12 +179,12 @@ class FakeRoad:
         return {"tier": "fast", "dialect": str(arrival.dialect)}
 
     def use(self, **limits: Any) -> None:
-        """Swap the plan for one with other limits, as a reload would."""
+        """Swap in a plan with other limits, as a reload would."""
         self.plan = FakePlan(structs.replace(self.plan.limits, **limits))
 
 
 class FakeTransport(asyncio.Transport):
-    """Keeps what is written. `unread` is what the caller has not taken yet."""
+    """Records writes. `unread` is what the caller has not taken yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -231,8 +229,6 @@ class FakeTransport(asyncio.Transport):
 
 
 class FakeSocket:
-    """Keeps the events that are sent."""
-
     def __init__(self) -> None:
         self.sent: list[JsonObject] = []
         self.is_paused = False
@@ -242,8 +238,6 @@ class FakeSocket:
 
 
 class Flow:
-    """Keeps what an upstream is asked to do by a reader that is slow."""
-
     def __init__(self) -> None:
         self.calls: list[str] = []
 
@@ -255,8 +249,6 @@ class Flow:
 
 
 class ManualLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock stands still until a test moves it."""
-
     def __init__(self) -> None:
         self._now = 0.0
         super().__init__()
@@ -265,7 +257,6 @@ class ManualLoop(asyncio.SelectorEventLoop):
         return self._now
 
     async def advance(self, seconds: float) -> None:
-        """Let so much time pass, and let whatever is due then run."""
         self._now += seconds
         for _ in range(5):
             await asyncio.sleep(0)
@@ -275,7 +266,7 @@ class ManualLoop(asyncio.SelectorEventLoop):
 async def running_edge(
     road: FakeRoad, is_ready: Callable[[], bool] = lambda: True, **built: Any
 ) -> AsyncIterator[tuple[int, Admission]]:
-    """The whole edge before a fake road, on a port that the system picked. `built` are more fields of `Built`."""
+    """The whole edge before a fake road, on a free port. `built` are more fields of `Built`."""
     admission, app = build_edge(Built(road, **built), is_ready)
     ready = asyncio.Event()
     listener = bind("127.0.0.1", 0)
@@ -291,6 +282,6 @@ async def running_edge(
 
 
 async def _serve(server: Server, listener: Any) -> None:
-    # uvicorn takes over the process's signals while it serves; inside a test they belong to pytest.
+    # uvicorn takes over signals while it serves; in a test they belong to pytest.
     with contextlib.suppress(SystemExit):
         await server._serve([listener])

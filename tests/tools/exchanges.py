@@ -1,4 +1,4 @@
-"""Exchanges, decisions, and a sink that keeps what it is told, for tests that need no server."""
+"""Exchanges, decisions and a recording sink, without a server."""
 
 import asyncio
 from collections import defaultdict
@@ -20,7 +20,7 @@ ECONOMICS = Economics(60.0, Preference.BALANCED, 0.0, TurnSize(1, 400), TurnSize
 
 
 class Told:
-    """Keeps every fact, and tells these observers. A defect of theirs is the test's."""
+    """Records facts and passes them to these observers. Their defects fail the test."""
 
     def __init__(self, *observers) -> None:
         self.facts = []
@@ -75,14 +75,11 @@ def make_decided(view=None, decision=None, session=None, **more) -> Decided:
 
 
 def make_context(exchange, sink, clock, decided=None, live=None, max_bytes=1 << 20, **more) -> DispatchContext:
-    """What the attempts of one request share."""
     decided = decided or make_decided()
     return DispatchContext(exchange, decided, decided.decision, sink, max_bytes, clock, live or LiveStatistics(), **more)
 
 
 class RecordingSink:
-    """Every call of a sink, as it came."""
-
     def __init__(self) -> None:
         self.told: list[tuple] = []
         self.facts: list = []
@@ -118,7 +115,7 @@ class RecordingSink:
 
     @property
     def words(self) -> list[str]:
-        """What it was told, without repetitions of `write`."""
+        """Without repetitions of `write`."""
         names = [name for name, *_ in self.told]
         return [name for index, name in enumerate(names) if name != "write" or names[index - 1] != "write"]
 

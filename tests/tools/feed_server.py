@@ -1,4 +1,4 @@
-"""A router's feed that a test scripts: what each connection is sent, and when it ends."""
+"""A scripted feed of a router."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from tests.tools.kept import LINE
 
 
 def make_row(name: str, number: int = 1, **more: Any) -> dict:
-    """A row of the feed: a call of ada's, served by spark."""
+    """A call of ada's, served by spark."""
     row = to_builtins(LINE)
     row["id"] = row.pop("request_id")
     known = {"id": name, "number": number, "at": 1_000.0, "caller": "ada", "session": "s-1", "tier": "fast", "target": "spark"}
@@ -30,7 +30,6 @@ def make_hello(**more: Any) -> dict:
 
 
 def event(name: str, data: dict, number: int | None = None) -> bytes:
-    """One event as it is sent."""
     own = f"id: {number}\n" if number is not None else ""
     return f"event: {name}\n{own}data: {json.dumps(data)}\n\n".encode()
 
@@ -40,12 +39,12 @@ def batch(*rows: dict, number: int = 1, **more: Any) -> bytes:
 
 
 class FeedServer:
-    """Each connection to the feed gets the next of `scripts`; the last one is held open. An int is a status."""
+    """Each connection gets the next of `scripts`; the last stays open. An int is a status."""
 
     def __init__(self) -> None:
         self.scripts: list[list[bytes] | int] = []
         self.asked: list[tuple[str, str | None]] = []
-        """The path of each request, and the key that it brought."""
+        """Path and key of each request."""
         self.answers: dict[str, Any] = {"/tandem/stats": {"targets": {}}}
         self.stop = threading.Event()
         server = self
@@ -63,7 +62,6 @@ class FeedServer:
 
     @property
     def feeds(self) -> list[str]:
-        """The requests for the feed."""
         return [path for path, _ in self.asked if path.startswith("/tandem/feed")]
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:

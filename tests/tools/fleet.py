@@ -1,4 +1,4 @@
-"""Several routers, each a process of its own, that share a Postgres database, a Valkey server, or both."""
+"""Several router processes that share a Postgres database, a Valkey server, or both."""
 
 import asyncio
 import contextlib
@@ -18,14 +18,12 @@ from tests.tools.postgres import PostgresServer
 SHARED = SIMULATED.replace("tokens_per_second: 20000, prefill", "tokens_per_second: 40, prefill").replace(
     "- name: simulated-deep", "- name: simulated-deep\n        price: {input: 1, output: 2}"
 ) + ("jobs: {most_running: 8, most_for_a_caller: 100, most_queued: 1000}\nshared: {postgres: {url: env:TANDEM_POSTGRES_URL}}\n")
-"""Its deep target takes about a second for an answer."""
+"""The deep target takes about a second."""
 OLDER_CHECKOUT = "TANDEM_OLDER_CHECKOUT"
 _GONE = (OSError, asyncio.IncompleteReadError, ValueError)
 
 
 class Router:
-    """One of them, which can be killed and started again."""
-
     def __init__(self, folder: Path, variables: Mapping[str, str], config: str, checkout: Path | None = None) -> None:
         folder.mkdir()
         (folder / "config.yaml").write_text(config)
@@ -40,7 +38,7 @@ class Router:
         self.pid = self._process.pid
 
     async def stop(self) -> int:
-        """Tell it to stop, and wait until it has. Answers its exit status."""
+        """Returns the exit status."""
         self._process.send_signal(signal.SIGTERM)
         code = await self._process.wait()
         await self._stack.aclose()
@@ -55,8 +53,6 @@ class Router:
 
 
 class Fleet:
-    """All of them, and the database that they share."""
-
     def __init__(self, server: PostgresServer, url: str, routers: list[Router], seed: int = 1) -> None:
         self.server, self.url, self.routers = server, url, routers
         self.ids: list[str] = []
@@ -66,7 +62,7 @@ class Fleet:
         return await self.server.ask(self.url, statement, *values)
 
     async def give(self, router: Router, count: int, model: str = "deep") -> list[str]:
-        """Hand jobs to a router. Answers the ids of those that it accepted."""
+        """Returns the ids of accepted jobs."""
         given: list[str] = []
         with contextlib.suppress(*_GONE):
             for _ in range(count):
@@ -78,13 +74,12 @@ class Fleet:
         return given
 
     async def find_owner(self, job_id: str) -> Router | None:
-        """Who runs a job; None where nobody does."""
         rows = await self.ask("SELECT owner FROM tandem.jobs WHERE id = $1 AND state = 'running'", job_id)
         pids = [int(owner.split(":")[1]) for (owner,) in rows]
         return next((router for router in self.routers if router.pid in pids), None)
 
     async def await_owner(self, job_id: str) -> Router:
-        """Who runs a job, once somebody does and has said something."""
+        """The router that runs a job, once it has written something."""
         said = "SELECT count(*) FROM tandem.segments s JOIN tandem.jobs j ON j.sequence = s.job WHERE j.id = $1 AND has_content"
         while (owner := await self.find_owner(job_id)) is None or await self.ask(said, job_id) == [(0,)]:  # noqa: ASYNC110  another process's
             await asyncio.sleep(0.02)
@@ -94,12 +89,10 @@ class Fleet:
         return self.chance.choice([one for one in self.routers if one is not router])
 
     async def await_end(self) -> None:
-        """Return when no job is waiting or under way."""
         while await self.ask("SELECT count(*) FROM tandem.jobs WHERE ended_at IS NULL") != [(0,)]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
     async def find_faults(self) -> list[str]:
-        """What must not be so, and is."""
         rows = await self.ask("SELECT id, state, attempt, response FROM tandem.jobs")
         faults = [f"{name} was accepted and is gone" for name in set(self.ids) - {row[0] for row in rows}]
         faults += [f"{name} was never accepted" for name in {row[0] for row in rows} - set(self.ids)]
@@ -122,9 +115,9 @@ class Fleet:
 
 @contextlib.asynccontextmanager
 async def routers_of(count: int, folder: Path, config: str, variables: Mapping[str, str]) -> AsyncIterator[list[Router]]:
-    """Routers that all run, with the same config and the same variables in their `.env`.
+    """Running routers with one config and `.env`.
 
-    Every second one is of an older release, where `tests.faults.two_releases` names a checkout of it.
+    Every second one is of an older release, if `tests.faults.two_releases` names a checkout of it.
     """
     older = Path(os.environ[OLDER_CHECKOUT]) if OLDER_CHECKOUT in os.environ else None
     routers = [Router(folder / f"router-{number}", variables, config, older if number % 2 else None) for number in range(count)]
@@ -140,7 +133,7 @@ async def routers_of(count: int, folder: Path, config: str, variables: Mapping[s
 async def fleet_of(
     count: int, server: PostgresServer, folder: Path, config: str = SHARED, seed: int = 1
 ) -> AsyncIterator[Fleet]:
-    """Routers that share their jobs, with a database of their own."""
+    """Routers with a job database of their own."""
     url = await server.create()
     async with routers_of(count, folder, config, {"TANDEM_POSTGRES_URL": url}) as routers:
         yield Fleet(server, url, routers, seed)

@@ -1,4 +1,4 @@
-"""Logs as clients leave them, made small: each turn is its words, the tools that were called for it, and what else befell."""
+"""Small logs as clients write them: words, tool calls and incidents of each turn."""
 
 import json
 from dataclasses import dataclass
@@ -10,8 +10,6 @@ BEGAN = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 
 @dataclass
 class Told:
-    """One turn of a made-up history."""
-
     words: str
     calls: tuple[str, ...] = ()
     answer: str = "All done."
@@ -21,7 +19,6 @@ class Told:
     is_planning: bool = False
     is_interrupted: bool = False
     compacts: bool = False
-    """The client compacts after this turn."""
 
 
 QUICK = Told("Fix the typo in src/calc.py", ("Read", "Edit"))
@@ -29,7 +26,7 @@ LONG = Told("Implement a whole parser with tests, step by step, until everything
 
 
 class Clock:
-    """Two seconds for every line."""
+    """Two seconds per line."""
 
     def __init__(self, began: datetime = BEGAN) -> None:
         self.now = began
@@ -125,7 +122,7 @@ def aider_log(turns: list[Told], began: str = "2026-03-01 09:00:00") -> str:
 
 
 def write_home(folder: Path, turns: list[Told]) -> None:
-    """A home folder with one session of each client that keeps its logs there."""
+    """A home folder with one session of each client that logs there."""
     for place, text in (
         (".codex/sessions/2026/03/01/rollout-1.jsonl", codex_log(turns)),
         (".claude/projects/-repo/one.jsonl", claude_log(turns)),

@@ -1,4 +1,4 @@
-"""Houses whose targets answer by scripts: the whole road in memory, without a server, a file or a socket."""
+"""Houses with scripted targets: the whole road in memory."""
 
 import asyncio
 import json
@@ -20,6 +20,7 @@ from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
 from router.settle.kept import explain_row
 from router.settle.record import Recorder
+from router.settle.refuse import refuse_job
 from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
 from tests.tools.exchanges import ECONOMICS, RecordingSink, Told
@@ -29,7 +30,7 @@ LIMITS = Limits(1 << 20, 100, 1 << 16, 100, 10.0, 10.0, 100, 30.0)
 
 
 class Counter:
-    """Counts as it is told to, and takes as long."""
+    """A scripted counter."""
 
     def __init__(self, tokens: int | None = None, takes_seconds: float = 0.0) -> None:
         self.tokens, self.takes_seconds, self.asked, self.prepared = tokens, takes_seconds, 0, 0
@@ -54,7 +55,6 @@ class Counter:
 
 
 def make_plan(*reachable, base_rate: float = 0.1, policies=(), **more) -> Plan:
-    """A plan of these targets."""
     clock = asyncio.get_running_loop().time
     targets = {each.target.name: each.target for each in reachable}
     rules = Rules(policies, replace(ECONOMICS, base_rate=base_rate), spill_over=True, config_fingerprint="")
@@ -70,27 +70,26 @@ def make_plan(*reachable, base_rate: float = 0.1, policies=(), **more) -> Plan:
 
 
 def make_state(*observers, counter: Counter | None = None) -> State:
-    """What a house remembers; the observers given come after its own."""
+    """The house's own observers come first."""
     memory, live = SessionMemory(NoSessions()), LiveStatistics()
     responses, recorder = MemoryResponses(), Recorder(MemoryEntries(explain_row))
     told = Told(memory, live, ResponseKeeper(responses), recorder, *observers)
     return State(memory, live, responses, recorder, counter or Counter(), Calibration(), None, told, set())
 
 
-def make_house(*reachable, observers=(), counter: Counter | None = None, **plan) -> House:
-    return House(make_plan(*reachable, **plan), make_state(*observers, counter=counter), asyncio.get_running_loop().time)
+def make_house(*reachable, observers=(), counter: Counter | None = None, accept_job=refuse_job, **plan) -> House:
+    state, clock = make_state(*observers, counter=counter), asyncio.get_running_loop().time
+    return House(make_plan(*reachable, **plan), state, clock, accept_job)
 
 
 def arrive(name: str = "req_1", dialect=Dialect.CHAT, operation=Operation.CREATE, headers=None, raw=None, **body) -> Arrival:
-    """A request for two words, unless a test says otherwise."""
+    """A request for two words by default."""
     content = {"input": "fix it"} if dialect is Dialect.RESPONSES else {"messages": [{"role": "user", "content": "fix it"}]}
     written = json.dumps({"model": "auto", **content, **body}).encode()
     return Arrival(name, dialect, operation, headers or {}, written if raw is None else raw)
 
 
 class Walk:
-    """One request on its way through a house."""
-
     def __init__(self, house: House, sink: RecordingSink | None = None, **arrival) -> None:
         self._record = house.state.entries.write
         self.exchange: Exchange = house.begin(arrive(**arrival))
@@ -100,7 +99,7 @@ class Walk:
 
     @property
     def facts(self) -> list[str]:
-        self._record()  # which is done a little later
+        self._record()  # done a little later
         return names_of(self.exchange.journal)
 
     @property

@@ -1,4 +1,4 @@
-"""A small HTTP client over plain sockets: nothing between the test and the wire."""
+"""A small HTTP client over plain sockets."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Reply:
-    """An answer, as far as it came. `is_whole` is false when the connection ended before the body did."""
+    """`is_whole` is false if the connection ended before the body."""
 
     status: int
     headers: dict[str, str]
@@ -71,7 +71,7 @@ async def call(
     tls: ssl.SSLContext | None = None,
     on_head: Callable[[], None] = lambda: None,
 ) -> Reply:
-    """Ask, and return the whole answer. `on_head` is called once its status and headers are there."""
+    """Return the whole answer. `on_head` is called after its headers."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26, ssl=tls)
     try:
         writer.write(request_bytes(path, body, headers, method))
@@ -81,7 +81,6 @@ async def call(
 
 
 LONG = "Implement a full parser with an extensive test suite, step by step"
-"""An ask that goes deep."""
 
 
 def chat(text: str = "fix the typo in this line: retrun x", **more: object) -> dict:

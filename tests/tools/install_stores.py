@@ -1,6 +1,6 @@
-"""Install Debian's PostgreSQL and a Valkey or Redis server for the tests of what routers share. Run by `.ci/run`.
+"""Install Debian's PostgreSQL and a Valkey or Redis server for tests of shared stores. Run by `.ci/run`.
 
-Installs what is missing, where this may be done. Never fails: without a server these tests are skipped, and say so.
+Never fails: without a server these tests are skipped, and say so.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def find_missing() -> dict[str, tuple[str, ...]]:
-    """What is not on this machine, with the packages that bring it: the first that exists is installed."""
+    """Missing programs, with packages in order of preference."""
     missing: dict[str, tuple[str, ...]] = {}
     if shutil.which("postgres") is None and not any(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
         missing["PostgreSQL"] = ("postgresql",)
@@ -21,7 +21,7 @@ def find_missing() -> dict[str, tuple[str, ...]]:
 
 
 def install(packages: tuple[str, ...]) -> str:
-    """Install one of some packages, and return what was in the way; empty if nothing was."""
+    """Returns what was in the way; empty on success."""
     if shutil.which("apt-get") is None:
         return "there is no apt-get to install it with"
     if os.geteuid() != 0:

@@ -1,11 +1,11 @@
-"""Background jobs, and stores to keep them in."""
+"""Background jobs and their stores."""
 
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobState, Segment
+from router.contract.job import Job, JobEnding, JobObserver, JobState, Segment
 from router.stores.sqlite.jobs import JOBS, SqliteJobs
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import ANN, Failures
@@ -15,8 +15,6 @@ MANY = 1_000
 
 
 class Clock:
-    """A time that only a test moves."""
-
     def __init__(self, now: float = 1_800_000_000.0) -> None:
         self.now = now
 
@@ -25,7 +23,6 @@ class Clock:
 
 
 def make_job(name: str = "resp_1", caller: Caller = ANN, **more) -> Job:
-    """A job as it is accepted."""
     job = Job(
         id=name,
         caller=caller,
@@ -42,7 +39,6 @@ def make_job(name: str = "resp_1", caller: Caller = ANN, **more) -> Job:
 
 
 def make_segment(first: int, last: int | None = None, *, text: str = "", has_content: bool = True) -> Segment:
-    """A segment whose frames say which it is."""
     last = first if last is None else last
     return Segment(first, last, (text or f"frames {first} to {last}\n\n").encode(), has_content)
 
@@ -51,7 +47,29 @@ def make_ending(state: JobState = JobState.COMPLETED, at: float = 1_800_000_100.
     return JobEnding(state, at, f'{{"status":"{state}"}}'.encode())
 
 
+class Observing(JobObserver):
+    """Notes what a store reports, and has every end sent to these addresses."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.addresses, self.seen = addresses, list[tuple[str, str]]()
+
+    def addresses_for(self, state: JobState) -> tuple[str, ...]:
+        return self.addresses
+
+    def job_ended(self, job: Job, ending: JobEnding) -> None:
+        self.seen.append(("ended", job.id))
+
+    def job_ended_elsewhere(self, job_id: str) -> None:
+        self.seen.append(("ended elsewhere", job_id))
+
+    def job_read(self, job_id: str) -> None:
+        self.seen.append(("read", job_id))
+
+    def updates_missed(self) -> None:
+        self.seen.append(("missed", ""))
+
+
 def open_sqlite_jobs(path: Path, failures: Failures, clock: Clock) -> SqliteJobs:
-    """A store of jobs on a file, and what it says."""
+    """A store on a file, with the failures that it reports."""
     writer = SqliteWriter(path, JOBS, on_failure=lambda *seen: failures.append(seen), lock_seconds=0.2)
     return SqliteJobs(writer, keep_seconds=86_400.0, clock=clock)

@@ -1,4 +1,4 @@
-"""The background part of a router's API that a test scripts: its jobs, and what each connection to a stream is sent."""
+"""A scripted background API of a router."""
 
 import contextlib
 import json
@@ -15,7 +15,6 @@ _STATES = {RUNNING: "running"}
 
 
 def make_response(text: str = "all is well", status: str = COMPLETED, **more: Any) -> dict:
-    """A response as the API has it."""
     message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
     known = {"id": JOB, "object": "response", "status": status, "background": True, "created_at": 1_000, "error": None}
     usage = {"input_tokens": 10, "output_tokens": 1_200}
@@ -30,7 +29,6 @@ def make_job(name: str = JOB, state: str = "completed", **more: Any) -> dict:
 
 
 def event(name: str, number: int, **data: Any) -> bytes:
-    """One event of an answer as it is sent."""
     body = {"type": name, "sequence_number": number, **data}
     return f"event: {name}\ndata: {json.dumps(body)}\n\n".encode()
 
@@ -45,23 +43,22 @@ def end(number: int, **more: Any) -> bytes:
 
 
 class JobsServer:
-    """One job, `resp_1`. Each connection to its stream gets the next of `streams`; an int is a status, None closes it at once."""
+    """One job, `resp_1`. Each stream connection gets the next of `streams`; an int is a status, None closes it at once."""
 
     def __init__(self) -> None:
         self.streams: list[list[bytes] | int | None] = []
         self.responses: list[dict] = [make_response()]
-        """What reading the job answers, in turn; the last one again and again. Its state follows."""
+        """Answers to reads in turn, the last repeated. The job's state follows."""
         self.jobs = [make_job()]
         self.most_listed = 100
         self.refusal: tuple[int, dict | bytes] | None = None
-        """A status and a body for everything that is asked."""
+        """Status and body for every request."""
         self.owner = ""
-        """The caller whose job it is, where an admin asks: others' jobs can be seen and not read."""
+        """The owner that an admin sees: others' jobs can be listed but not read."""
         self.asked: list[tuple[str, str, str | None]] = []
         """Method, path and key of each request."""
         self.bodies: list[dict] = []
         self.sessions: list[str | None] = []
-        """The session that each job is given for."""
         self.is_router = True
         server = self
 
@@ -81,7 +78,6 @@ class JobsServer:
 
     @property
     def paths(self) -> list[str]:
-        """What was asked for."""
         return [f"{method} {path}" for method, path, _ in self.asked]
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:

@@ -1,4 +1,4 @@
-"""Values that stores keep, and stores to keep them in."""
+"""Values that stores keep, and such stores."""
 
 import json
 import time
@@ -59,7 +59,7 @@ ATTEMPTS = '[{"target":"spark","status":200,"error":null,"seconds":0.1}]'
 
 
 def make_entry(name: str = "req_1", caller: Caller = LOCAL, **more) -> Entry:
-    """An entry of a served request, with a decision in few words: of its line, whatever a test names."""
+    """A served request's entry, with a short decision and the columns that a test names."""
     own = {
         key: more.pop(key)
         for key in ("decision", "attempts", "person_text", "prompt_text", "answer_text", "places")
@@ -72,7 +72,7 @@ def make_entry(name: str = "req_1", caller: Caller = LOCAL, **more) -> Entry:
 
 
 def explain_shortly(row: tuple[object, ...]) -> JsonObject | None:
-    """A decision in few words, with what the person typed."""
+    """A short decision, with the person's words."""
     values = dict(zip((*COLUMNS, "decision", "attempts"), row, strict=True))
     try:
         kept = json.loads(values["decision"])
@@ -84,7 +84,7 @@ def explain_shortly(row: tuple[object, ...]) -> JsonObject | None:
 def make_response(
     name: str = "resp_1", caller: Caller = ANN, at: float | None = None, text: str = "hi", item_ids: Sequence[str] = ()
 ) -> StoredResponse:
-    """A response to some words, with an item for each of some ids."""
+    """A response with an item for each id."""
     now = time.time() if at is None else at
     output: list[Json] = [{"type": "message", "id": item_id} for item_id in item_ids]
     response: JsonObject = {"id": name, "output": output}
@@ -92,36 +92,31 @@ def make_response(
 
 
 def open_entries(path: Path, failures: Failures, keep_days: int = 30, **more) -> SqliteEntries:
-    """A store of entries on a file, and what it says."""
     writer = SqliteWriter(path, LEDGER, on_failure=lambda *seen: failures.append(seen))
     return SqliteEntries(writer, keep_days=keep_days, explain=explain_shortly, **more)
 
 
 def open_sessions(path: Path, failures: Failures) -> SqliteSessions:
-    """A store of sessions on a file, and what it says."""
     return SqliteSessions(SqliteWriter(path, LEDGER, on_failure=lambda *seen: failures.append(seen)))
 
 
 def open_responses(path: Path, failures: Failures, **more) -> SqliteResponses:
-    """A store of responses on a file, and what it says."""
     return SqliteResponses(SqliteWriter(path, RESPONSES, on_failure=lambda *seen: failures.append(seen)), **more)
 
 
 def remove_database(path: Path) -> None:
-    """Delete a database and what SQLite keeps with it."""
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
 
 
 class SharedPlace:
-    """Where several routers of a test keep their responses: a Valkey server, a Postgres database, or both."""
+    """A Valkey server, a Postgres database or both, for the responses of several routers."""
 
     def __init__(self, valkey: ValkeyTerms | None, postgres: PostgresTerms | None) -> None:
         self.terms = SharedTerms("one", valkey, postgres)
         self.opened: list[tuple[Shared, ResponseStore]] = []
 
     async def open(self, own: MemoryResponses | None = None) -> ResponseStore:
-        """The store of one more router."""
         shared = Shared(self.terms)
         store = shared.share_responses(own or MemoryResponses())
         self.opened.append((shared, store))

@@ -1,4 +1,4 @@
-"""Routers whose callers need keys: `keys.yaml` written for a test, and the header that each caller sends."""
+"""Routers with keys: `keys.yaml`, and the header of each caller."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,18 +11,15 @@ from router.wiring.build import build_plan, known_names
 from tests.tools.running import Running
 
 KEYS = "\nkeys: {file: keys.yaml}\n"
-"""The part of a config that makes a router ask for keys."""
 
 
 class Callers:
-    """The callers of a router, each with one key."""
-
     def __init__(self, folder: Path, **rights: dict) -> None:
         self._folder, self._keys = folder, dict[str, NewKey]()
         self.write(**rights)
 
     def write(self, **rights: dict) -> None:
-        """Write the file for these callers, each with its rights. Who was there before keeps its key."""
+        """Write the file for these callers. Existing ones keep their key."""
         self._keys |= {name: make_key() for name in rights if name not in self._keys}
         callers = {name: {**own, "keys": [self._describe(self._keys[name])]} for name, own in rights.items()}
         path = self._folder / "keys.yaml"
@@ -30,7 +27,6 @@ class Callers:
         path.write_text(yaml.safe_dump({"callers": callers}))
 
     def __getitem__(self, name: str) -> dict[str, str]:
-        """The header that a caller sends."""
         return {"authorization": f"Bearer {self._keys[name].text}"}
 
     @staticmethod
@@ -39,13 +35,13 @@ class Callers:
 
 
 def swap(tandem: Running, config: str) -> None:
-    """Serve by this config from now on, with the keys that are in the file now."""
+    """Serve by this config, with the current key file."""
     loaded = check_config(config, "test", tandem.loaded.folder, known_names())
     tandem.house.swap(build_plan(loaded, tandem.house.state))
 
 
 def write_keys(folder: Path, **callers: str) -> dict[str, NewKey]:
-    """One key for each caller, with these settings of its own (`daily_usd: 1`, say). A caller named `expired` has an old key."""
+    """One key per caller with its settings (`daily_usd: 1`, say). A caller named `expired` has an old key."""
     keys = {name: make_key() for name in callers}
     lines = ["callers:"]
     for name, settings in callers.items():

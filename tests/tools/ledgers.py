@@ -1,4 +1,4 @@
-"""Rows of a ledger without a router that writes it, and the locks that a process has on a file."""
+"""Ledger rows without a router, and the locks of a process on a file."""
 
 import contextlib
 import os
@@ -23,7 +23,6 @@ _NAMES = (*COLUMNS, "decision", "attempts", "prompt_text", "answer_text")
 
 
 def write_ledger(path: Path, *entries: Entry, version: int = len(LEDGER)) -> Path:
-    """Write these rows, in the schema of some version."""
     create_private(path)
     prepare(path, LEDGER[:version])
     with contextlib.closing(connect(path)) as database:
@@ -38,7 +37,7 @@ def write_ledger(path: Path, *entries: Entry, version: int = len(LEDGER)) -> Pat
 
 
 def locks_on(path: Path, pid: int | None = None) -> list[tuple[str, ...]]:
-    """Kind and range of each lock that a process (by default this one) has on a file. Skips where the system has no list."""
+    """Kind and range of a process's locks on a file. Skips where the system has no list."""
     listed = Path("/proc/locks")
     if not listed.exists():
         pytest.skip("the system lists no locks")
@@ -56,10 +55,7 @@ def keep_entry(
     keeps_text: bool = False,
     output_tokens: int | None = None,
 ) -> None:
-    """Record that one of the simulated targets served a request: the decision's own, or that of another tier.
-
-    Its answer had so many tokens; None for an answer that nobody counted.
-    """
+    """Record that a simulated target served a request; by default the decision's, with an uncounted answer."""
     view, decision = decided.view, decided.decision
     target = house.plan.targets[f"simulated-{tier or decision.tier}"]
     arrival = Arrival(view.id, view.dialect, Operation.CREATE, view.headers, view.raw, view.caller)

@@ -39,11 +39,11 @@ _LINE = {
 UNDECIDED = dict.fromkeys(
     "tier target because score ttft_ms tokens_per_second input_tokens cached_tokens output_tokens reasoning_tokens cost_usd".split()
 )
-"""What a request lacks that was refused before a tier was chosen."""
+"""Missing in a request that was refused before a tier was chosen."""
 
 
 def make_recorded(*attempts: Attempt, **changed) -> Recorded:
-    """A served request, but for what a test changes. Without attempts, one at its target that went well."""
+    """A served request with changes; by default one good attempt at its target."""
     values = {**_LINE, **changed}
     made = attempts or ((Attempt(values["target"], 200, None, 1.0),) if values["target"] else ())
     line = Line(**{**values, "attempts": len(made)})

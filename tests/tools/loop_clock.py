@@ -26,25 +26,23 @@ from concurrent.futures import Executor
 from typing import Any
 
 _MAX_JUMPS = 1_000_000
-"""More timers than any test sets: a loop that is kept alive by its heartbeat alone would jump for ever."""
+"""More timers than any test sets: a heartbeat alone would keep a loop jumping for ever."""
 _STUCK_SECONDS = 5.0
-"""How long, in real time, nothing may happen: no timer, no callback, no thread that comes back."""
+"""Real time without any timer, callback or finished thread."""
 
 
 class StuckLoop(AssertionError):
-    """Everything waits, and no timer will ever end the wait."""
+    """Everything waits, and no timer will end the wait."""
 
 
 class _Jumping(selectors.DefaultSelector):
-    """A selector that moves its loop's clock instead of waiting."""
-
     loop: "JumpingLoop"
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
-        if self.loop.jobs:  # a thread wakes the loop through its own socket, which is the one event that is waited for
+        if self.loop.jobs:  # a thread wakes the loop through its own socket, the one event to wait for
             ready = super().select(_STUCK_SECONDS)
             if not ready:
                 raise StuckLoop(f"a thread did not come back within {_STUCK_SECONDS:g} s")
@@ -56,7 +54,7 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop on a clock that begins at nought and moves only when nothing is ready."""
+    """asyncio's loop on a clock that begins at 0 and moves only when nothing is ready."""
 
     def __init__(self) -> None:
         self.jobs = 0
@@ -64,18 +62,17 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         selector = _Jumping()
         selector.loop = self
         super().__init__(selector)
-        # asyncio runs what is due within this. Its own nanosecond is lost in a float that counts the seconds of a year.
+        # asyncio runs what is due within this. Its nanosecond is lost in a float of a year's seconds.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
         return self._now
 
     def jump(self, seconds: float) -> None:
-        """Move the clock to the next timer."""
         self._jumps += 1
         if self._jumps > _MAX_JUMPS:
             raise StuckLoop(f"only timers have run, {_MAX_JUMPS} of them")
-        # Straight to the timer's own time: sums of differences would end beside it.
+        # Straight to the timer's own time: sums of differences would miss it.
         timers = [timer.when() for timer in self._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
         self._now = max(self._now, min(timers)) if timers else self._now + seconds
 
@@ -86,7 +83,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         return future
 
     async def shutdown_default_executor(self, *given: Any) -> None:
-        self.jobs += 1  # a thread of its own waits for the executor's
+        self.jobs += 1  # a separate thread waits for the executor's
         await super().shutdown_default_executor(*given)
         self.jobs -= 1
 
@@ -95,7 +92,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 def jumping_clock(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run an async test on a loop of its own whose clock jumps. Fixtures must not hold another loop."""
+    """Run an async test on a loop with a jumping clock. Fixtures must not hold another loop."""
 
     @functools.wraps(test)
     def run(*args: Any, **given: Any) -> None:
@@ -106,5 +103,4 @@ def jumping_clock(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..
 
 
 def seconds_passed() -> float:
-    """How far the clock of this test's loop has come since it began."""
     return asyncio.get_running_loop().time()

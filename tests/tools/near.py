@@ -13,11 +13,10 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 ALWAYS = "tests/test_house.py"
 WIDE = ("tests/contract", "tests/walk")
-"""Suites that belong to no single room."""
 _APART = {"clients", "engine", "browser", "bench", "soak", "lab"}
 _imports = re.compile(r"^\s*(?:from ([\w.]+) import (\([^)]*\)|.*)|import ([\w.]+))", re.MULTILINE).findall
 _MANY = 10
-"""A helper that more test files import says nothing about what they test."""
+"""A helper with more importers says nothing about what they test."""
 _OTHERS = {
     "Makefile": "tests/test_setup.py",
     "pyproject.toml": "tests/test_environment.py",
@@ -30,7 +29,7 @@ _OTHERS = {
 
 
 def list_changed(checkout: Path) -> list[str]:
-    """The files that differ from the branch point, those that were never added included."""
+    """Including files never added."""
 
     def git(*command: str) -> list[str]:
         return subprocess.run(["git", *command], cwd=checkout, capture_output=True, text=True, check=False).stdout.split()
@@ -40,7 +39,7 @@ def list_changed(checkout: Path) -> list[str]:
 
 
 def imports_of(path: Path) -> set[str]:
-    """The modules that a file imports, also inside functions, and the names that it takes from them."""
+    """Including imports inside functions, and imported names."""
     found: set[str] = set()
     for module, names, plain in _imports(path.read_text()):
         found.add(module or plain)
@@ -55,8 +54,6 @@ def words_of(path: str) -> set[str]:
 
 
 class Suite:
-    """The test files of a checkout, with what they import."""
-
     def __init__(self, checkout: Path) -> None:
         self._checkout = checkout
         files = [path for path in (checkout / "tests").rglob("test_*.py") if not _APART & set(path.parts)]
@@ -65,7 +62,7 @@ class Suite:
         self._tools = {f"tests.tools.{path.stem}": imports_of(path) for path in tools}
 
     def importing(self, module: str, under: tuple[str, ...] = ("tests",)) -> Iterator[str]:
-        """Test files below some folders that import a module, or something of its room, by themselves or by a rare helper."""
+        """Test files that import a module or its room, directly or by a rare helper."""
         helpers = {name for name, imports in self._tools.items() if _reaches(imports, module) and self._is_rare(name)}
         for path, imports in self.imports.items():
             if path.startswith(under) and (_reaches(imports, module) or imports & helpers):
@@ -75,7 +72,6 @@ class Suite:
         return sum(helper in imports for imports in self.imports.values()) <= _MANY
 
     def near(self, changed: Iterable[str]) -> list[str]:
-        """The tests to run for some changed files: folders and files, each once."""
         found = {ALWAYS}
         for path in changed:
             found.update(near for near in self._near(path) if (self._checkout / near).exists())

@@ -1,4 +1,4 @@
-"""Ports that are still what a test takes them for when it comes back to them."""
+"""Ports that stay usable when a test returns to them."""
 
 import contextlib
 import secrets
@@ -6,14 +6,13 @@ import socket
 from collections.abc import Iterator
 
 _FIRST, _LAST = 15_000, 32_000
-"""Below all that Linux, macOS and Windows hand out by themselves."""
+"""Below the ranges that Linux, macOS and Windows hand out."""
 
 
 def keepable_port() -> int:
-    """A port for a server that is stopped and started again.
+    """A port for a server that is restarted.
 
-    One that the system picked could be somebody else's in between: even a caller that tries to reach the server may get it for
-    its own end of the connection.
+    A port from the system could be taken meanwhile, even as the local end of a connection to that server.
     """
     while True:
         port = _FIRST + secrets.randbelow(_LAST - _FIRST)
@@ -23,7 +22,7 @@ def keepable_port() -> int:
 
 @contextlib.contextmanager
 def silent_port() -> Iterator[int]:
-    """A port on which nobody listens, and nobody can: it is taken."""
+    """A bound port without a listener."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of this test run: in a temporary folder, on a Unix socket, without syncing to the disk."""
+"""A PostgreSQL server for this run, in a temporary folder on a Unix socket, without disk syncs."""
 
 import contextlib
 import itertools
@@ -26,14 +26,13 @@ _UNPRIVILEGED = ("postgres", "nobody")
 
 
 def find_binaries() -> Path | None:
-    """The folder of the newest server of this machine; None where there is none."""
     found = [Path(path).resolve() for path in (shutil.which("postgres"),) if path]
     found += sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[4]), reverse=True)
     return next((path.parent for path in found if (path.parent / "initdb").exists()), None)
 
 
 class PostgresServer:
-    """One server. A user `locked` needs a password; the others need none."""
+    """A user `locked` needs a password; the others need none."""
 
     def __init__(self, binaries: Path) -> None:
         self._binaries = binaries
@@ -59,11 +58,11 @@ class PostgresServer:
         assert done.returncode == 0, done.stderr
 
     def start(self) -> None:
-        """Start it, and return when it takes connections. After a kill, its last processes may have to end first."""
+        """Return when it accepts connections. After a kill, its last processes may have to end first."""
         deadline = time.monotonic() + START_SECONDS
         while True:
             settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
-            death = ["--pdeathsig=KILL"] if self._as_user else []  # a run that is killed leaves no server
+            death = ["--pdeathsig=KILL"] if self._as_user else []  # no server outlives a killed run
             command = [*self._as_user, *death, str(self._binaries / "postgres"), "-D", str(self._data), "-k", str(self.folder)]
             with (self.folder / "log").open("ab") as log:
                 self._process = subprocess.Popen([*command, *settings], stdout=log, stderr=log, cwd=self.folder)
@@ -80,13 +79,13 @@ class PostgresServer:
         return f"postgresql://{user}{secret}@/{database}?host={self.folder}"
 
     async def create(self) -> str:
-        """An empty database of its own, by its address."""
+        """The address of a new, empty database."""
         name = f"test_{next(self._numbers)}"
         await self.ask(self.url(), f"CREATE DATABASE {name} STRATEGY file_copy")
         return self.url(name)
 
     async def create_used(self, *, is_empty: bool = True) -> str:
-        """The one database whose tables are there from its second use on, and empty: to create one takes a tenth of a second."""
+        """One reused database with existing, empty tables: creating one takes 0.1 s."""
         if not self._used:
             self._used = await self.create()
         elif is_empty and await self.ask(self._used, "SELECT to_regclass('tandem.jobs') IS NOT NULL AS is_there") == [(True,)]:
@@ -96,7 +95,7 @@ class PostgresServer:
 
     @asynccontextmanager
     async def refusing(self, url: str) -> AsyncIterator[None]:
-        """Cut all connections to a database, and take no new ones."""
+        """Cut all connections to a database, and refuse new ones."""
         name = url.partition("@/")[2].partition("?")[0]
         await self.ask(self.url(), f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         await self.ask(self.url(), "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1", name)
@@ -112,7 +111,6 @@ class PostgresServer:
             await connection.close()
 
     def signal_all(self, number: int) -> None:
-        """Send a signal to the server and to each of its processes."""
         assert self._process is not None
         children = [path.name for path in Path("/proc").glob("[0-9]*") if _parent_of(path) == self._process.pid]
         for pid in (self._process.pid, *map(int, children)):
@@ -120,7 +118,6 @@ class PostgresServer:
                 os.kill(pid, number)
 
     def kill(self) -> None:
-        """End it at once, as a machine that fails does."""
         assert self._process is not None
         self.signal_all(signal.SIGKILL)
         self._process.wait()
@@ -140,12 +137,11 @@ def _parent_of(process: Path) -> int:
 
 
 def make_terms(url: str, timeout_seconds: float = 10.0, connections: int = 4) -> PostgresTerms:
-    """The terms of a store whose database may be slow: a machine that runs tests is."""
+    """Terms with patience for a slow test machine."""
     return PostgresTerms(Secret(url), round(timeout_seconds * 1_000), connections)
 
 
 def open_postgres_jobs(url: str, failures: list, clock) -> PostgresJobs:
-    """A store of jobs in a database, and what it reports."""
     return PostgresJobs(
         make_terms(url), keep_seconds=86_400.0, on_failure=lambda reason: failures.append((reason, 0)), clock=clock
     )

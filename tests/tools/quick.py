@@ -1,10 +1,7 @@
-"""What `make quick` adds to pytest: tests that start a server or a process are left out, and one that does so unmarked fails.
+"""`make quick`: leaves out tests that start a server or process, or load a vendor's SDK; unmarked ones fail.
 
-So are those that load a vendor's SDK, which takes seconds.
-
-A fixture that starts something is marked by `@starts` where it is defined, and every test whose fixtures lead to it is left
-out; a case that asks for such a fixture while it runs is skipped. A test that starts something itself is marked by
-`pytest.mark.starts`.
+Mark a fixture that starts something with `@starts` where it is defined; tests that use it are left out, and cases that ask for
+it at run time are skipped. Mark a test that starts something itself with `pytest.mark.starts`.
 """
 
 import sys
@@ -20,7 +17,7 @@ _running: list[pytest.Item] = []
 
 
 def starts(function: Function) -> Function:
-    """Mark a fixture that starts a server or a process; write it below `@pytest.fixture`."""
+    """Mark a fixture that starts a server or process; write it below `@pytest.fixture`."""
     function.starts_something = True  # type: ignore[attr-defined]
     return function
 
@@ -54,13 +51,12 @@ def _skip(**_: object) -> NoReturn:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> None:
-    """Have the fixture itself skip: pytest keeps that for the next case, as it keeps any other outcome."""
+    """Have the fixture itself skip: pytest caches that outcome for the next case."""
     if hasattr(fixturedef.func, "starts_something"):
         fixturedef.func = _skip  # type: ignore[misc]
 
 
 def starts_something(item: pytest.Item) -> bool:
-    """Whether a test is marked, or closes over a fixture that is."""
     if item.get_closest_marker("starts"):
         return True
     known = getattr(item, "_fixtureinfo", None)

@@ -1,4 +1,4 @@
-"""A caller over plain sockets, and the two ways in: straight to the hot path, or over a connection that was handed over."""
+"""A caller over plain sockets, on the hot path or on a connection that was handed over."""
 
 import asyncio
 import ssl
@@ -7,7 +7,7 @@ from tests.tools.http import Reply, read_reply, request_bytes
 
 
 class Caller:
-    """One connection. `by_shim` first asks for something that is not hot, so that uvicorn holds the connection."""
+    """`by_shim` asks for something else first, so that uvicorn holds the connection."""
 
     def __init__(
         self, port: int, *, by_shim: bool = False, holds_bytes: int = 1 << 24, tls: ssl.SSLContext | None = None
@@ -36,7 +36,6 @@ class Caller:
         return await asyncio.wait_for(read_reply(self.reader), seconds)
 
     async def closed(self, seconds: float = 30.0) -> bytes:
-        """What still comes until the server hangs up."""
         try:
             return await asyncio.wait_for(self.reader.read(), seconds)
         except ConnectionError:

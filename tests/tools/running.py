@@ -1,4 +1,4 @@
-"""A Tandem running inside the test's own loop, on a port that the system picked."""
+"""A Tandem in the test's own loop, on a free port."""
 
 import asyncio
 import contextlib
@@ -25,11 +25,10 @@ _LOOK_SECONDS = 0.002
 
 
 class PromptServer(Server):
-    """A server without uvicorn's two waits of a tenth of a second, which every test that starts one would pay.
+    """A server without uvicorn's two waits of 0.1 s.
 
-    uvicorn looks for the word to stop every 0.1 s, and gives its connections 0.1 s to close. Here the word is an event, and
-    the second wait ends as soon as the last connection and the last task are gone. What users run is tested as a process of
-    its own (`tests/router/cli/test_serve.py`).
+    uvicorn polls for a stop every 0.1 s, and gives connections 0.1 s to close. Here the stop is an event, and the second wait
+    ends with the last connection and task. The real server is tested as a process (`tests/router/cli/test_serve.py`).
     """
 
     _stopping: asyncio.Event
@@ -39,7 +38,7 @@ class PromptServer(Server):
         await super().startup(sockets)
 
     def stop(self) -> None:
-        """Stop now, as a second signal would."""
+        """Stop at once, as after a second signal."""
         self.should_exit = self.force_exit = True
         self._stopping.set()
 
@@ -51,7 +50,7 @@ class PromptServer(Server):
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
         for connection in list(self.server_state.connections):
-            for _ in range(2):  # the second time, it does not wait for a request that may be about to come
+            for _ in range(2):  # the second time it does not wait for a coming request
                 connection.shutdown()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _MAX_WAIT_SECONDS
@@ -61,8 +60,6 @@ class PromptServer(Server):
 
 @dataclass
 class Running:
-    """A server, its house, and where to find them."""
-
     url: str
     port: int
     house: House
@@ -72,7 +69,7 @@ class Running:
     listener: Listener
 
     async def entries(self, count: int = 1) -> list[dict]:
-        """The ledger's rows, once there are so many."""
+        """The ledger's rows, once there are `count`."""
         deadline = asyncio.get_running_loop().time() + 30
         while True:
             rows = read_entries(self.loaded.ledger_path)
@@ -90,7 +87,7 @@ def read_entries(path: Path) -> list[dict]:
 @contextlib.asynccontextmanager
 async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Running]:
     loaded = check_config(config, "test", folder, known_names())
-    file = folder / "config.yaml"  # what a reload reads, once a test has written it
+    file = folder / "config.yaml"  # read by a reload, once a test has written it
     built = build_house(loaded, load=lambda: load_config(file, known_names()), **more)
     await built.connect()
     ready = asyncio.Event()
@@ -115,13 +112,12 @@ async def running(config: str, folder: Path, **more: Any) -> AsyncIterator[Runni
 
 
 async def _serve(server: PromptServer, listener) -> None:
-    # uvicorn takes over the process's signals while it serves; inside a test they belong to pytest.
+    # uvicorn takes over signals while it serves; in a test they belong to pytest.
     with contextlib.suppress(SystemExit):
         await server._serve([listener])
 
 
 def two_targets(fast: str, deep: str, *, extra: str = "", fast_extra: str = "", deep_extra: str = "") -> str:
-    """A config with one chat target in each tier."""
     return f"""
 ledger: {{path: test.db}}
 tiers:
@@ -138,7 +134,7 @@ tiers:
 
 
 def one_dialect(dialect: str, base_url: str, *, extra: str = "") -> str:
-    """A config whose tiers both lead to one address, where only one dialect is spoken. Any model's name will do."""
+    """A config whose tiers share one address and dialect, for any model name."""
     adapter, url = ("anthropic_http", base_url.removesuffix("/v1")) if dialect == "messages" else ("openai_http", base_url)
     rest = (
         f'adapter: {adapter}, dialect: {dialect}, base_url: "{url}", model: some-model, window_tokens: 400000, '

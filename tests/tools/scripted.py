@@ -1,4 +1,4 @@
-"""Targets that answer by a script, without a socket: for tests of the road between a decision and its answer."""
+"""Scripted targets without sockets, for the road between a decision and its answer."""
 
 import asyncio
 import json
@@ -18,8 +18,6 @@ Script = Callable[[Sink], None]
 
 
 class ScriptedCall:
-    """A call under way, which knows whether it was hung up."""
-
     def __init__(self) -> None:
         self.is_cancelled = False
 
@@ -31,7 +29,7 @@ class ScriptedCall:
 
 
 class ScriptedAdapter:
-    """Plays one script for each request, the last again and again. A script that is an error is raised by `open`."""
+    """Plays one script per request, the last repeatedly. An error as a script is raised by `open`."""
 
     def __init__(self, *scripts: Script | BaseException) -> None:
         self.scripts = list(scripts)
@@ -53,13 +51,10 @@ class ScriptedAdapter:
 
     @property
     def bodies(self) -> list[dict]:
-        """What it was asked."""
         return [json.loads(request.body) for request in self.opened]
 
 
 def answers(body: dict | bytes = CHAT_ANSWER, status: int = 200, headers=JSON) -> Script:
-    """A whole answer, good or bad."""
-
     def play(sink: Sink) -> None:
         sink.start(status, headers)
         sink.write(body if isinstance(body, bytes) else json.dumps(body).encode())
@@ -69,7 +64,7 @@ def answers(body: dict | bytes = CHAT_ANSWER, status: int = 200, headers=JSON) -
 
 
 def streams(*pieces: bytes, ends: bool = True) -> Script:
-    """A streamed answer; one that does not end stays open."""
+    """A streamed answer; open if it does not end."""
 
     def play(sink: Sink) -> None:
         sink.start(200, EVENTS)
@@ -82,16 +77,14 @@ def streams(*pieces: bytes, ends: bool = True) -> Script:
 
 
 def fails(error: UpstreamError) -> Script:
-    """No answer."""
     return lambda sink: sink.fail(error)
 
 
 def hangs(sink: Sink) -> None:
-    """Nothing ever comes."""
+    """Never answer."""
 
 
 def reach(target, *scripts: Script | Exception, fit: Fit | None = None, key: str = "") -> Reachable:
-    """A target with the adapter that plays its scripts."""
     adapter = ScriptedAdapter(*(scripts or (answers(),)))
     return Reachable(target, adapter, f"{target.name}-model", fit or Fit(), Secret(key) if key else None)
 
@@ -103,8 +96,6 @@ def dispatcher_of(*reachable: Reachable, clock: Callable[[], float], max_respons
 
 
 class HandClock:
-    """A clock that a test moves."""
-
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
 
@@ -113,5 +104,4 @@ class HandClock:
 
 
 def names_of(journal) -> list[str]:
-    """The kinds of facts, in their order."""
     return [type(fact).__name__ for fact in journal]

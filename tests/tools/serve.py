@@ -1,4 +1,4 @@
-"""`tandem serve` as a process of its own."""
+"""`tandem serve` as a process."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def serving(folder: Path, *more: str) -> Iterator[str]:
-    """A router with the config of a folder: its address."""
+    """The address of a router with a folder's config."""
     command = [sys.executable, "-m", "router.cli", "serve", "--port", "0", "--log", "json", *more]
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True) as server:
         try:

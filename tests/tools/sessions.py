@@ -1,4 +1,4 @@
-"""Requests of a session, decided and served by a memory without a house around it."""
+"""Requests of a session, decided and served by a memory without a house."""
 
 import asyncio
 import random
@@ -32,35 +32,32 @@ class Clock:
 
 
 def chat(*said: str, caller: str = "local", **body):
-    """A conversation whose speakers take turns, the user first."""
+    """The speakers alternate, the user first."""
     roles = ("user", "assistant")
     messages = [{"role": roles[index % 2], "content": text} for index, text in enumerate(said)]
     return replace(make_view({"messages": messages, **body}), caller=Caller(caller))
 
 
 def under_way(memory: SessionMemory, snapshot, view, turn, tier: Tier):
-    """A request of the session, decided."""
     exchange = make_exchange(memory)
     exchange.note(make_decided(view, make_decision(tier, turn=turn), snapshot))
     return exchange
 
 
 def answer(memory: SessionMemory, snapshot, view, turn, tier: Tier, target):
-    """Its answer begins."""
     exchange = under_way(memory, snapshot, view, turn, tier)
     exchange.note(FirstByte(target))
     return exchange
 
 
 def finish(exchange, target, tokens: int, outcome: Outcome = Outcome.SERVED) -> None:
-    """Its answer ends."""
     usage = Usage(tokens, 0)
     exchange.note(AttemptEnded(1.0, target, Attempt(target.name, 200, None, 1.0), None, usage, None))
     exchange.note(Settled(1.0, Ending(outcome, 200)))
 
 
 async def step(memory: SessionMemory, view, tier: Tier = Tier.FAST, tokens: int = 1_000):
-    """One request, decided and served; what it found before."""
+    """Decide and serve one request. Returns the session before it."""
     turn = read_turn(view)
     snapshot = await memory.recall(view, turn)
     target = TARGETS["spark" if tier is Tier.FAST else "sage"]
@@ -93,11 +90,10 @@ def codex(state: str | None = None):
 
 
 class SharedSessions:
-    """Records that several routers share, in memory. It may be away, and is as unreliable as `fault` says.
+    """Shared records in memory, which may be away and as unreliable as `fault` says.
 
-    `late`: each call is carried out and answered after some turns of the loop. `out of order`: and before or after those that
-    were made earlier. `twice`: each call is carried out once more after its answer. `unanswered`: some calls, carried out or
-    not, end with an error.
+    `late`: calls run and return after some turns of the loop. `out of order`: also before or after earlier ones. `twice`: each
+    runs again after its answer. `unanswered`: some calls, done or not, end with an error.
     """
 
     is_shared = True
@@ -155,12 +151,10 @@ class SharedSessions:
 
 
 async def save(store, key: str, at: float, state: bytes) -> None:
-    """Replace a record, whatever it is."""
     while not await swap(store, key, (await store.load(key)).version, at, state):
         pass
 
 
 async def swap(store, *given) -> bool:
-    """What a store answers, at once or later."""
     answer = store.swap(*given)
     return answer if isinstance(answer, bool) else await answer

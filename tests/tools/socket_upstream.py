@@ -1,4 +1,4 @@
-"""A target that speaks the Responses API over WebSocket and over HTTP, on one port, and plays scripts."""
+"""A scripted target for the Responses API over WebSocket and HTTP, on one port."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,8 @@ from tests.tools.waiting import later, some_turns
 
 @dataclass
 class SocketSeen:
-    """One message as the target saw it."""
-
     socket: int
-    """The number of its socket, from 1 on."""
+    """From 1."""
     raw: str
     headers: dict[str, str]
     left: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,7 +35,7 @@ SocketScript = Callable[[ServerConnection, SocketSeen], Awaitable[None]]
 
 
 class SocketUpstream:
-    """Remembers what it was told. Each message plays a script, the last again and again; what is posted goes to `http`."""
+    """Each message plays a script, the last repeatedly; posts go to `http`."""
 
     def __init__(self, *scripts: SocketScript) -> None:
         self.scripts = list(scripts) or [say("ok")]
@@ -72,7 +70,7 @@ class SocketUpstream:
         return f"http://127.0.0.1:{self._front.sockets[0].getsockname()[1]}/v1"
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One port for both: the first bytes say who is meant."""
+        """The first bytes tell the protocol."""
         self.accepted += 1
         task = asyncio.current_task()
         self._pumps.add(task)
@@ -137,7 +135,7 @@ class SocketUpstream:
 
 
 def hold_little(connection: socket.socket) -> None:
-    """Have the kernel hold little of what its reader has not read: without this, megabytes on each side."""
+    """Keep kernel buffers small, which otherwise hold megabytes on each side."""
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
         connection.setsockopt(socket.SOL_SOCKET, option, 1 << 16)
 
@@ -157,7 +155,6 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def events_of(speech: Speech, response_id: str = "") -> list[dict]:
-    """What a target answers, event by event."""
     events = [json.loads(frame.split(b"data: ", 1)[1]) for frame in write_stream("responses", speech)]
     for event in events:
         if "response" in event:
@@ -167,7 +164,7 @@ def events_of(speech: Speech, response_id: str = "") -> list[dict]:
 
 
 def say(text: str = "", *calls: ToolCall, thinking: str = "") -> SocketScript:
-    """Answer. Each response has an id of its own."""
+    """Each response has its own id."""
 
     async def script(connection: ServerConnection, seen: SocketSeen) -> None:
         for event in events_of(Speech(text, calls, thinking), f"resp_{id(seen)}"):
@@ -177,8 +174,6 @@ def say(text: str = "", *calls: ToolCall, thinking: str = "") -> SocketScript:
 
 
 def refuse(status: int, code: str | None = None, message: str = "no", **headers: str) -> SocketScript:
-    """Send an error frame."""
-
     async def script(connection: ServerConnection, seen: SocketSeen) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         error = {"type": "invalid_request_error", "code": code, "message": message, "param": None}
@@ -188,7 +183,7 @@ def refuse(status: int, code: str | None = None, message: str = "no", **headers:
 
 
 def die(after: int = 0) -> SocketScript:
-    """Break the connection after so many events."""
+    """Break the connection after `after` events."""
 
     async def script(connection: ServerConnection, seen: SocketSeen) -> None:
         for event in events_of(Speech("some words of an answer"))[:after]:
@@ -200,12 +195,10 @@ def die(after: int = 0) -> SocketScript:
 
 
 async def write_without_end(connection: ServerConnection, seen: SocketSeen) -> None:
-    """Begin an answer, and never end it."""
     for event in events_of(Speech("first words of a long answer"))[:-4]:
         await connection.send(json.dumps(event))
     await asyncio.Event().wait()
 
 
 async def say_nothing(connection: ServerConnection, seen: SocketSeen) -> None:
-    """Never answer."""
     await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""A client on a WebSocket, as an SDK would be: messages out, events in."""
+"""A WebSocket client, as an SDK would be."""
 
 import asyncio
 import contextlib
@@ -12,24 +12,19 @@ TERMINAL = ("response.completed", "response.incomplete", "response.failed", "err
 
 
 class Socket:
-    """One socket, with a wait that ends."""
-
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
 
     async def say(self, text: object = "fix the typo", **more: object) -> None:
-        """Ask for a response."""
         await self.send({"type": "response.create", "model": "auto", "store": False, "input": text, **more})
 
     async def send(self, message: object) -> None:
         await self.connection.send(message if isinstance(message, str | bytes) else json.dumps(message))
 
     async def event(self) -> dict:
-        """The next event."""
         return json.loads(await asyncio.wait_for(self.connection.recv(), 30))
 
     async def until(self, *kinds: str) -> list[dict]:
-        """The events up to the next one of these kinds."""
         events = [await self.event()]
         while events[-1]["type"] not in kinds:
             events.append(await self.event())
@@ -40,7 +35,6 @@ class Socket:
         return (await self.until(*TERMINAL))[-1]
 
     async def ask(self, text: object = "fix the typo", **more: object) -> dict:
-        """A response, whole."""
         await self.say(text, **more)
         last = await self.answer()
         assert last["type"] == "response.completed", last
@@ -49,7 +43,6 @@ class Socket:
 
 @contextlib.asynccontextmanager
 async def open_socket(port: int, tls: ssl.SSLContext | None = None, **headers: str) -> AsyncIterator[Socket]:
-    """A socket to a router on this machine."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     url = f"{'ws' if tls is None else 'wss'}://127.0.0.1:{port}/v1/responses"
     async with connect(url, additional_headers=named, proxy=None, ssl=tls) as connection:

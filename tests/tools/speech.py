@@ -1,4 +1,4 @@
-"""What hosts of each dialect answer, written by hand from their documentation: the bridges' own writers have no part in it."""
+"""Answers of each dialect's hosts, written from their documentation, independent of the bridges' writers."""
 
 import json
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ USAGE = {
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call that a model makes. `arguments` is sent as it stands, JSON or not."""
+    """`arguments` is sent as is, JSON or not."""
 
     id: str
     name: str
@@ -29,7 +29,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Speech:
-    """One answer: some thinking, a text or a refusal, and calls, in that order. One that is cut reached its limit."""
+    """Thinking, a text or refusal, and calls, in that order. A cut answer reached its limit."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -39,7 +39,7 @@ class Speech:
 
 
 def speak(dialect: str, speech: Speech, *, ends: bool = True) -> Script:
-    """A script that answers streaming or whole, as it is asked, and 404 for any other dialect. A stream may lack its end."""
+    """A script that streams or not as asked, with 404 for other dialects. A stream may lack its end."""
     path, whole, stream = _DIALECTS[dialect]
 
     async def script(wire: Wire, seen: Seen) -> None:
@@ -58,12 +58,10 @@ def speak(dialect: str, speech: Speech, *, ends: bool = True) -> Script:
 
 
 def write_whole(dialect: str, speech: Speech) -> dict:
-    """The answer in one piece."""
     return _DIALECTS[dialect][1](speech)
 
 
 def write_stream(dialect: str, speech: Speech) -> list[bytes]:
-    """The answer as a stream, frame by frame."""
     return _DIALECTS[dialect][2](speech)
 
 
@@ -99,7 +97,7 @@ def _chat_stream(speech: Speech) -> list[bytes]:
     for index, call in enumerate(speech.calls):
         begun = {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
         deltas.append({"tool_calls": [begun]})
-    # Arguments of parallel calls come in turn, a half of each: only the index says whose they are.
+    # Parallel calls interleave their arguments, a half each: only the index tells them apart.
     for half in (0, 1):
         for index, call in enumerate(speech.calls):
             deltas.append({"tool_calls": [{"index": index, "function": {"arguments": _halves(call.arguments)[half]}}]})
@@ -251,7 +249,7 @@ def _messages_stream(speech: Speech) -> list[bytes]:
             case _:
                 empty = {"input": {}}
                 written = json.dumps(block["input"])
-                # An empty input is not written at all: its block has one delta, and that is empty.
+                # An empty input has one delta, which is empty.
                 halves = ("", *_halves(written)) if block["input"] else ("",)
                 deltas = [{"type": "input_json_delta", "partial_json": half} for half in halves]
         events.append({"type": "content_block_start", "index": index, "content_block": {**block, **empty}})

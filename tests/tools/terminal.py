@@ -1,4 +1,4 @@
-"""A terminal that a program is run in: as much of one as Tandem's screen uses, and the program's end of it."""
+"""A terminal emulator for what Tandem's screen uses, and a program running in it."""
 
 import contextlib
 import fcntl
@@ -18,14 +18,14 @@ _TOKEN = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|(\r)|(\n)|([^\x00-\x1f\x7f\
 
 
 class Emulator:
-    """What a terminal of so many columns and rows shows, with what has scrolled out of it."""
+    """What a terminal shows, with what has scrolled out."""
 
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self.columns, self.rows = columns, rows
         self.lines: list[list[str]] = [[]]
         self.row = self.column = 0
         self.strange: list[str] = []
-        """What a screen of ours never sends."""
+        """Sequences that our screen never sends."""
 
     def feed(self, text: str) -> None:
         for token in _TOKEN.finditer(text):
@@ -49,7 +49,6 @@ class Emulator:
                 self.strange.append(token.group())
 
     def text(self) -> list[str]:
-        """All lines, without blanks at their ends."""
         return ["".join(line).rstrip() for line in self.lines]
 
     def _line(self) -> list[str]:
@@ -72,16 +71,14 @@ class Emulator:
 
 
 class Terminal:
-    """A program in a terminal."""
-
     def __init__(self, process: subprocess.Popen, master: int, emulator: Emulator) -> None:
         self.process, self.screen, self._master = process, emulator, master
         self._left = b""
         self.frames: list[list[str]] = []
-        """What the screen showed after each piece that was read."""
+        """The screen after each read."""
 
     def read(self, seconds: float = 0.05) -> bool:
-        """Take what the program has written. False once it is over."""
+        """False once the program is over."""
         if not select.select([self._master], [], [], seconds)[0]:
             return True
         try:
@@ -96,7 +93,6 @@ class Terminal:
         return bool(piece)
 
     def wait_for(self, is_there: Callable[[list[str]], bool], seconds: float = 60.0) -> list[str]:
-        """Read until the screen shows something."""
         until = time.monotonic() + seconds
         while not is_there(self.screen.text()):
             assert time.monotonic() < until, "\n".join(self.screen.text())
@@ -104,7 +100,6 @@ class Terminal:
         return self.screen.text()
 
     def finish(self, seconds: float = 60.0) -> list[str]:
-        """Read until the program is over."""
         until = time.monotonic() + seconds
         while self.read() and time.monotonic() < until:
             if self.process.poll() is not None and not select.select([self._master], [], [], 0.1)[0]:
@@ -131,7 +126,6 @@ def _take_terminal() -> None:
 def run_in_terminal(
     command: list[str], folder: Path, *, columns: int = 80, rows: int = 24, environment: dict[str, str] | None = None
 ) -> Iterator[Terminal]:
-    """Run a program in a terminal of its own."""
     master, slave = pty.openpty()
     _set_size(slave, columns, rows)
     known = {**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **(environment or {})}

@@ -1,5 +1,3 @@
-"""Which tests are near a change."""
-
 import pytest
 
 from tests.tools.near import ALWAYS, CHECKOUT, Suite

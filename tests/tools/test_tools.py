@@ -1,4 +1,4 @@
-"""The clock that jumps, with the heartbeats of a silent stream as an example; covering cases; CPU time as a measure of work."""
+"""The jumping clock, covering cases, and CPU time as a measure."""
 
 import asyncio
 import itertools
@@ -91,8 +91,6 @@ HEARTBEAT = b": heartbeat\n\n"
 
 
 class Caller:
-    """A caller that notes when each piece came."""
-
     def __init__(self) -> None:
         self.got: list[tuple[float, bytes]] = []
 

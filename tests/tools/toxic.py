@@ -1,4 +1,4 @@
-"""A TCP relay between the router and an upstream that spoils what passes: late, slow, in slices, cut, reset, or not at all."""
+"""A TCP relay before an upstream that delays, slices, cuts or resets what passes."""
 
 import asyncio
 import contextlib
@@ -13,24 +13,24 @@ from tests.tools.waiting import by_the_clock, later, some_turns
 
 @dataclass(frozen=True)
 class Toxics:
-    """What becomes of an answer on its way. By itself a relay changes nothing."""
+    """What happens to answers; nothing by default."""
 
     latency_seconds: float = 0.0
     jitter_seconds: float = 0.0
     bytes_per_second: float = 0.0
     slice_bytes: int = 0
     gathers_seconds: float = 0.0
-    """How long a piece is held back to go out with those that follow it."""
+    """How long a piece is held, to be sent with later ones."""
     limit_bytes: int | None = None
-    """So much of an answer passes, and then this happens: `closes`, `resets`, `half-closes` or `hangs`."""
+    """After this many bytes: `closes`, `resets`, `half-closes` or `hangs`."""
     then: str = "closes"
     close_seconds: float = 0.0
-    """How much later the end of an answer's connection is passed on."""
+    """The delay of a connection's end."""
     is_black_hole: bool = False
 
 
 class Toxic:
-    """A relay to one address. Its toxics may be changed at any moment, and count from the next piece on."""
+    """A relay to one address. Changed toxics apply from the next piece on."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -60,7 +60,6 @@ class Toxic:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def reset_all(self) -> None:
-        """Break every connection of this moment."""
         for writer in list(self._writers):
             _reset(writer)
 
@@ -109,7 +108,7 @@ class Toxic:
                 passed += len(piece)
                 writer.write(piece)
                 await writer.drain()
-                await by_the_clock(0)  # the reader shares this loop: it is to see each slice apart
+                await by_the_clock(0)  # the reader shares this loop, and must see each slice
         await by_the_clock(self.toxics.close_seconds)
 
     async def _read(self, answer: asyncio.StreamReader) -> bytes:
@@ -129,7 +128,7 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def _end(writer: asyncio.StreamWriter, how: str) -> None:
-    await some_turns()  # a reset takes back what is still in the socket
+    await some_turns()  # a reset drops what is still in the socket
     if how == "resets":
         _reset(writer)
     elif how == "half-closes":
@@ -154,7 +153,7 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 @contextlib.contextmanager
 def deaf_port():
-    """A port to which no connection is ever made, since its queue is full: what a firewall that drops packets is like."""
+    """A port with a full queue: connections hang as behind a firewall that drops packets."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket())
         listener.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""A small collector of traces, and what its batches say, read by OpenTelemetry's own definitions."""
+"""A trace collector, whose batches are read by OpenTelemetry's definitions."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ IDS = ("traceId", "spanId", "parentSpanId")
 
 
 def read_batch(body: bytes) -> ExportTraceServiceRequest:
-    """A batch in JSON. OTLP writes ids in hexadecimal, where Protobuf's own JSON has base64; all else is the same."""
+    """A batch in JSON. OTLP writes ids in hexadecimal, Protobuf's JSON in base64."""
 
     def in_base64(found: dict[str, Any]) -> dict[str, Any]:
         ids = {name: base64.b64encode(bytes.fromhex(found[name])).decode() for name in IDS if name in found}
@@ -24,25 +24,23 @@ def read_batch(body: bytes) -> ExportTraceServiceRequest:
 
 
 def spans_in(*bodies: bytes) -> list[Span]:
-    """All spans of these batches."""
     batches = map(read_batch, bodies)
     return [span for batch in batches for each in batch.resource_spans for scope in each.scope_spans for span in scope.spans]
 
 
 def values_of(attributes: Any) -> dict[str, Any]:
-    """Attributes of a span or an event by name."""
     return {each.key: getattr(each.value, each.value.WhichOneof("value")) for each in attributes}
 
 
 class Receiver:
-    """Answers each batch with the next of `answers`, and then with 200 for good. It keeps what it took."""
+    """Answers batches with `answers` in turn, then 200, and keeps them."""
 
     def __init__(self, *answers: int, headers: dict[str, str] | None = None, body: bytes = b"{}") -> None:
         self.answers, self.headers, self.body = list(answers), headers or {}, body
         self.taken: list[bytes] = []
         self.seen: list[tuple[str, dict[str, str]]] = []
         self.arrived = threading.Semaphore(0)
-        """Released once for each batch, taken or not."""
+        """Released once per batch, accepted or not."""
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -71,7 +69,6 @@ class Receiver:
 
     @property
     def traces(self) -> dict[bytes, list[Span]]:
-        """Spans by their trace."""
         found: dict[bytes, list[Span]] = {}
         for span in self.spans:
             found.setdefault(span.trace_id, []).append(span)
@@ -92,7 +89,7 @@ class Receiver:
 
 
 def family_of(spans: list[Span]) -> tuple[Span, Span | None, list[Span]]:
-    """The request's span, `decide` and the attempts of one trace."""
+    """The spans of request, `decide` and attempts of one trace."""
     (request,) = [span for span in spans if span.kind == Span.SPAN_KIND_SERVER]
     decide = [span for span in spans if span.kind == Span.SPAN_KIND_INTERNAL]
     attempts = [span for span in spans if span.kind == Span.SPAN_KIND_CLIENT]
@@ -100,7 +97,7 @@ def family_of(spans: list[Span]) -> tuple[Span, Span | None, list[Span]]:
 
 
 def misplaced_in(spans: list[Span]) -> list[str]:
-    """What is wrong with the parents and times of a trace's spans. Every span but the request's has its parent here."""
+    """Faults in the parents and times of a trace. Every span but the request's has its parent here."""
     known, wrong = {span.span_id: span for span in spans}, []
     if len(known) != len(spans):
         wrong.append("two spans have the same id")

@@ -1,4 +1,4 @@
-"""An upstream whose replies are scripts: what to send, when to wait, how to break."""
+"""A scripted upstream."""
 
 import asyncio
 import json
@@ -14,8 +14,6 @@ CHAT_STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntrans
 
 @dataclass
 class Seen:
-    """One request as the upstream saw it."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -29,8 +27,6 @@ class Seen:
 
 
 class Wire:
-    """The upstream's hand on one connection."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
@@ -39,7 +35,7 @@ class Wire:
             raise ConnectionResetError
         self.writer.write(data)
         await self.writer.drain()
-        await asyncio.sleep(0)  # the upstream shares its loop with the router: an endless answer must let it run
+        await asyncio.sleep(0)  # the router shares this loop: an endless answer must let it run
 
     async def chunk(self, data: bytes) -> None:
         await self.send(b"%x\r\n%s\r\n" % (len(data), data))
@@ -57,13 +53,13 @@ Script = Callable[[Wire, Seen], Awaitable[None]]
 
 
 def _look_away(leaving: asyncio.Task) -> None:
-    """A caller that is gone may have reset the connection; nobody need hear of that once its answer is over."""
+    """A caller that left may have reset the connection, which is fine after its answer."""
     if not leaving.cancelled():
         leaving.exception()
 
 
 class Upstream:
-    """Serves scripts in turn; the last one again and again."""
+    """Plays scripts in turn, the last repeatedly."""
 
     def __init__(self) -> None:
         self.scripts: list[Script] = []
@@ -147,13 +143,10 @@ class Upstream:
 
 
 async def silent(wire: Wire, seen: Seen) -> None:
-    """Never answer. Whoever waits must give up by itself."""
     await asyncio.Event().wait()
 
 
 def answer_json(body: dict | bytes, status: int = 200, headers: dict[str, str] | None = None) -> Script:
-    """A whole answer."""
-
     async def script(wire: Wire, seen: Seen) -> None:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         extra = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
@@ -184,7 +177,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def stream(*pieces: bytes, ends: bool = True, pause: float = 0.0) -> Script:
-    """A streamed answer, one chunk for each piece."""
+    """One chunk per piece."""
 
     async def script(wire: Wire, seen: Seen) -> None:
         await wire.send(CHAT_STREAM_HEAD)
@@ -201,4 +194,4 @@ def stream(*pieces: bytes, ends: bool = True, pause: float = 0.0) -> Script:
 
 GOOD_CHAT_STREAM = (chat_frame("a"), chat_frame("b"), chat_frame(finish="stop"), CHAT_USAGE, DONE)
 SEEN_CHAT_STREAM = b"".join(piece for piece in GOOD_CHAT_STREAM if piece != CHAT_USAGE)
-"""What of it a caller gets that did not ask for usage."""
+"""What callers get that did not ask for usage."""

@@ -1,4 +1,4 @@
-"""A Valkey or Redis server of this test run: on a Unix socket in a temporary folder, without writing anything to the disk."""
+"""A Valkey or Redis server for this run, on a Unix socket in a temporary folder, without disk writes."""
 
 import itertools
 import os
@@ -16,17 +16,16 @@ from router.contract.shared import ValkeyTerms
 START_SECONDS = 30.0
 LOCKED_USER, PASSWORD = "locked", "s3cret"
 _DYING = ["setpriv", "--pdeathsig=KILL"] if shutil.which("setpriv") else []
-"""A run that is killed leaves no server."""
+"""No server outlives a killed run."""
 _PROGRAMS = ("valkey-server", "redis-server")
 
 
 def find_server() -> str | None:
-    """The program of this machine; None where there is none."""
     return next((path for name in _PROGRAMS if (path := shutil.which(name))), None)
 
 
 class ValkeyServer:
-    """One server. A user `locked` needs a password; the default one needs none."""
+    """A user `locked` needs a password; the default one needs none."""
 
     def __init__(self, program: str) -> None:
         self._program = program
@@ -36,7 +35,6 @@ class ValkeyServer:
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        """Start it, and return when it answers."""
         settings = ["--port", "0", "--unixsocket", str(self.socket), "--save", "", "--appendonly", "no"]
         users = ["--user", LOCKED_USER, "on", f">{PASSWORD}", "~*", "&*", "+@all"]
         with (self.folder / "log").open("ab") as log:
@@ -64,11 +62,10 @@ class ValkeyServer:
         return f"unix://{account}{self.socket}"
 
     def terms(self, timeout_seconds: float = 10.0, url: str = "") -> ValkeyTerms:
-        """The terms of a link with keys of its own. The server may be slow: a machine that runs tests is."""
+        """Terms with keys of their own, and patience for a slow test machine."""
         return ValkeyTerms(Secret(url or self.url()), round(timeout_seconds * 1_000), f"test{next(self._numbers)}")
 
     def send(self, *words: str | bytes) -> bytes:
-        """What the server answers to a command, as it was written."""
         import hiredis
 
         with socket.socket(socket.AF_UNIX) as client:
@@ -78,14 +75,13 @@ class ValkeyServer:
             return client.recv(1 << 16)
 
     def pause(self) -> None:
-        """Stop its process where it is. The system goes on accepting connections for it."""
+        """Suspend its process. The system still accepts connections for it."""
         os.kill(self._pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         os.kill(self._pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it at once, as a machine that fails does."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""Waiting for something to become so, or for everything that is ready to be done. `tests/test_suite.py` finds other sleeps."""
+"""Waits for a condition, or for all that is ready. `tests/test_suite.py` finds other sleeps."""
 
 import asyncio
 import inspect
@@ -9,12 +9,12 @@ _T = TypeVar("_T")
 
 
 def later(work: Awaitable[_T]) -> "asyncio.Future[_T]":
-    """Begin work whose task the test itself holds and awaits: a product's tasks are held by `spawn`."""
-    return asyncio.ensure_future(work)  # noqa: TID251  whoever calls this holds it
+    """Begin work whose task the test holds and awaits. Product tasks are held by `spawn`."""
+    return asyncio.ensure_future(work)  # noqa: TID251  the caller holds it
 
 
 async def until(is_so: Callable[[], object], seconds: float = 30.0) -> None:
-    """Return as soon as something is so; fail if it never is. What is asked may be awaitable: a reply, a query."""
+    """Return once `is_so`, which may be awaitable; fail if it never is."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not (await so if inspect.isawaitable(so := is_so()) else so):
         assert asyncio.get_running_loop().time() < deadline, "it did not come to pass"
@@ -22,21 +22,21 @@ async def until(is_so: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 async def by_the_clock(seconds: float) -> None:
-    """Let real time pass where time is the subject: the pace of a peer, or a limit that must run out.
+    """Let real time pass where time is the subject: a peer's pace, or a limit that must run out.
 
-    A longer wait must change nothing. Where something is looked at afterwards, wait for it with `until`.
+    A longer wait must change nothing. To look at something afterwards, use `until`.
     """
     await asyncio.sleep(seconds)
 
 
 async def some_turns(count: int = 200) -> None:
-    """Let the loop turn, so that whatever is ready is done: for saying that nothing more happens."""
+    """Let the loop turn until all that is ready is done, to show that nothing more happens."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def until_steady(value: Callable[[], object], seconds: float = 30.0) -> None:
-    """Return as soon as a value no longer changes while the loop turns; fail if it never stops."""
+    """Return once a value stops changing; fail if it never does."""
     deadline = asyncio.get_running_loop().time() + seconds
     before: object = object()
     while before != value():

@@ -1,7 +1,7 @@
-"""How much work something is, without a limit in seconds: calls counted, or CPU time of one size against that of another.
+"""Measures work without seconds: calls, or CPU time of one size against another.
 
-A loaded machine stretches wall time without bound and CPU time by little, and both sizes alike. So a test states a ratio: eight
-times the input may take eight times the CPU, with a margin, and not sixty-four times.
+A loaded machine stretches wall time without bound but CPU time little, and both sizes alike. So tests state a ratio: eight
+times the input may take eight times the CPU, with a margin, not sixty-four times.
 """
 
 import sys
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 def count_calls(work: Callable[[], object]) -> int:
-    """How many calls of functions something makes, those of C too."""
+    """Function calls, including those of C."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:
@@ -26,7 +26,7 @@ def count_calls(work: Callable[[], object]) -> int:
 
 
 def cpu_seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """The least CPU time of this thread over several runs: the runs that nothing disturbed."""
+    """The least CPU time of this thread over several runs."""
     return min(_run(work) for _ in range(repeats))
 
 
@@ -37,6 +37,6 @@ def _run(work: Callable[[], object]) -> float:
 
 
 def cost_ratio(large: Callable[[], object], small: Callable[[], object], repeats: int = 5) -> float:
-    """How many times the CPU of `small` it takes to do `large`. Their runs alternate, so that a busy moment meets both."""
+    """CPU of `large` relative to `small`. Runs alternate, so that a busy moment affects both."""
     pairs = [(_run(large), _run(small)) for _ in range(repeats)]
     return min(pair[0] for pair in pairs) / max(min(pair[1] for pair in pairs), 1e-6)

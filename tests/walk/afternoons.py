@@ -1,7 +1,6 @@
-"""Sessions that nobody had: turns of many kinds, sent as clients send them, decided by a house and remembered by its memory.
+"""Generated sessions: turns of many kinds, sent as clients send them and decided by a house with its memory.
 
-Everything comes from one seed. What a person would know of the session goes with each decision, so that its reason can be
-checked against it.
+Everything comes from one seed. Each decision carries what a person would know, to check its reason.
 """
 
 import json
@@ -86,12 +85,12 @@ SIZES = {
     "onward": (0, 20, 0.4),
     "correction": (1, 12, 0.4),
 }
-"""Least and most calls of a turn, and the share of edits. Of other kinds: up to six looks."""
+"""Least and most calls of a turn, and the share of edits. Other kinds have up to six looks."""
 CONFIG = SIMULATED.replace("accepts: [text, tools, custom", "window_tokens: 24000\n        accepts: [text, tools, custom", 1)
 
 
 class Waits(LiveStatistics):
-    """Live figures in which a test sets how long a target keeps one waiting."""
+    """Live figures with a waiting time that the test sets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,7 +105,7 @@ class Waits(LiveStatistics):
 
 
 class Afternoons:
-    """A house with simulated tiers that calls nobody, and a memory whose clock is the test's."""
+    """A house with simulated tiers that calls nobody, and a memory on the test's clock."""
 
     def __init__(self, folder: Path) -> None:
         built = build_house(check_config(CONFIG, "test", folder, known_names()), with_ledger=False).house
@@ -116,7 +115,7 @@ class Afternoons:
         self.observers = Observers((self.memory,), report_defect)
 
     async def serve(self, arrival: Arrival, spills: bool = False, fails: bool = False) -> tuple[Decided, str | None]:
-        """Decide a request, and note that it was served: as decided, by the other tier, or by nobody. The tier that served."""
+        """Decide a request, note its end (as decided, by the other tier, or unserved), and return the serving tier."""
         decided = await self.house.decide(arrival)
         decision, targets = decided.decision, self.house.plan.targets
         name = decision.spill[0] if spills and decision.spill else decision.targets[0]
@@ -132,7 +131,6 @@ class Afternoons:
         return decided, str(target.tier)
 
     async def play(self, number: int, seed: int) -> AsyncIterator[Shown]:
-        """One session: everything that was decided in it."""
         chosen = random.Random(f"{seed}/{number}")
         session = Session(f"{seed}-{number}", chosen)
         last, was_served = frozenset[str](), True
@@ -149,7 +147,7 @@ class Afternoons:
                 try:
                     decided, tier = await self.serve(session.request(), spills, fails)
                 except TandemError:
-                    break  # nothing can serve this: there is no reason to check
+                    break  # nothing can serve this, so there is no reason to check
                 yield (
                     show(decided, words, meant, last, was_served, began, session.name)
                     if is_first
@@ -161,7 +159,7 @@ class Afternoons:
             self.clock.now += chosen.choice((20.0, 90.0, 200.0, 900.0))
 
     def _change_weather(self, chosen: random.Random) -> None:
-        """Mostly nobody waits; now and then a tier has a queue, or asks to be left alone."""
+        """Mostly nobody waits; now and then a tier has a queue or asks for a pause."""
         self.live.waits, self.live.closed = {}, {}
         target, dice = chosen.choice(("simulated-fast", "simulated-deep")), chosen.random()
         if dice < 0.10:
@@ -173,7 +171,6 @@ class Afternoons:
 def show(
     decided: Decided, words: str, meant: str, last: frozenset[str], was_served: bool, began: frozenset[str], session: str
 ) -> Shown:
-    """A decision with what a person knows of it."""
     decision = decided.decision
     return Shown(
         words=words,
@@ -190,7 +187,7 @@ def show(
 
 
 class Session:
-    """A conversation as one client sends it: Codex, Claude Code, another agent, or one whose sessions have no name."""
+    """A conversation as Codex, Claude Code, another agent or a client without session names sends it."""
 
     def __init__(self, name: str, chosen: random.Random) -> None:
         self.name, self._chosen = name, chosen
@@ -199,7 +196,7 @@ class Session:
         self._items: list[dict] = []
         self._made = 0
         self._effort = "high" if chosen.random() < 0.05 else None
-        # A sentence is about eleven tokens. Most prompts are short here; some have caches worth staying for, or fill fast's window.
+        # A sentence is about eleven tokens. Most prompts are short; some have caches worth keeping, or fill fast's window.
         self._lead = f"You are agent {name}. " + "This is how the work is done in this project. " * chosen.choice(
             (0, 0, 0, 1_500, 4_200)
         )
@@ -208,7 +205,7 @@ class Session:
         self._add("user", f"{words}\n{PLANNING}" if is_planning and self._client != "claude-code" else words, is_planning)
 
     def work(self, meant: str, *, fails: bool):
-        """The requests of a turn: whether each is the first. Not every call is sent, but the first ones and the last."""
+        """The first and last requests of a turn, and whether each is the first."""
         yield True
         if fails:
             return

@@ -1,7 +1,7 @@
-"""Whether the reason of a decision contradicts what it is shown next to: the tier, the message, the turn before.
+"""Whether a decision's reason contradicts the tier, the message or the turn before.
 
-A reason is one sentence in parts, divided by "; ". The first part says what the turn looks like or who insists; the others say
-what else counted. Each rule here names one way in which a person who knows the session would call the sentence false.
+A reason is one sentence in parts divided by "; ": what the turn looks like or who insists, then what else counted. Each rule
+here names one way in which a person who knows the session would call it false.
 """
 
 import re
@@ -31,31 +31,29 @@ _QUESTION = re.compile(
     r"\b[^.!\n]*\s*$",
     re.IGNORECASE,
 )
-"""One sentence that asks, with or without its mark."""
 WITHOUT_EDITS = frozenset({"question", "plan", "review", "remark", "greeting", "command"})
-"""Kinds of messages for which no file is changed."""
+"""Kinds of messages that change no file."""
 SAYS_WRONG = frozenset({"correction", "red log", "again", "news"})
-"""Kinds by which a person says, or lets one think, that the turn before went wrong: in words, by pasting red output, by asking
-once more, by reporting that something is red."""
+"""Kinds that suggest the turn before went wrong."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A decision as a person meets it, and what they know of the session."""
+    """A decision and what a person knows of the session."""
 
     words: str
     tier: str
     because: str
     kind: TurnKind = TurnKind.ASK
     meant: str = ""
-    """The kind of message, where it is known."""
+    """The kind of message, if known."""
     last_tiers: frozenset[str] = frozenset()
-    """Where the turn before went: as decided and as served. Empty for a first turn, and after one that nobody served."""
+    """Where the turn before went, as decided and as served; empty for a first turn or after an unserved one."""
     was_last_served: bool = True
     began_on: frozenset[str] = frozenset()
-    """Where the running turn began: as decided and as served. Empty for its first request."""
+    """Where the running turn began, as decided and as served; empty for its first request."""
     cached_tokens: int | None = None
-    """What the chosen target has of the conversation."""
+    """Cached at the chosen target."""
     session: str = ""
 
     @property
@@ -64,7 +62,7 @@ class Shown:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nothing after the first part explains it."""
+        """Whether only the first part explains it."""
         return not any(not _SMALL.match(part) and not _LONG.match(part) for part in self.parts[1:]) and not _TURNED.search(
             self.because
         )
@@ -106,7 +104,6 @@ def _wrong_unsaid(shown: Shown) -> bool:
 
 
 def _wrong_of_another(shown: Shown) -> bool:
-    """The last turn is called wrong as fast's, and was not fast's."""
     return bool(_WRONG.search(shown.because)) and bool(shown.last_tiers) and "fast" not in shown.last_tiers
 
 
@@ -171,13 +168,12 @@ RULES: dict[str, Callable[[Shown], bool]] = {
 
 
 def find_contradictions(shown: Shown) -> list[str]:
-    """Every rule that the reason breaks."""
     return [name for name, is_broken in RULES.items() if is_broken(shown)]
 
 
 @dataclass
 class Findings:
-    """All contradictions of many decisions, by rule, with examples."""
+    """Contradictions by rule, with examples."""
 
     seen: int = 0
     found: dict[str, list[Shown]] = field(default_factory=lambda: defaultdict(list))
@@ -190,7 +186,7 @@ class Findings:
         return self
 
     def report(self, examples: int = 3) -> str:
-        """Each rule that was broken, how often, and the first decisions with different reasons that broke it."""
+        """Each broken rule, its count, and examples with different reasons."""
         lines = [f"{sum(map(len, self.found.values()))} contradictions in {self.seen} decisions"]
         for name, broken in sorted(self.found.items(), key=lambda item: -len(item[1])):
             lines.append(f"{len(broken):5}  {name}")

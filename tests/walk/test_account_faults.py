@@ -1,4 +1,4 @@
-"""A target whose account serves nobody: the next one is asked, the ledger and the log say why, and it rests."""
+"""A target with a refused account: the next one is asked, ledger and log name the reason, and it rests."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`tandem delegate --agent`, from the command to an agent that asks the router, and back to the job's result."""
+"""`tandem delegate --agent`, from the command to the agent's requests and the job's result."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ def repository(tmp_path, monkeypatch):
 
 @pytest.fixture
 def serve(start, tmp_path):
-    """Start a router whose config has an agent; returns it with the options that lead to it."""
+    """A router with an agent, and the options that lead to it."""
 
     async def serve(script: str, extra: str = ""):
         config = SIMULATED + extra + f"\ndelegation: {{runner: {json.dumps(write_agent(tmp_path, script))}}}\n"
@@ -36,12 +36,12 @@ def serve(start, tmp_path):
 
 @pytest.fixture
 def tandem_command(capsys):
-    """Run a command in a thread, since the router runs on the test's own loop."""
+    """Run a command in a thread, since the router has the test's loop."""
 
     async def run(*arguments: str) -> tuple[int, str, str]:
         code = await asyncio.to_thread(main, list(arguments))
         out, err = capsys.readouterr()
-        # The router logs to the same stream, at any moment.
+        # The router logs to this stream at any moment.
         return code, out, "".join(line for line in err.splitlines(keepends=True) if '"event":' not in line)
 
     return run

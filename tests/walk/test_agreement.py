@@ -1,4 +1,4 @@
-"""After the demo's afternoon the page, `tandem stats` and `/metrics` say the same."""
+"""The page, `tandem stats` and `/metrics` agree after the demo's afternoon."""
 
 import asyncio
 import json
@@ -23,7 +23,6 @@ def get(url: str) -> dict:
 
 
 def get_all(url: str, name: str) -> list[dict]:
-    """Every page of a list."""
     found: list[dict] = []
     page = get(f"{url}?limit=20")
     while page["next"] is not None:

@@ -1,4 +1,4 @@
-"""Background work over loopback: accepted at once, served without its caller, read from any number on."""
+"""Background jobs over loopback: accepted at once, served without their caller, readable from any number."""
 
 import asyncio
 import contextlib
@@ -300,7 +300,7 @@ async def test_a_repeated_idempotency_key_gets_the_same_job(simulated):
 
 
 def has_content(path: Path) -> bool:
-    """Whether a job has said something. To read its log would count as handing it out."""
+    """Whether a job has output. Reading its log would count as handing it out."""
     with contextlib.closing(sqlite3.connect(path)) as database:
         return bool(database.execute("SELECT count(*) FROM segments WHERE has_content").fetchone()[0])
 

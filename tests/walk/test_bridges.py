@@ -1,4 +1,4 @@
-"""Whole requests over a bridge, against an upstream of another dialect."""
+"""Requests over a bridge to an upstream of another dialect."""
 
 import json
 
@@ -122,7 +122,7 @@ def shell_output(call_id: str, text: str) -> dict:
 async def test_a_session_that_hops_to_a_chat_target_and_back_keeps_its_shell_calls(
     start, upstream, other_upstream, goes_on_by_id
 ):
-    """Fast speaks responses and has shells of its own, deep speaks chat."""
+    """Fast speaks responses and has shells; deep speaks chat."""
     config = two_targets(upstream.base_url, other_upstream.base_url)
     tandem = await start(config.replace("dialect: chat", "dialect: responses", 1))
     action = {"commands": ["ls"], "timeout_ms": None, "max_output_length": None}

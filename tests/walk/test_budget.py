@@ -1,4 +1,4 @@
-"""The budget of a request in bytecodes, as docs/how-it-works/budget.md states it: what was left out cannot creep back."""
+"""The bytecode budget of a request, as stated in docs/how-it-works/budget.md."""
 
 import re
 import sys
@@ -47,7 +47,7 @@ def test_every_room_keeps_its_budget(counted):
 
 
 def test_a_budget_is_no_more_than_what_is_needed(counted):
-    """A budget with room in it would let as much creep back."""
+    """Slack in a budget would let cost creep back."""
     by_room = counted["600 B"].by_room()
 
     assert {room: most for room, most in ROOMS.items() if most > by_room[room] * 1.15 + 25} == {}
@@ -59,7 +59,7 @@ def test_a_key_without_limits_adds_little(counted):
 
 
 def more_before_write(counted, kind: str) -> int:
-    """What a kind takes beyond the first row: targets and rules are all weighed before the write."""
+    """A kind's cost beyond the first row: targets and rules are all weighed before the write."""
     return counted[kind].before_write - counted["600 B"].before_write
 
 
@@ -75,6 +75,6 @@ def test_rules_add_little_for_words_that_were_judged_before(counted):
 
 
 def test_the_counter_counts():
-    """A function that a request does not pass costs nothing, and the road is among those that it does."""
+    """Code off the road costs nothing, and the road is counted."""
     assert "router/edge" in ROOMS
     assert "router/lab" not in ROOMS

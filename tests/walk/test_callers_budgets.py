@@ -1,4 +1,4 @@
-"""What callers may spend: whole requests, many at once, over a restart, and with everything that can go wrong with one."""
+"""Callers' budgets: many requests at once, over a restart, and with all kinds of failures."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from tests.tools.waiting import until
 PATH = "/v1/chat/completions"
 PRICES = {"fast_extra": "price: {input: 1, output: 10},", "deep_extra": "price: {input: 1, output: 10},"}
 DIME = {"max_tokens": 10_000}
-"""The limit of an answer that costs ten cents."""
+"""An answer of at most ten cents."""
 
 
 def answer_of(tokens: int) -> dict:
@@ -31,8 +31,6 @@ def answer_of(tokens: int) -> dict:
 
 
 class Keys:
-    """Ada's key, and the file that knows it."""
-
     def __init__(self, folder) -> None:
         self._path, self._key = folder / "keys.yaml", make_key()
         self.headers = {"authorization": f"Bearer {self._key.text}"}
@@ -50,14 +48,14 @@ def keys(tmp_path):
 
 @pytest.fixture
 def config(upstream, other_upstream):
-    zone = f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"  # where it is about noon: no day ends during a test
+    zone = f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"  # about noon there: no day ends during a test
     extra = f"keys: {{file: keys.yaml}}\nbudgets: {{time_zone: {zone}}}"
     return two_targets(upstream.base_url, other_upstream.base_url, **PRICES, extra=extra)
 
 
 @pytest.fixture
 async def tandem(start, keys, config, upstream, other_upstream):
-    """A Tandem whose caller has a dollar a day, and whose targets answer for eight cents."""
+    """A Tandem whose caller has a dollar a day, with answers of eight cents."""
     keys.write("daily_usd: 1.0")
     upstream.scripts = other_upstream.scripts = [answer_json(answer_of(8_000))]
     return await start(config)
@@ -80,7 +78,7 @@ async def test_fifty_at_once_do_not_spend_more_than_a_dollar_and_what_is_spent_i
     ends = asyncio.Condition()
 
     async def caller() -> int:
-        """Comes again whenever others have ended, until it is served or told to come another day."""
+        """Retries after others have ended, until served or refused for the day."""
         while True:
             reply = await ask(tandem, keys)
             async with ends:
@@ -200,7 +198,7 @@ async def test_every_attempt_that_was_billed_is_paid(tandem, keys, upstream, oth
 async def test_a_further_attempt_that_cannot_be_paid_is_not_made(start, keys, config, upstream, other_upstream):
     keys.write("daily_usd: 0.11")
     tandem = await start(config)
-    upstream.scripts = [answer_json(b"x" * 40_000)]  # not an answer, and as long as one of ten cents
+    upstream.scripts = [answer_json(b"x" * 40_000)]  # not an answer, but as long as one of ten cents
 
     reply = await ask(tandem, keys)
     await tandem.entries(1)

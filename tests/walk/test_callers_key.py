@@ -1,4 +1,4 @@
-"""The caller's own key on its way: to the targets that take it, to no other, and into nothing that is kept or shown."""
+"""A caller's own key reaches the targets that take it, and is kept or shown nowhere."""
 
 import json
 
@@ -96,7 +96,7 @@ A, B = {"authorization": "Bearer key-of-a"}, {"authorization": "Bearer key-of-b"
 
 @pytest.fixture
 async def shared(start, upstream):
-    """A router whose targets both take the keys that callers bring."""
+    """Both targets take callers' keys."""
     upstream.scripts = [answer_json(CHAT_ANSWER)]
     extra = "api_key: caller,"
     return await start(two_targets(upstream.base_url, upstream.base_url, fast_extra=extra, deep_extra=extra))

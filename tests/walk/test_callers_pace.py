@@ -1,4 +1,4 @@
-"""Callers that leave or read slowly, and a router that stops: what their upstreams notice."""
+"""Upstreams of callers that leave or read slowly, and of a router that stops."""
 
 import asyncio
 import time
@@ -123,10 +123,8 @@ async def test_a_slow_readers_pace_is_not_taken_for_the_targets(pair, upstream):
     upstream.scripts = [flood]
     moment = time.perf_counter()
 
-    def seen_speed() -> float:  # as of one moment: by itself a speed fades into what is typical
-        pair.house.state.live.statuses(
-            pair.house.plan.targets, moment - 1
-        )  # what was seen is shown again for five milliseconds
+    def seen_speed() -> float:  # at one moment: a speed fades into the typical one
+        pair.house.state.live.statuses(pair.house.plan.targets, moment - 1)  # figures are cached for 5 ms
         return pair.house.state.live.statuses(pair.house.plan.targets, moment)["spark"].speed.tokens_per_second
 
     typical = seen_speed()

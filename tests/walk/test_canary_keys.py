@@ -1,4 +1,4 @@
-"""A caller's key in every place where a client may put it, over TLS: kept, logged and shown nowhere, and never sent to a target."""
+"""A caller's key in every place of a request, over TLS: kept, logged, shown and sent on nowhere."""
 
 import json
 import warnings
@@ -61,30 +61,27 @@ def config_for(adapter: str, url: str, extra: str = "") -> str:
 
 
 class Hunt:
-    """A router that asks for keys, one of its keys, and all that was answered."""
-
     def __init__(self, tandem, key) -> None:
         self.tandem, self.key, self.secret, self.answers = tandem, key.text, key.text.split("_", 2)[2], []
 
     async def send(self, path, body=None, headers=(), *, method=None):
-        """Send a request with the key where it belongs, once in each of the two headers."""
+        """Send a request with the key in its right place, once in each of the two headers."""
         for way in ({"authorization": f"Bearer {self.key}"}, {"x-api-key": self.key}):
             named = {**way, "x-tandem-upstream-key": "key-of-ada-for-the-target", **dict(headers)}
             self.answers.append(await call(self.tandem.port, path, body, named, method, tls=client_context()))
         return self.answers[-1]
 
     def holds(self, text: str | bytes) -> bool:
-        """Whether a text has the secret in it, or so much of it that the rest could be guessed, in any case of letters."""
+        """Whether a text has the secret, or enough of it to guess the rest, in any case."""
         raw = text.encode() if isinstance(text, str) else text
         return self.secret[:16].lower().encode() in raw.lower()
 
     def kept(self) -> list[str]:
-        """The files that hold the secret, of all that the router wrote."""
         found = [path for path in self.tandem.loaded.folder.rglob("*") if path.is_file()]
         return [path.name for path in found if self.holds(path.read_bytes())]
 
     def shown(self) -> list[bytes]:
-        """Answers that show it: in a header, or as an error."""
+        """Answers that show the secret in a header or error."""
         return [
             answer.body
             for answer in self.answers
@@ -94,7 +91,7 @@ class Hunt:
 
 @pytest.fixture
 async def hunt(upstream, tmp_path, request):
-    """One for each adapter. The log and the files are searched when the router has stopped."""
+    """For each adapter. Log and files are searched after the stop."""
     adapter = request.param
     dialect = adapter if adapter in ROUTES else "chat"
     upstream.scripts = [speak(dialect, Speech("done"))]

@@ -1,4 +1,4 @@
-"""Connections to both tiers are there before the first request of a session needs them."""
+"""Both tiers are connected before a session's first request needs them."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.wire
 
 
 async def settle(has_come) -> None:
-    """Wait until something has come, and until no dial is under way, which a surplus would need."""
+    """Wait for an event, then until no dial is under way that a surplus would need."""
     await until(has_come)
     await until(lambda: not any("connect" in task.get_name() for task in asyncio.all_tasks()))
     await some_turns()
@@ -36,7 +36,7 @@ async def test_a_caller_that_opens_a_socket_finds_one_connection_to_each_tier_be
         after = (upstream.connections, other_upstream.connections)
 
     assert before == (1, 1)
-    assert after == (1, 1)  # both requests went over what was there
+    assert after == (1, 1)  # both requests used existing connections
     assert (len(upstream.seen), len(other_upstream.seen)) == (1, 1)
 
 

@@ -1,4 +1,4 @@
-"""How many connections one address may have, of every kind, and what callers meet while memory is short."""
+"""Connection limits per address, and callers while memory is short."""
 
 import asyncio
 
@@ -43,7 +43,7 @@ async def test_a_connection_that_is_handed_over_counts_once_and_is_freed_when_it
 
 
 async def test_a_websocket_on_a_connection_that_was_handed_over_before_counts_once(start):
-    """A proxy may use one connection for whatever comes next."""
+    """A proxy may reuse a connection for any request."""
     tandem = await start(FOUR)
     async with Caller(tandem.port, by_shim=True) as caller:
         await caller.send(

@@ -1,4 +1,4 @@
-"""Delegation from its commands and tools to a router's API and back."""
+"""Delegation from commands and tools to the router's API and back."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.tools.upstream import silent
 
 @pytest.fixture
 def tandem_command(capsys, monkeypatch, tmp_path):
-    """Run a command in a thread, since the router runs on the test's own loop."""
+    """Run a command in a thread, since the router has the test's loop."""
     monkeypatch.chdir(tmp_path)
 
     async def run(*arguments: str) -> tuple[int, str, str]:

@@ -1,4 +1,4 @@
-"""Digits stay digits: numbers in tools, arguments and histories reach the other side as they were written, on every road."""
+"""Numbers in tools, arguments and histories arrive digit for digit on every road."""
 
 import json
 import re
@@ -41,7 +41,7 @@ BODIES = {
 
 
 def digits_in(raw: bytes) -> tuple[int, int]:
-    """How often each of the two numbers is there, and that no other long one is."""
+    """Counts of the two numbers; other long ones fail."""
     text = raw.decode()
     assert set(re.findall(r"(?<![\w.])[0-9.]{16,}(?:e[0-9]+)?", text)) <= {WEI, RATIO}
     return text.count(WEI), text.count(RATIO)

@@ -1,4 +1,4 @@
-"""`tandem explain --after` and a router that was sent the same conversation, call by call, say the same."""
+"""`tandem explain --after` agrees with a router that got the conversation call by call."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ AGENTS = {"claude-code": "claude-cli/2.1.325", "codex": "codex_exec/0.166"}
 
 
 class Agent:
-    """A client that sends what it was asked, every call of it, and the whole history each time."""
+    """Sends every call with the whole history."""
 
     def __init__(self, tandem, name: str, agent: str) -> None:
         self.tandem, self.headers = tandem, {"x-tandem-session": name, "user-agent": agent}
@@ -68,7 +68,7 @@ class Agent:
 
 @pytest.fixture
 def explain(pair, capsys, tmp_path):
-    """The command, with the config of the router."""
+    """The command, with the router's config."""
     config = tmp_path / "config.yaml"
 
     async def ask(words: str, *arguments: str) -> dict:

@@ -1,4 +1,4 @@
-"""Upstreams that fail: who is asked next, and what the caller is told."""
+"""Failing upstreams: who is asked next, and what the caller gets."""
 
 import sys
 

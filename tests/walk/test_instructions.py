@@ -1,4 +1,4 @@
-"""The budget in instructions, as docs/how-it-works/budget.md states it: work in C cannot creep back either."""
+"""The instruction budget of docs/how-it-works/budget.md, which covers work in C."""
 
 import re
 import shutil
@@ -28,4 +28,4 @@ def test_requests_keep_their_budget_in_instructions():
 
     times = {kind: found[kind] / found[REPEATED] for kind in TIMES}
     assert {kind: seen for kind, seen in times.items() if seen > TIMES[kind] * MARGIN} == {}
-    assert {kind: seen for kind, seen in times.items() if seen < TIMES[kind] / 1.5} == {}  # no budget with room in it
+    assert {kind: seen for kind, seen in times.items() if seen < TIMES[kind] / 1.5} == {}  # no slack in a budget

@@ -1,4 +1,4 @@
-"""The result of a job comes back by itself: to webhooks, to the answers of its session, to the figures."""
+"""A job's result is reported to webhooks, to its session's answers and in figures."""
 
 import pytest
 
@@ -20,7 +20,7 @@ async def create(tandem, headers=SESSION, **more):
 
 
 async def run_job(tandem, headers=SESSION):
-    """Have a job done, and do not collect it."""
+    """Run a job without collecting it."""
     reply = await create(tandem, headers, background=True)
     name = reply.json["id"]
     while name not in [job["id"] for job in (await call(tandem.port, "/tandem/stats")).json["jobs"]]:

@@ -1,4 +1,4 @@
-"""How fast a target is, as its streams show it: for every caller, after a pause, and after a restart."""
+"""A target's speed as its streams show it: for every caller, after a pause and a restart."""
 
 import json
 
@@ -14,7 +14,7 @@ TIMINGS = {"cache_n": 24, "prompt_n": 14, "predicted_n": 300, "predicted_ms": 45
 
 
 def engine(*, tells_usage: bool):
-    """A stream as llama.cpp ends it: with its timings, in a chunk of their own if it was asked for usage."""
+    """A stream as llama.cpp ends it: with timings, in a separate chunk if usage was asked for."""
     finish = json.loads(chat_frame(finish="stop").removeprefix(b"data: "))
     usage = {"prompt_tokens": 38, "completion_tokens": 300, "prompt_tokens_details": {"cached_tokens": 24}}
 
@@ -32,7 +32,7 @@ def config_of(upstream) -> str:
 
 
 def figures(tandem) -> dict:
-    """What `/tandem/stats` shows of the fast target, and not what it was a few milliseconds ago."""
+    """The fast target in `/tandem/stats`, without its cache of a few milliseconds."""
     return draw(tandem.house.state.live, dict(tandem.house.plan.targets), tandem.house.clock())["spark"]
 
 

@@ -1,4 +1,4 @@
-"""Rate limits that targets speak of in their answers: who serves while little is left, and what the caller is told."""
+"""Rate limits in targets' answers: who serves while little is left, and what callers get."""
 
 from tests.tools.http import call, chat
 from tests.tools.upstream import CHAT_ANSWER, CHAT_STREAM_HEAD, GOOD_CHAT_STREAM, answer_json
@@ -7,7 +7,6 @@ PATH = "/v1/chat/completions"
 
 
 def telling(**headers):
-    """A good answer with these headers."""
     return answer_json(CHAT_ANSWER, 200, {name.replace("_", "-"): value for name, value in headers.items()})
 
 

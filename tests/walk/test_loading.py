@@ -1,4 +1,4 @@
-"""An engine that is loading its model: others serve meanwhile, and it is used again as soon as it is ready."""
+"""An engine that loads its model: others serve until it is ready."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ TYPO = {"messages": [{"role": "user", "content": "fix the typo in README.md"}]}
 
 
 class Engine:
-    """A llama.cpp server: everything is a 503 while it loads."""
+    """A llama.cpp server, with 503 for everything while it loads."""
 
     def __init__(self) -> None:
         self.is_loading = True

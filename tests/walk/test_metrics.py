@@ -1,4 +1,4 @@
-"""`/metrics` as Prometheus sees it: in agreement with the ledger, of a fixed size, and switched by a reload."""
+"""`/metrics` as Prometheus sees it: consistent with the ledger, of fixed size, switched by a reload."""
 
 import asyncio
 import json
@@ -22,13 +22,11 @@ OPENMETRICS = {"accept": "application/openmetrics-text;version=1.0.0"}
 
 
 class Scraped:
-    """One answer of `/metrics`, read by the official parser."""
-
     def __init__(self, text: bytes, parse=parse_plain) -> None:
         self.samples = [sample for family in parse(text.decode()) for sample in family.samples]
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum of all series of a metric that have these labels."""
+        """The sum of all series with these labels."""
         found = [
             sample.value
             for sample in self.samples
@@ -56,7 +54,7 @@ async def scrape(tandem: Running, headers: dict[str, str] | None = None) -> Scra
 
 
 async def play_afternoon(tandem: Running, upstream, other_upstream) -> int:
-    """Requests that end in every way that a day brings, one after the other. Returns how many were admitted."""
+    """Requests with every kind of end. Returns how many were admitted."""
     fails, serves = answer_json({"error": {"message": "down"}}, 503), answer_json(CHAT_ANSWER)
     both = (upstream, other_upstream)
     talk = {"x-tandem-session": "a long talk"}
@@ -141,7 +139,7 @@ async def test_after_an_afternoon_the_metrics_agree_with_every_row_of_the_ledger
 
 
 async def knock(port: int, requests: list[bytes]) -> Counter:
-    """Send many requests over one connection, and count the answers by status."""
+    """Send requests over one connection, and count statuses."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
     found: Counter = Counter()
     for request in requests:

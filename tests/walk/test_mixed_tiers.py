@@ -1,4 +1,4 @@
-"""Whole requests where some targets speak another dialect: who is tried, and what is refused."""
+"""Tiers whose targets speak different dialects: who is tried, and what is refused."""
 
 import pytest
 
@@ -31,7 +31,7 @@ ASKED = {"model": "fast", "max_tokens": 9, "messages": [{"role": "user", "conten
 
 @pytest.fixture
 async def mixed(start, upstream, other_upstream):
-    """A fast tier whose first target speaks chat and whose second speaks messages."""
+    """A fast tier with a chat target, then a messages target."""
     tandem = await start(MIXED.format(upstream.base_url, other_upstream.base_url.removesuffix("/v1")))
     upstream.scripts, other_upstream.scripts = [answer_json(CHAT_ANSWER)], [answer_json(CLAUDE_ANSWER)]
     return tandem

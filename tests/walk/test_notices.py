@@ -1,4 +1,4 @@
-"""A key that its host refuses: told on the screen, at its route and by the webhook while it lasts, and then no longer."""
+"""A key that its host refuses: reported on the screen, the route and the webhook while it lasts."""
 
 import json
 
@@ -18,7 +18,6 @@ TEXT = "spark: its host refuses the API key; no fast target is left"
 
 @pytest.fixture
 async def receiver(monkeypatch):
-    """Takes what the webhook sends."""
     server = Upstream()
     await server.start()
     server.scripts = [answer_json({"ok": True})]

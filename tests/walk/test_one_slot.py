@@ -1,4 +1,4 @@
-"""Engines with one slot, through the whole house on a clock that jumps: who waits, who moves, and who goes first."""
+"""Engines with one slot in a house on a jumping clock: who waits, who moves, who goes first."""
 
 import asyncio
 import json
@@ -25,8 +25,6 @@ PIECE_SECONDS = 0.5
 
 
 class EngineCall:
-    """A call in a slot, or in the line for one."""
-
     def __init__(self, engine: "SlotEngine", request: OutgoingRequest, sink: Sink) -> None:
         self.engine, self.sink, self.body = engine, sink, json.loads(request.body)
         self.opened_at = asyncio.get_running_loop().time()
@@ -53,7 +51,7 @@ class EngineCall:
             self._write()
 
     def _write(self) -> None:
-        """A piece now and then: a stream that says nothing for long is given up."""
+        """A piece now and then, since silent streams are given up."""
         if not self.is_cancelled and self.ended_at is None:
             self.sink.write(chat_frame("a"))
             asyncio.get_running_loop().call_later(PIECE_SECONDS, self._write)
@@ -74,8 +72,6 @@ class EngineCall:
 
 
 class SlotEngine:
-    """Serves a fixed number of calls at once, at one pace."""
-
     def __init__(self, slots: int = 1, *, ttft_seconds=0.1, tokens_per_second=60.0, answer_tokens=120) -> None:
         self.slots, self.ttft_seconds = slots, ttft_seconds
         self.tokens_per_second, self.answer_tokens = tokens_per_second, answer_tokens
@@ -106,7 +102,6 @@ class SlotEngine:
 
 
 def reach_engine(target, engine: SlotEngine) -> Reachable:
-    """A target that this engine serves."""
     return Reachable(target, engine, f"{target.name}-model", Fit())
 
 
@@ -119,7 +114,7 @@ FAST = {"x-tandem-tier": "fast"}
 
 
 class Setting:
-    """A house with one-slot engines on fast, and an idle deep tier."""
+    """A house with one-slot fast engines and an idle deep tier."""
 
     def __init__(self, *engines: SlotEngine, quota: Quota | None = None, typical: Speed = GUESSED) -> None:
         self.engines = engines
@@ -134,7 +129,6 @@ class Setting:
         self.begun_at: dict[Walk, float] = {}
 
     def ask(self, session: str = "", headers=None, **body) -> Walk:
-        """Ask at this moment."""
         own = {**(headers or {}), **({"x-tandem-session": session} if session else {})}
         walk = Walk(self.house, name=f"req_{len(self.walks)}", headers=own, stream=True, **body)
         self.walks.append(walk)
@@ -148,7 +142,7 @@ class Setting:
         return walk
 
     async def teach(self) -> None:
-        """Two answers that had to wait for another: then it is known that one fits."""
+        """Two answers that waited for another teach that one fits."""
         for walk in [self.ask(headers=FAST, max_tokens=120) for _ in range(3)]:
             await walk.task
         await by_the_clock(1.0)
@@ -374,7 +368,7 @@ async def test_a_session_stays_where_its_prefix_is_warm():
 
 @jumping_clock
 async def test_a_turn_after_a_title_that_began_late_moves_soon_after_the_title_began():
-    """An engine that was just started takes long for its first token."""
+    """A just started engine takes long for its first token."""
     setting = Setting(SlotEngine(answer_tokens=2_500, ttft_seconds=2.5))
     title = setting.ask("s", messages=TITLE, headers=FAST)
     await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""What the Open Responses compliance suite asks for over a WebSocket, restated: each case on every kind of target."""
+"""The Open Responses compliance suite over a WebSocket, restated for every kind of target."""
 
 import contextlib
 import json
@@ -21,7 +21,6 @@ ORPHAN = [{"type": "function_call_output", "call_id": "call_missing", "output": 
 
 @contextlib.asynccontextmanager
 async def tandem_on(path: str, upstream, tmp_path):
-    """A router whose targets speak one dialect, or are simulated."""
     upstream.scripts = [speak(path, Speech("OK"))] if path != "simulated" else []
     config = SIMULATED if path == "simulated" else one_dialect(path, upstream.base_url)
     async with running(config, tmp_path) as tandem:
@@ -29,7 +28,7 @@ async def tandem_on(path: str, upstream, tmp_path):
 
 
 async def turn(socket: Socket, given: object, **more: object) -> dict:
-    """One turn as a strict client takes it: every event is one of the API's, in its shape. Answers the last one."""
+    """A turn of a strict client: every event has the API's shape. Returns the last one."""
     await socket.send({"type": "response.create", "model": "auto", "store": False, "input": given, **more})
     events = await socket.until(*TERMINAL)
     for event in events:

@@ -1,4 +1,4 @@
-"""No key leaves: a caller's reaches no upstream, and ours no caller."""
+"""Callers' keys reach no upstream, and ours no caller."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Routes that Tandem does not decide, relayed whole to the target that the config names."""
+"""Undecided routes are relayed whole to the configured target."""
 
 import asyncio
 import dataclasses

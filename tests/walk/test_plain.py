@@ -1,4 +1,4 @@
-"""Without any of its speedups a house gives the same answers: the same requests, to one house with all of them and one with none."""
+"""A house without speedups answers as one with all of them."""
 
 import asyncio
 import json
@@ -27,13 +27,12 @@ _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
 def said(count: int) -> list[dict]:
-    """A conversation that is large enough to be remembered by its bytes from its tenth message on."""
+    """Long enough to be remembered by its bytes from its tenth message on."""
     roles = ("user", "assistant")
     return [{"role": roles[index % 2], "content": f"message {index}: {'some words of it, ' * 90}"} for index in range(count)]
 
 
 def ask(path: str, text: str, **more: object) -> tuple[str, dict]:
-    """A request in the dialect of a path."""
     if path.endswith("responses"):
         return path, {"model": "auto", "input": text, **more}
     if path.endswith("/completions") and "chat" not in path:
@@ -45,8 +44,6 @@ CREATES = ("/v1/chat/completions", "/v1/messages", "/v1/responses")
 
 
 class Facts:
-    """Observes which facts were noted for each request."""
-
     def __init__(self) -> None:
         self.noted: list[list[str]] = []
 
@@ -58,7 +55,7 @@ class Facts:
 
 
 class Walker:
-    """Sends requests to one house, and keeps what came back without what differs from run to run."""
+    """Keeps what comes back, without what differs between runs."""
 
     def __init__(self, tandem: Running) -> None:
         self.tandem, self.seen, self.sent = tandem, [], 0
@@ -73,7 +70,7 @@ class Walker:
 
 
 def steady(value: Any, name: str = "") -> Any:
-    """A value without ids and times, which no two runs share."""
+    """A value without ids and times."""
     if isinstance(value, dict):
         return {name: steady(each, name) for name, each in value.items() if name not in _CHANGES}
     if isinstance(value, list):
@@ -156,7 +153,7 @@ WALKS = (every_dialect, lines_and_refusals, heavy_bodies, several_at_once, growi
 
 
 async def answer_what_is_asked(wire, seen) -> None:
-    """Answer with the length of what came, and refuse some at the fast tier."""
+    """Answer with the length of the request, and refuse some at the fast tier."""
     if b"FAILS" in seen.body and seen.json["model"] == "fast-model":
         await answer_json({"error": {"message": "no"}}, status=500)(wire, seen)
     else:
@@ -167,7 +164,7 @@ async def answer_what_is_asked(wire, seen) -> None:
 
 
 async def walk_through(config: str, folder: Path, walk: Any) -> tuple[list[Any], ...]:
-    """What callers got, the rows of the ledger, and the facts of each request."""
+    """Answers, ledger rows and facts of each request."""
     facts = Facts()
     async with running(config, folder, watchers=(facts,)) as tandem:
         walker = Walker(tandem)
@@ -177,9 +174,9 @@ async def walk_through(config: str, folder: Path, walk: Any) -> tuple[list[Any],
         state = tandem.house.state
         assert bool(state.histories.bodies) is (walk is growing_histories and not state.speedups.is_plain)
     if walk is kept_answers:
-        for row in rows:  # a history that is kept here has ids in it, and how many tokens these are is chance
+        for row in rows:  # ids in a kept history make token counts vary
             (row["decision"] or {}).pop("prompt_tokens", None)
-    if walk is several_at_once:  # which of them ends first is chance
+    if walk is several_at_once:  # the order of their ends is random
         return tuple(sorted(found, key=repr) for found in (walker.seen, rows, facts.noted))
     return walker.seen, rows, facts.noted
 

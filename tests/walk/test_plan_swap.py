@@ -1,4 +1,4 @@
-"""Plans swapped under load: nobody notices but by the targets that serve them from then on."""
+"""Plans swapped under load are noticed only by who serves afterwards."""
 
 import asyncio
 import json
@@ -14,7 +14,6 @@ TOOL = {"type": "function", "function": {"name": "ls", "parameters": {"type": "o
 
 
 def config(fast: str, deep: str, *, fast_name: str, purple: str, plain: str) -> str:
-    """Two targets, and two rules that send words to tiers."""
     return f"""
 ledger: {{path: test.db}}
 rules:
@@ -27,7 +26,7 @@ tiers:
 
 
 class Host:
-    """Holds every answer half way, or before it begins, until it is told to go on."""
+    """Holds answers half way or before their beginning, until released."""
 
     def __init__(self) -> None:
         self.gate, self.held = asyncio.Event(), 0
@@ -48,7 +47,7 @@ class Host:
         await wire.end_chunks()
 
     def release(self) -> None:
-        """Let go of all that wait; whoever comes from now on waits for the next time."""
+        """Release all that wait; later ones wait for the next call."""
         self.gate.set()
         self.gate, self.held = asyncio.Event(), 0
 
@@ -96,7 +95,7 @@ async def test_plans_are_swapped_under_load_and_no_request_session_figure_or_con
         assert len(state.running) == WORKERS
         in_force = "night" if swap % 2 == 0 else "day"
         now = house.clock()
-        before = state.live.statuses(dict(house.plan.targets), now)["sage"]  # not what was looked at a moment ago
+        before = state.live.statuses(dict(house.plan.targets), now)["sage"]  # not the cached one
         house.swap(plans[in_force])
         after = state.live.statuses(dict(house.plan.targets), now)["sage"]
         assert (after.speed, after.in_flight) == (before.speed, before.in_flight)

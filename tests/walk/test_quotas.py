@@ -1,4 +1,4 @@
-"""A target's quota over loopback and through the whole house: who waits, who is sent elsewhere, and what each of them sees."""
+"""A target's quota over loopback: who waits, who moves, and what each sees."""
 
 import asyncio
 import json
@@ -23,8 +23,6 @@ BODIES = {
 
 
 class Held:
-    """An upstream's answer that waits until it is let go."""
-
     def __init__(self, script=GOOD) -> None:
         self.script, self.gate, self.now, self.most = script, asyncio.Event(), 0, 0
 
@@ -52,7 +50,6 @@ def waiting_in(tandem):
 
 @pytest.fixture
 def limited(start, upstream, other_upstream):
-    """Starts a Tandem whose fast target has a quota."""
     upstream.scripts = other_upstream.scripts = [GOOD]
 
     async def begin(quota, **more):

@@ -1,4 +1,4 @@
-"""The limits of a caller, over loopback: what is refused, when to come again, and who is not concerned."""
+"""A caller's limits over loopback: what is refused, until when, and for whom."""
 
 import asyncio
 import json

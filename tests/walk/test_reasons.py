@@ -1,8 +1,4 @@
-"""Not one reason may contradict the tier that it is shown next to, the message, or the turn before.
-
-What counts as a contradiction is in `tests/walk/reasons.py`, rule by rule. A failure lists every rule that was broken, how
-often, and examples.
-"""
+"""A reason may not contradict its tier, the message or the turn before. The rules are in `tests/walk/reasons.py`."""
 
 import asyncio
 import json
@@ -26,7 +22,6 @@ def afternoons(tmp_path) -> Afternoons:
 
 
 def chat(*said: str) -> Arrival:
-    """A conversation without a name, whose speakers take turns."""
     roles = ("user", "assistant")
     messages = [{"role": roles[number % 2], "content": text} for number, text in enumerate(said)]
     tools = [{"type": "function", "function": {"name": "shell", "parameters": {}}}]
@@ -40,7 +35,6 @@ async def decide_first(afternoons: Afternoons, words: str, meant: str = "") -> S
 
 @pytest.fixture(scope="module")
 def decisions(tmp_path_factory) -> list[Shown]:
-    """Everything that was decided in the generated sessions."""
     afternoons = Afternoons(tmp_path_factory.mktemp("afternoons"))
 
     async def play() -> list[Shown]:
@@ -57,7 +51,7 @@ def test_no_reason_contradicts_its_tier_in_generated_sessions(decisions):
 
 
 def test_generated_sessions_hold_what_they_promise(decisions):
-    """Both tiers, every kind of turn, follow-ups, tool loops, moves up, waits and warm caches: else nothing is shown."""
+    """Both tiers, every kind of turn, follow-ups, tool loops, escalations, waits and warm caches."""
     assert {shown.tier for shown in decisions} == {"fast", "deep"}
     assert {shown.meant for shown in decisions} >= {*MESSAGES, "again"}
     assert {shown.kind for shown in decisions} >= {TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP}
@@ -110,7 +104,7 @@ def test_no_reason_contradicts_its_tier_in_what_clients_really_sent(afternoons, 
                 Arrival("req_wire", dialect, Operation.CREATE, headers, json.dumps(capture["body"]).encode())
             )
         except TandemError:
-            return []  # a thread whose beginning nobody sent
+            return []  # a thread whose beginning was not sent
         position = decided.decision.turn.position
         last = frozenset({str(position.tier)} if position.tier and not position.is_running else ())
         return [show(decided, capture.get("user_text") or "", "", last, bool(last), frozenset(), f"({name})")]

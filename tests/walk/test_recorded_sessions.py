@@ -1,4 +1,4 @@
-"""Sessions sent call by call: what a client writes itself never begins a turn, and a turn keeps its tier to its end."""
+"""Sessions call by call: a client's own texts never begin a turn, and a turn keeps its tier."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ LONG = (
     "Refactor the entire billing module: migrate all files to the new API, rewrite the test suite and investigate the deadlock"
 )
 LOUD = "Rewrite the whole codebase, implement every feature and refactor all modules thoroughly."
-"""What a client's own text may say: read as an ask, it would move a quick turn."""
+"""A client's own text that, read as an ask, would move a quick turn."""
 
 NOTICES = {
     "a finished task": "<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n<result>{loud}</result>\n"
@@ -35,7 +35,7 @@ NOTICES = {
     "a shell of one's own": "<bash-input>ls</bash-input>\n<bash-stdout>{loud}</bash-stdout><bash-stderr></bash-stderr>",
     "a tag that is new": "<monitor-notification>\n{loud}\n</monitor-notification>",
 }
-"""Messages that Claude Code sends and nobody typed."""
+"""Untyped messages of Claude Code."""
 NOTICES = {name: text.replace("{loud}", LOUD) for name, text in NOTICES.items()}
 
 SUMMARY = (
@@ -50,7 +50,7 @@ COMPACT = (
 
 @dataclass
 class ClaudeCode:
-    """One session of Claude Code. What it adds by itself comes as blocks of one message, as it does on the wire."""
+    """Additions of the client come as blocks of one message, as on the wire."""
 
     session: str
     messages: list = field(default_factory=list)
@@ -61,7 +61,7 @@ class ClaudeCode:
         self.add(*texts)
 
     def add(self, *texts: str) -> None:
-        """Texts of the user's side. Two messages of one side in a row are merged."""
+        """Consecutive messages of one side are merged."""
         blocks = [{"type": "text", "text": text} for text in texts]
         if self.messages and self.messages[-1]["role"] == "user":
             self.messages[-1]["content"] += blocks
@@ -69,7 +69,6 @@ class ClaudeCode:
             self.messages.append({"role": "user", "content": blocks})
 
     def work(self, name: str = "Read") -> None:
-        """The model calls a tool, and its result comes back."""
         self.calls += 1
         use = {"type": "tool_use", "id": f"toolu_{self.calls}", "name": name, "input": {"file_path": f"/src/{self.calls}.py"}}
         result = {"type": "tool_result", "tool_use_id": use["id"], "content": "ok"}
@@ -79,7 +78,7 @@ class ClaudeCode:
         self.messages.append({"role": "assistant", "content": [{"type": "text", "text": "Done."}]})
 
     def compact(self, *, keeps_last_call: bool) -> None:
-        """The conversation is replaced by its summary; newer versions keep the last messages as they are."""
+        """Replace the conversation by its summary; newer versions keep the last messages."""
         kept = self.messages[-2:] if keeps_last_call else []
         self.messages = [{"role": "user", "content": SUMMARY}, *kept]
 
@@ -101,7 +100,7 @@ class ClaudeCode:
 
 @dataclass
 class Codex:
-    """One session of Codex, which names its turns."""
+    """Names its turns."""
 
     session: str
     items: list = field(default_factory=list)
@@ -149,8 +148,6 @@ _numbers = itertools.count()
 
 
 class Sent:
-    """What became of one call."""
-
     def __init__(self, reply, explained: dict) -> None:
         assert reply.status == 200, reply.body
         self.tier, self.because = reply.headers["x-tandem-tier"], reply.headers["x-tandem-because"]

@@ -1,4 +1,4 @@
-"""The regret of turns that were really served: the command and the route say the same."""
+"""The regret of served turns: command and route agree."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Reloads and revoked keys, as callers meet them in the middle of a stream and on an open socket."""
+"""Reloads and revoked keys in the middle of a stream and on an open socket."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ STREAMS = 50
 
 
 class Held:
-    """Streams that stop after their first piece until they are let go."""
+    """Streams that stop after their first piece until released."""
 
     def __init__(self) -> None:
         self.go, self.held = asyncio.Event(), 0
@@ -55,7 +55,7 @@ async def test_streams_end_on_the_old_targets_new_requests_go_to_the_new_and_the
     assert {(reply.status, reply.is_whole, DONE in reply.body) for reply in replies} == {(200, True, True)}
     assert {reply.headers["x-tandem-target"] for reply in replies} == {"spark"}
     assert (during.status, during.headers["x-tandem-target"]) == (200, "swift")
-    await until(lambda: upstream.open_connections == 0)  # an idle connection to a target that is gone serves nobody
+    await until(lambda: upstream.open_connections == 0)  # idle connections to a removed target are closed
     del streams, replies
     gc.collect()
     assert old() is None

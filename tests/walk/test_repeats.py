@@ -1,4 +1,4 @@
-"""The same request again, with its `Idempotency-Key`, over loopback: every dialect, straight and bridged, whole and streamed."""
+"""Repeated requests with an `Idempotency-Key`: every dialect, straight and bridged, whole and streamed."""
 
 import asyncio
 import contextlib
@@ -153,7 +153,7 @@ async def test_a_session_does_not_count_a_repeat_as_work(start, upstream):
     await until(lambda: read_sessions(tandem))
     before = read_sessions(tandem)
     await call(tandem.port, PATHS["chat"], chat(), headers)
-    await tandem.entries(2)  # by the same writer, after what it would have written of the session
+    await tandem.entries(2)  # written after the session's changes, by one writer
 
     assert read_sessions(tandem) == before
 

@@ -1,4 +1,4 @@
-"""Responses that go on from one another over loopback: chains, changes of target, callers, deletion, restart, compaction."""
+"""Responses that continue each other: chains, other targets, callers, deletion, restart, compaction."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ def texts(items: list[dict]) -> list[str]:
 
 @pytest.fixture
 async def pair(start, upstream, other_upstream):
-    """A Tandem with a scripted fast tier and a scripted deep tier that speak Responses."""
+    """Scripted fast and deep tiers that speak Responses."""
     return await start(two_responses_targets(upstream.base_url, other_upstream.base_url))
 
 

@@ -1,4 +1,4 @@
-"""What a caller's key is for: who may ask for deep, by every way of asking, and who is never served by it."""
+"""Callers' rights: who may ask for deep, in every way, and who never gets it."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ BUSY = answer_json({"error": {"message": "busy"}}, 500)
 
 @pytest.fixture
 def callers(tmp_path):
-    """Usual rights, the right to force deep as well, and keys for one tier each."""
+    """Default rights, the right to force deep, and keys for one tier each."""
     return Callers(
         tmp_path,
         usual={},

@@ -151,9 +151,7 @@ async def test_a_request_is_freed_with_its_answer_and_not_when_the_collector_com
         return [each for each in gc.get_objects() if isinstance(each, RequestView | Relay)]
 
     gc.collect()
-    others = (
-        held()
-    )  # of tests before this one, whose threads may let go of them at any moment: held here, they stay in the count
+    others = held()  # those of earlier tests, whose threads may drop them at any moment: held here, they stay counted
     gc.disable()
     try:
         async with Caller(pair.port, by_shim=by_shim) as caller:

@@ -1,4 +1,4 @@
-"""Two routers that share a server: what one of them learns of targets, keys and calls, the other knows."""
+"""Two routers on one server share what they learn of targets, keys and calls."""
 
 import asyncio
 import json
@@ -22,7 +22,6 @@ ASKED = {"model": "fast", "messages": [{"role": "user", "content": "fix the typo
 
 @pytest.fixture
 def start_two(own_valkey, start, tmp_path, monkeypatch):
-    """Starts routers named a and b."""
     monkeypatch.setenv("TANDEM_VALKEY_URL", own_valkey.url())
 
     async def begin(config, files=()):
@@ -76,8 +75,6 @@ async def test_a_key_that_is_revoked_at_one_router_is_refused_by_the_other(start
 
 
 class FeedReader:
-    """Reads the feed of a router, as a browser does."""
-
     def __init__(self, port):
         self.port, self.rows, self.hello, self.shared = port, [], None, None
 

@@ -1,4 +1,4 @@
-"""In doubt, ask: whole requests, and the target that is asked about them."""
+"""Second opinions: whole requests, and the target that is asked about them."""
 
 import asyncio
 import json
@@ -12,12 +12,11 @@ from tests.tools.waiting import by_the_clock
 
 PATH = "/v1/chat/completions"
 UNSURE = "make the tests faster"
-"""A turn that goes to fast by a hair."""
+"""Goes to fast by a hair."""
 KEY = "sk-callers-own-key"
 
 
 def saying(text: str, after_seconds: float = 0.0):
-    """An answer of one word, after a while."""
     message = {"role": "assistant", "content": text}
     answer = answer_json({**CHAT_ANSWER, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
@@ -29,7 +28,7 @@ def saying(text: str, after_seconds: float = 0.0):
 
 
 def first_question(question):
-    """An upstream that plays this script for questions, and answers all else."""
+    """Plays this script for questions, and answers all else."""
 
     async def script(wire, seen):
         await (question if is_question(seen) else answer_json(CHAT_ANSWER))(wire, seen)
@@ -47,7 +46,7 @@ def questions(*upstreams) -> list:
 
 @pytest.fixture
 async def tandem(start, upstream, other_upstream):
-    """A Tandem that asks its fast target, which says that everything is long."""
+    """A Tandem whose fast target calls everything long."""
     prices = {"fast_extra": "price: {input: 1, output: 10},", "deep_extra": "price: {input: 3, output: 30},"}
     config = two_targets(upstream.base_url, other_upstream.base_url, **prices, extra="second_opinion: {target: spark}")
     upstream.scripts = first_question(saying("LONG"))
@@ -155,7 +154,7 @@ async def test_explain_says_that_it_would_ask_and_calls_nobody(tandem, upstream,
 
 
 async def test_no_key_of_the_caller_and_no_more_than_900_characters_go_out(start, upstream, other_upstream):
-    rule = "rules: [{when: {words: tests}, lean: -4.2}]"  # words so long would otherwise leave no doubt
+    rule = "rules: [{when: {words: tests}, lean: -4.2}]"  # such long words would otherwise leave no doubt
     extra = f"second_opinion: {{target: spark}}\n{rule}"
     tandem = await start(two_targets(upstream.base_url, other_upstream.base_url, extra=extra))
     upstream.scripts = first_question(saying("LONG"))

@@ -1,4 +1,4 @@
-"""Whole sessions over loopback, against upstreams that refuse each other's reasoning and check that calls have results."""
+"""Whole sessions against upstreams that refuse foreign reasoning and check that calls have results."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ LONG = (
 
 
 class Host:
-    """A target that knows its own reasoning only, as real hosts do, in the dialect that it is asked in."""
+    """Knows only its own reasoning, as real hosts do, in the dialect of each request."""
 
     def __init__(self, name: str) -> None:
         self.name, self.made, self.asked = name, set(), []
@@ -109,7 +109,7 @@ class Host:
 
 
 class Codex:
-    """A session of Codex over HTTP: the whole history each time, its own ids, reasoning sent back."""
+    """Codex over HTTP: the whole history each time, its own ids, reasoning sent back."""
 
     path = "/v1/responses"
 
@@ -154,7 +154,7 @@ class Codex:
 
 
 class Claude:
-    """A session of Claude Code: thinking blocks sent back with their signatures."""
+    """Claude Code: thinking blocks sent back with their signatures."""
 
     path = "/v1/messages"
 
@@ -185,7 +185,7 @@ class Claude:
 
 
 class OpenCode(Codex):
-    """opencode over Responses: a session header, and no ids of turns."""
+    """opencode over Responses: a session header, and no turn ids."""
 
     def headers(self) -> dict[str, str]:
         return {"user-agent": "opencode/1.18.18", "x-session-id": "ses_1"}
@@ -209,7 +209,7 @@ tiers:
 
 
 async def go_on(tandem, client, result: str = "ok") -> list[str]:
-    """Send requests until the turn is over; the tier of each."""
+    """Send requests until the turn is over. Returns the tier of each."""
     tiers = []
     for _ in range(80):
         reply = await call(tandem.port, client.path, client.body(), client.headers())
@@ -234,7 +234,7 @@ async def test_thirty_turns_between_two_hosts_that_refuse_each_others_reasoning(
     (fast, deep), client = hosts, client_of()
     text = config(upstream.base_url, other_upstream.base_url, dialect)
     expected, seen = [], []
-    for part in (range(15), range(15, 30)):  # killed and started again in the middle
+    for part in (range(15), range(15, 30)):  # killed and restarted in the middle
         async with running(text, tmp_path) as tandem:
             for number in part:
                 is_quick = number % 3 != 1
@@ -435,7 +435,7 @@ async def test_a_warm_cache_keeps_a_short_turn_where_it_is_and_says_so(tmp_path,
 @pytest.mark.shared
 @pytest.mark.parametrize("slow", ["simulated-fast", "simulated-deep"])
 async def test_opencodes_title_and_first_ask_in_flight_together_leave_the_turn_where_it_went(tmp_path, shared, slow):
-    """Replays the captures: whichever of the two is answered first, the tool loop stays where its ask went."""
+    """Replays the captures: whichever is answered first, the tool loop stays where its ask went."""
     names = ["06-long-1-title", "07-long-2-user-turn"]
     captures = {name: json.loads((shared / "wire" / "opencode" / f"{name}.json").read_text()) for name in names}
     loop = json.loads((shared / "wire" / "opencode" / "08-long-3-tool-followup.json").read_text())

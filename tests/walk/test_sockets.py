@@ -1,4 +1,4 @@
-"""The Responses API over one WebSocket, over loopback: turns, hops, lanes, interrupts, and callers that misbehave."""
+"""The Responses API over a WebSocket: turns, hops, lanes, interrupts, and misbehaving callers."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ def text_of(response: dict) -> str:
 
 
 def endless(dialect: str):
-    """An answer that is still being written: it begins, and never ends."""
+    """An answer that begins and never ends."""
 
     async def script(wire, seen):
         await wire.send(CHAT_STREAM_HEAD)
@@ -61,7 +61,7 @@ async def test_a_turn_goes_on_from_the_one_before_and_the_target_is_told_all_of_
 
 
 async def test_each_turn_has_a_tier_of_its_own_and_the_socket_stays(tmp_path):
-    # So slow that fast is sooner done on a busy machine too.
+    # So slow that fast wins on a busy machine too.
     slow_deep = SIMULATED.replace("ttft_seconds: 0.02, tokens_per_second: 20000", "ttft_seconds: 1.0, tokens_per_second: 150")
     async with running(slow_deep, tmp_path) as tandem, open_socket(tandem.port, x_tandem_frames="1") as socket:
         tiers, previous = [], None
@@ -213,7 +213,7 @@ async def test_a_request_may_interrupt_the_one_before_it(upstream, tmp_path):
     assert cut["response"]["incomplete_details"] == {"reason": "interrupted"}
     assert text_of(answer["response"]) == "renamed"
     told = json.dumps(upstream.seen[2].json)
-    assert "first words" in told  # the router holds the history, so what was said is part of it
+    assert "first words" in told  # the router holds the history, so the partial text is part of it
     assert "x-tandem-busy" not in told
 
 
@@ -297,7 +297,7 @@ async def test_over_the_limit_a_socket_is_refused_and_plain_http_is_not(upstream
     ("frame", "code"),
     [
         (b"\x81\x05hello", 1002),  # unmasked
-        (b"\xf1\x80\x00\x00\x00\x00", 1002),  # a reserved bit without an extension for it
+        (b"\xf1\x80\x00\x00\x00\x00", 1002),  # a reserved bit without its extension
         (b"\x81\xff" + struct.pack(">Q", 64 << 20) + b"\0\0\0\0", 1009),
         (b"\x81\x82\0\0\0\0\xff\xfe", 1007),
         (b"\x82\x81\0\0\0\0x", 1003),
@@ -394,7 +394,7 @@ async def test_a_router_that_stops_closes_its_sockets(upstream, tmp_path):
 
 
 class open_stopped:  # noqa: N801  a context, as `open_socket` is
-    """A socket to a router that is stopped by the time it is used."""
+    """A socket to a router that is stopped before its use."""
 
     def __init__(self, upstream, folder) -> None:
         self._router = running(config_for(upstream), folder)
@@ -435,7 +435,7 @@ async def test_a_socket_that_its_caller_closes_is_closed_at_once(upstream, tmp_p
     [
         (b"\x88\x80\0\0\0\0", None),
         (b"\x88\x82\0\0\0\0\x0f\xa0", 4000),
-        (b"\x88\x82\0\0\0\0\x03\xe7", 1002),  # 999 is no code
+        (b"\x88\x82\0\0\0\0\x03\xe7", 1002),  # 999 is not a code
         (b"\x88\x82\0\0\0\0\x03\xed", 1002),  # 1005 is never sent
         (b"\x88\x81\0\0\0\0\x03", 1002),
     ],

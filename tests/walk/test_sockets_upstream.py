@@ -1,4 +1,4 @@
-"""Targets that are driven over WebSockets: what they are sent, what the caller gets, and when HTTP takes over."""
+"""Targets driven over WebSockets: what they get, what the caller gets, and when HTTP takes over."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ def output_for(call_id: str, text: str = "line one\nline two") -> dict:
 
 
 class Client:
-    """A client that holds its conversation, as Codex does: it sends everything with each request."""
+    """Sends its whole conversation with each request, as Codex does."""
 
     def __init__(self, tandem: Running, **fields: object) -> None:
         self.port = tandem.port
@@ -116,7 +116,7 @@ async def test_a_tool_loop_of_five_calls_sends_only_what_is_new(target, tmp_path
     assert all(message["instructions"] == first["instructions"] and message["tools"] == TOOLS for message in rest)
     assert all("stream" not in message for message in (first, *rest))
     sizes = [len(seen.raw) for seen in target.seen]
-    assert sizes[1:] == [sizes[1]] * 4  # each call costs the same, however long the conversation is
+    assert sizes[1:] == [sizes[1]] * 4  # each call costs the same, however long the conversation
 
 
 async def test_the_caller_gets_the_same_stream_as_over_http(target, tmp_path):
@@ -415,7 +415,7 @@ async def test_pings_of_a_target_are_answered(target, tmp_path):
 
 
 FLOOD = 160
-"""Frames of 100 kB: more than the kernel comes to hold on the two sockets of the router."""
+"""Frames of 100 kB: more than the kernel holds on the router's two sockets."""
 
 
 async def test_a_slow_reader_pauses_a_target_on_a_socket(target, tmp_path):

@@ -1,4 +1,4 @@
-"""A tier that is out: who serves instead, at once, and how plainly the answer says so."""
+"""A tier that is out: who serves instead, and how the answer says so."""
 
 import re
 

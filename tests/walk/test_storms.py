@@ -1,4 +1,4 @@
-"""Many requests at once while targets fail: how often they are asked, and who is served all the same."""
+"""Many requests while targets fail: how often those are asked, and who is served."""
 
 import asyncio
 
@@ -17,8 +17,6 @@ GOOD, BROKEN, BUSY = answer_json(CHAT_ANSWER), answer_json({"error": {"message":
 
 
 def after(seconds, script):
-    """An answer that takes a while."""
-
     async def play(wire, seen):
         await by_the_clock(seconds)
         await script(wire, seen)

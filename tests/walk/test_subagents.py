@@ -1,4 +1,4 @@
-"""The person's turn stays where it belongs while its subagents go to the tier of the config."""
+"""A person's turn keeps its tier while subagents go to the configured one."""
 
 import pytest
 

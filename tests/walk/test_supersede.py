@@ -1,4 +1,4 @@
-"""As-you-type traffic over loopback: a newer request takes the place of an older one."""
+"""As-you-type traffic: a newer request replaces an older one."""
 
 import asyncio
 

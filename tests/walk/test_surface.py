@@ -1,4 +1,4 @@
-"""The surface over a whole house: every route with a body, and what is refused before it is admitted."""
+"""Every route with a body over a whole house, and refusals before admission."""
 
 import asyncio
 import json
@@ -152,7 +152,7 @@ async def test_the_whole_decision_comes_in_a_header_when_asked_for(simulated):
 
 
 def without_dawdling(config: str) -> str:
-    """The default config, whose simulated targets answer at once. What is typical of them, and so who is chosen, stays."""
+    """The default config with instant simulated targets. Typical figures, and so choices, stay."""
     content = yaml.safe_load(config)
     for tier in content["tiers"].values():
         for target in tier["targets"]:

@@ -1,4 +1,4 @@
-"""Message threads over loopback: only the new messages come in, and the whole conversation goes out, whoever answers."""
+"""Message threads: only new messages come in, and the whole conversation goes out."""
 
 import json
 
@@ -54,7 +54,6 @@ def message(name: str, *content: dict, **more: object) -> dict:
 
 
 def read_id(reply) -> str:
-    """The id of an answer, whole or streamed."""
     if reply.headers["content-type"].startswith("application/json"):
         return reply.json["id"]
     events = [json.loads(line[6:]) for line in reply.body.decode().splitlines() if line.startswith("data: ")]
@@ -63,7 +62,7 @@ def read_id(reply) -> str:
 
 
 def words_in(dialect: str, body: dict) -> list[str]:
-    """The conversation as an upstream got it: roles, with calls and results as what they are."""
+    """The conversation at an upstream: roles, calls and results."""
     if dialect == "responses":
         return [item.get("role", item["type"]) for item in body["input"]]
     if dialect == "chat":
@@ -83,7 +82,7 @@ WHOLE_LOOP = {
 
 @pytest.fixture
 def pair_of(start, upstream, other_upstream):
-    """A Tandem with a scripted fast tier and a scripted deep tier that speak one dialect, or one each."""
+    """Scripted fast and deep tiers of one dialect, or one each."""
 
     async def begin(fast: str = "messages", deep: str = "messages"):
         config = one_dialect(fast, upstream.base_url)

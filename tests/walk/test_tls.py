@@ -1,4 +1,4 @@
-"""Whole requests over TLS: every way in, what is cut, who reads slowly, and bytes that are no handshake."""
+"""Requests over TLS: every way in, cuts, slow readers, and bytes that are not a handshake."""
 
 import asyncio
 import contextlib
@@ -149,7 +149,7 @@ async def test_a_slow_reader_pauses_the_upstream_and_gets_everything(start, upst
 
 
 async def test_what_comes_on_a_connection_that_is_being_closed_is_not_served(secure, tls):
-    """Over TLS a close waits for the caller's own. A request that comes in between would be served for nobody."""
+    """Over TLS a close waits for the caller's: a request in between would be served for nobody."""
     async with Caller(secure.port, tls=tls) as caller:
         await caller.send(request_bytes("/v1/chat/completions", chat(), {"connection": "close"}) * 2)
         reply = await caller.reply(30)
@@ -169,7 +169,7 @@ NO_HANDSHAKES = {
 
 
 async def closes_on(port: int, data: bytes) -> bytes:
-    """Send these bytes over plain TCP. Returns what comes until the router closes the connection."""
+    """Send bytes over plain TCP. Returns what comes until the router closes."""
     async with Caller(port) as caller:
         await caller.send(data)
         return await caller.closed(30)

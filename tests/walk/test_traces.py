@@ -1,4 +1,4 @@
-"""Traces of whole requests over loopback, against a collector and scripted targets."""
+"""Traces of whole requests, with a collector and scripted targets."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ def traced(receiver, sample: float = 1.0) -> str:
 
 @pytest.fixture
 def serve(receiver, upstream, other_upstream, tmp_path):
-    """Runs a Tandem whose requests are traced. The collector has all traces once it is closed."""
+    """A traced Tandem. The collector has all traces once it is closed."""
     upstream.scripts = other_upstream.scripts = [GOOD]
 
     @contextlib.asynccontextmanager
@@ -49,7 +49,7 @@ def serve(receiver, upstream, other_upstream, tmp_path):
 
 
 def only_trace(receiver):
-    """The spans of the one trace that was sent, with parents and times that are right."""
+    """The only trace, with correct parents and times."""
     (spans,) = receiver.traces.values()
     assert misplaced_in(spans) == []
     return family_of(spans)

@@ -1,4 +1,4 @@
-"""Context windows at run time: small ones are used, and what an engine says of its own counts from then on."""
+"""Context windows at run time: small ones are used, and what an engine reports counts."""
 
 import re
 
@@ -19,7 +19,7 @@ CODE = "def f(x): return x + 1\n"
 
 @pytest.fixture
 async def small(start, upstream, other_upstream):
-    """A Tandem whose fast tier has a window of 4,096 tokens."""
+    """A Tandem with a fast window of 4,096 tokens."""
     upstream.scripts = other_upstream.scripts = [answer_json(CHAT_ANSWER)]
     return await start(two_targets(upstream.base_url, other_upstream.base_url, fast_extra="window_tokens: 4096,"))
 

@@ -73,8 +73,9 @@ class LiveStatistics(LiveTargets):
         for name, live in tuple(moving.items()):
             if name in listed:
                 statuses[name] = live.status(now)
-            if live.is_still or name not in listed:
-                del moving[name]
+                if not live.is_still:
+                    continue
+            del moving[name]
         self._statuses = self._seen = statuses
         return self._adjust(statuses, now) if self._is_special else statuses
 
@@ -166,9 +167,8 @@ class LiveStatistics(LiveTargets):
         """Whether a request would wait less than this many seconds there, for a limit or a quota as well."""
         live = self.of(target)
         status = self._others.combine(live, live.status(now), now)
-        if self.limits.told or self.queues.is_on:
-            signals = self.apply_limits(replace(signals, statuses={target.name: status}), view, now)
-            status = signals.statuses[target.name]
+        signals = self.apply_limits(replace(signals, statuses={target.name: status}), view, now)
+        status = signals.statuses[target.name]
         return not status.closed_seconds and status.wait_seconds < seconds
 
     def least_busy_first(self, names: Sequence[str]) -> list[str]:
@@ -221,18 +221,22 @@ class LiveStatistics(LiveTargets):
     def _end(self, exchange: Exchange, fact: AttemptEnded) -> None:
         live, error = self._live.get(fact.target.name) or self.of(fact.target), fact.error
         opened_at = live.open.pop(exchange.id, None)
-        if exchange.id in live.unanswered:
-            was_left = fact.attempt.error is not None and (error is None or isinstance(error, UpstreamTimeout))
-            live.leave(exchange.id, opened_at if was_left else None, fact.at)
-            self._note_slots(live)
-        elif exchange.id in live.asked:
-            live.end(exchange.id, fact.at)
+        if exchange.id in live.asked:
+            self._end_stream(live, exchange.id, opened_at, fact)
         if (pace := fact.attempt.pace) is not None:
             self._learn_pace(live, pace, fact, live.reading.pop(exchange.id, None) if live.reading else None)
         if error is not None or live.is_watched:
             self._judge(live, exchange, opened_at, fact)
         elif fact.attempt.error is None:
             live.circuit.served_at = fact.at
+
+    def _end_stream(self, live: LiveTarget, name: str, opened_at: float | None, fact: AttemptEnded) -> None:
+        if name not in live.unanswered:
+            live.end(name, fact.at)
+            return
+        was_left = fact.attempt.error is not None and (fact.error is None or isinstance(fact.error, UpstreamTimeout))
+        live.leave(name, opened_at if was_left else None, fact.at)
+        self._note_slots(live)
 
     def _learn_pace(self, live: LiveTarget, pace: Pace, fact: AttemptEnded, reading: float | None) -> None:
         """What one answer shows. Of a prompt only those tokens count as read that the target had not kept from before."""

@@ -74,7 +74,7 @@ class Client:
     replies_in: tuple[str, ...] = ()
     """How such a result begins if the tags in it hold the person's reply, not a file's content."""
     canned: frozenset[str] = frozenset()
-    """Whole messages of its own. A person may say as much and more."""
+    """Messages of its own, matched whole: a person may say as much and more."""
     recap: str | None = None
     """A question before a compaction's summary; as the last message it is the person's."""
     examples_end_at: str | None = None

@@ -15,7 +15,7 @@ _MAX_ITEMS_BYTES = 1 << 19
 
 class Answer(Struct, eq=False):
     past_ids: Collection[str]
-    """Earlier responses of this socket: a message of one does not answer this request."""
+    """Earlier responses of this socket, whose messages do not answer this request."""
     response_id: str = ""
     has_begun: bool = False
     _early: list[bytes] = []
@@ -36,18 +36,16 @@ class Answer(Struct, eq=False):
         return bool(self.response_id) or not self.past_ids
 
     def hold(self, event: bytes) -> None:
-        """Hold an event that came before the answer, up to a limit: it does not mean that an answer will come."""
+        """Hold an event that came before the answer, up to a limit: no answer may follow."""
         self._early_bytes += len(event)
         if self._early_bytes <= _MAX_EARLY_BYTES:
             self._early.append(event)
 
     def release_early(self) -> list[bytes]:
-        """Take the held events."""
         early, self._early = self._early, []
         return early
 
     def add_item(self, text: bytes) -> None:
-        """Keep an answered item, unless all together get too large."""
         self._items_bytes += len(text)
         if self._items_bytes > _MAX_ITEMS_BYTES:
             self._items.clear()
@@ -55,7 +53,7 @@ class Answer(Struct, eq=False):
             self._items.append(read(text).get("item"))
 
     def find_items(self, last: bytes) -> list[Json] | None:
-        """The answered items, by the final message; None if too large to continue from."""
+        """The answered items; None if too large to continue from."""
         if self._items_bytes > _MAX_ITEMS_BYTES or (not self._items and len(last) > _MAX_ITEMS_BYTES):
             return None
         return self._items or as_list(read_response(last).get("output"))

@@ -32,15 +32,12 @@ _OF_THE_RESPONSE = "response."
 
 
 class PreparedSocketCall:
-    """What all requests of one kind share: a target's sockets, and the way over HTTP."""
-
     __slots__ = ("_pool", "http", "request")
 
     def __init__(self, pool: SocketPool, request: UpstreamRequest, http: PreparedRequest) -> None:
         self._pool, self.request, self.http = pool, request, http
 
     def open(self, body: bytes, sink: Sink, headers: Headers = (), session: SessionKey | None = None) -> UpstreamCall:
-        """Start a call, over the session's socket if it is free."""
         if session is None or not self._pool.claim(key := self._pool.key_of(self.request, headers, session)):
             return self.http.open(body, sink, headers)
         call = SocketCall(self, self._pool, key, body, sink, headers)
@@ -54,7 +51,7 @@ class PreparedSocketCall:
 
 
 class SocketCall(Struct, eq=False):
-    """Owns a session's socket for one request. Until the first event, HTTP may still take over.
+    """Owns a session's socket for one request. Until the first event, HTTP may take over.
 
     Every failure reaches the sink as one of our errors, once.
     """
@@ -73,7 +70,7 @@ class SocketCall(Struct, eq=False):
     _answer: Answer = field(default_factory=lambda: Answer(()))
     _sent_bytes: int = 0
     _is_warm: bool = False
-    """Whether its socket has served before, so that the target may just have closed it."""
+    """Whether its socket has served before: the target may just have closed it."""
     _was_sent_again: bool = False
     _is_paused: bool = False
     _is_over: bool = False
@@ -127,7 +124,6 @@ class SocketCall(Struct, eq=False):
             self._timer = socket.loop.call_later(self._limit(), self._check)
 
     def received(self, text: bytes) -> None:
-        """Pass a message on as an HTTP event."""
         kind, socket, answer = kind_of(text), self._socket, self._answer
         assert socket is not None
         if kind == ERROR:
@@ -144,7 +140,7 @@ class SocketCall(Struct, eq=False):
             answer.hold(as_event(kind, text))
 
     def _distrust(self, socket: UpstreamSocket) -> None:
-        """The message is another answer's or unreadable: fall back to HTTP while the caller has nothing."""
+        """The message is another answer's or unreadable: fall back to HTTP if the caller has nothing yet."""
         self._socket = None
         socket.close()
         if self._answer.has_begun:
@@ -170,7 +166,6 @@ class SocketCall(Struct, eq=False):
             self._finish(kind, text, socket)
 
     def _finish(self, kind: str, text: bytes, socket: UpstreamSocket) -> None:
-        """Complete the response; the session's next request may continue from it."""
         ask = self._ask
         assert ask is not None
         self._end()
@@ -189,7 +184,7 @@ class SocketCall(Struct, eq=False):
         self._sink.end()
 
     def _take_error(self, text: bytes, socket: UpstreamSocket) -> None:
-        """A refusal before the first event; after it, the end of the answer."""
+        """A refusal before the first event, and the end of the answer after it."""
         refusal = read_refusal(text)
         if not self._answer.has_begun and not self._was_sent_again and self._may_send_again(refusal.code):
             self._was_sent_again = True
@@ -215,7 +210,7 @@ class SocketCall(Struct, eq=False):
         self._sink.end()
 
     def _may_send_again(self, code: str) -> bool:
-        """Whether sending everything again may help: the target forgot the baseline, or the socket is too old."""
+        """Whether sending everything may help: the target forgot the baseline, or the socket is too old."""
         return code == TOO_OLD or (code == FORGOTTEN and self._ask is not None and self._ask.is_increment)
 
     def _send_again(self, socket: UpstreamSocket, code: str) -> None:
@@ -228,7 +223,7 @@ class SocketCall(Struct, eq=False):
             self._send(socket, self._ask.whole())
 
     def lost(self, code: int | None = None) -> None:
-        """Handle a lost socket: before the first event, fall back to HTTP."""
+        """Before the first event, fall back to HTTP."""
         self._socket = None
         if self._answer.has_begun:
             self._fail(UpstreamCut, "closed the connection in the middle of its answer")
@@ -251,7 +246,7 @@ class SocketCall(Struct, eq=False):
             self._socket.resume()
 
     def cancel(self) -> None:
-        """Hang up. The protocol has no other way to stop a response than to close the socket."""
+        """The protocol stops a response only by closing the socket."""
         http, socket = self._http, self._socket
         self._end()
         if socket is not None:
@@ -261,7 +256,6 @@ class SocketCall(Struct, eq=False):
             http.cancel()
 
     def _go_over_http(self) -> None:
-        """Send the request over HTTP, which then feeds the sink."""
         if self._is_over:
             self._pool.release(self._key)
             return

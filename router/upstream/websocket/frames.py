@@ -30,8 +30,6 @@ _NOT_ITS_OWN = frozenset({"content-length", "content-type", "transfer-encoding",
 
 
 class WholeAnswer(Struct, frozen=True):
-    """A non-streamed answer as over HTTP, mostly a refusal."""
-
     status: int
     headers: Headers
     body: bytes
@@ -79,7 +77,6 @@ def read_id(text: bytes) -> str | None:
 
 
 def read(text: bytes) -> JsonObject:
-    """A message as an object; empty if it is not one."""
     try:
         return as_object(orjson.loads(text))
     except orjson.JSONDecodeError:
@@ -138,7 +135,7 @@ def _read_headers(told: JsonObject) -> Headers:
 
 
 def as_error_event(text: bytes) -> bytes:
-    """An error frame in mid-answer: over HTTP its fields are at the top."""
+    """In mid-answer, HTTP has the error's fields at the top."""
     error = _read_error(read(text) if len(text) <= _MAX_ERROR_BYTES else {})
     told = {name: error.get(name) for name in ("code", "message", "param")}
     return as_event(ERROR, _write({"type": ERROR, **told}))
@@ -149,7 +146,7 @@ def read_response(text: bytes) -> JsonObject:
 
 
 def whole_answer(kind: str, text: bytes) -> WholeAnswer:
-    """The whole response, or a failed one's refusal, for callers that do not stream."""
+    """The whole response or a refusal, for callers that do not stream."""
     if kind != FAILED:
         return WholeAnswer(200, (_JSON,), bytes(_RESPONSE.decode(text).response), "")
     error = as_object(read_response(text).get("error"))

@@ -1,7 +1,7 @@
 """What a request must send on a socket: only what is new, or everything.
 
 Targets keep a socket's last response in memory. A request that repeats its input and output and adds to them needs only the new
-items and that response's id. No I/O.
+items and that response's id.
 """
 
 from collections.abc import Iterable
@@ -19,20 +19,19 @@ _INPUT, _PREVIOUS = "input", "previous_response_id"
 _ON_A_SOCKET: JsonObject = {"type": "response.create", "stream": None, "background": None}
 """Differences from HTTP: always streamed, never in the background."""
 _NOT_COMPARED = frozenset({*_ON_A_SOCKET, _INPUT, _PREVIOUS, "stream_options", "client_metadata"})
-"""Fields that may differ from the previous request."""
 _NOT_SAID_BACK = frozenset({"id", "status", "annotations", "logprobs"})
-"""Fields that clients may omit when they return an item: they mean nothing to the model."""
+"""Fields without meaning to the model, which clients may omit when they return an item."""
 
 
 class Baseline(Struct, frozen=True):
-    """Input and output of a socket's last response, as hashes where possible. Holds no input text."""
+    """Input and output of a socket's last response, without the input's text."""
 
     response_id: str
     fields_mark: bytes
     given: int
     given_mark: bytes
     answered: tuple[Json, ...]
-    """Output items without the fields that clients may omit."""
+    """Without the fields that clients may omit."""
 
 
 class Ask(Struct, frozen=True):
@@ -47,7 +46,6 @@ class Ask(Struct, frozen=True):
     known: int = 0
     """Leading items that the target already has."""
     previous: str = ""
-    """The response in which it has them."""
 
     @property
     def is_streaming(self) -> bool:
@@ -72,7 +70,6 @@ class Ask(Struct, frozen=True):
         return replace_fields(self.raw, self.body, {**_ON_A_SOCKET, **changes})
 
     def remember(self, response_id: str, answered: Iterable[Json]) -> Baseline | None:
-        """The baseline for the next request; None if unknown."""
         if self.items is None or not response_id:
             return None
         said = tuple(_plain(item) for item in answered)
@@ -80,7 +77,6 @@ class Ask(Struct, frozen=True):
 
 
 def read_ask(raw: bytes, baseline: Baseline | None) -> Ask:
-    """Parse a body, and find how much of it the socket's target knows."""
     try:
         return _read(raw, as_object(orjson.loads(raw)), baseline)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
@@ -88,7 +84,7 @@ def read_ask(raw: bytes, baseline: Baseline | None) -> Ask:
 
 
 def read_message(raw: bytes, baseline: Baseline | None) -> tuple[Ask, bytes]:
-    """The parsed request and the message to send, empty if it must not go over a socket."""
+    """Empty bytes if it must not go over a socket."""
     ask = read_ask(raw, baseline)
     return ask, (ask.increment() if ask.is_increment else ask.whole()) if ask.may_go else b""
 

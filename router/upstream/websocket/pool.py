@@ -1,4 +1,4 @@
-"""Sockets of all sessions: idle ones, their number, and targets that take none."""
+"""Idle sockets of all sessions, and targets that take none."""
 
 import asyncio
 from collections import Counter, OrderedDict
@@ -23,21 +23,21 @@ _LOOK_SECONDS = 30.0
 _LEFT_ALONE_SECONDS = 300.0
 _USER_AGENT = ("user-agent", "tandem")
 _OF_ONE_REQUEST = frozenset({"x-client-request-id"})
-"""Per-request headers. A socket has those of the request that opened it."""
+"""Per-request headers: a socket has those of the request that opened it."""
 _OF_A_BODY = frozenset({"content-type", "accept"})
 _SPEAKS_SOCKETS = "responses_websockets="
 """In `openai-beta`: the caller itself uses a socket."""
 _ABOUT_ONE_REQUEST = (400, 401, 403, 408, 413, 414, 429, 431)
-"""Handshake refusals that concern one caller's key, limits or headers, and not sockets."""
+"""Handshake refusals about one caller's key, limits or headers, not about sockets."""
 _MAX_LOST = 3
-"""Fresh sockets lost in a row before a target counts as taking none: one alone may be a session's problem."""
+"""Fresh sockets lost in a row until a target counts as taking none."""
 
 SocketKey = tuple[str, str, Tls | None, Headers, SessionKey | None]
-"""Requests with equal keys share a socket: target, address, TLS, headers with the key, session."""
+"""Target, address, TLS, headers with the key, session: equal for requests on one socket."""
 
 
 class SocketPool:
-    """One pool for all targets. Calls own busy sockets and claim their keys; idle ones are here."""
+    """One pool for all targets. Calls own busy sockets and claim their keys."""
 
     def __init__(self, dialer: Dialer, off_loop: OffLoop) -> None:
         self._dialer, self.off_loop = dialer, off_loop
@@ -56,7 +56,7 @@ class SocketPool:
         return request.target, request.url, request.tls, tuple(steady), session
 
     def claim(self, key: SocketKey) -> bool:
-        """Claim a session's socket. Fails while another request has it, and for targets that take no sockets."""
+        """Fails while another request has the socket, and for targets that take none."""
         if key in self._claimed or self._is_left_alone(key):
             return False
         if key not in self._idle and len(self._idle) + len(self._claimed) >= _MAX_SOCKETS:
@@ -67,7 +67,7 @@ class SocketPool:
         return True
 
     def take(self, key: SocketKey) -> UpstreamSocket | None:
-        """The session's idle socket, or one opened ahead; None if neither is good."""
+        """The session's idle socket, or one opened ahead."""
         for kept in (key, (*key[:4], None)):
             socket = self._idle.pop(kept, None)
             if socket is not None and socket.is_usable and not self._is_too_old(socket):
@@ -96,19 +96,18 @@ class SocketPool:
             raise
 
     def leave_alone(self, key: SocketKey, reason: str) -> None:
-        """Use no sockets to a target for some minutes."""
         self._left_alone[key[:2]] = _now() + _LEFT_ALONE_SECONDS
         self._lost.pop(key[:2], None)
         events.socket_refused(target=key[0], reason=reason, seconds=_LEFT_ALONE_SECONDS)
 
     def note_lost(self, key: SocketKey, reason: str) -> None:
-        """Count a fresh socket lost without an answer. After several in a row, leave its target alone."""
+        """Leave a target alone after several fresh sockets lost without an answer."""
         self._lost[key[:2]] += 1
         if self._lost[key[:2]] >= _MAX_LOST:
             self.leave_alone(key, reason)
 
     def note_too_large(self, key: SocketKey, size: int) -> None:
-        """Remember a size for which a target closed a socket: such messages go over HTTP."""
+        """Send messages of this size or more over HTTP: the target closed a socket for it."""
         self._too_large[key[:2]] = min(size, self._too_large.get(key[:2], size))
 
     def takes(self, key: SocketKey, size: int) -> bool:
@@ -130,11 +129,10 @@ class SocketPool:
             socket.loop.call_later(_LOOK_SECONDS, self._look)
 
     def release(self, key: SocketKey) -> None:
-        """Give up the claim without returning a socket."""
         self._claimed.discard(key)
 
     def connect_ahead(self, request: UpstreamRequest) -> None:
-        """Open a socket for the next session, unless the target has an idle one."""
+        """Open a socket for the next session, unless one is idle."""
         key = self.key_of(request, (), None)
         if not any(idle[:2] == key[:2] for idle in self._idle) and self.claim(key):
             seconds = request.timeouts.connect_seconds
@@ -179,7 +177,6 @@ class SocketPool:
 
 
 def _is_steady(header: tuple[str, str]) -> bool:
-    """Whether a header must be equal for all requests on one socket."""
     name, value = header
     return name not in _OF_ONE_REQUEST | _OF_A_BODY and not value.startswith(_SPEAKS_SOCKETS)
 

@@ -26,7 +26,7 @@ _MAX_FRAGMENTS = 4_096
 _MAX_CONTROL_FRAMES = 4_096
 """Control frames without a message in between: a target that sends only those is dropped."""
 _MAX_UNREAD_BYTES = 1 << 16
-"""While a target leaves more unread, its pings are not answered: it would not read that either."""
+"""While a target leaves more unread, its pings are not answered."""
 _MAX_PAST = 8
 _CLOSE_SECONDS = 1.0
 TOO_LARGE = 1009
@@ -51,12 +51,10 @@ class ClosedEarly(CannotConnect):
 
 
 class Owner(Protocol):
-    """The sender of the request in progress."""
-
     def received(self, text: bytes) -> None: ...
 
     def lost(self, code: int | None = None) -> None:
-        """The socket is gone or broke the protocol; with the close code, if one came."""
+        """Called if the socket is gone or broke the protocol, with the close code if one came."""
         ...
 
 
@@ -68,20 +66,17 @@ class UpstreamSocket(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._owner: Owner | None = None
         self._first = b""
-        """The first bytes of the handshake's answer."""
         self._fragments: list[bytes] = []
         self._control_frames = 0
         self._closing: asyncio.TimerHandle | None = None
         self._is_silent = False
         self.loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = self.loop.create_future()
-        """Done once the handshake succeeded; fails with `CannotConnect`."""
+        """Fails with `CannotConnect`."""
         self.made_at = self.used_at = self.loop.time()
         self.answer_headers: Headers = ()
         self.baseline: Baseline | None = None
-        """What its next request may continue from."""
         self.past_ids: deque[str] = deque(maxlen=_MAX_PAST)
-        """Its last responses."""
 
     @property
     def is_usable(self) -> bool:
@@ -195,7 +190,7 @@ class UpstreamSocket(asyncio.Protocol):
         return True
 
     def close(self) -> None:
-        """Close at once, with a close frame, without telling the owner."""
+        """Close with a close frame, without telling the owner."""
         self._owner = None
         transport = self._transport
         if transport is None:
@@ -208,7 +203,7 @@ class UpstreamSocket(asyncio.Protocol):
             self._closing = self.loop.call_later(_CLOSE_SECONDS, transport.abort)
 
     def abort(self) -> None:
-        """Close at once without a close frame."""
+        """Close without a close frame."""
         self._owner = None
         if self._transport is not None:
             self._transport.abort()

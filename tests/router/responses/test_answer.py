@@ -10,8 +10,7 @@ from router.contract.facts import AttemptOpened, Ending
 from router.contract.words import Dialect, Operation, Outcome
 from router.dialects.translate.envelope import unwrap_summary
 from router.responses.answer import reply_to
-from router.responses.compact import ask_for_summary
-from router.responses.threads import resume_thread
+from tests.router.responses.kept import restore
 from tests.tools.exchanges import RecordingSink, make_exchange
 from tests.tools.scripted import JSON, names_of
 from tests.tools.values import ask, make_target, make_view
@@ -62,7 +61,7 @@ def test_an_answer_that_may_be_continued_from_is_noted_on_its_way_and_unchanged(
 
 async def test_an_answer_in_a_thread_is_noted_on_its_way_and_a_count_in_one_is_not():
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}}
-    view = await resume_thread(make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"}), None)
+    view = await restore(make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"}))
     message = {"id": "msg_1", "content": []}
     way, sink, exchange = reply(view)
 
@@ -75,8 +74,8 @@ async def test_an_answer_in_a_thread_is_noted_on_its_way_and_a_count_in_one_is_n
     assert count.sink is sink
 
 
-def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_headers():
-    view = ask_for_summary(responses(Operation.COMPACT))
+async def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_headers():
+    view = await restore(responses(Operation.COMPACT))
     way, sink, exchange = reply(view, Operation.COMPACT)
 
     send(way)
@@ -92,8 +91,8 @@ def test_a_compaction_is_held_back_until_it_is_made_and_keeps_the_answers_header
     assert names_of(exchange.journal) == ["AttemptOpened"]
 
 
-def test_an_answer_that_broke_off_is_not_made_a_compaction():
-    way, sink, _ = reply(ask_for_summary(responses(Operation.COMPACT)), Operation.COMPACT)
+async def test_an_answer_that_broke_off_is_not_made_a_compaction():
+    way, sink, _ = reply(await restore(responses(Operation.COMPACT)), Operation.COMPACT)
     send(way)
     failed = Ending(Outcome.FAILED, 502)
 
@@ -101,8 +100,8 @@ def test_an_answer_that_broke_off_is_not_made_a_compaction():
     assert sink.told == []
 
 
-def test_a_compaction_without_a_summary_is_the_failure_of_the_target_that_wrote_it():
-    way, sink, _ = reply(ask_for_summary(responses(Operation.COMPACT)), Operation.COMPACT)
+async def test_a_compaction_without_a_summary_is_the_failure_of_the_target_that_wrote_it():
+    way, sink, _ = reply(await restore(responses(Operation.COMPACT)), Operation.COMPACT)
     send(way, {**RESPONSE, "output": []})
 
     with pytest.raises(UpstreamMalformed, match='target "spark" did not write a summary'):

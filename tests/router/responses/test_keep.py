@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from router.contract.facts import Read, ResponseCompleted
 from router.contract.words import Dialect, Operation
 from router.responses.keep import ResponseKeeper, is_kept
-from router.responses.threads import resume_thread
-from tests.router.responses.kept import SAID, SPARK, ask
+from tests.router.responses.kept import SAID, SPARK, ask, restore
 from tests.tools.exchanges import make_exchange
 from tests.tools.values import make_view
 
@@ -71,7 +70,7 @@ def test_a_completed_response_is_handed_to_the_store_that_of_a_job_under_the_id_
 async def test_an_answer_in_a_thread_is_handed_to_the_store_for_this_process_alone():
     body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9, "thread": {"type": "create"}, "store": True}
     view = make_view(body, Dialect.MESSAGES, {"anthropic-beta": "message-threads-2026-08-12"})
-    thread = await resume_thread(view, Known())
+    thread = await restore(view, Known())
 
     assert complete(thread, {"id": "msg_7", "content": []}) == [("msg_7", "spark", 5.0, False)]
     assert (is_kept(thread), is_kept(view)) == (True, False)

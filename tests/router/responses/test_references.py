@@ -8,11 +8,7 @@ import pytest
 from router.contract.errors import ItemForgotten
 from router.contract.words import Dialect, Operation, Tier
 from router.responses.keep import record_response
-from router.responses.references import look_up
-from router.responses.resume import restore_history
-from router.stores.memory.responses import MemoryResponses
-from tests.router.responses.kept import CALL, REASONING, SAID, SPARK, ask, kept
-from tests.tools.exchanges import make_exchange
+from tests.router.responses.kept import CALL, REASONING, SAID, SPARK, ask, holding, kept, restore
 from tests.tools.values import make_target, make_view
 from tests.tools.waiting import later
 
@@ -24,44 +20,33 @@ def named(item_id: object) -> dict:
     return {"type": "item_reference", "id": item_id}
 
 
-def holding(*responses) -> MemoryResponses:
-    store = MemoryResponses(clock=lambda: 2.0)
-    for response in responses:
-        store.keep(response, for_long=False)
-    return store
-
-
 async def test_items_of_several_responses_are_found_each_once():
     other = record_response(ask("more"), SPARK, 1.0, {"id": "resp_2", "output": [CALL]})
 
-    found = await look_up(ask([named("msg_1"), named("fc_1"), named("msg_1")]), holding(kept(SAID), other))
+    found = await restore(ask([named("msg_1"), named("fc_1"), named("msg_1")]), holding(kept(SAID), other))
 
-    assert found.items == [SAID, CALL, SAID]
+    assert found.continued.transcript().items == [SAID, CALL, SAID]
 
 
 async def test_others_have_a_turn_between_the_responses_that_are_read_for_one_request():
     many = [record_response(ask(), SPARK, 1.0, {"id": f"resp_{n}", "output": [{**SAID, "id": f"msg_{n}"}]}) for n in range(20)]
-    search = later(look_up(ask([named(f"msg_{n}") for n in range(20)]), holding(*many)))
+    search = later(restore(ask([named(f"msg_{n}") for n in range(20)]), holding(*many)))
     turns = 0
 
     while not search.done():
         await asyncio.sleep(0)
         turns += 1
 
-    assert len(search.result().items) == 20
+    assert len(search.result().body["input"]) == 20
     assert turns >= 19
 
 
 @pytest.mark.parametrize("name", ["msg_none", "", None, 7])
 async def test_an_item_that_is_not_kept_is_not_found_and_the_first_such_is_named(name):
     with pytest.raises(ItemForgotten, match="^Item with id '.*' not found") as refused:
-        await look_up(ask([named("msg_1"), named(name)]), holding(kept(SAID)))
+        await restore(ask([named("msg_1"), named(name)]), holding(kept(SAID)))
 
     assert (refused.value.status, refused.value.param) == (404, "input[1].id")
-
-
-async def restore(view, store, *targets):
-    return await restore_history(make_exchange(), view, store, {target.name: target for target in targets})
 
 
 async def test_words_about_references_are_no_references():

@@ -7,9 +7,7 @@ from router.contract.caller import LOCAL
 from router.contract.errors import BadRequest, ResponseForgotten
 from router.contract.stores import StoredResponse
 from router.contract.words import Dialect, Operation, Tier
-from router.responses.resume import restore_history, resume
-from tests.router.responses.kept import CALL, REASONING, SAID, ask, kept
-from tests.tools.exchanges import make_exchange
+from tests.router.responses.kept import CALL, REASONING, SAID, ask, kept, restore
 from tests.tools.values import make_target, make_view
 
 SPEAKS = frozenset({Dialect.RESPONSES})
@@ -29,7 +27,7 @@ class Store:
 
 
 async def goes_on(stored: StoredResponse, given: object = "go on", **more: object):
-    return await resume(ask(given, previous_response_id=stored.id, **more), Store(stored), ())
+    return await restore(ask(given, previous_response_id=stored.id, **more), Store(stored))
 
 
 def view_for(view, target):
@@ -73,22 +71,18 @@ async def test_a_target_that_does_not_speak_responses_never_gets_the_id():
 
 async def test_a_request_that_continues_nothing_stays_as_it_is():
     for view in (ask(), ask(previous_response_id=""), ask(previous_response_id=None)):
-        assert await resume(view, Store(), ()) is view
+        assert await restore(view, Store()) is view
 
 
 async def test_an_id_of_another_dialect_is_left_alone():
     view = make_view({"messages": [{"role": "user", "content": "x"}], "previous_response_id": "resp_9"})
 
-    assert await resume(view, Store(), ()) is view
+    assert await restore(view, Store()) is view
 
 
 async def test_a_previous_id_that_is_no_text_is_named():
     with pytest.raises(BadRequest, match="previous_response_id"):
-        await resume(ask(previous_response_id=5), Store(), ())
-
-
-async def restore(view, store=None, socket_store=None):
-    return await restore_history(make_exchange(dialect=view.dialect, responses=socket_store), view, store or Store(), {})
+        await restore(ask(previous_response_id=5), Store())
 
 
 async def test_a_thread_of_another_dialect_means_nothing():
@@ -110,9 +104,9 @@ async def test_a_previous_id_of_any_kind_is_looked_at(value):
 async def test_an_unknown_id_may_be_known_to_a_target_of_the_dialect():
     view, responses, chat = ask(previous_response_id="resp_9"), make_target(speaks=SPEAKS), make_target()
 
-    assert await resume(view, Store(), (chat, responses)) is view
+    assert await restore(view, Store(), chat, responses) is view
     for store, targets in ((Store(), (chat,)), (Store(denied=("resp_9",)), (responses,))):
         with pytest.raises(ResponseForgotten, match="resp_9"):
-            await resume(view, store, targets)
+            await restore(view, store, *targets)
     with pytest.raises(ResponseForgotten):
-        await resume(replace(view, operation=Operation.COUNT_TOKENS), Store(), (responses,))
+        await restore(replace(view, operation=Operation.COUNT_TOKENS), Store(), responses)

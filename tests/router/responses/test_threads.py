@@ -11,8 +11,10 @@ from router.contract.errors import BadRequest, ThreadForgotten, ThreadUnsupporte
 from router.contract.exchange import Arrival
 from router.contract.words import Dialect, Operation, Tier
 from router.dialects.requests import read_request
-from router.responses.threads import HeldThread, record_message, resume_thread
+from router.responses.keep import record_response
+from router.responses.threads import HeldThread
 from router.stores.memory.responses import MemoryResponses
+from tests.router.responses.kept import restore
 from tests.tools.values import make_target, make_view
 
 BETA = {"anthropic-beta": "message-threads-2026-08-12"}
@@ -42,8 +44,8 @@ def go_on(*contents: object, previous: str = "msg_1", **body: object):
 async def held(*content: dict, view=None, target=SPARK, name: str = "msg_1", store: MemoryResponses | None = None):
     """A store with a thread up to one answer."""
     store = store or MemoryResponses(clock=lambda: 2.0)
-    resumed = await resume_thread(view or create(), store)
-    store.keep(record_message(resumed, target, 1.0, {"id": name, "content": list(content)}, "s"), for_long=False)
+    resumed = await restore(view or create(), store)
+    store.keep(record_response(resumed, target, 1.0, {"id": name, "content": list(content)}, "s"), for_long=False)
     return store
 
 
@@ -51,7 +53,7 @@ async def test_a_chain_keeps_everything_that_was_said_and_by_whom():
     store = await held(SAID)
     store = await held(THOUGHT, SAID, view=go_on(), target=SAGE, name="msg_2", store=store)
 
-    view = await resume_thread(go_on("more", previous="msg_2"), store)
+    view = await restore(go_on("more", previous="msg_2"), store)
 
     assert view.continued.history.origins == ["", "spark", "", "sage"]
     assert len(view.continued.transcript().items) == 5
@@ -59,7 +61,7 @@ async def test_a_chain_keeps_everything_that_was_said_and_by_whom():
 
 
 async def test_a_target_gets_its_own_thinking_back_and_nobody_elses():
-    view = await resume_thread(go_on(), await held(THOUGHT, SAID))
+    view = await restore(go_on(), await held(THOUGHT, SAID))
 
     own, other = [view.continued.view_for(view, target) for target in (SPARK, SAGE)]
 
@@ -72,7 +74,7 @@ async def test_a_target_gets_its_own_thinking_back_and_nobody_elses():
 
 @pytest.mark.parametrize("content", [[], [THOUGHT]])
 async def test_an_answer_of_which_nothing_is_left_is_no_empty_message(content):
-    view = await resume_thread(go_on(), await held(*content))
+    view = await restore(go_on(), await held(*content))
 
     assert [message["role"] for message in view.body["messages"]] == ["user", "user"]
 
@@ -80,8 +82,8 @@ async def test_an_answer_of_which_nothing_is_left_is_no_empty_message(content):
 async def test_only_the_beta_of_threads_stays_here():
     betas = "a-2026-01-01, message-threads-2026-08-12 ,b-2026-01-01"
 
-    some = await resume_thread(create(headers={"anthropic-beta": betas, "user-agent": "x"}), MemoryResponses())
-    none = await resume_thread(create(), MemoryResponses())
+    some = await restore(create(headers={"anthropic-beta": betas, "user-agent": "x"}), MemoryResponses())
+    none = await restore(create(), MemoryResponses())
 
     assert some.headers == {"anthropic-beta": "a-2026-01-01,b-2026-01-01", "user-agent": "x"}
     assert none.headers == {}
@@ -90,7 +92,7 @@ async def test_only_the_beta_of_threads_stays_here():
 async def test_a_later_beta_of_the_same_name_is_taken_too():
     view = create(headers={"anthropic-beta": "message-threads-2027-01-01"})
 
-    assert isinstance((await resume_thread(view, MemoryResponses())).continued, HeldThread)
+    assert isinstance((await restore(view, MemoryResponses())).continued, HeldThread)
 
 
 def marks_in(value: object) -> int:
@@ -104,13 +106,13 @@ async def test_no_more_cache_marks_are_sent_than_a_host_takes_and_the_newest_sta
     store = await held(SAID, view=create(marked, system=marked))
     store = await held(SAID, view=go_on(marked), name="msg_2", store=store)
 
-    view = await resume_thread(go_on(results, previous="msg_2", **mark), store)
+    view = await restore(go_on(results, previous="msg_2", **mark), store)
 
     messages = view.body["messages"]
     assert marks_in(view.body) == 4
     assert [marks_in(message) for message in messages] == [0, 0, 0, 0, 2]
     assert messages[0] == user([{"type": "text", "text": "x"}])
-    again = await resume_thread(go_on("no mark", previous="msg_2"), store)
+    again = await restore(go_on("no mark", previous="msg_2"), store)
     assert [marks_in(message) for message in again.body["messages"]] == [1, 0, 1, 0, 0]
 
 
@@ -121,7 +123,7 @@ async def test_a_message_that_is_nested_too_deeply_to_be_rewritten_is_refused_in
     raw %= b'[{"role":"user","content":%b}]' % deep
 
     with pytest.raises(TooDeep):
-        await resume_thread(read_request(Arrival("req_test", Dialect.MESSAGES, Operation.CREATE, BETA, raw)), await held(SAID))
+        await restore(read_request(Arrival("req_test", Dialect.MESSAGES, Operation.CREATE, BETA, raw)), await held(SAID))
 
 
 async def test_a_message_is_found_by_its_own_caller_alone_and_not_as_a_response():
@@ -131,8 +133,8 @@ async def test_a_message_is_found_by_its_own_caller_alone_and_not_as_a_response(
     assert await store.is_denied("msg_1", LOCAL)
     assert not await store.forget("msg_1", LOCAL)
     with pytest.raises(ThreadForgotten):
-        await resume_thread(replace(go_on(), caller=Caller("bob")), store)
-    assert await resume_thread(go_on(), store)
+        await restore(replace(go_on(), caller=Caller("bob")), store)
+    assert await restore(go_on(), store)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ async def test_a_message_is_found_by_its_own_caller_alone_and_not_as_a_response(
 )
 async def test_a_thread_of_another_shape_is_refused(thread, kind):
     with pytest.raises(BadRequest, match="^thread") as refused:
-        await resume_thread(ask("x", thread=thread), MemoryResponses())
+        await restore(ask("x", thread=thread), MemoryResponses())
 
     assert type(refused.value) is kind
 
@@ -158,9 +160,9 @@ async def test_a_thread_of_another_shape_is_refused(thread, kind):
 @pytest.mark.parametrize("headers", [{}, {"anthropic-beta": "other"}, {"anthropic-beta": ""}])
 async def test_a_thread_needs_its_beta(headers):
     with pytest.raises(ThreadUnsupported, match="anthropic-beta: message-threads-2026-08-12"):
-        await resume_thread(create(headers=headers), MemoryResponses())
+        await restore(create(headers=headers), MemoryResponses())
 
 
 async def test_a_request_without_a_thread_stays_as_it_is():
     for view in (ask("x"), ask("x", thread=None)):
-        assert await resume_thread(view, MemoryResponses()) is view
+        assert await restore(view, MemoryResponses()) is view

@@ -1,7 +1,8 @@
 import pytest
+from msgspec.structs import replace
 
 from router.contract.caller import SessionKey
-from router.contract.signals import Alias, FinishedTurn, SessionHistory, SessionPosition, Turn
+from router.contract.signals import Alias, FinishedTurn, SessionHistory, SessionPosition, TokenCount, Turn
 from router.contract.words import Tier, TurnKind
 from router.sense.features import read_features
 from router.sense.signals import count_exactly, read_signals
@@ -60,8 +61,19 @@ async def test_an_exact_count_takes_the_estimates_place_and_teaches_the_session(
     view, calibration = ask("word " * 20_000), Calibration()
     estimated = estimate_prompt(view)
 
-    signals = await count_exactly(view, make_signals(tokens=100), Counter(counted), calibration, 1.0)
+    near = replace(make_signals(), prompt=TokenCount(100, 50, 300_000))
+    signals = await count_exactly(view, near, Counter(counted), calibration, lambda signals: 1.0)
 
     assert signals.prompt.tokens == expected
     narrowed = calibration.narrow(SessionKey(view.caller, signals.turn.session), estimated)
     assert narrowed.tokens == (counted or estimated.tokens)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "worth"),
+    [(TokenCount(100, 50, 150), 1.0), (TokenCount(100, 100, 100), 1.0), (TokenCount(100, 50, 300_000), 0.0)],
+)
+async def test_a_prompt_is_not_counted_where_it_fits_every_window_or_that_is_worth_nothing(prompt, worth):
+    signals = replace(make_signals(), prompt=prompt)
+
+    assert await count_exactly(ask(), signals, Counter(9_000), Calibration(), lambda signals: worth) is signals

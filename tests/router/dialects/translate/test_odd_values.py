@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from msgspec.structs import replace
 
 from router.contract.errors import BadRequest
 from router.contract.words import Operation
 from router.dialects.translate.bridges import BRIDGES
-from router.responses.compact import ask_for_summary, open_summaries, write_compaction
+from router.responses.compact import write_compaction
 from router.sessions.turns import read_turn
+from tests.router.responses.kept import restore
 from tests.tools.bridging import CHAT, MESSAGES, PICTURE, RESPONSES, SCHEMA, crossed
 from tests.tools.values import make_view
 
@@ -235,14 +235,13 @@ def test_an_odd_value_in_any_field_crosses_soundly_or_is_refused_by_the_fields_n
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_an_odd_value_in_any_field_of_a_compaction_is_summed_up_or_refused(kind):
+async def test_an_odd_value_in_any_field_of_a_compaction_is_summed_up_or_refused(kind):
     answer = json.dumps({"output": [{"type": "message", "content": [{"type": "output_text", "text": "sum"}]}]}).encode()
     refused: list[str] = []
     for path in paths_of({"input": FULL[RESPONSES]["input"]}):
         body = with_odd(FULL[RESPONSES], path, ODD[kind])
         try:
-            view = replace(make_view(body, RESPONSES), operation=Operation.COMPACT)
-            view = ask_for_summary(open_summaries(view))
+            view = await restore(make_view(body, RESPONSES, operation=Operation.COMPACT))
             read_turn(view)
         except BadRequest as error:
             refused.append(error.param or error.message)
