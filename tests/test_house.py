@@ -368,7 +368,7 @@ BUDGETS = {
     "notices": (391, 4),
     "loop": (326, 7),
     "api": (195, 1),
-    "house": (163, 1),
+    "house": (167, 1),
     "second_opinion": (166, 1),
     "plan": (152, 1),
     "__init__": (2, 1),
