@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
-from router.cli.asking import Refused, Unreachable, ask, ask_object, errors_of
+from router.cli.asking import Refused, Unreachable, ask, ask_object, explained_errors
 from router.cli.feed_reader import read_events
 from router.contract.job import FINAL
 from router.contract.request import JsonObject, objects_in
@@ -91,7 +91,7 @@ class Jobs:
         """The events after a number, until the job or the connection ends."""
         after_it = f"&starting_after={after}" if after >= 0 else ""
         path = f"/v1/responses/{quote(job_id, safe='')}?stream=true{after_it}"
-        with errors_of(self.url), ask(self.url, path, within_seconds=_SILENCE_SECONDS, key=self._key) as lines:
+        with explained_errors(), ask(self.url, path, within_seconds=_SILENCE_SECONDS, key=self._key) as lines:
             for name, _, event in read_events(lines):
                 yield name or str(event.get("type", "")), event
 
@@ -123,8 +123,8 @@ def why_it_ended(response: JsonObject) -> str:
 def find_agent_session(sent: Mapping[str, object] | None = None) -> str:
     """The session of the coding agent that runs a command or calls a tool, by the router's name for it; empty if unknown.
 
-    Codex sends its thread with each tool call (`sent`, its `_meta`) and sets it for shell commands. Claude Code sets its session
-    for both. If both variables are set, one agent started the other, and the caller is ambiguous.
+    Codex sends its thread with each tool call (`sent`, its `_meta`) and sets it for shell commands. Claude Code sets its
+    session for both. If both variables are set, one agent started the other, and the caller is ambiguous.
     """
     thread = (sent or {}).get("threadId")
     found = [f"{client}:{value}" for name, client in _VARIABLES.items() if (value := os.environ.get(name))]
