@@ -357,7 +357,7 @@ BUDGETS = {
     "sessions": (3231, 26),
     "limits": (2205, 16),
     "upstream": (1985, 13),
-    "telemetry": (2068, 17),
+    "telemetry": (2111, 17),
     "adapters": (1911, 14),
     "jobs": (1764, 9),
     "responses": (1715, 14),
@@ -365,7 +365,7 @@ BUDGETS = {
     "sense": (1662, 12),
     "decide": (1588, 11),
     "screen": (1573, 10),
-    "page": (1365, 10),
+    "page": (1271, 9),
     "policies": (1344, 14),
     "wiring": (1_470, 11),
     "callers": (106, 2),
@@ -375,7 +375,7 @@ BUDGETS = {
     "api": (195, 1),
     "house": (163, 1),
     "second_opinion": (166, 1),
-    "plan": (152, 1),
+    "plan": (160, 1),
     "__init__": (2, 1),
 }
 

@@ -12,7 +12,6 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.house import AcceptJob, House
 from router.limits.budgets import Budgets, ReadSpending
 from router.limits.rates import CallerRates
-from router.page.ring import PageSwitch
 from router.plan import Plan, State
 from router.responses.repeats import Repeats
 from router.sessions.turn_state import TurnTokens, derive_key
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
     from router.page.others import OtherRouters
 
 
-def show_others(state: State, page: PageSwitch) -> "OtherRouters | None":
+def show_others(state: State) -> "OtherRouters | None":
     if state.shared is None or state.shared.pulse is None:
         return None
     from router.page.others import OtherRouters  # only routers that share a server need it
 
-    return OtherRouters(state.shared.pulse, page, state.running)
+    return OtherRouters(state.shared.pulse, state.ring, state.running)
 
 
 def open_house(plan: Plan, state: State, accept_job: AcceptJob) -> House:
