@@ -55,9 +55,9 @@ SHARED = SimpleNamespace(
         seconds=0.002,
         losses=1,
         blind=Counter(session=1),
-        unconfirmed=Counter(session=1),
     ),
-    pulse=SimpleNamespace(ignored=Counter(version=1)),
+    unconfirmed=Counter(session=1),
+    messages=SimpleNamespace(ignored=Counter(version=1)),
     forwarder=SimpleNamespace(lag_seconds=0.4),
 )
 

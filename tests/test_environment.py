@@ -129,9 +129,9 @@ from tests.tools.http import call, chat
 from tests.tools.running import running
 
 COSTLY = ("fastapi", "starlette", "anyio", "opentelemetry", "pydantic.v1", "http.client", "urllib.request", "router.lab")
-COSTLY += ("hiredis", "redis", "asyncpg", "router.stores.valkey", "router.stores.postgres", "router.stores.shared_responses")
-COSTLY += ("router.wiring.shared_house", "router.responses.acknowledged", "router.page.others")
-COSTLY += ("router.dispatch.live.elsewhere", "router.limits.shared_quota", "router.limits.shared_budgets")
+COSTLY += ("hiredis", "redis", "asyncpg", "router.stores.valkey", "router.stores.postgres")
+COSTLY += ("router.page.others",)
+COSTLY += ("router.limits.shared_quota", "router.limits.shared_budgets")
 
 async def main(folder):
     async with running(SIMULATED, Path(folder)) as tandem:

@@ -45,7 +45,7 @@ class Arrival(Struct, frozen=True):
 
 
 class Deadline(Struct, frozen=True):
-    """On the monotonic clock, for all attempts together."""
+    """When a request with all its attempts must be over, on the monotonic clock."""
 
     at: float
 
@@ -61,7 +61,7 @@ class CancelReason(Word):
 
 
 def cancel_error(reason: CancelReason | None) -> TandemError | None:
-    """For a caller who is still connected; None if the caller left or interrupted the request."""
+    """The error for a caller who is still connected; None if the caller left or interrupted the request."""
     if reason is CancelReason.STOPPING:
         return Unavailable("the router is shutting down")
     if reason is CancelReason.SUPERSEDED:
@@ -208,7 +208,7 @@ class Exchange(Struct, eq=False):
     deadline: Deadline
     observers: Observers
     plan: Any = None
-    """Only the house reads it."""
+    """The plan that it began with; only the house reads it."""
     off_loop: OffLoop = work_here
     company: Company | None = None
     """None for a request that arrived alone."""

@@ -27,7 +27,7 @@ from router.page.begun import has_begun, show_begun, target_of
 from router.telemetry.ring import Ring, read_kept
 
 if TYPE_CHECKING:
-    from router.contract.pulse import CallUnderWay
+    from router.contract.messages import CallUnderWay
     from router.page.others import OtherRouters, Shared
 
 MAX_ROWS = 50

@@ -32,6 +32,7 @@ from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
+from router.house import House
 from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
 from router.limits.rates import CallerRates
@@ -59,7 +60,7 @@ from router.wiring.built import Built, list_notices
 from router.wiring.own_policies import Guarded, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
-from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
+from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, share_limits, show_others
 from router.wiring.stores import (
     keep_entries,
     name_ledger,
@@ -104,7 +105,7 @@ def build_house(
         watches = state.shared.watch_jobs() if state.shared is not None else None
         jobs = open_jobs(loaded, address, state.ended_jobs, on_disk=with_ledger, watches=watches)
         closing.push_async_callback(jobs.close)
-        house = open_house(build_plan(loaded, state), state, jobs.accept)
+        house = House(build_plan(loaded, state), state, accept_job=jobs.accept)
         if state.budgets is not None and state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())
     except BaseException:

@@ -175,7 +175,7 @@ class FakeRoad:
         self.begun.append(exchange)
         return exchange
 
-    async def serve(self, exchange: Exchange, sink: Any) -> None:
+    async def road(self, exchange: Exchange, sink: Any) -> None:
         await self.script(exchange, sink)
 
     async def explain(self, arrival: Arrival, plan: object = None) -> JsonObject:

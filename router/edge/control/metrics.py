@@ -201,9 +201,9 @@ _VALKEY = ("valkey",)
 
 def read_shared(shared: Shared) -> "dict[str, Samples]":
     """The figures of what is shared. Each router counts what it did itself."""
-    link, pulse, forwarder = shared.link, shared.pulse, shared.forwarder
+    link, messages, forwarder = shared.link, shared.messages, shared.forwarder
     lag: dict[str, Samples] = {} if forwarder is None else {"tandem_ledger_lag_seconds": {(): forwarder.lag_seconds}}
-    if link is None or pulse is None:
+    if link is None or messages is None:
         return lag
     return {
         **lag,
@@ -213,6 +213,6 @@ def read_shared(shared: Shared) -> "dict[str, Samples]":
         "tandem_store_seconds_total": {_VALKEY: link.seconds},
         "tandem_store_losses_total": {_VALKEY: link.losses},
         "tandem_store_blind_total": {(kind,): count for kind, count in link.blind.items()},
-        "tandem_store_unconfirmed_total": {(kind,): count for kind, count in link.unconfirmed.items()},
-        "tandem_pulse_ignored_total": {(reason,): count for reason, count in pulse.ignored.items()},
+        "tandem_store_unconfirmed_total": {(kind,): count for kind, count in (shared.unconfirmed or {}).items()},
+        "tandem_pulse_ignored_total": {(reason,): count for reason, count in messages.ignored.items()},
     }
