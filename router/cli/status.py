@@ -75,6 +75,7 @@ def describe(router: Router, key: str = "") -> JsonObject:
         "stores": {"ledger": str(router.ledger) if router.ledger is not None else None, "shared": [*router.shared]},
         "targets": stats.get("targets", {}),
         "jobs": {"running": sum(running), "uncollected": len(stats.get("jobs", ()))},
+        "chain": stats.get("chain", []),
         "problems": problems,
     }
 
@@ -111,6 +112,8 @@ def _print(told: Any) -> None:
         "shared": ", ".join(stores["shared"]),
         "targets": ", ".join(f"{target['tier']} {name}" for name, target in told["targets"].items()),
         "jobs": f"{jobs['running']} running, {jobs['uncollected']} to collect" if told["targets"] else "",
+        "chain": ", ".join(link["name"] for link in told["chain"] if link["on"]),
+        "off": ", ".join(link["name"] for link in told["chain"] if not link["on"]),
         "problems": plural(len(told["problems"]), "problem") if told["problems"] else "none",
     }
     print("\n".join(f"{name:<10}{text}" for name, text in lines.items() if text))

@@ -32,6 +32,8 @@ def test_a_router_says_where_it_is_since_when_and_how_it_does(here, capsys):
         "ledger": str(here / "test.db"),
         "targets": "fast simulated-fast, deep simulated-deep",
         "jobs": "0 running, 0 to collect",
+        "chain": "sessions, targets, superseding, responses, records, log, metrics, page, jobs",
+        "off": "traces, alerts",
         "problems": "none",
     }
     assert lines["since"].endswith(f"pid {told['pid']}")
