@@ -353,7 +353,7 @@ BUDGETS = {
     "sessions": (3231, 26),
     "limits": (2205, 16),
     "upstream": (1985, 13),
-    "telemetry": (2068, 17),
+    "telemetry": (2111, 17),
     "adapters": (1911, 14),
     "jobs": (1764, 9),
     "responses": (1715, 14),
@@ -361,7 +361,7 @@ BUDGETS = {
     "sense": (1593, 12),
     "decide": (1508, 11),
     "screen": (1573, 10),
-    "page": (1365, 10),
+    "page": (1271, 9),
     "policies": (1303, 14),
     "wiring": (1_470, 11),
     "settle": (561, 5),
@@ -370,7 +370,7 @@ BUDGETS = {
     "api": (195, 1),
     "house": (167, 1),
     "second_opinion": (166, 1),
-    "plan": (152, 1),
+    "plan": (160, 1),
     "__init__": (2, 1),
 }
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from router.contract.allowance import Allowance
 from router.contract.shared import SharedTerms, WhenBlind
 from router.dispatch.live.statistics import LiveStatistics
-from router.page.ring import PageSwitch
 from router.plan import State
 from router.responses.repeats import Repeats
 from router.sessions.turn_state import TurnTokens, derive_key
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
     from router.page.others import OtherRouters
 
 
-def show_others(state: State, page: PageSwitch) -> "OtherRouters | None":
+def show_others(state: State) -> "OtherRouters | None":
     if state.shared is None or state.shared.messages is None:
         return None
     from router.page.others import OtherRouters  # only routers that share a server need it
 
-    return OtherRouters(state.shared.messages, page, state.running)
+    return OtherRouters(state.shared.messages, state.ring, state.running)
 
 
 def recognise_repeats(shared: Shared | None) -> Repeats:
