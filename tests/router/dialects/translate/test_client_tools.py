@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.errors import Misfit
-from router.dialects.sse import split_frames
-from tests.tools.bridging import CHAT, MESSAGES, REQUESTS, RESPONSES, answer_to, crossed
+from tests.tools.bridging import CHAT, MESSAGES, REQUESTS, RESPONSES, answer_to, crossed, heard
 from tests.tools.speech import Speech, ToolCall, write_stream, write_whole
 from tests.tools.values import make_view
 
@@ -61,9 +60,7 @@ def spoken(target, name: str, arguments: str, **more) -> Speech:
 
 
 def streamed(caller, target, speech: Speech, **more) -> list[dict]:
-    answer = answer_to(caller, target, stream=True, **more)
-    data = b"".join(write_stream(target.value, speech))
-    return [frame.json() for frame in split_frames(answer.feed(data) + answer.finish()) if frame.data != b"[DONE]"]
+    return heard(caller, target, b"".join(write_stream(target.value, speech)), **more)
 
 
 def told_whole(caller, target, speech: Speech, **more) -> dict:
