@@ -195,9 +195,7 @@ TEXTS, LIMITS = some.text(), some.none() | some.integers(1, 10**9)
 HELD = some.one_of(
     some.tuples(
         some.just(("shell", "action")),
-        some.fixed_dictionaries(
-            {"commands": some.lists(TEXTS, min_size=1), "timeout_ms": LIMITS, "max_output_length": LIMITS},
-        ),
+        some.fixed_dictionaries({"commands": some.lists(TEXTS, min_size=1), "timeout_ms": LIMITS, "max_output_length": LIMITS}),
     ),
     some.tuples(
         some.just(("local_shell", "action")),

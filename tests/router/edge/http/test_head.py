@@ -55,8 +55,7 @@ def test_a_scope_without_a_query_has_the_size_of_its_bytes():
 
 
 @pytest.mark.parametrize(
-    ("version", "extra", "keeps"),
-    [("1.1", b"", True), ("1.1", b"connection: close\r\n", False), ("1.0", b"", False)],
+    ("version", "extra", "keeps"), [("1.1", b"", True), ("1.1", b"connection: close\r\n", False), ("1.0", b"", False)]
 )
 def test_whether_the_connection_is_kept_is_read(version, extra, keeps):
     head = parse_head(b"POST / HTTP/" + version.encode() + b"\r\nhost: a\r\n" + extra + b"\r\n")
