@@ -84,9 +84,9 @@ class _Read(NamedTuple):
     is_plan: bool
     because: str
     taught: float
-    """From marked turns like it."""
+    """Log-odds from marked turns like it."""
     opinions: tuple[Lean, ...]
-    """If nothing else applies."""
+    """Opinions if nothing else applies."""
     is_plain: bool
     """The words alone decide: a task of its own, and of clear size."""
 
@@ -179,7 +179,7 @@ class LearnedPolicy:
         return (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
 
     def _read_earlier(self, signals: Signals) -> tuple[float | None, bool]:
-        """Read again from the conversation: the last ask with a task of its own."""
+        """The last ask with a task of its own, read again from the conversation."""
         for features in signals.earlier:
             read = self._read(features, True)
             if features.has_task and not read.is_vague:
@@ -187,7 +187,7 @@ class LearnedPolicy:
         return None, False
 
     def _follows_deep(self, signals: Signals) -> bool:
-        """As remembered, or by the last turn's words and calls."""
+        """Whether deep served the last turn: as remembered, or by its words and calls."""
         tier = signals.turn.position.tier
         if tier is not None:
             return tier is Tier.DEEP
@@ -195,7 +195,7 @@ class LearnedPolicy:
         return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
 
     def _say(self, size: float, features: Features, *, is_later: bool) -> str:
-        """Our phrases, never the person's words."""
+        """What the turn looks like: our phrases, never the person's words."""
         if _QUICK_BELOW <= size < _LONG_ABOVE:
             return "unclear whether quick or long"
         is_quick = size < _QUICK_BELOW
@@ -205,7 +205,7 @@ class LearnedPolicy:
 
 
 def find_weights(path: str = "") -> Weights:
-    """Raises `ValueError`."""
+    """Load weights, by default those that come with Tandem. Raises `ValueError`."""
     return read_once(path, written_at(path))
 
 
@@ -216,7 +216,7 @@ def read_once(path: str, _: int) -> Weights:
 
 
 def find_personal(config: LearnedConfig) -> tuple[PersonalTable | None, tuple[str, ...]]:
-    """Or why the existing table is not used."""
+    """The table fitted to these weights, or why the existing one is not used."""
     try:
         table = load_personal(config.personal) if config.personal else None
     except BadTable as error:
@@ -235,7 +235,7 @@ def _took(turn: Turn) -> int:
 
 
 def _follows_fast(turn: Turn) -> bool:
-    """As remembered, or by how few calls the turn took."""
+    """Whether fast served the last turn: as remembered, or by how few calls it took."""
     if turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
         return False
     tier = turn.position.tier
@@ -243,7 +243,7 @@ def _follows_fast(turn: Turn) -> bool:
 
 
 def _name_quick(features: Features, reasons: list[str]) -> str:
-    """An edit only if there is something to edit."""
+    """The kind of quick turn: an edit only if there is something to edit."""
     if features.marks[_QUESTION]:
         return "quick question"
     named = [*map(_phrase_of, features.concepts)]

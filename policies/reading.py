@@ -70,7 +70,7 @@ class Weights:
         return (self.later if is_later else self.first).read(features)
 
     def read_shares(self, features: Features, *, is_later: bool) -> dict[str, float]:
-        """By concept; the furthest if it was named more than once."""
+        """How far each concept moved the odds; the furthest if it was named more than once."""
         table = self.later if is_later else self.first
         weights, unit = table.table, table.unit / math.sqrt(len(features.pieces) or 1)
         furthest: dict[str, int] = {}
@@ -94,7 +94,7 @@ def load_weights(path: str) -> Weights:
 
 
 def written_at(path: str) -> int:
-    """0 for shipped weights and missing files."""
+    """Modification time; 0 for shipped weights and missing files."""
     try:
         return Path(path).stat().st_mtime_ns if path else 0
     except OSError:
@@ -102,7 +102,7 @@ def written_at(path: str) -> int:
 
 
 def read_weights(content: bytes) -> Weights:
-    """One line of JSON, then the tables. Raises `BadWeights`."""
+    """Parse a file: one line of JSON, then the tables. Raises `BadWeights`."""
     line, newline, body = content.partition(b"\n")
     if not newline or len(line) > _MAX_HEADER_BYTES:
         raise BadWeights("not a weights file: the first line is not a header")

@@ -42,10 +42,10 @@ def record_name(key: SessionKey) -> str:
 
 
 def record_prefix(caller: Caller) -> str:
-    """By this a caller's records are deleted. Names of `LOCAL` have no prefix, and no dot."""
+    """Prefix of a caller's record names, by which they are deleted. Names of `LOCAL` have none, and no dot."""
     return "" if caller == LOCAL else f"{blake2b(caller.name.encode('utf-8', 'replace'), digest_size=8).hexdigest()}."
 
 
 def old_record_name(key: SessionKey) -> str:
-    """As Tandem 0.3 wrote it, without a prefix."""
+    """Record name without a prefix, as Tandem 0.3 wrote it."""
     return blake2b(str(key).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -59,7 +59,7 @@ class Projection(Struct, frozen=True, array_like=True):
     has_price: bool
     ratio: WorkRatio = WorkRatio()
     plain_seconds: float = 0.0
-    """Without a wait, nothing cached."""
+    """Seconds of a quick turn without a wait, nothing cached."""
 
 
 class Redo(Struct, frozen=True, array_like=True):
@@ -72,7 +72,7 @@ class Redo(Struct, frozen=True, array_like=True):
     usd: float
     usd_slope: float
     turns: int = 0
-    """Turns learned from. 0: assumed rates."""
+    """Turns that the rates were learned from; 0: assumed rates."""
 
 
 class Ranked(Struct, frozen=True):
@@ -104,7 +104,7 @@ class SecondOpinion(Struct, frozen=True, omit_defaults=True):
     value_usd: float
     """The value of information."""
     cost_usd: float
-    """Expected, time included."""
+    """Expected cost of asking, time included."""
     because: str = ""
     asked_ms: float | None = None
 
@@ -127,9 +127,9 @@ class Decision(Struct, frozen=True):
     """None after an insist."""
     config_fingerprint: str = ""
     weights_fingerprint: str = ""
-    """Fitted values belong to these weights."""
+    """The weights that read the words: fitted values belong to them."""
     was_asked_for: bool = False
-    """By a person, or an operator's rule."""
+    """Whether a person, or an operator's rule, asked for the tier."""
     second_opinion: SecondOpinion | None = None
     """None if not configured, or nothing was in doubt."""
     alike: int = 1

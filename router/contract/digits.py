@@ -32,14 +32,14 @@ class Digits(float):
 
 
 def as_written(value: object) -> orjson.Fragment:
-    """For `orjson.dumps(…, default=as_written)`."""
+    """Write `Digits` by their text: for `orjson.dumps(…, default=as_written)`."""
     if isinstance(value, Digits):
         return orjson.Fragment(value.text)
     raise TypeError(f"not JSON: {type(value).__name__}")
 
 
 def may_lose_digits(raw: bytes) -> bool:
-    """A quick search for a run of digits precedes the regular expression."""
+    """Whether parsing may change a number: a quick search for a run of digits, then a regular expression."""
     return _RUN in raw.translate(_MARKED) and (_NUMBER.search(raw) is not None or raw[:1] in b"-.0123456789")
 
 

@@ -36,7 +36,7 @@ class Decided(Fact, frozen=True):
     session: SessionSnapshot
     decision: Decision
     opinions: Opinions = Opinions()
-    """As collected: another decision can be made from them."""
+    """The policies' opinions as collected: another decision can be made from them."""
     asked_at: float | None = None
     """When a second opinion was asked for."""
     worth_waiting_seconds: float = math.inf
@@ -64,7 +64,7 @@ class PassedOn(Fact, frozen=True):
 
 
 class Queued(Fact, frozen=True):
-    """The target's quota is used up, or its last slot is kept for a session's turn."""
+    """The request waits: the target's quota is used up, or its last slot is kept for a session's turn."""
 
     at: float
     target: Target
@@ -100,7 +100,7 @@ class LimitsTold(Fact, frozen=True):
 
 
 class FirstByte(Fact, frozen=True):
-    """Sent to the caller: no other target can be tried from now on."""
+    """The first bytes are sent to the caller: no other target can be tried from now on."""
 
     target: Target
 
@@ -131,7 +131,7 @@ class AttemptEnded(Fact, frozen=True):
     error: TandemError | None
     usage: Usage | None
     tokens_per_second: float | None
-    """As the caller saw it. The target's own is in the attempt's `pace`."""
+    """Writing speed as the caller saw it. The target's own is in the attempt's `pace`."""
 
 
 class QuestionEnded(AttemptEnded, frozen=True):
@@ -147,7 +147,7 @@ class Ending(Struct, frozen=True):
 
 
 class Settled(Fact, frozen=True):
-    """`answer` is what was sent, if the config keeps texts."""
+    """The request is over. `answer` is what was sent, if the config keeps texts."""
 
     at: float
     ending: Ending

@@ -59,7 +59,7 @@ class Features(NamedTuple):
 
 
 def pack_places(pieces: Sequence[int]) -> bytes:
-    """Little-endian, four bytes each, the first 256."""
+    """Places as the ledger keeps them: little-endian, four bytes each, the first 256."""
     kept = pieces[:_MAX_PACKED]
     return struct.pack(f"<{len(kept)}I", *kept)
 

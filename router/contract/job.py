@@ -57,11 +57,11 @@ class Job(Struct, frozen=True):
     caller: Caller
     created_at: float
     body: bytes
-    """As sent; empty for work outside the router (`router/jobs/outside.py`). Only `claim` returns it; deleted at the end."""
+    """The request; empty for outside work (`router/jobs/outside.py`). Only `claim` returns it; deleted at the end."""
     headers: Mapping[str, str]
     """Headers needed to serve it, never keys. Returned and deleted with `body`."""
     queued: bytes
-    """The first answer. Empty once the job has ended."""
+    """The first answer, `status: queued`. Empty once the job has ended."""
     key: str | None = None
     session: str | None = None
     """The session in which its end is announced."""
@@ -193,11 +193,11 @@ class JobStore(Protocol):
         ...
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
-        """Without `body` and `headers`."""
+        """Find a job, without `body` and `headers`."""
         ...
 
     async def find_listed(self, job_id: str) -> Job | None:
-        """Of any caller, as lists show it: without request and response, which may be large."""
+        """Find any caller's job as lists show it: without request and response, which may be large."""
         ...
 
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
@@ -205,7 +205,7 @@ class JobStore(Protocol):
         ...
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> JobWatch:
-        """A job's log, state and cancellation; None: any claimable job. An owner only hears of a cancel or deletion."""
+        """Watch a job's log, state and cancellation; None: any claimable job. Owners only hear of a cancel or deletion."""
         ...
 
     def observe(self, observer: JobObserver) -> None:
@@ -227,7 +227,7 @@ class JobStore(Protocol):
     async def take_due(
         self, now: float, hold_seconds: float, limit: int = 16, not_for: Collection[str] = ()
     ) -> Sequence[WebhookEvent]:
-        """Due now, except for some addresses. Other senders do not get them while they are held."""
+        """Events due now, except for some addresses. Other senders do not get them while they are held."""
         ...
 
     async def note_delivered(self, event_id: str) -> None: ...
@@ -251,4 +251,4 @@ class EndedJob(Struct, frozen=True):
 
 
 ListEnded = Callable[[], Sequence[EndedJob]]
-"""Newest last."""
+"""Jobs that wait to be collected, newest last."""

@@ -78,11 +78,11 @@ class KeyRing:
         return iter(self._keys.values())
 
     def with_own(self, own: Key) -> "KeyRing":
-        """The caller of the router's own key may do everything."""
+        """Add the router's own key, whose caller may do everything."""
         return KeyRing([*self._keys.values(), own], {**self.rights, LOCAL.name: EVERYTHING}, self._revoked)
 
     def without(self, digests: Collection[bytes]) -> "KeyRing":
-        """Their callers keep their rights."""
+        """Drop revoked keys. Their callers keep their rights."""
         if not digests:
             return self
         revoked = {key.digest for key in self if key.digest in digests}
@@ -108,7 +108,7 @@ class KeyRing:
         return key
 
     def explain(self, token: str) -> str:
-        """For the log only."""
+        """Why a key was refused; only for the log."""
         key_id, secret = split_key(token) or ("", "")
         key, digest = self._keys.get(key_id), digest_of(secret)
         if key is None:
@@ -116,7 +116,7 @@ class KeyRing:
         return "expired" if hmac.compare_digest(digest, key.digest) else "wrong secret"
 
     def renew(self, known: Key, now: float) -> Key | None:
-        """None once it is revoked, replaced or expired."""
+        """The key as it is now; None once it is revoked, replaced or expired."""
         key = self._keys.get(known.id)
         if key is None or key.digest != known.digest or (key.expires_at is not None and now >= key.expires_at):
             return None
@@ -124,5 +124,5 @@ class KeyRing:
 
 
 def rights_of(keys: KeyRing | None, caller: Caller) -> Rights:
-    """Keys may be removed while their caller is served."""
+    """A caller's rights now: its keys may be removed while it is served."""
     return EVERYTHING if keys is None else keys.rights.get(caller.name, USUAL)

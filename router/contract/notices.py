@@ -51,7 +51,7 @@ Notices = Callable[[], Sequence[Notice]]
 
 
 def visible_to(caller: str, notices: Sequence[Notice], *, is_admin: bool) -> list[Notice]:
-    """About targets and the caller itself; an admin sees all."""
+    """Notices about targets and the caller itself; an admin sees all."""
     return [
         notice
         for notice in notices

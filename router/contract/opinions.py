@@ -46,7 +46,7 @@ class RuleOut(Struct, frozen=True):
     yields: bool = False
     """Whether it counts only while another target can serve: an expected wait is no reason to refuse."""
     reserved_tokens: int = 0
-    """Kept free for the answer, among those needed."""
+    """How many of the needed tokens are kept free for the answer."""
     is_right: bool = False
     """The target could serve, but the caller's key is not for its tier."""
 
@@ -106,12 +106,12 @@ class PolicyConfig(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Of its weights; empty for none. Raises `ValueError` if they are unreadable."""
+        """Identifies the policy's weights; empty for none. Raises `ValueError` if they are unreadable."""
         return ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """About its files; none prevents serving."""
+        """Oddities of the policy's files that do not prevent serving."""
         return ()
 
 
@@ -122,5 +122,5 @@ class Policy(Protocol):
     Config: ClassVar[type[PolicyConfig]]
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Usually none or one."""
+        """Return opinions, usually none or one."""
         ...

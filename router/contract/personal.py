@@ -69,7 +69,7 @@ class PersonalTable:
         return number, min(1.0, (found[number] - _KIN) / (_SAME - _KIN))
 
     def likeness(self, pieces: Sequence[int]) -> dict[int, float]:
-        """From 0 to 1, by kind that shares a place."""
+        """Likeness (0 to 1) to each kind that shares a place with the ask."""
         index, common = self._index, self.common
         shared: dict[int, float] = {}
         said: dict[int, float] = {}

@@ -71,7 +71,7 @@ class UpstreamRequest(Struct, frozen=True):
     waits_for_first_byte: bool = True
     tls: Tls | None = None
     over_websocket: bool = False
-    """One for each session, where the target takes them."""
+    """Whether each session gets its own WebSocket, where the target takes one."""
 
     def __repr__(self) -> str:
         return f"UpstreamRequest({self.target!r})"
@@ -95,11 +95,11 @@ class Upstream(Protocol):
     def open(self, request: UpstreamRequest, sink: Sink) -> UpstreamCall: ...
 
     def prepare(self, request: UpstreamRequest) -> PreparedRequest:
-        """Each call brings its own body."""
+        """Prepare many calls. Each brings its own body."""
         ...
 
     def connect_ahead(self, request: UpstreamRequest) -> None:
-        """In the background, unless a connection is idle. Failures are silent."""
+        """Open a connection in the background, unless one is idle. Failures are silent."""
         ...
 
     def keep_only(self, used: Iterable[Used]) -> None:
@@ -114,11 +114,11 @@ class RouteRequest(Struct, frozen=True):
 
     method: str
     path: str
-    """Below the target's address, with its query."""
+    """Path below the target's address, with its query."""
     headers: Headers
     body: bytes
     callers: Mapping[str, str] = {}
-    """The caller's own: not passed on, but the key may be among them."""
+    """The caller's headers: not passed on, but the key may be among them."""
     timeouts: Timeouts | None = None
     """Instead of the target's own."""
 
@@ -141,11 +141,11 @@ class OutgoingRequest(Struct, frozen=True):
     body: bytes
     prompt_tokens: int
     session: SessionKey | None = None
-    """Where the target keeps one open. None for side requests."""
+    """The session, if its target keeps one open; None for side requests."""
     asks_usage: bool = False
-    """For usage that the caller did not want: it is removed from the answer."""
+    """Whether `body` asks for usage that the caller did not want: it is removed from the answer."""
     trace: Headers = ()
-    """Only adapters of an endpoint that `is_traced` read it."""
+    """Trace headers, read only by adapters of an endpoint that `is_traced`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class ExtraField:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`base_url` is empty for adapters that need none."""
+    """A target's address and credentials. `base_url` is empty for adapters that need none."""
 
     model: str
     base_url: str = ""
@@ -187,7 +187,7 @@ class Endpoint:
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
-        """The key, and extra values that come from variables or look like keys."""
+        """What must never be shown: the key, and extra values from variables or that look like keys."""
         extra = (*self.headers, *self.query)
         named = [field.secret for field in extra if field.secret is not None]
         literal = [Secret(field.text.split()[-1]) for field in extra if field.secret is None and looks_like_key(field.text)]
@@ -195,7 +195,7 @@ class Endpoint:
 
     @property
     def takes_callers_key(self) -> bool:
-        """Such requests cannot be prepared."""
+        """Whether each request brings its own key, so that none can be prepared."""
         return self.api_key is not None and self.api_key.is_callers
 
     @property
@@ -227,7 +227,7 @@ class AdapterSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def typical_speed(self) -> Speed | None:
-        """Where the options set it; None: the tier's, until it is measured."""
+        """The speed that the options set; None: the tier's, until it is measured."""
         return None
 
 
@@ -236,28 +236,28 @@ class Adapter(Protocol):
 
     name: ClassVar[str]
     speaks: ClassVar[frozenset[Dialect]]
-    """A target's `dialect` narrows them to one, unless the adapter answers in all itself."""
+    """Dialects. A target's `dialect` narrows them to one, unless the adapter answers in all itself."""
     Settings: ClassVar[type[AdapterSettings]] = AdapterSettings
     needs_address: ClassVar[bool] = True
     is_model: ClassVar[bool] = True
-    """A real model answers: only then are facts looked up, and can it be unreachable."""
+    """Whether a real model answers: only then are facts looked up, and can it be unreachable."""
     relays_bytes: ClassVar[bool] = True
-    """Bodies and answers pass byte for byte, which libraries and own answers cannot promise."""
+    """Whether bodies and answers pass byte for byte, which libraries and own answers cannot promise."""
     has_sockets: ClassVar[bool] = False
     """Whether `upstream_transport: websocket` is possible."""
     key_header: ClassVar[str] = "authorization"
     own_headers: ClassVar[frozenset[str]] = frozenset()
-    """Written by the adapter: `headers:` of a target cannot set them."""
+    """Headers that the adapter writes: `headers:` of a target cannot set them."""
     takes_extra: ClassVar[frozenset[str]] = frozenset()
     """Which of a target's `headers` and `query` it sends; others are refused."""
     library: ClassVar[str] = ""
-    """Needed for it, and the name of the extra. Empty when the router dials."""
+    """The library that it needs, also the name of the extra. Empty when the router dials."""
 
     def __init__(self, endpoint: Endpoint, settings: AdapterSettings, upstream: Upstream) -> None: ...
 
     @classmethod
     def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest | None:
-        """None where there is no list."""
+        """The request for an endpoint's list of models, if there is one."""
         return None
 
     @classmethod
@@ -266,7 +266,7 @@ class Adapter(Protocol):
         return False
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Only a missing key of the caller may raise."""
+        """Start a call. Only a missing key of the caller may raise."""
         ...
 
 
@@ -289,5 +289,5 @@ class Routed(Protocol):
     """An adapter whose target has other routes below its address."""
 
     def open_route(self, target: Target, request: RouteRequest, sink: Sink) -> UpstreamCall:
-        """Only a missing key raises."""
+        """Start a call with the target's key or the caller's; only a missing one raises."""
         ...

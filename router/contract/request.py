@@ -60,7 +60,7 @@ class History(Protocol):
 
 
 class Messages(dict[int, Message]):
-    """Read on first access. A dictionary finds known messages without a Python call."""
+    """Messages by index, read on first access. A dictionary finds known ones without a Python call."""
 
     __slots__ = ("given", "read")
 
@@ -82,7 +82,7 @@ class Conversation(Sequence[Message]):
         self.items = messages.given = items
         self.read = messages.read = read
         self.messages = messages
-        """The hot path takes them from here."""
+        """Messages by index; the hot path takes them from here."""
         self.known: tuple[Beginning, list[Beginning]] | None = None
         """The known beginning, and longer new ones; None if read whole."""
         self.history: History | None = None
@@ -107,7 +107,7 @@ class InBand(Struct, frozen=True):
     index: int = 0
     is_newest: bool = True
     is_alone: bool = False
-    """The router answers it."""
+    """Whether the message holds nothing else: the router answers it."""
     mark: str = ""
 
 
@@ -141,7 +141,7 @@ class Continuation(Protocol):
 
     @property
     def session(self) -> str:
-        """Empty if the request itself must tell."""
+        """The stored response's session; empty if the request itself must tell."""
         ...
 
     @property
@@ -159,7 +159,7 @@ class Continuation(Protocol):
         ...
 
     def without_reference(self) -> "Continuation":
-        """For a target that has lost the response."""
+        """The continuation for a target that has lost the response."""
         ...
 
     def changed(self, change: Callable[[list[Json]], list[Json]]) -> "Continuation":
@@ -208,13 +208,13 @@ class RequestView(Struct, frozen=True):
     image_count: int = 0
     media_bytes: int = 0
     bound: str = ""
-    """What only a target of its own dialect can read."""
+    """Content that only a target of its own dialect can read."""
     hosted: str = ""
     """A tool for the target itself to run, possible only in its own dialect."""
     caller: Caller = LOCAL
     continued: Continuation | None = None
     previous_response_id: str | None = None
-    """Continued by id alone: its history is not in `body`."""
+    """The response that it continues by id alone: its history is not in `body`."""
     origins: Mapping[str, str] = {}
     """The target that made each opaque item, by key, if known."""
     has_one_model: bool = False

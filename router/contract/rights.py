@@ -34,12 +34,12 @@ class Rights(Struct, frozen=True):
 
 
 EVERYTHING = Rights(may_force=BOTH_TIERS, is_admin=True)
-"""Without keys, and of the router's own user."""
+"""Rights without keys, and of the router's own user."""
 USUAL = Rights()
-"""Of a key that names none."""
+"""Rights of a key that names none."""
 
 
 def check_tier(tier: Tier | None, because: str, rights: Rights, way_out: str) -> None:
-    """`way_out` says what to do instead. Raises `NotPermitted`."""
+    """Refuse a tier that the caller may not force; `way_out` says what to do instead. Raises `NotPermitted`."""
     if tier is not None and tier not in rights.may_force:
         raise NotPermitted(f"{because}, and this key does not have the right to force {tier} (may_force). {way_out}")

@@ -26,7 +26,7 @@ class Secret:
 
     source: str
     kept: str = field(default="", compare=False)
-    """From the file next to the config. The environment takes precedence."""
+    """The variable's value in the file next to the config. The environment takes precedence."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> core_schema.CoreSchema:
@@ -46,19 +46,19 @@ class Secret:
 
     @property
     def is_misplaced(self) -> bool:
-        """The text after `env:` looks like a key, or cannot be a variable's name."""
+        """Whether the text after `env:` looks like a key, or cannot be a variable's name."""
         name = self.variable
         return self.is_reference and (_VARIABLE.fullmatch(name) is None or _MIXED.fullmatch(name) is not None)
 
     def reveal(self) -> str:
-        """Without a file's last line break; empty if only a request has it."""
+        """The key without a file's last line break; empty if only a request has it."""
         if self.is_reference:
             return self._read_variable().strip()
         return "" if self.is_callers else self.source
 
     @property
     def is_padded(self) -> bool:
-        """The variable has spaces or line breaks around the key."""
+        """Whether the variable has spaces or line breaks around the key."""
         return self.is_reference and self._read_variable() != self.reveal()
 
     def _read_variable(self) -> str:
@@ -80,12 +80,12 @@ class Secret:
 
 
 def looks_like_key(text: str) -> bool:
-    """Alone, or after a scheme."""
+    """Whether a value looks like a key, alone or after a scheme."""
     return any(_MIXED.fullmatch(word) for word in text.split())
 
 
 def mask_keys(text: str) -> str:
-    """People put keys anywhere. A key's id may be seen."""
+    """Mask callers' keys, which people put anywhere. A key's id may be seen."""
     return _OWN_KEY.sub(r"\1***", text) if OWN_PREFIX in text.lower() else text
 
 
@@ -109,7 +109,7 @@ def withhold_variables(is_denied: Callable[[str], bool]) -> None:
 
 
 def release_variables(is_allowed: Callable[[str], bool]) -> None:
-    """Unless they were set again."""
+    """Give withheld variables back, unless they were set again."""
     for name in [name for name in _withheld if is_allowed(name)]:
         os.environ.setdefault(name, _withheld[name])
         del _withheld[name]  # from here on the environment alone says whether it is set

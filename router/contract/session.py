@@ -26,7 +26,7 @@ class Wish(Struct, frozen=True):
     at: int
     """Index of its message: later ones are newer."""
     line: str = ""
-    """Mark of the newest first line then: not newer, even where a shorter history moves it."""
+    """Mark of the newest first line known then: it is not newer, even where a shorter history moves it."""
     follows: str = ""
     """Mark of what a line's message followed. Another message there means that the line was edited away."""
 
@@ -41,7 +41,7 @@ class SessionState(Struct, frozen=True):
     has_escalated: bool = False
     was_asked_for: bool = False
     effort: str | None = None
-    """Of the first turn."""
+    """Reasoning effort of the first turn."""
     ask: float | None = None
     """Log-odds of the last ask, which "yes" and "go on" inherit."""
     is_planned: bool = False
@@ -52,14 +52,14 @@ class SessionState(Struct, frozen=True):
     name_at: int = -1
     """Index of the message that brought it; -1 from the start."""
     messages: int = 0
-    """At the last answer."""
+    """Length of the conversation at the last answer."""
     last: str = ""
     warm: Mapping[str, tuple[int, float]] = {}
     """By target: tokens, and until when."""
     origins: Mapping[str, str] = {}
 
     def with_wish(self, wish: Wish | None, *, at: float) -> "SessionState":
-        """None if its line was edited away."""
+        """Set the wish; None if its line was edited away."""
         return replace(self, at=at, wish=wish)
 
     def with_name(self, name: str, index: int) -> "SessionState":
@@ -72,7 +72,7 @@ class SessionState(Struct, frozen=True):
     def with_answer(
         self, target: str, messages: int, origins: Mapping[str, str], last: str | None, *, at: float
     ) -> "SessionState":
-        """Items that are new in the next request are this target's."""
+        """A target begins to answer: items new in the next request are its own."""
         return replace(
             self,
             at=at,
@@ -97,24 +97,24 @@ class SessionSnapshot(Struct, frozen=True):
     state: SessionState
     position: SessionPosition
     origins: Mapping[str, str]
-    """Of the request's hidden state."""
+    """Makers of the request's hidden state, by key."""
     messages: int
     replaces: SessionState | None = None
     """A session with an equal beginning, whose slot this one takes."""
     session: str = ""
-    """Where the request could not tell it: a lost thread that was sent again whole."""
+    """The session's name, if the request could not tell it: a lost thread that was sent again whole."""
     override: Tier | None = None
-    """Where no newer wish counts."""
+    """The session's tier, unless a newer wish counts."""
     is_edited: bool = False
     """The line that set the tier was edited away."""
     has_wishes: bool = False
     heeds_line: bool = False
-    """A newer wish may replace a first line."""
+    """Whether a first line counts: a newer wish may replace it."""
     heeds_name: bool = True
     newest: int = 0
     """Index of the person's newest message, where there are wishes."""
     name: tuple[str, int] | None = None
-    """To remember, with the index from which it counts."""
+    """The exact model name to remember, and the index from which it counts."""
 
     def annotate(self, turn: Turn) -> Turn:
         if not self.has_wishes and not self.session:
@@ -147,7 +147,7 @@ class _Before(Struct, frozen=True):
 
 
 def read_state(stored: bytes) -> SessionState | None:
-    """None if it is invalid. Unknown fields are ignored."""
+    """Read a stored state; None if it is invalid. Unknown fields are ignored."""
     try:
         state = msgspec.json.decode(stored, type=SessionState)
         if b'"has_override":true' in stored:

@@ -37,14 +37,14 @@ class Trajectory(Struct, frozen=True):
     calls: int = 0
     edits: int = 0
     failures: int = 0
-    """Since the last success. Reads and edits count neither way."""
+    """Failed calls since the last success. Reads and edits count neither way."""
     repeats: int = 0
     """Count of the most repeated call."""
     red_runs: int = 0
     is_green: bool = False
     """The last test run passed, after a failed one."""
     same_file_edits: int = 0
-    """Of the most edited file."""
+    """Edits of the most edited file."""
     files: int = 0
     written_chars: int = 0
     unevenness: float = 0.0
@@ -53,17 +53,17 @@ class Trajectory(Struct, frozen=True):
 
 class SessionPosition(Struct, frozen=True):
     tier: Tier | None = None
-    """Of the person's last turn."""
+    """Tier of the person's last turn."""
     is_running: bool = False
     """This request continues that turn."""
     has_escalated: bool = False
-    """The turn was moved up, and stays."""
+    """Whether the running turn was moved up: then it stays."""
     warm: Mapping[str, int] = {}
-    """Tokens by target."""
+    """Tokens of the conversation that are still warm, by target."""
     was_asked_for: bool = False
-    """Then nothing moves it."""
+    """Whether the running turn's tier was asked for: then nothing moves it."""
     effort: str | None = None
-    """Of the session's first turn."""
+    """Reasoning effort of the session's first turn."""
     ask: float | None = None
     """Log-odds of the last ask, inherited by turns that point back at it."""
     is_planned: bool = False
@@ -82,23 +82,23 @@ class Turn(Struct, frozen=True):
     goes_on: bool = False
     """The request continues a turn (a person's or subagent's) after a tool's result."""
     goes_on_after: str = ""
-    """The client's own message before: "compaction", "a cut answer", "a notice"."""
+    """The client's own message that the turn continues after: "compaction", "a cut answer", "a notice"."""
     compacted_ask: str | None = None
-    """Of a conversation to be compacted: the next request may no longer hold it."""
+    """The last ask of a conversation to be compacted: the next request may no longer hold it."""
     only_reads: bool = False
-    """A subagent that only reads and searches."""
+    """Whether a subagent only reads and searches."""
     turn_id: str = ""
     is_guessed: bool = False
-    """The session has no name, and is known by its beginning."""
+    """Whether the session has no name, and is known by its beginning."""
     history: SessionHistory = SessionHistory()
     trajectory: Trajectory = Trajectory()
     position: SessionPosition = SessionPosition()
     heeds_line: bool = True
-    """A newer wish may replace a first line."""
+    """Whether a first line counts: a newer wish may replace it."""
     heeds_name: bool = True
     """Likewise for an exact model name."""
     usual_efforts: tuple[str, ...] = ()
-    """Asked for by the client itself."""
+    """Reasoning efforts that the client asks for by itself."""
 
 
 class TokenCount(Struct, frozen=True):
@@ -122,7 +122,7 @@ class TokenCounter(Protocol):
         ...
 
     def prepare(self) -> None:
-        """A count is likely soon."""
+        """Load what a count needs: one is likely soon."""
         ...
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount: ...
@@ -148,10 +148,10 @@ class Signals(Struct, frozen=True):
     features: Features | None = None
     """None if the person typed nothing."""
     earlier: tuple[Features, ...] = ()
-    """Of earlier turns, newest first, where the words may point back at them and their size is not remembered."""
+    """Those of earlier turns, newest first, where the words may point back at them and their size is not remembered."""
 
     def of_tier(self, tier: Tier) -> Iterator[TargetStatus]:
-        """No Python step for each: there may be many."""
+        """Targets of a tier, without a Python step for each: there may be many."""
         statuses = self.statuses.values()
         return compress(statuses, map(is_, map(_tier_of, statuses), repeat(tier)))
 
@@ -161,7 +161,7 @@ class Signals(Struct, frozen=True):
 
 
 RESERVE_TOKENS = 8_000
-"""Clients that allow themselves 64,000 seldom write a tenth of it."""
+"""The most, unless configured: clients that allow themselves 64,000 seldom write a tenth of it."""
 
 
 def reserve_tokens(window_tokens: int, own_limit: int | None = None, most: int = RESERVE_TOKENS) -> int:

@@ -26,9 +26,9 @@ class Waiting(Struct, frozen=True):
     target: str
     position: int
     length: int
-    """This request included."""
+    """Length of the queue, this request included."""
     seconds: float
-    """From now."""
+    """Expected wait from now."""
 
 
 class Serving(Struct, frozen=True):
@@ -45,11 +45,11 @@ class AnswerSink(Sink, Protocol):
 
     @property
     def has_started(self) -> bool:
-        """The caller has received something."""
+        """Whether the caller has received anything."""
         ...
 
     def tell(self, fact: AnswerFact) -> None:
-        """Between two pieces of a stream: a comment over HTTP, a frame over a WebSocket."""
+        """Report a fact between two pieces of a stream: a comment over HTTP, a frame over a WebSocket."""
         ...
 
 
@@ -57,7 +57,7 @@ class Watcher(Protocol):
     """Sees an answer on its way to the caller."""
 
     def add(self, data: bytes) -> None:
-        """Just before the caller gets the piece."""
+        """Called just before the caller gets the piece."""
         ...
 
     def finish(self) -> None:
@@ -130,7 +130,7 @@ class WatchedSink:
 
 
 def watch(caller: AnswerSink, watcher: Watcher) -> WatchedSink:
-    """One `WatchedSink` serves all watchers."""
+    """Add a watcher: one `WatchedSink` serves all."""
     if isinstance(caller, WatchedSink):
         caller.watchers.append(watcher)
         return caller

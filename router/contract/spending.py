@@ -59,7 +59,7 @@ def _next(period: Period, first: date) -> date:
 
 
 def _midnight(day: date, zone: tzinfo) -> float:
-    """Where clocks skip midnight, the moment at which they do."""
+    """The start of a day: where clocks skip midnight, the moment at which they do."""
     return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
 
 
@@ -72,7 +72,7 @@ def as_units(usd: float) -> int:
 
 
 def as_units_above(usd: float) -> int:
-    """Enough for an estimate."""
+    """Units rounded up, to be enough for an estimate."""
     return math.ceil(usd * UNITS_PER_USD)
 
 
@@ -81,7 +81,7 @@ def as_usd(units: int) -> float:
 
 
 def show_usd(units: int) -> str:
-    """In cents, or two significant digits below ten of them."""
+    """An amount for people: in cents, or two significant digits below ten of them."""
     usd = abs(units) / UNITS_PER_USD
     is_cents = usd >= 0.1 or units % (UNITS_PER_USD // 100) == 0
     digits = 2 if is_cents else min(8, 1 - math.floor(math.log10(usd)))

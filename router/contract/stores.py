@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class StoreUnusable(Exception):
-    """The message says why."""
+    """A store cannot be read or written. The message says why."""
 
 
 class AskedTooMuch(StoreUnusable):
@@ -42,7 +42,7 @@ class SharedUnusable(StoreUnusable):
 
 
 class Versioned(NamedTuple):
-    """None and 0 without a record."""
+    """A record and its version; None and 0 without a record."""
 
     state: bytes | None = None
     version: int = 0
@@ -58,7 +58,7 @@ class SessionStore(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether each request loads records, and waits for its writes."""
+        """Whether other processes write too: each request loads records, and waits for its writes."""
         ...
 
     async def load(self, key: str) -> Versioned:
@@ -66,7 +66,7 @@ class SessionStore(Protocol):
         ...
 
     async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
-        """In order. A shared store is asked once."""
+        """Records of several keys, in order. A shared store is asked once."""
         ...
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> "bool | asyncio.Future[bool]":
@@ -88,7 +88,7 @@ class EntryStore(Protocol):
         ...
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
-        """For None anyone's, without texts that are not kept."""
+        """The explanation of a caller's request; for None anyone's, without texts that are not kept."""
         ...
 
     async def close(self) -> None: ...
@@ -109,21 +109,21 @@ class EntryReader(Protocol):
     def read_newest(
         self, since: float, turns: int, caller: str | None = None
     ) -> "tuple[list[RecordedCall], Mapping[tuple[str, str], int]]":
-        """Of at least the newest turns, oldest first; and how many turns each session had before them."""
+        """Calls of at least the newest turns, oldest first; and how many turns each session had before them."""
         ...
 
     def read_sessions(self, since: float, limit: int, caller: str | None = None) -> "list[SessionSums]": ...
 
     def read_sums(self, since: float, caller: str | None = None) -> "Sums":
-        """By day, client, tier and caller, and what the decisions expected of both tiers."""
+        """Sums by day, client, tier and caller, and what the decisions expected of both tiers."""
         ...
 
     def read_spending(self, since: float) -> Mapping[str, int]:
-        """By caller, in units of money (`contract.spending`). Unknown costs are left out."""
+        """Costs by caller, in units of money (`contract.spending`). Unknown ones are left out."""
         ...
 
     def read_spent(self, day: float, month: float) -> "list[CallerSums]":
-        """Since these moments, by key if the ledger knows it."""
+        """Spending since these moments, by key if the ledger knows it."""
         ...
 
     def find_turn(self, request_id: str | None, caller: str | None = None) -> "RecordedTurn | None":
@@ -133,7 +133,7 @@ class EntryReader(Protocol):
     def find_beginning(self, request_id: str) -> "RecordedTurn | None": ...
 
     def find_undecided(self, request_id: str, caller: str | None = None) -> str | None:
-        """None for a decided or unknown request."""
+        """Why no tier was chosen; None for a decided or unknown request."""
         ...
 
     def read_finished_work(self, now: float) -> "list[FinishedWork]":
@@ -155,20 +155,20 @@ class EntryReader(Protocol):
     def read_turns(self, asked: "TurnsAsked") -> "TurnsPage": ...
 
     def read_session_page(self, limit: int, before: int | None, caller: str | None) -> "SessionsPage":
-        """Newest calls first."""
+        """Sessions with their sums, newest calls first."""
         ...
 
     def read_session(self, session: str, caller: str | None, limit: int) -> "SessionRows | None":
-        """Without a caller, that of the last one to use it."""
+        """A session with its newest calls; without a caller, that of the last one to use it."""
         ...
 
     def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> "Mapping[str, TargetSeries]":
-        """Of each target that was called, up to a moment."""
+        """Figures of each target that was called, up to a moment."""
         ...
 
 
 class StoredResponse(NamedTuple):
-    """`raw` is JSON, written once."""
+    """A response with all that led to it. `raw` is JSON, written once."""
 
     id: str
     caller: Caller
@@ -199,7 +199,7 @@ class StoredResponse(NamedTuple):
 
 
 class ResponseStore(Protocol):
-    """A shared store raises `StoreUnavailable` if it is unreachable and the answer is not known here."""
+    """Responses to continue. A shared store raises `StoreUnavailable` if it is unreachable and the answer not known here."""
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> "asyncio.Future[Any] | None":
         """`for_long`: beyond the process. A shared store's future ends when other routers find it; raises `StoreUnusable`."""
@@ -208,15 +208,15 @@ class ResponseStore(Protocol):
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None: ...
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """The newest with any of these items, except those that a socket keeps for itself."""
+        """The newest response with any of these items, except those that a socket keeps for itself."""
         ...
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
-        """Everywhere, before it returns. Raises if that is impossible now."""
+        """Delete it everywhere before returning. Raises if that is impossible now."""
         ...
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
-        """The id is known, but deleted or another caller's."""
+        """Whether the id is known, but deleted or another caller's."""
         ...
 
     async def close(self) -> None: ...
@@ -241,11 +241,11 @@ class RepeatStore(Protocol):
         ...
 
     async def claim(self, slot: bytes, asked: bytes) -> HeldKey | None:
-        """None: the slot is this request's until `finish`. Raises `StoreUnusable`."""
+        """Take a slot. None: it is this request's until `finish`. Raises `StoreUnusable`."""
         ...
 
     def finish(self, slot: bytes, answer: bytes | None) -> None:
-        """None frees the slot."""
+        """Keep the answer; None frees the slot."""
         ...
 
     async def wait(self, slot: bytes, seconds: float) -> None:

@@ -113,7 +113,7 @@ class Timeouts:
     stall_seconds: Seconds
     """Between two events of a streamed answer. Comments do not count."""
     bounds_whole_answers: Annotated[bool, ELSEWHERE] = False
-    """Only if configured for this target."""
+    """Whether `first_byte_seconds` bounds answers in one piece too: only if configured for this target."""
 
 
 class Quota(Block, frozen=True):
@@ -147,11 +147,11 @@ class Target:
     takes_callers_key: bool = False
     quota: Quota | None = None
     model: str = ""
-    """At its provider."""
+    """The model's name at its provider."""
 
     @property
     def max_wait_seconds(self) -> float | None:
-        """In our queue, or the target's own."""
+        """Longest wait for a turn, in our queue or the target's own."""
         return self.quota.max_wait_seconds if self.quota is not None else None
 
     @property
@@ -159,7 +159,7 @@ class Target:
         return self.quota.in_flight if self.quota is not None else None
 
     def dialect_for(self, dialect: Dialect) -> Dialect:
-        """The request's own, if the target speaks it."""
+        """The request's own dialect, if the target speaks it."""
         return dialect if dialect in self.speaks or dialect is Dialect.COMPLETIONS else min(self.speaks)
 
 
@@ -186,7 +186,7 @@ class LimitWindow(NamedTuple):
 
 
 class WorkRatio(NamedTuple):
-    """Relative to what was expected. 1 until known."""
+    """Calls and output relative to what was expected; 1 until known."""
 
     calls: float = 1.0
     output: float = 1.0
@@ -218,7 +218,7 @@ class TargetStatus(Struct, frozen=True):
     """The configured window, when a smaller one that it named is to be checked again."""
 
     def with_wait(self, seconds: float, because: str = "", *, is_resting: bool = False) -> "TargetStatus":
-        """A wait at deep is weighed, never bounded: on fast a long task may have to be done twice."""
+        """Set the wait. At deep it is weighed, never bounded: on fast a long task may have to be done twice."""
         status = replace(self, wait_seconds=seconds, wait_because=because, is_resting=is_resting)
         if self.is_over_max_wait:
             status = replace(status, closed_seconds=0.0, is_over_max_wait=False)

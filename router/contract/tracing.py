@@ -9,10 +9,10 @@ from router.contract.words import Dialect, Operation
 
 
 class TraceHeaders(Protocol):
-    """By these a target's spans join a request's trace; none if it is not traced."""
+    """Headers by which a target's spans join a request's trace; none if it is not traced."""
 
     def __call__(self, exchange: Exchange, *, is_question: bool = False) -> Headers:
-        """Right before a call opens. `is_question`: for a second opinion."""
+        """Called right before a call opens. `is_question`: for a second opinion."""
         ...
 
 

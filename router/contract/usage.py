@@ -15,7 +15,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Timings(Struct, frozen=True):
-    """Reported by an engine. A speed is None where too little was written or read."""
+    """An engine's own report. A speed is None where too little was written or read."""
 
     usage: Usage
     tokens_per_second: float | None = None

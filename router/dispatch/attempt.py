@@ -23,7 +23,7 @@ from router.dispatch.relay import Relay
 from router.dispatch.translating import TranslatingSink
 
 _ABANDONED = "abandoned"
-"""We cut the attempt off."""
+"""The error of an attempt that we cut off."""
 _OF_THE_CONVERSATION = (*PERSONS_KINDS, TurnKind.SUBAGENT, TurnKind.COMPACTION)
 _OF_CALLERS = {AccountFault.KEY: "rejected your API key", AccountFault.CREDIT: "says that your account has no credit"}
 _SERVED = Ending(Outcome.SERVED, 200)
@@ -125,7 +125,7 @@ def _name_key(error: TandemError, relay: Relay) -> TandemError:
 
 
 def _tell_cancelled(exchange: Exchange, relay: Relay, cancelled: asyncio.CancelledError) -> None:
-    """By a refusal, or in the stream that has begun."""
+    """Tell a connected caller why: by a refusal, or in the stream that has begun."""
     error = cancel_error(exchange.cancelled)
     if error is None:
         return

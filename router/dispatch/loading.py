@@ -39,7 +39,7 @@ async def _watch(reachable: Reachable, live: LiveStatistics, clock: Callable[[],
 
 
 async def _ask(reachable: Reachable) -> str:
-    """Empty when it is not loading."""
+    """The target's words while it is loading; else empty."""
     adapter, heard = reachable.adapter, Collected(_MAX_BYTES)
     assert isinstance(adapter, Routed)
     try:

@@ -27,7 +27,7 @@ _NAME_BYTES = 64
 
 
 def begins_well(piece: bytes) -> bool:
-    """Plainly an answer. False proves nothing."""
+    """Whether a stream plainly begins with an answer. False proves nothing."""
     return (
         piece.endswith(FRAME_ENDS)
         and piece.startswith(_STARTS)

@@ -30,7 +30,7 @@ class UsageAsking:
         self.has_refused = False
 
     def refuse(self) -> None:
-        """Until the router or its config is loaded again."""
+        """Stop asking, until the router or its config is loaded again."""
         self.is_on, self.has_refused = False, True
 
     def note_end(self, *, tells_unasked: bool) -> None:
@@ -61,10 +61,10 @@ class Reachable:
     model: str
     fit: Fit
     secret: Secret | None = None
-    """Never a caller's own, which that caller may see."""
+    """The target's key; never a caller's own, which that caller may see."""
     keeps_sessions: bool = False
     more_secrets: tuple[Secret, ...] = ()
-    """Values of its `headers:` and `query:`."""
+    """Other secrets sent to it: values of its `headers:` and `query:`."""
     trace: TraceHeaders | None = None
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)

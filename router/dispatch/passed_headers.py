@@ -65,7 +65,7 @@ def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
 
 
 def without_type(headers: Headers) -> Headers:
-    """For a rewritten body."""
+    """Headers for a rewritten body."""
     return tuple(header for header in headers if header[0] not in ("content-type", "content-length"))
 
 

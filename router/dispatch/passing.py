@@ -31,7 +31,7 @@ def _is_passed_on(name: str) -> bool:
 
 
 async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, caller: Sink, clock: Callable[[], float]) -> Ending:
-    """Raises if nothing of an answer was sent."""
+    """Relay a request. Raises its error if nothing of an answer was sent."""
     adapter, target, began, loop = reachable.adapter, reachable.target, clock(), asyncio.get_running_loop()
     assert isinstance(adapter, Routed)  # checked with the config
     sink = _PassingSink(caller, reachable, exchange.id, loop.create_future())
@@ -83,7 +83,7 @@ class _PassingSink:
         self.lost: TandemError | None = None
         self.has_started = self.is_over = False
         self._begun = b""
-        """May begin the target's key; of a refusal all, unless it is very long."""
+        """Bytes that may begin the target's key; of a refusal all, unless it is very long."""
 
     @property
     def _guard(self) -> KeyGuard:

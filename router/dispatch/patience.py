@@ -16,14 +16,14 @@ from router.dispatch.rules import candidates_of
 
 _LOOK_AGAIN_SECONDS = 1.0
 _TIMES_USUAL = 2.0
-"""For a target that usually takes longer than the limit: it may have no queue at all."""
+"""Times the usual wait, for a target that usually exceeds the limit: it may have no queue at all."""
 _FIRST_LOOK_SECONDS = 2.0
 _MUCH_SOONER, _MARGIN_SECONDS = 0.5, 0.5
 """Without a limit: part of the remaining wait within which another must begin, less a margin."""
 
 
 def max_wait_of(view: RequestView, target: Target) -> float | None:
-    """By the caller's word, else the config's; None: unlimited."""
+    """The longest wait by the caller's word, else the config's; None: unlimited."""
     asked = view.overrides.max_wait_seconds
     return asked if asked is not None else target.max_wait_seconds
 

@@ -20,7 +20,7 @@ _UNAVAILABLE = 503
 
 
 def read_refusal(reachable: Reachable, status: int, headers: Headers, body: bytes) -> UpstreamError:
-    """By its status, without the target's key."""
+    """The error for a failed answer, by its status, without the target's key."""
     name = reachable.target.name
     if 300 <= status < 400:
         return UpstreamMalformed(name, f'target "{name}" answered {status}, a redirect; redirects are not followed')

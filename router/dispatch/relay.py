@@ -41,7 +41,7 @@ class Relay(StreamedAnswer, eq=False):
     _next_tail: Tail | None = None
 
     def prepare(self) -> None:
-        """Done while the target works."""
+        """Prepare what does not depend on the answer, while the target works."""
         context, opened = self.context, self.opened
         exchange, carried, first_at = context.exchange, context.carried, opened.at
         if len(exchange.journal) > _FACTS_AT_FIRST_CALL:
@@ -103,7 +103,7 @@ class Relay(StreamedAnswer, eq=False):
             self._opening.add(data)
 
     def _refuse(self, status: int, error: JsonObject) -> None:
-        """A refusal despite its good status."""
+        """The stream begins with an error: a refusal despite its good status."""
         self.start(status, (("content-type", "application/json"), *without_type(self._headers)))
         self._hold(failure_refusal(self.view.dialect, status, error, self.context.exchange.id))
         self.end()
@@ -191,7 +191,7 @@ class Relay(StreamedAnswer, eq=False):
             self.usage = self.timings.usage
 
     def estimate_output_tokens(self) -> int:
-        """About one token per frame, or per four bytes of a whole answer."""
+        """Without usage from the host: one token per frame, or per four bytes of a whole answer."""
         return self._tail.frames_seen if self._tail is not None else self._held_bytes // 4
 
     def _malformed(self, what: str) -> UpstreamMalformed:

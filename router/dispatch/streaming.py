@@ -95,9 +95,9 @@ class StreamedAnswer(Struct, eq=False):
     """Pieces with this are examined: the first token, later hidden usage."""
     _key_mark: bytes = NO_KEY.mark
     _held_back: bytes = b""
-    """May begin the target's key or hidden usage."""
+    """Bytes that may begin the target's key or hidden usage."""
     silent_checks: int = 0
-    """A piece resets it, without reading the clock."""
+    """Checks in a row without a piece, which resets it without reading the clock."""
     is_paused: bool = False
 
     __repr__ = object.__repr__  # never shown: it holds the caller's words
@@ -223,7 +223,7 @@ class StreamedAnswer(Struct, eq=False):
         self.fail(UpstreamTimeout(self._target, f"the request's deadline of {seconds:g} s has passed"))
 
     def _break(self, error: TandemError, tail: Tail) -> None:
-        """With an error event if a frame may follow, and without a proper end."""
+        """End a broken stream: with an error event if a frame may follow, without a proper end."""
         if self._translator is not None and (rest := self._translator.conclude()):
             tail.add(rest)
             self._caller.write(rest)
