@@ -221,17 +221,13 @@ def test_a_caller_that_may_send_no_more_is_refused_before_it_takes_a_slot_and_on
     assert (admission.in_flight, admission.sockets) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("raw", "error"),
-    [
-        (request_bytes("/v1/messages", b"", {f"x-{n}": "y" for n in range(30)}, "GET"), HeadersTooLarge),
-        (request_bytes("/v1/messages", b"", {"origin": "null", "content-type": "a/b"}, "GET"), Forbidden),
-        (request_bytes("/v1/messages", b"", {"content-type": "a/b"}, "GET"), WrongMethod),
-        (request_bytes("/v1/messages", b"", {"content-type": "a/b"}), WrongMediaType),
-        (request_bytes("/v1/messages", b"{}"), Unavailable),
-    ],
-    ids=["headers", "origin", "method", "body headers", "slot"],
-)
+@pytest.mark.parametrize(("raw", "error"), [
+    (request_bytes("/v1/messages", b"", {f"x-{n}": "y" for n in range(30)}, "GET"), HeadersTooLarge),
+    (request_bytes("/v1/messages", b"", {"origin": "null", "content-type": "a/b"}, "GET"), Forbidden),
+    (request_bytes("/v1/messages", b"", {"content-type": "a/b"}, "GET"), WrongMethod),
+    (request_bytes("/v1/messages", b"", {"content-type": "a/b"}), WrongMediaType),
+    (request_bytes("/v1/messages", b"{}"), Unavailable),
+], ids=["headers", "origin", "method", "body headers", "slot"])  # fmt: skip
 def test_the_first_thing_that_is_wrong_is_named(raw, error):
     """Each request here has everything wrong that the ones below it have."""
     admission = Admission(FakeRoad(max_in_flight=0))
