@@ -93,8 +93,8 @@ class Admission:
         caller = LOCAL
         if plan.tells_callers_apart:
             caller = identify(plan, head, head.headers)
-            if plan.turn_away is not None and takes is REQUEST and head.route is not None:
-                plan.turn_away(caller)
+            if plan.caller_limits.has_rates and takes is REQUEST and head.route is not None:
+                plan.caller_limits.check(caller)
         if takes is REQUEST:
             if head.length > limits.max_body_bytes:
                 raise too_large(limits)
@@ -225,7 +225,7 @@ class Admission:
     async def _serve(self, exchange: Exchange, sink: AnswerSink) -> None:
         """Serve the exchange. A defect becomes a bare 500, or a cut if an answer has begun."""
         try:
-            await self._house.serve(exchange, sink)
+            await self._house.road(exchange, sink)
         except Exception as error:  # noqa: BLE001  the edge: a defect must not leave the caller without an answer
             arrival = exchange.arrival
             fault = report_fault(error, arrival.id)

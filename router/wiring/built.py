@@ -20,11 +20,9 @@ from router.jobs.jobs import Jobs
 from router.limits.budgets import find_troubles as find_budget_troubles
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
-from router.page.ring import PageSwitch
 from router.stores.sqlite.alarm import Failing
 from router.stores.sqlite.files import DAMAGED
 from router.stores.sqlite.writer import SqliteWriter
-from router.telemetry.metrics_switch import MetricsSwitch
 from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import list_troubles
 from router.wiring.reloader import Reloader
@@ -50,10 +48,6 @@ class Built:
     """Asks what is broken now."""
     alerts: Alerts | None = None
     """Sends word of that, where the config names an address."""
-    metrics: MetricsSwitch | None = None
-    """What counts requests for `/metrics`, while that is on."""
-    page: PageSwitch | None = None
-    """Whether there is a live page, and what it shows."""
     others: "OtherRouters | None" = None
     """What the page shows of other routers, where there are any."""
     jobs: Jobs = field(default_factory=Jobs)
@@ -123,7 +117,7 @@ class Built:
 
         Raises `StoreUnusable`.
         """
-        if (budgets := self.house.state.budgets) is not None and budgets.is_needed:
+        if (budgets := self.house.state.budgets).is_needed:
             budgets.recall(await asyncio.to_thread(budgets.read_spending))
 
     @property
@@ -157,7 +151,7 @@ def list_notices(house: House) -> NoticeBoard:
         return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
 
     def of_budgets() -> list[Notice]:
-        return find_budget_troubles(state.budgets) if state.budgets is not None else []
+        return find_budget_troubles(state.budgets)
 
     def of_ledger() -> list[Notice]:
         return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []

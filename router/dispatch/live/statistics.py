@@ -2,24 +2,29 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from router.contract.allowance import Allowance
 from router.contract.entry import Pace
 from router.contract.errors import TandemError, TiersBusy, UpstreamBarred, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
+from router.contract.messages import Messages
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import Target, TargetStatus
 from router.dispatch.live.circuit import blames_request, is_targets_failure
 from router.dispatch.live.limits import RateLimits
 from router.dispatch.live.past import LONG_PROMPT_TOKENS, prefill_speed
+from router.dispatch.live.reports import OtherReports
 from router.dispatch.live.target import LiveTarget
 from router.dispatch.live.targets import LiveTargets, told_window
 from router.limits.queues import Queues
-from router.limits.retries import Allowance, RetryBudget
+from router.limits.retries import Chances, RetryLimit
+from router.limits.whole import ALONE
 from router.telemetry import events
 
 _FRESH_SECONDS = 0.005
@@ -36,20 +41,22 @@ class LiveStatistics(LiveTargets):
     It outlives a plan: a target that is configured again keeps its figures, and one that is gone is no longer listed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, allowance: Allowance = ALONE) -> None:
+        """`allowance` gives this router its part of the targets' quotas."""
         super().__init__()
         self._looked_at = _NEVER_LOOKED
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
         self._seen: dict[str, TargetStatus] = {}
-        self._has_rested = False
-        """Whether any target ever had to rest: seldom so, and each decision would ask."""
+        self._is_special = False
+        """Whether any target ever had to rest, or another router reported anything: seldom so, and each decision would ask."""
+        self._others = OtherReports()
         self.may_wait = False
         """Whether a request may wait for room: a target has a quota, or was seen to serve only a few calls at once."""
         self.closed_until = _NEVER_LOOKED
         """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
-        self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
+        self.retries, self.limits, self.queues = RetryLimit(), RateLimits(), Queues(allowance)
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
         """Every target as it is now (or was five milliseconds ago), in the order given."""
@@ -73,10 +80,23 @@ class LiveStatistics(LiveTargets):
                     continue
             del moving[name]
         self._statuses = self._seen = statuses
-        if self._has_rested and all(live.circuit.is_open for live in listed.values()):
+        return self._adjust(statuses, now) if self._is_special else statuses
+
+    def _adjust(self, statuses: Mapping[str, TargetStatus], now: float) -> Mapping[str, TargetStatus]:
+        if all(live.circuit.is_open for live in self._listed.values()):
             # Where every target rests, none is better for waiting: a request must have somewhere to go.
-            statuses = self._statuses = {name: status.with_wait(0.0) for name, status in statuses.items()}
-        return statuses
+            statuses = {name: status.with_wait(0.0) for name, status in statuses.items()}
+        self._statuses = self._others.apply(self._listed, statuses, now)
+        return self._statuses
+
+    def share(self, messages: Messages, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Exchange reports of targets with other routers from now on."""
+
+        def look_again() -> None:
+            self._is_special, self._looked_at = True, _NEVER_LOOKED
+
+        self._others = OtherReports(clock)
+        self._others.exchange(messages, lambda: tuple(self._listed.values()), look_again)
 
     def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""
@@ -84,15 +104,15 @@ class LiveStatistics(LiveTargets):
             signals = self.limits.apply(signals, view, now)
         return self.queues.apply(signals, view, now) if self.queues.is_on else signals
 
-    def allowance(self, candidates: Sequence[Target], failed: str, now: float) -> Allowance:
+    def chances(self, candidates: Sequence[Target], failed: str, now: float) -> Chances:
         """What a request may do whose attempt at one of these targets has failed."""
         own = self._live.get(failed)
         since = own.circuit.failing_since if own is not None else now
         known = [live for target in candidates if (live := self._live.get(target.name)) is not None]
-        awaited = {live.target.name: max(len(live.open), self.budget.under_way(live.target.name)) for live in known}
+        awaited = {live.target.name: max(len(live.open), self.retries.under_way[live.target.name]) for live in known}
         standings = {live.target.name: live.circuit.standing(now, since, awaited[live.target.name]) for live in known}
         active = 1 + sum(len(live.open) + len(live.waiters) for live in self._live.values())
-        return Allowance(self.budget.has_room(now, active), standings)
+        return Chances(self.retries.has_room(now, active), standings)
 
     def check_rest(self, target: Target, now: float) -> None:
         """Raise `TiersBusy` if a target has begun to rest: a request that waited for its turn meanwhile need not find out."""
@@ -148,15 +168,16 @@ class LiveStatistics(LiveTargets):
 
     def is_sooner(self, target: Target, signals: Signals, view: RequestView, seconds: float, now: float) -> bool:
         """Whether a request would wait less than this many seconds there, for a limit or a quota as well."""
-        status = self.of(target).status(now)
+        live = self.of(target)
+        status = self._others.combine(live, live.status(now), now)
         signals = self.apply_limits(replace(signals, statuses={target.name: status}), view, now)
         status = signals.statuses[target.name]
         return not status.closed_seconds and status.wait_seconds < seconds
 
     def least_busy_first(self, names: Sequence[str]) -> list[str]:
-        """Targets by how many calls they have, and how many more wait for them here."""
+        """Targets by how many calls they have, at all routers, and how many more wait for them here."""
         busy = {name: len(live.open) + self.queues.waiting_for(name) for name in names if (live := self._live.get(name))}
-        return sorted(names, key=lambda name: busy.get(name, 0))
+        return sorted(names, key=lambda name: busy.get(name, 0) + self._others.in_flight(name))
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -301,7 +322,7 @@ class LiveStatistics(LiveTargets):
         has_named_time = isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and bool(seconds)
         live.failed_with, live.fault = error.code, error.fault if isinstance(error, UpstreamBarred) else None
         live.circuit.fail(now, has_named_time=has_named_time, is_lasting=live.fault is not None)
-        self._has_rested = self._has_rested or live.circuit.is_open
+        self._is_special = self._is_special or live.circuit.is_open
         if has_named_time and seconds:
             live.close(now, seconds)
             self.closed_until = max(self.closed_until, live.closed_until)
