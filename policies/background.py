@@ -1,4 +1,4 @@
-"""Background work leans to deep: it is long, and no caller waits."""
+"""Background work leans to deep: no caller waits."""
 
 from typing import ClassVar
 

@@ -1,7 +1,4 @@
-"""One decision per turn: its tool loop stays on its tier, and a session comes down only where that is cheap.
-
-At every call, a growing turn on fast weighs the cost of a failure against that of moving up.
-"""
+"""One decision per turn: its tool loop stays on its tier, and a session comes down only where that is cheap."""
 
 import math
 from operator import attrgetter
@@ -66,7 +63,6 @@ class BoundaryPolicy:
         self._config = config
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Insist on the running turn's tier, unless it is in trouble or has just recovered."""
         turn, position = signals.turn, signals.turn.position
         is_grown = turn.goes_on and _may_move(position) and _has_grown(turn.trajectory)
         if is_grown and self._is_sooner_done_on_deep(signals):
@@ -90,8 +86,8 @@ class BoundaryPolicy:
     def _is_sooner_done_on_deep(self, signals: Signals) -> bool:
         """Whether the expected cost of a failure exceeds that of moving up.
 
-        A failure costs the person's time, and all work so far is done again on deep. Moving costs the hop, reading what deep
-        has not cached, and deep's slower pace in the calls left.
+        A failure costs the person's time, and the work so far is done again on deep. Moving costs the hop, reading what deep
+        has not cached, and deep's slower pace.
         """
         fast, deep = _soonest(signals, Tier.FAST), _soonest(signals, Tier.DEEP)
         if deep is None or deep.wait_seconds > self._config.longest_wait_seconds:
@@ -107,7 +103,7 @@ class BoundaryPolicy:
         return _chance_of_failure(trajectory) * failure > moving
 
     def _is_closed(self, signals: Signals, tier: Tier) -> bool:
-        """Whether every target of the tier has a long wait: then the estimate decides, wait included."""
+        """With only long waits on the tier, the estimate decides."""
         return min(map(_wait_of, signals.of_tier(tier)), default=0.0) > self._config.longest_wait_seconds
 
     def _is_in_trouble(self, signals: Signals) -> bool:
@@ -133,7 +129,7 @@ def _has_grown(trajectory: Trajectory) -> bool:
 
 
 def _chance_of_failure(trajectory: Trajectory) -> float:
-    """A long turn's chance, raised by counts worse than usual. Better counts prove nothing."""
+    """Counts worse than usual raise a long turn's chance. Better ones prove nothing."""
     odds = _LONG_FAILS
     if trajectory.calls >= FROM_CALL:
         odds += max(0.0, SHIPPED.read(trajectory.edits, trajectory.unevenness))
@@ -159,7 +155,6 @@ def _say_where(turn: Turn) -> str:
 
 
 def _say_move(signals: Signals) -> str:
-    """The call at which a turn moves up, why, and the tokens that deep must read."""
     trajectory, deep = signals.turn.trajectory, _soonest(signals, Tier.DEEP)
     cold = _cold_tokens(signals, deep) if deep else 0
     cost = f"; {cold / 1000:.0f}k tokens to read again" if cold >= _TOLD_COLD_TOKENS else ""

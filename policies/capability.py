@@ -36,7 +36,7 @@ class CapabilityPolicy:
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
         needs, statuses = request.needs, signals.statuses.values()
-        # Most requests can go anywhere: found without a Python step for each target.
+        # Found without a Python step for each target: most requests can go anywhere.
         if (
             Feature.COMPLETIONS not in needs
             and all(map(needs.issubset, map(_accepts_of, statuses)))
@@ -57,10 +57,7 @@ class CapabilityPolicy:
 
 
 def _prefer_hosts(request: RequestView, signals: Signals) -> Iterator[RuleOut]:
-    """Rule out targets that cannot run a hosted tool if one of their tier can, is open and has room.
-
-    Never in favour of the other tier: clients offer such tools with every request, needed or not.
-    """
+    """Only within a tier: clients offer hosted tools with every request, needed or not."""
     able = {
         status.target.tier: status.target.name
         for status in signals.statuses.values()

@@ -1,7 +1,4 @@
-"""The trained reading: the chance of a long task, from what the person typed.
-
-The previous turn matters only if the words point back at it: an approval, a "go on", a complaint.
-"""
+"""The trained reading: the chance of a long task. The last turn matters only if the words point back at it."""
 
 from functools import lru_cache
 from importlib.resources import files
@@ -77,7 +74,6 @@ class LearnedConfig(PolicyConfig):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why an existing personal table is not used."""
         return find_personal(self)[1]
 
 
@@ -90,9 +86,9 @@ class _Read(NamedTuple):
     taught: float
     """Log-odds from marked turns like it."""
     opinions: tuple[Lean, ...]
-    """If nothing else applies."""
+    """Opinions if nothing else applies."""
     is_plain: bool
-    """Whether the words alone decide: a task of its own, and of clear size."""
+    """The words alone decide: a task of its own, and of clear size."""
 
 
 class LearnedPolicy:
@@ -104,12 +100,10 @@ class LearnedPolicy:
     def __init__(self, config: LearnedConfig) -> None:
         self._strength, self._nothing_asked = config.strength, config.nothing_asked
         self._weights, self._personal = find_weights(config.weights), find_personal(config)[0]
-        # Every call of a tool loop brings the same features object, so it is looked up by identity: comparing two hundred
-        # numbers would cost more than the cache saves.
+        # A tool loop repeats one features object, found by identity: comparing two hundred numbers would cost more.
         self._known: dict[tuple[int, bool], tuple[Features, _Read]] = {}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """One lean that describes the turn, and one more if it resembles marked turns."""
         features, turn = signals.features, signals.turn
         if features is None or not self._strength:
             return ()
@@ -124,7 +118,7 @@ class LearnedPolicy:
         return self._make_opinions(lean, read.taught, _MODELS_PROSE if kind is TurnKind.SUBAGENT else 1.0)
 
     def _make_opinions(self, lean: Lean, taught: float, share: float = 1.0) -> tuple[Lean, ...]:
-        """Bound the lean. What marked turns add then describes the turn."""
+        """What marked turns add then describes the turn."""
         odds = self._strength * max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, share * lean.log_odds))
         lean = replace(lean, log_odds=odds)
         if not taught:
@@ -135,7 +129,6 @@ class LearnedPolicy:
         return Lean(odds, lean.because), replace(lean, log_odds=taught, because=because, goes_on=before + taught)
 
     def _weigh(self, features: Features, read: _Read, signals: Signals, *, is_later: bool) -> Lean:
-        """The turn's lean, with the odds that a later turn inherits."""
         turn, position = signals.turn, signals.turn.position
         if is_later and read.is_complaint:
             if position.is_running and position.ask is not None:
@@ -182,7 +175,6 @@ class LearnedPolicy:
         return _Read(size, is_vague, is_complaint, is_plan, because, taught, self._make_opinions(plain, taught), is_plain)
 
     def _find_ask(self, signals: Signals) -> tuple[float | None, bool]:
-        """Size of the last ask, and whether it wanted a plan."""
         position = signals.turn.position
         return (position.ask, position.is_planned) if position.ask is not None else self._read_earlier(signals)
 
@@ -203,7 +195,7 @@ class LearnedPolicy:
         return before is not None and before > _LONG_ABOVE and _took(signals.turn) > _QUICK_CALLS
 
     def _say(self, size: float, features: Features, *, is_later: bool) -> str:
-        """What the turn looks like, and the ideas behind it: our phrases, never the person's words."""
+        """What the turn looks like: our phrases, never the person's words."""
         if _QUICK_BELOW <= size < _LONG_ABOVE:
             return "unclear whether quick or long"
         is_quick = size < _QUICK_BELOW
@@ -219,7 +211,7 @@ def find_weights(path: str = "") -> Weights:
 
 @lru_cache(maxsize=4)
 def read_once(path: str, _: int) -> Weights:
-    """Cached until the file is written again, so that a reload takes new weights."""
+    """Cached until the file is written again: a reload takes new weights."""
     return load_weights(path) if path else read_weights(files("policies").joinpath("learned.weights").read_bytes())
 
 
@@ -243,7 +235,7 @@ def _took(turn: Turn) -> int:
 
 
 def _follows_fast(turn: Turn) -> bool:
-    """Whether a person speaks after fast's turn: as remembered, or by how few calls it took."""
+    """Whether fast served the last turn: as remembered, or by how few calls it took."""
     if turn.kind not in (TurnKind.ASK, TurnKind.FOLLOW_UP):
         return False
     tier = turn.position.tier
@@ -265,7 +257,6 @@ def _name_quick(features: Features, reasons: list[str]) -> str:
 
 
 def _find_reasons(sign: float, shares: dict[str, float]) -> list[str]:
-    """Phrases that pointed the way of the reading, strongest first."""
     found = [(share * sign, phrase) for phrase, share in shares.items() if share * sign > _LEAST_SHARE]
     found.sort(reverse=True)
     reasons: list[str] = []

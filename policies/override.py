@@ -30,7 +30,6 @@ class OverridePolicy:
         self._pattern_log_odds = config.pattern_log_odds
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """One opinion per channel used."""
         overrides, turn, alias = request.overrides, signals.turn, signals.alias
         if overrides == _NOTHING and turn.session_override is None and alias.tier is None and alias.target is None:
             return ()
@@ -79,7 +78,7 @@ class OverridePolicy:
 
 
 def _bound_waits(max_seconds: float, signals: Signals) -> Iterator[RuleOut]:
-    """Rule out targets with a longer wait. A rest is our own choice, and never refuses a request."""
+    """A rest is our own choice, and never refuses a request."""
     for name, status in signals.statuses.items():
         if status.wait_seconds <= max_seconds:
             continue

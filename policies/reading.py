@@ -1,4 +1,4 @@
-"""The trained weights: byte tables for words, short lists for shape, and how they add up.
+"""The trained weights: byte tables for words, short lists for shape.
 
 Four readers share the features: the task's size in a first turn, in a later one, whether the words complain about the last
 turn, and whether they only point back at it.
@@ -25,12 +25,12 @@ _MAX_HEADER_BYTES = 65_536
 
 
 class BadWeights(ValueError):
-    """Damaged, or of another version."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One reader's weights for words, pairs of words, shape and length."""
+    """One reader's weights."""
 
     start: float
     unit: float
@@ -45,7 +45,6 @@ class Table:
         return shape + self.weigh(features.pieces)
 
     def weigh(self, pieces: Sequence[int]) -> float:
-        """Log-odds of a text's pieces."""
         count = len(pieces)
         if count < 2:
             return self.unit * (self.table[pieces[0]] - _MIDDLE) if count else 0.0
@@ -68,11 +67,10 @@ class Weights:
     trained_on: JsonObject
 
     def read_size(self, features: Features, *, is_later: bool) -> float:
-        """Log-odds of a long task."""
         return (self.later if is_later else self.first).read(features)
 
     def read_shares(self, features: Features, *, is_later: bool) -> dict[str, float]:
-        """How far the words of each concept moved the odds; the furthest if it was named more than once."""
+        """How far each concept moved the odds; the furthest if it was named more than once."""
         table = self.later if is_later else self.first
         weights, unit = table.table, table.unit / math.sqrt(len(features.pieces) or 1)
         furthest: dict[str, int] = {}
@@ -104,7 +102,7 @@ def written_at(path: str) -> int:
 
 
 def read_weights(content: bytes) -> Weights:
-    """Parse a weights file: one line of JSON, then the tables. Raises `BadWeights`."""
+    """Parse a file: one line of JSON, then the tables. Raises `BadWeights`."""
     line, newline, body = content.partition(b"\n")
     if not newline or len(line) > _MAX_HEADER_BYTES:
         raise BadWeights("not a weights file: the first line is not a header")
@@ -156,7 +154,7 @@ def _read_steps(found: Mapping[str, object]) -> tuple[tuple[float, ...], ...]:
 
 
 def write_weights(header: JsonObject, tables: Mapping[str, tuple[JsonObject, Sequence[float]]]) -> bytes:
-    """Round each table to 255 steps between its largest weight and the opposite."""
+    """Each table has 255 steps between its largest weight and the opposite."""
     written, bodies = {**header}, []
     for name in TABLES:
         own, table = tables[name]

@@ -1,4 +1,4 @@
-"""Keeps a key to its tiers. Used where callers need keys; no config lists it."""
+"""Keeps a key to its tiers. In use where callers need keys; no config lists it."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -19,7 +19,7 @@ class RightsPolicy:
         self._tiers = {name: own.tiers for name, own in rights.items() if own.tiers != BOTH_TIERS}
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """Lasting: no wait and no wish changes what a key is for."""
+        """Lasting: no wait or wish changes what a key is for."""
         tiers = self._tiers.get(request.caller.name)
         if tiers is None:
             return ()

@@ -17,7 +17,6 @@ from router.contract.words import Feature, Tier, TurnKind
 _MAX_READ_CHARS = 4_000
 _HAS = {"image": Feature.IMAGES, "file": Feature.FILES, "tools": Feature.TOOLS}
 _NOT_READ = (TurnKind.TOOL_LOOP, TurnKind.COMPACTION)
-"""Continue earlier turns."""
 _MAX_KEPT = 512
 """Each keeps at most `_MAX_READ_CHARS` of text."""
 _NO_LIMIT = -1
@@ -86,14 +85,14 @@ class RulesConfig(PolicyConfig):
 
 
 class _Facts(NamedTuple):
-    """Everything a rule can test. Outcomes are cached by it, so a new condition needs a field here."""
+    """Outcomes are cached by these, so a new condition needs a field here."""
 
     text: str
     client: str
     kind: TurnKind
     needs: Set[Feature]
     passed_limit: int
-    """The largest `more_than_tokens` below the prompt's length: the length itself would be new each time."""
+    """The largest `more_than_tokens` that the prompt exceeds: its own length would be new each time."""
 
 
 class RulesPolicy:
@@ -110,7 +109,7 @@ class RulesPolicy:
         self._apply_once = lru_cache(maxsize=_MAX_KEPT)(self._apply)
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        """The first tier that a rule names, and every lean; nothing for a turn under way."""
+        """Nothing for a turn under way."""
         if not self._rules or signals.turn.kind in _NOT_READ or signals.turn.goes_on:
             return ()
         turn = signals.turn
@@ -137,7 +136,7 @@ class RulesPolicy:
 
 
 def _pattern_of(words: tuple[str, ...]) -> "re.Pattern[str] | None":
-    """Whole words and phrases, any white space alike. Scripts without spaces have no word boundaries."""
+    """Any white space is alike. Scripts without spaces have no word boundaries."""
     if not words:
         return None
     patterns = [r"\s+".join(map(re.escape, phrase.split())) for phrase in words]

@@ -1,4 +1,4 @@
-"""Requests that a client sends by itself (titles, commit messages, prewarm, searches) are work for fast."""
+"""Requests that a client sends by itself are work for fast."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""`subagents:` in the config: they go to one tier, while the person's own turns are decided as usual."""
+"""Sends subagents to the tier that `subagents:` names."""
 
 from typing import ClassVar
 
@@ -12,10 +12,7 @@ _LOG_ODDS = 4.0
 
 
 class SubagentPolicy:
-    """Leans to one tier for subagents. Not in use with `subagents: auto`.
-
-    Subagents that only read and search keep their lean to fast (`policies/side_request.py`) when others go to deep.
-    """
+    """Leans to one tier for subagents; those that only read and search keep their lean to fast (`policies/side_request.py`)."""
 
     name: ClassVar[str] = "subagent"
     Config: ClassVar[type[PolicyConfig]] = PolicyConfig

@@ -1,4 +1,4 @@
-"""A running turn that goes wrong is longer than it looked: failing calls, red tests, repeated calls."""
+"""A running turn that goes wrong is longer than it looked."""
 
 from typing import ClassVar
 
@@ -71,7 +71,7 @@ def _is_circling(signals: Signals) -> bool:
 
 
 def _is_asked_again(turn: Turn) -> bool:
-    """Whether the words are nearly those of the turn before."""
+    """Nearly the words of the turn before."""
     words = turn.person_text
     if not words:
         return False

@@ -25,17 +25,22 @@ from router.responses.resume import restore_history
 from router.sense.signals import approaches_a_limit, count_exactly, prepare_count, read_signals
 from router.sessions.in_band import apply_tier_lines, may_hold_lines
 from router.sessions.turns import read_turn
-from router.settle.refuse import ABANDONED, LEAVING, AcceptJob, as_exception, cut_off, refuse, refuse_job
+from router.settle.refuse import ABANDONED, LEAVING, as_exception, cut_off, refuse, refuse_job
 
 
 class House:
     """Everything that a request passes: the plan of one config, and the state that outlives it."""
 
-    def __init__(self, plan: Plan, state: State, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.plan, self.state, self.clock = plan, state, clock
+    def __init__(
+        self,
+        plan: Plan,
+        state: State,
+        clock: Callable[[], float] = time.perf_counter,
+        accept_job: "AcceptJob" = refuse_job,
+    ) -> None:
+        """`accept_job` makes a background job of a request with `background: true`. Without it, each is refused."""
+        self.plan, self.state, self.clock, self._accept_job = plan, state, clock, accept_job
         self._off_loop = state.speedups.off_loop
-        self.accept_job: AcceptJob = refuse_job
-        """Takes requests with `background: true`. Without jobs, each is refused."""
 
     def swap(self, plan: Plan) -> None:
         """Serve by another plan from now on. Requests under way keep theirs; memory, figures, stores and connections stay."""
@@ -52,7 +57,7 @@ class House:
         """Take a request from its bytes to its last fact. What observes the facts, memory and ledger first, is in `wiring`."""
         plan: Plan = exchange.plan
         arrival, running, ending = exchange.arrival, self.state.running, ABANDONED
-        copy, sink = None, caller
+        sink, copy = caller, None
         if plan.keeps_text:
             sink = watch(caller, copy := Copy())
         running.add(exchange)
@@ -64,7 +69,7 @@ class House:
             else:
                 ending = await self._answer(exchange, sink)
         except InBackground:
-            ending = await self.accept_job(exchange, caller)
+            ending = await self._accept_job(self, exchange, caller)
         except TandemError as error:
             ending = refuse(error, arrival, caller)
         except LEAVING:
@@ -85,14 +90,14 @@ class House:
         given = await restore_history(exchange, given, state.responses, plan.targets)
         exchange.note(Read(given))
         view = await exchange.off_loop(apply_tier_lines, given) if plan.applies_tier_lines and may_hold_lines(given) else given
-        if (company := exchange.company) is not None:
-            await company.join()
+        if exchange.company is not None:
+            await exchange.company.join()
         if (local := answer_locally(exchange, given, view, plan, state, caller)) is not None:
             return await local
         decided = await self._decide(plan, view, exchange)
         exchange.note(decided)
-        if company is not None:
-            await company.catch_up()
+        if exchange.company is not None:
+            await exchange.company.catch_up()
         reply = reply_to(exchange, given, caller)
         return reply.finish(await self._dispatch(plan, exchange, decided, reply.sink))
 
@@ -122,10 +127,12 @@ class House:
 
     def _dispatch(self, plan: Plan, exchange: Exchange, decided: Decided, sink: AnswerSink) -> Awaitable[Ending]:
         """Have the request served, with what its answer is to say of the decision and to carry along."""
-        view, decision = decided.view, decided.decision
+        state, view, decision = self.state, decided.view, decided.decision
         whole = explain(decision) if view.overrides.explain_fully else None
-        carried = self.state.memory.tokens.carry(decided.session, view, decision)
-        return plan.dispatcher.send(exchange, decided, sink, self.state.live, explanation=whole, carried=carried)
+        carried = state.memory.tokens.carry(decided.session, view, decision)
+        if state.ended_jobs.by_session:
+            carried = state.ended_jobs.name_in(carried, view.caller, decision.turn.session)
+        return plan.dispatcher.send(exchange, decided, sink, state.live, explanation=whole, carried=carried)
 
     async def decide(self, arrival: Arrival, plan: Plan | None = None) -> Decided:
         """The first half of the road alone, without anyone being called or anything remembered."""
@@ -146,3 +153,7 @@ class House:
             exchange.cancel(CancelReason.STOPPING)
         if tasks := [exchange.task for exchange in running if exchange.task is not None]:
             await asyncio.wait(tasks, timeout=within_seconds)
+
+
+AcceptJob = Callable[[House, Exchange, AnswerSink], Awaitable[Ending]]
+"""Makes a background job of a request, and answers it with the job."""

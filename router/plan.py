@@ -30,6 +30,7 @@ from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
 from router.sense.models import ModelNames
 from router.sense.tokens import Calibration
+from router.sessions.ended_jobs import EndedJobs
 from router.sessions.memory import SessionMemory
 from router.stores.shared import Shared
 from router.stores.sqlite.writer import SqliteWriter
@@ -127,6 +128,8 @@ class State:
     observers: Observers
     running: set[Exchange]
     """The exchanges under way."""
+    ended_jobs: EndedJobs = field(default_factory=EndedJobs)
+    """Background jobs that wait to be collected: answers of their session name them."""
     repeats: Repeats = field(default_factory=Repeats)
     speedups: Speedups = field(default_factory=Speedups)
     histories: Histories = field(default_factory=Histories)

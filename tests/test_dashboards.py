@@ -21,9 +21,7 @@ from router.contract.target import LimitWindow, Quota
 from router.edge.control.metrics import Figures
 from router.edge.control.panel import Asked
 from router.jobs.panel import read_figures
-from router.jobs.uncollected import Uncollected
-from router.sessions.memory import SessionMemory
-from router.stores.memory.entries import NoSessions
+from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
 from router.telemetry.metric_table import TABLE, Kind
 from router.telemetry.metrics_switch import MetricsSwitch
@@ -82,7 +80,7 @@ async def served() -> str:
     exchange.note(make_decided())
     exchange.note(make_recorded(caller="ada", key="00000001"))
     store = MemoryJobs(keep_seconds=60.0)
-    jobs = SimpleNamespace(store=store, uncollected=Uncollected(SessionMemory(NoSessions()), keep_seconds=60.0))
+    jobs = SimpleNamespace(store=store, ended=EndedJobs())
     figures = Figures(road, switch, regret=lambda since: ({"saved": 1.0}, True), jobs=partial(read_figures, jobs))
     answer = await figures.pages[0].answer(Asked("req_test", Caller("boss"), {}, {}, {}, None))
     await store.close()

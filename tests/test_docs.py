@@ -14,7 +14,6 @@ from router.config.load import check_config
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission
 from router.edge.routes import ROUTES, SOCKET_PATHS
-from router.jobs.jobs import Jobs, JobsOpener
 from router.wiring.build import known_names
 from router.wiring.built import Built
 from router.wiring.panels import list_panels
@@ -149,7 +148,7 @@ def test_the_changelog_begins_with_what_is_unreleased_and_then_this_version():
 
 def test_every_route_is_documented_and_every_documented_route_is_served():
     road = FakeRoad()
-    built = Built(road, jobs=Jobs(road, JobsOpener(lambda: None)))
+    built = Built(road)
     pages = [page for panel in list_panels(built, lambda: True, Admission(road)) for page in panel.pages]
     served = {f"{method} {page.path}" for page in pages for method in page.methods}
     served |= {f"POST {path}" for path in ROUTES} | {f"GET {path}" for path in SOCKET_PATHS}

@@ -87,7 +87,7 @@ class CallerSettings(Settings):
     monthly_usd: Dollars | None = None
     """What it may spend in a month."""
     keys: tuple[KeySettings, ...] = ()
-    """Its keys. Without any, nobody can use its rights."""
+    """Its keys. Without any, its rights cannot be used."""
 
     @field_validator("keys", mode="before")
     @classmethod

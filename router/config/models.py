@@ -208,7 +208,7 @@ class Config(Settings):
     """Whether a failed attempt may go to the other tier."""
     subagents: Subagents = Subagents.AUTO
     """Where the subagents of Codex, Claude Code and opencode go. auto: each is decided by what it was told to do. deep or fast:
-    they lean to that tier, while your own turns are decided as ever. With deep, subagents that only read and search, such as
+    they lean to that tier, while your own turns are decided as usual. With deep, subagents that only read and search, such as
     `Explore`, still lean to fast."""
     window_of_auto: Tier = Tier.DEEP
     """Which context window the model lists report for auto. deep: the largest of all targets. fast: the largest of the fast

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
 
 ELSEWHERE = "elsewhere"
-"""Marks a field that follows from other settings: no file can set it in this block."""
+"""Marks a field that follows from other settings: no file can set it."""
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 
@@ -49,7 +49,7 @@ class Block(Struct, frozen=True):
 
 
 class Stated:
-    """Annotates a dict of those settings of a block that the file states; the others have another source."""
+    """Annotates a dict of those settings of a block that the file states."""
 
     def __init__(self, kind: type) -> None:
         self.kind = kind

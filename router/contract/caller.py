@@ -13,18 +13,18 @@ class Caller(Struct, frozen=True):
 
 
 LOCAL = Caller("local")
-"""Any caller of a loopback router without keys, and commands of the router's own user."""
+"""Callers of a loopback router without keys, and commands of the router's own user."""
 
 ANYONE = Caller("anyone")
-"""Callers of pages that need no key, on a router whose other pages do."""
+"""Callers of pages that need no key."""
 
 
 SCRAPER = Caller("metrics.key of the config")
-"""Reads `/metrics` with a key that opens nothing else. No caller in a key file can have this name."""
+"""The caller with the metrics key. No key file can have this name."""
 
 
 class SessionKey(Struct, frozen=True, cache_hash=True):
-    """A session of one caller. Everything kept or shared by session uses this key, so callers never meet."""
+    """Key of everything kept or shared by session, so that callers never meet."""
 
     caller: Caller
     session: str
@@ -38,7 +38,6 @@ class SessionKey(Struct, frozen=True, cache_hash=True):
 
 @lru_cache(maxsize=1024)
 def record_name(key: SessionKey) -> str:
-    """Opaque record name of a session, with the caller's prefix."""
     return record_prefix(key.caller) + old_record_name(key)
 
 
@@ -48,5 +47,5 @@ def record_prefix(caller: Caller) -> str:
 
 
 def old_record_name(key: SessionKey) -> str:
-    """Record name without a prefix, as Tandem 0.3 wrote it for every caller."""
+    """Record name without a prefix, as Tandem 0.3 wrote it."""
     return blake2b(str(key).encode("utf-8", "replace"), digest_size=16).hexdigest()

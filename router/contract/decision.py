@@ -1,8 +1,4 @@
-"""The decision: which tier serves a turn, and the facts that explain it.
-
-Everything derived from them (evidence in order, estimates, margin, flip) is computed on demand by `decide.estimate` and
-`decide.explain`.
-"""
+"""The decision, and the facts from which `decide.estimate` and `decide.explain` derive everything else on demand."""
 
 from collections.abc import Mapping
 
@@ -45,7 +41,7 @@ class Estimate(Struct, frozen=True):
 
 
 class Flip(Struct, frozen=True):
-    """What would have changed the tier: the chance of a long task, or the wait on fast, at which both cost as much."""
+    """The chance of a long task, or the wait on fast, at which both tiers cost as much."""
 
     score: float | None
     fast_wait_seconds: float | None
@@ -67,7 +63,7 @@ class Projection(Struct, frozen=True, array_like=True):
 
 
 class Redo(Struct, frozen=True, array_like=True):
-    """How often deep must redo fast's work, and what that costs: for a quick turn, and how much a long one adds."""
+    """How often deep must redo fast's work, and the cost: for a quick turn, and how much a long one adds."""
 
     quick_rate: float
     long_rate: float
@@ -76,7 +72,7 @@ class Redo(Struct, frozen=True, array_like=True):
     usd: float
     usd_slope: float
     turns: int = 0
-    """Turns that the rates were learned from. 0: assumed rates."""
+    """Turns that the rates were learned from; 0: assumed rates."""
 
 
 class Ranked(Struct, frozen=True):
@@ -85,7 +81,7 @@ class Ranked(Struct, frozen=True):
     names: tuple[str, ...]
     hop_seconds: float
     costs: Mapping[str, float] | None = None
-    """USD for the turn on each; None where there was nothing to order."""
+    """In USD; None where there was nothing to order."""
 
 
 class Weighing(Struct, frozen=True):
@@ -94,21 +90,21 @@ class Weighing(Struct, frozen=True):
     fast: Projection | None = None
     deep: Projection | None = None
     has_other_fast: bool = False
-    """Whether a second fast target is open: a queue at the first moves work there, not to deep."""
+    """Whether a queue at the first fast target moves work to a second one, not to deep."""
     redo: Redo | None = None
     """None unless both tiers are open."""
 
 
 class SecondOpinion(Struct, frozen=True, omit_defaults=True):
-    """The expected value and cost of asking another target about a turn, and the result."""
+    """Asking another target about a turn: expected value and cost, and the result."""
 
     target: str
     answer: str
     """`long` or `quick`; `late`, `odd` or `failed`, which are ignored; `would ask`; or `not asked`."""
     value_usd: float
-    """What knowing would save: the value of information."""
+    """The value of information."""
     cost_usd: float
-    """Expected cost of asking, in time and money."""
+    """Expected cost of asking, time included."""
     because: str = ""
     asked_ms: float | None = None
 
@@ -128,17 +124,17 @@ class Decision(Struct, frozen=True):
     turn: Turn
     prompt_tokens: int
     weighing: Weighing | None = None
-    """None after an insist: nothing was weighed."""
+    """None after an insist."""
     config_fingerprint: str = ""
     weights_fingerprint: str = ""
-    """The weights that read the words. Values fitted on top of the evidence belong to them."""
+    """The weights that read the words: fitted values belong to them."""
     was_asked_for: bool = False
     """Whether a person, or an operator's rule, asked for the tier."""
     second_opinion: SecondOpinion | None = None
-    """None where none is configured, or nothing was in doubt."""
+    """None if not configured, or nothing was in doubt."""
     alike: int = 1
-    """How many of the first targets are equally good: the least busy of them serves."""
+    """How many of the first targets are equally good: the least busy serves."""
     rival: str = ""
     """The other tier's target, if it was nearly chosen."""
     ranked: tuple[Ranked, Ranked] | None = None
-    """The order of fast and of deep, where an insist had both ordered: it need not be computed again."""
+    """The order of both tiers, where an insist needed it."""

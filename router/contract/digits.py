@@ -1,8 +1,7 @@
 """JSON numbers that keep their digits.
 
-orjson turns integers over 64 bits into floats, and keeps 17 digits of a fraction. JSON that is parsed and written again (a
-tool's arguments, a schema, a stored conversation) must keep such numbers as they were. Nearly every text has none, and is
-scanned once.
+orjson turns integers over 64 bits into floats, and keeps 17 digits of a fraction. JSON that is parsed and written again (tool
+arguments, schemas, stored conversations) must not change. Nearly every text has no such number, and is scanned once.
 """
 
 import json
@@ -14,7 +13,7 @@ import orjson
 from router.contract.request import Json, JsonObject
 
 _SHORT = 15
-"""Numbers of up to this many digits always survive a parse."""
+"""Numbers of so few digits survive a parse."""
 _MARKED = bytes(0x30 if byte in b"0123456789." else 0x20 for byte in range(256))
 _RUN = b"0" * (_SHORT + 1)
 _NUMBER = re.compile(rb"[:,\[ \t\r\n]-?[0-9.]{%d}" % (_SHORT + 1))
@@ -33,14 +32,14 @@ class Digits(float):
 
 
 def as_written(value: object) -> orjson.Fragment:
-    """Writes `Digits` as their text, in `orjson.dumps(…, default=as_written)`."""
+    """Write `Digits` by their text: for `orjson.dumps(…, default=as_written)`."""
     if isinstance(value, Digits):
         return orjson.Fragment(value.text)
     raise TypeError(f"not JSON: {type(value).__name__}")
 
 
 def may_lose_digits(raw: bytes) -> bool:
-    """Whether a parse may change a number in this JSON. A quick search for a run of digits precedes the regular expression."""
+    """Whether parsing may change a number: a quick search for a run of digits, then a regular expression."""
     return _RUN in raw.translate(_MARKED) and (_NUMBER.search(raw) is not None or raw[:1] in b"-.0123456789")
 
 
@@ -55,7 +54,6 @@ def parse_exactly(raw: bytes) -> Json:
 
 
 def with_digits(raw: bytes, body: JsonObject) -> JsonObject:
-    """The body that was parsed from `raw`, with all digits."""
     if not may_lose_digits(raw):
         return body
     exact = parse_exactly(raw)

@@ -19,15 +19,15 @@ _NEVER_BY_MONEY = 0.6
 
 
 class FailureRates(NamedTuple):
-    """How often fast's first answer is wrong and deep has to redo it, for quick and for long turns."""
+    """How often fast's first answer is wrong and deep has to redo it."""
 
     quick: float = 0.05
     long: float = 0.25
     turns: int = 0
-    """Turns that they were learned from. 0: assumed."""
+    """Turns learned from. 0: assumed."""
 
     def at(self, p: float) -> float:
-        """The rate of a turn that is long with chance `p`."""
+        """The rate at a chance `p` of a long turn."""
         return self.quick + (self.long - self.quick) * p
 
 
@@ -35,8 +35,6 @@ ASSUMED_RATES = FailureRates()
 
 
 class TurnSize(Block, frozen=True):
-    """The expected size of one kind of turn."""
-
     calls: Annotated[float, Field(ge=1, le=1_000)]
     """Calls to the model."""
     output_tokens: Annotated[float, Field(ge=1, le=1_000_000)]
@@ -64,7 +62,6 @@ class Economics(Block, frozen=True, cache_hash=True):
     applied, and `tandem check` warns. Leave it out where you choose the two values yourself."""
     usd_per_second: Annotated[float, ELSEWHERE] = 0.0
     prior: Annotated[float, ELSEWHERE] = 0.0
-    """Log-odds of a long task before anything is known, from `base_rate`."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "usd_per_second", self.value_of_time_usd_per_hour / 3600.0)
@@ -79,7 +76,7 @@ class RedoWeights(NamedTuple):
 
 
 def weigh_redo(preference: Preference, rates: FailureRates) -> RedoWeights:
-    """Weights with which the tier changes at the preference's score, or as near to it as these rates allow."""
+    """Weights with which the tier changes at the preference's score, or as near as these rates allow."""
     lowest, highest = _FLIPS_WITHIN[preference]
     flip = FLIP_SCORES[preference]
     share = ASSUMED_RATES.at(flip)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contract.caller import LOCAL, Caller
 from router.contract.errors import Superseded, TandemError, Unavailable
@@ -25,7 +26,7 @@ class Passed(Struct, frozen=True):
 
 
 class Arrival(Struct, frozen=True):
-    """A request as the edge admits it: the body is complete, nothing is read yet."""
+    """A request as the edge admits it: complete, nothing read yet."""
 
     id: str
     dialect: Dialect
@@ -34,18 +35,17 @@ class Arrival(Struct, frozen=True):
     raw: bytes
     caller: Caller = LOCAL
     key: str | None = None
-    """Id of the caller's key, on a router with keys."""
     responses: ResponseStore | None = None
     """The store of a socket; None: the one for all."""
     job: str | None = None
-    """The background job that this is an attempt of. No caller is connected: the answer goes to the job's log."""
+    """The background job it is an attempt of: no caller is connected, and the answer goes to the job's log."""
     passed: Passed | None = None
     moment: Moment = NOW
     """When it came: a past time where a turn is replayed."""
 
 
 class Deadline(Struct, frozen=True):
-    """When a request must be over, with all its attempts, on the monotonic clock."""
+    """When a request with all its attempts must be over, on the monotonic clock."""
 
     at: float
 
@@ -61,7 +61,7 @@ class CancelReason(Word):
 
 
 def cancel_error(reason: CancelReason | None) -> TandemError | None:
-    """The error for a caller who is still connected; None if the caller left or interrupted the request itself."""
+    """The error for a caller who is still connected; None if the caller left or interrupted the request."""
     if reason is CancelReason.STOPPING:
         return Unavailable("the router is shutting down")
     if reason is CancelReason.SUPERSEDED:
@@ -71,7 +71,7 @@ def cancel_error(reason: CancelReason | None) -> TandemError | None:
 
 @contextmanager
 def saying_why(exchange: "Exchange") -> Iterator[None]:
-    """Turn the cancellation of a wait into the error that tells a connected caller why."""
+    """Turn a cancelled wait into the error that tells a connected caller why."""
     try:
         yield
     except asyncio.CancelledError as cancelled:
@@ -86,7 +86,7 @@ Handler = Callable[["Exchange", Any], None]
 
 class Observer(Protocol):
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        """Handlers by kind of fact. They run on the hot path and must be quick."""
+        """Handlers run on the hot path and must be quick."""
         ...
 
 
@@ -105,9 +105,13 @@ class Observers:
             self.handlers[kind].append(handler)
 
     def remove(self, observer: Observer) -> None:
-        """Stop calling an observer. Its handlers must be methods, or functions that stay identical."""
+        """Stop calling an observer, whose handlers must be methods or functions that stay identical."""
         for kind, handler in observer.handlers().items():
             self.handlers[kind].remove(handler)
+
+
+UNOBSERVED = Observers((), lambda exchange, error: None)
+"""For an exchange that counts in no session, figure or ledger."""
 
 
 class HasBody(Protocol):
@@ -134,8 +138,6 @@ _F = TypeVar("_F", bound=Fact)
 
 
 class FindFact(Protocol):
-    """Finds the newest fact of a kind, or None."""
-
     def __call__(self, kind: type[_F], /) -> _F | None: ...
 
 
@@ -143,10 +145,7 @@ class Confirming(Protocol):
     """Holds back the end of an answer until its request's writes to a shared store are confirmed."""
 
     def wait_for(self, kind: str, written: "asyncio.Future[Any]") -> None:
-        """Wait briefly for a write of `kind`: `sessions` or `responses`. The future raises if it failed.
-
-        Call this before the answer's last bytes are written, or in that iteration of the loop.
-        """
+        """Wait briefly for `sessions` or `responses` to be written. Call this before, or with, the answer's last bytes."""
         ...
 
 
@@ -157,9 +156,7 @@ _CALLS = (AttemptOpened, Queued)
 class Company(Protocol):
     """Requests that arrived at about this time: a step is cheaper right after another request's."""
 
-    def join(self) -> Awaitable[None]:
-        """Wait until all are here."""
-        ...
+    def join(self) -> Awaitable[None]: ...
 
     def catch_up(self) -> Awaitable[None]:
         """Let the others finish the previous step."""
@@ -187,13 +184,12 @@ class Exchange(Struct, eq=False):
     id: str = ""
     caller: Caller = LOCAL
     last: FindFact = _NOTHING.get
-    """The newest fact of a kind. The dictionary's own method, since a request asks ten times."""
+    """The dictionary's own method, since a request asks ten times."""
 
     def __post_init__(self) -> None:
         self.id, self.caller, self.last = self.arrival.id, self.arrival.caller, self._newest.get
 
     def note(self, fact: Fact) -> None:
-        """Record a fact and call its observers."""
         kind = fact.__class__
         self.journal.append(fact)
         self._newest[kind] = fact
@@ -203,8 +199,16 @@ class Exchange(Struct, eq=False):
             except Exception as error:  # noqa: BLE001  an observer's defect must not end the request
                 self.observers.report(self, error)
 
+    def record_as(self, request_id: str) -> None:
+        """Have its end recorded under another id: that of its arrival is for the request that is served at last."""
+        self.arrival = replace(self.arrival, id=request_id)
+
+    def leave_unrecorded(self) -> None:
+        """Note what comes for nobody: the attempts of the job that it became are recorded, each as an exchange of its own."""
+        self.observers = UNOBSERVED
+
     def first_call_at(self) -> float | None:
-        """When the request first waited for a second opinion, a queue or a target. Until then it is Tandem's own time."""
+        """When it first waited for a second opinion, a queue or a target. Until then it is Tandem's own time."""
         for fact in self.journal:
             if isinstance(fact, _CALLS):
                 return fact.at
@@ -222,7 +226,7 @@ class Exchange(Struct, eq=False):
         self.task = None
 
     def cancel(self, reason: CancelReason) -> None:
-        """Cancel the exchange. The first reason counts."""
+        """The first reason counts."""
         if self.cancelled is None:
             self.cancelled = reason
             if self.task is not None:

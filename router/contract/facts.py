@@ -38,11 +38,11 @@ class Decided(Fact, frozen=True):
     opinions: Opinions = Opinions()
     """The policies' opinions as collected: another decision can be made from them."""
     asked_at: float | None = None
-    """When a target was called for a second opinion."""
+    """When a second opinion was asked for."""
     worth_waiting_seconds: float = math.inf
     """The wait for the chosen target beyond which another is better."""
     missed: str = ""
-    """The target that the request would have gone to if its quota were not used up; else empty."""
+    """The target that it would have gone to if its quota were not used up."""
 
 
 class AnsweredHere(Fact, frozen=True):
@@ -64,7 +64,7 @@ class PassedOn(Fact, frozen=True):
 
 
 class Queued(Fact, frozen=True):
-    """The target has no room, by its quota or because its last slot is kept for a session's turn."""
+    """The request waits: the target's quota is used up, or its last slot is kept for a session's turn."""
 
     at: float
     target: Target
@@ -84,32 +84,28 @@ class Dequeued(Fact, frozen=True):
 
 
 class AttemptOpened(Fact, frozen=True):
-    """A target is about to be called."""
-
     at: float
     target: Target
     failed: str
     """Earlier attempts, in words."""
     dropped: tuple[str, ...]
-    """What this target will not get: fields that it refuses, or that its dialect cannot express."""
+    """Fields that this target refuses, or that its dialect cannot express."""
 
 
 class LimitsTold(Fact, frozen=True):
-    """An answer's head told what is left of the target's rate limits. Most targets never tell."""
+    """Rate limits in an answer's head. Most targets never tell."""
 
     target: Target
     windows: tuple[LimitWindow, ...]
 
 
 class FirstByte(Fact, frozen=True):
-    """The first bytes have gone to the caller: no other target can be tried from now on."""
+    """The first bytes are sent to the caller: no other target can be tried from now on."""
 
     target: Target
 
 
 class FirstToken(Fact, frozen=True):
-    """The first token of a stream has gone to the caller."""
-
     at: float
     target: Target
 
@@ -122,7 +118,7 @@ class ResponseCompleted(Fact, frozen=True):
 
 
 class StateRefused(Fact, frozen=True):
-    """The target refused these pieces of hidden state, and served the request without them."""
+    """The target refused these pieces of hidden state, and served without them."""
 
     target: Target
     keys: tuple[str, ...]
@@ -139,14 +135,12 @@ class AttemptEnded(Fact, frozen=True):
 
 
 class QuestionEnded(AttemptEnded, frozen=True):
-    """A call for a second opinion, before the decision, is over. `error` is None if it was only late."""
+    """A call for a second opinion. `error` is None if it was only late."""
 
     opened_at: float
 
 
 class Ending(Struct, frozen=True):
-    """How a request ended, with the status that its caller saw."""
-
     outcome: Outcome
     status: int
     error: TandemError | None = None

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 TABLE_BITS = 18
 TABLE_SIZE = 1 << TABLE_BITS
-"""Places in the table of weights. Each word, and each pair of words, has one."""
+"""Places in the table of weights: one for each word, and each pair of words."""
 UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
-"""Runs of scripts that do not part words by spaces, or build them of syllables: read by pairs of characters."""
+"""Scripts that do not part words by spaces, or build them of syllables: read by pairs of characters."""
 SHOWN_CHARS = 3_000
 """Longer texts count as this long."""
 _MAX_PACKED = 256
@@ -39,19 +39,14 @@ MARKS: Mapping[str, tuple[int, ...]] = {
     "pasted_lines": (1, 8, 25),
     "red_output": (1,),
 }
-"""The shape of a text: what is counted, and the counts at which the next step begins."""
+"""What is counted in a text, and the counts at which the next step begins."""
 
 Concept = tuple[str, tuple[int, ...], int]
-"""An idea that words of any language name: our phrase for it, the pieces that named it, and their pair with what comes
-before."""
+"""Our phrase for an idea, the pieces that named it in any language, and their pair with what comes before."""
 
 
 class Features(NamedTuple):
-    """One text in numbers that reveal nothing of it.
-
-    `pieces` are places in the table of weights, without repeats; `marks` has one step for each of `MARKS`; `length` is a
-    logarithm.
-    """
+    """A text in numbers that reveal nothing of it. `pieces` are distinct places, `length` is a logarithm."""
 
     pieces: tuple[int, ...]
     marks: tuple[int, ...]
@@ -70,7 +65,7 @@ def pack_places(pieces: Sequence[int]) -> bytes:
 
 
 def unpack_places(packed: bytes) -> tuple[int, ...]:
-    """Reads packed places; none if they are malformed."""
+    """Empty if malformed."""
     if len(packed) % 4 or len(packed) > 4 * _MAX_PACKED:
         return ()
     places: tuple[int, ...] = struct.unpack(f"<{len(packed) // 4}I", packed)
@@ -78,5 +73,4 @@ def unpack_places(packed: bytes) -> tuple[int, ...]:
 
 
 def steps_of(kinds: Mapping[str, Sequence[int]], counts: Sequence[float]) -> tuple[int, ...]:
-    """The step that each count has reached, in the order of `kinds`."""
     return tuple(map(bisect_right, kinds.values(), counts))

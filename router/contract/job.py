@@ -1,7 +1,6 @@
 """Background jobs: Responses requests with `background: true`, and the logs of their answers.
 
-A job has the id of its response. Its owner runs it while it renews a lease; after that another owner takes it, with a higher
-attempt number.
+An owner runs a job while it renews a lease; then another takes it, with a higher attempt number.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -54,29 +53,23 @@ USUAL_TERMS = JobTerms()
 
 
 class Job(Struct, frozen=True):
-    """A request to serve in the background, and its current owner."""
-
     id: str
     caller: Caller
     created_at: float
     body: bytes
-    """The request as sent; empty for work done outside the router (`router/jobs/outside.py`). Only `claim` returns it, and it
-    is deleted when the job ends."""
+    """The request; empty for outside work (`router/jobs/outside.py`). Only `claim` returns it; deleted at the end."""
     headers: Mapping[str, str]
     """Headers needed to serve it, never keys. Returned and deleted with `body`."""
     queued: bytes
     """The first answer, `status: queued`. Empty once the job has ended."""
     key: str | None = None
-    """Id of the caller's key."""
     session: str | None = None
     """The session in which its end is announced."""
     title: str = ""
     """The beginning of the request's text, for lists."""
     tier: str = ""
-    """Chosen when the job was accepted."""
     state: JobState = JobState.QUEUED
     attempt: int = 0
-    """How often it was begun."""
     owner: str = ""
     ended_at: float | None = None
     is_cancelled: bool = False
@@ -99,7 +92,6 @@ class Segment(Struct, frozen=True):
     """Frames of an answer's stream, cut at the end of a frame."""
 
     first: int
-    """Sequence number of its first frame."""
     last: int
     frames: bytes
     has_content: bool = True
@@ -112,7 +104,6 @@ class JobEnding(Struct, frozen=True):
     state: JobState
     at: float
     response: bytes
-    """JSON, complete or as far as it came."""
 
 
 class JobsPage(Struct, frozen=True):
@@ -130,23 +121,38 @@ class WebhookEvent(Struct, frozen=True):
     job_id: str
     address: str
     event: str
-    """Such as `response.completed`."""
     at: float
-    """When the job ended."""
     tries: int = 0
-    """Failed deliveries."""
     next_at: float = 0.0
     """When it is sent next; for a dead event, when it was given up."""
 
 
 class JobWatch(Protocol):
-    """Reports changes of one job, or of any."""
-
     async def wait(self, seconds: float) -> bool:
         """Wait for a change, at most this long. Returns at once if one came since the last wait."""
         ...
 
     def close(self) -> None: ...
+
+
+class JobObserver:
+    """Follows what happens to the jobs of a store. Each method does nothing unless it is overridden."""
+
+    def addresses_for(self, state: JobState) -> Sequence[str]:
+        """The webhooks that get an event when a job ends in this state."""
+        return ()
+
+    def job_ended(self, job: Job, ending: JobEnding) -> None:
+        """A job has ended here."""
+
+    def job_ended_elsewhere(self, job_id: str) -> None:
+        """A job has ended at another router that shares the store."""
+
+    def job_read(self, job_id: str) -> None:
+        """The end of a job was read, or the job was deleted, here or at another router."""
+
+    def updates_missed(self) -> None:
+        """The store was away, and what other routers did meanwhile is not known."""
 
 
 class JobStore(Protocol):
@@ -159,10 +165,7 @@ class JobStore(Protocol):
     async def add(
         self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
-        """Add a job. False if too many are queued, or too many of its caller's are queued or running.
-
-        With a lease, its named owner has it from now on as the first attempt; the job is lost when the lease runs out.
-        """
+        """False if too many are queued, or its caller has too many. With a lease it is its owner's, and lost with it."""
         ...
 
     async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
@@ -185,8 +188,8 @@ class JobStore(Protocol):
         """Append to the log, in order, replacing it from the first of these numbers on. False: the attempt lost the job."""
         ...
 
-    async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
-        """End a job and queue events for these addresses. False: the attempt lost the job."""
+    async def finish(self, job: Job, ending: JobEnding) -> bool:
+        """End a job and queue an event for each webhook that the observer names. False: the attempt lost the job."""
         ...
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
@@ -198,48 +201,33 @@ class JobStore(Protocol):
         ...
 
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
-        """Read a part of the log after a sequence number; the first segment may begin before it.
-
-        Its content counts as read from now on, unless `caller` is None.
-        """
+        """The first segment may begin before `after`. Content counts as read from now on, unless `caller` is None."""
         ...
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> JobWatch:
-        """Watch a job's log, state and cancellation; None: any job that can be claimed.
-
-        An owner only hears of a cancellation or deletion.
-        """
+        """Watch a job's log, state and cancellation; None: any claimable job. Owners only hear of a cancel or deletion."""
         ...
 
-    def hear(
-        self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
-    ) -> None:
-        """Call these with ids of jobs that end elsewhere, or whose end is read or deleted there.
-
-        `on_missed`: the database is back, and notifications may have been missed. A store of one router calls none.
-        """
+    def observe(self, observer: JobObserver) -> None:
+        """Report what happens to jobs to this observer from now on."""
         ...
 
     async def collected(self, job_id: str) -> None: ...
 
-    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Sequence[str] = ()) -> Job | None:
+    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding) -> Job | None:
         """Cancel a queued job, or have the owner of a running one end it. Returns the job as it is now, or None."""
         ...
 
     async def forget(self, job_id: str, caller: Caller | None) -> bool: ...
 
     async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
-        """List jobs, newest first, without `body`, `headers`, `queued` and `response`."""
-        ...
-
-    async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
-        """The newest eight ended jobs of a session that were not read, as in a list."""
+        """Newest first, without `body`, `headers`, `queued` and `response`."""
         ...
 
     async def take_due(
         self, now: float, hold_seconds: float, limit: int = 16, not_for: Collection[str] = ()
     ) -> Sequence[WebhookEvent]:
-        """Events due now, except for some addresses; other senders do not get them while they are held."""
+        """Events due now, except for some addresses. Other senders do not get them while they are held."""
         ...
 
     async def note_delivered(self, event_id: str) -> None: ...
@@ -248,16 +236,12 @@ class JobStore(Protocol):
         """Schedule the next try; None gives the event up."""
         ...
 
-    async def list_dead(self) -> Sequence[WebhookEvent]:
-        """Events that were given up, newest first."""
-        ...
+    async def list_dead(self) -> Sequence[WebhookEvent]: ...
 
     async def close(self) -> None: ...
 
 
 class EndedJob(Struct, frozen=True):
-    """The part of a job that collecting it needs."""
-
     id: str
     caller: Caller
     session: str | None

@@ -1,7 +1,4 @@
-"""Callers' keys: `tdm_`, eight hex digits that may be shown, `_`, and 43 secret characters.
-
-Only a digest of the secret is kept. With 256 random bits, a slow hash would add nothing.
-"""
+"""Callers' keys: `tdm_`, eight hex digits that may be shown, `_`, and 256 random bits, for which a plain digest is enough."""
 
 import hmac
 import re
@@ -17,7 +14,7 @@ from router.contract.rights import EVERYTHING, USUAL, Rights
 from router.contract.secret import OWN_PREFIX, UPSTREAM_KEY, mask_keys
 
 OWN_ID = "00000000"
-"""Id of the key that a running router makes for commands of its own user."""
+"""The key that a running router makes for commands of its own user."""
 CREDENTIALS = ("authorization", "x-api-key")
 """Headers that hold a caller's key. A router with keys never passes them on."""
 _ID_BYTES, _SECRET_BYTES = 4, 32
@@ -26,8 +23,6 @@ _NOBODY = sha256(b"nobody").digest()
 
 
 class Key(Struct, frozen=True):
-    """A known key, without its secret."""
-
     id: str
     caller: Caller
     digest: bytes
@@ -54,7 +49,6 @@ def digest_of(secret: str) -> bytes:
 
 
 def split_key(text: str) -> tuple[str, str] | None:
-    """Id and secret of a well-formed key."""
     found = _is_key(text)
     return (found[1], found[2]) if found is not None else None
 
@@ -95,7 +89,7 @@ class KeyRing:
         return KeyRing([key for key in self if key.digest not in revoked], self.rights, revoked)
 
     def clean(self, headers: dict[str, str]) -> dict[str, str]:
-        """Mask keys in headers where they do not belong. A target's key may be another router's: it stays."""
+        """Mask misplaced keys. A target's key may be another router's: it stays."""
         if OWN_PREFIX not in "\n".join(headers.values()):
             return headers
         cleaned = {name: mask_keys(value) for name, value in headers.items()}
@@ -105,7 +99,7 @@ class KeyRing:
         return cleaned
 
     def find(self, token: str, now: float) -> Key:
-        """Find the key of a token. Raises `Unauthorized`, with equal words and work for every fault."""
+        """Raises `Unauthorized`, with equal words and work for every fault."""
         key_id, secret = split_key(token) or ("", "")
         key = self._keys.get(key_id)
         matches = hmac.compare_digest(digest_of(secret), _NOBODY if key is None else key.digest)
@@ -122,7 +116,7 @@ class KeyRing:
         return "expired" if hmac.compare_digest(digest, key.digest) else "wrong secret"
 
     def renew(self, known: Key, now: float) -> Key | None:
-        """The current version of a key; None once it is revoked, replaced or expired."""
+        """The key as it is now; None once it is revoked, replaced or expired."""
         key = self._keys.get(known.id)
         if key is None or key.digest != known.digest or (key.expires_at is not None and now >= key.expires_at):
             return None

@@ -8,12 +8,9 @@ from router.contract.words import Word
 
 
 class Trouble(Word):
-    """A kind of problem that lasts."""
-
     TARGET_OUT = "target_out"
     """A target rests after failures, or asked for a long rest."""
     KEY_REFUSED = "key_refused"
-    """A host refuses a target's key."""
     BUDGET_NEAR = "budget_near"
     BUDGET_SPENT = "budget_spent"
     LEDGER_LOSING = "ledger_losing"
@@ -21,7 +18,6 @@ class Trouble(Word):
     POLICY_OFF = "policy_off"
     """An own policy failed, and is switched off."""
     STORE_AWAY = "store_away"
-    """A shared server cannot be used."""
 
     @property
     def is_of_target(self) -> bool:
@@ -55,7 +51,7 @@ Notices = Callable[[], Sequence[Notice]]
 
 
 def visible_to(caller: str, notices: Sequence[Notice], *, is_admin: bool) -> list[Notice]:
-    """Notices about targets and about the caller itself; an admin sees all."""
+    """Notices about targets and the caller itself; an admin sees all."""
     return [
         notice
         for notice in notices

@@ -25,7 +25,7 @@ class Rank(IntEnum):
 
 
 class Insist(Struct, frozen=True):
-    """An entitled wish for a tier, or for one target by name."""
+    """An entitled wish for a tier, or for a target by name."""
 
     because: str
     rank: Rank
@@ -36,10 +36,7 @@ class Insist(Struct, frozen=True):
 
 
 class RuleOut(Struct, frozen=True):
-    """A target cannot serve the request: ever (`lasting`), or for `wait_seconds`.
-
-    `tokens` (needed, window) lets a refusal for length carry the numbers that clients look for.
-    """
+    """A target cannot serve the request: ever (`lasting`), or for `wait_seconds`. `tokens` are those needed, and the window."""
 
     target: str
     because: str
@@ -49,9 +46,9 @@ class RuleOut(Struct, frozen=True):
     yields: bool = False
     """Whether it counts only while another target can serve: an expected wait is no reason to refuse."""
     reserved_tokens: int = 0
-    """Tokens among those needed that are kept free for the answer."""
+    """How many of the needed tokens are kept free for the answer."""
     is_right: bool = False
-    """Whether the target could serve, but the caller's key is not for its tier."""
+    """The target could serve, but the caller's key is not for its tier."""
 
 
 class Lean(Struct, frozen=True, omit_defaults=True):
@@ -60,13 +57,13 @@ class Lean(Struct, frozen=True, omit_defaults=True):
     log_odds: float
     because: str
     names_turn: bool = False
-    """Whether `because` describes the turn: the decision's sentence begins with it."""
+    """`because` describes the turn: the decision's sentence begins with it."""
     goes_on: float | None = None
     """Log-odds for a later turn that only points back at this one, if different: approving a plan is not planning."""
     wants_plan: bool = False
-    """Whether the turn asks for a plan: then "looks good" starts the work."""
+    """The turn asks for a plan: then "looks good" starts the work."""
     points_back: bool = False
-    """Whether the words only point back: "yes", "go on", "the second one"."""
+    """The words only point back: "yes", "go on", "the second one"."""
 
 
 Opinion = Insist | RuleOut | Lean
@@ -89,7 +86,6 @@ class Opinions(Struct, frozen=True):
 
     @property
     def looks(self) -> Lean | None:
-        """The opinion that describes the turn."""
         for _, lean in self.leans:
             if lean.names_turn:
                 return lean
@@ -102,10 +98,9 @@ class PolicyConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     paths: ClassVar[tuple[str, ...]] = ()
-    """Settings that name files."""
 
     def rooted(self, folder: Path) -> Self:
-        """Resolve its paths, which are relative to the file that names them."""
+        """Resolve paths, which are relative to the file that names them."""
         named = {name: getattr(self, name) for name in self.paths}
         return self.model_copy(update={name: str(folder / os.path.expanduser(path)) for name, path in named.items() if path})
 

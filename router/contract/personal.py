@@ -1,7 +1,4 @@
-"""The personal table, learned from `tandem wrong`: fitted by the lab, added to the words by the trained reading.
-
-It knows kinds of asks by the places of their words in one table of weights. An ask unlike every kind is left alone.
-"""
+"""The personal table, learned from `tandem wrong`: kinds of asks, by the places of their words in one table of weights."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +23,7 @@ reason to an ask."""
 
 
 class BadTable(ValueError):
-    """Not a personal table, or one of another version."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ class PersonalTable:
     """Kinds of asks, and how much other places say (1 if unknown)."""
 
     weights: str
-    """Fingerprint of the weights that the places belong to."""
+    """Fingerprint of the weights in whose table the places are."""
     kinds: tuple[Kind, ...] = ()
     common: Mapping[int, float] = field(default_factory=dict)
     _index: Mapping[int, list[tuple[int, float]]] = field(init=False, repr=False, compare=False)
@@ -59,12 +56,12 @@ class PersonalTable:
         object.__setattr__(self, "_totals", tuple(math.fsum(kind.places.values()) for kind in self.kinds))
 
     def weigh(self, pieces: Sequence[int]) -> float:
-        """Log-odds for an ask: those of the nearest kind, by likeness."""
+        """Log-odds of the nearest kind, by likeness."""
         nearest = self.find_nearest(pieces)
         return 0.0 if nearest is None else self.kinds[nearest[0]].log_odds * nearest[1]
 
     def find_nearest(self, pieces: Sequence[int]) -> tuple[int, float] | None:
-        """The nearest kind, and how much it counts (up to 1); None if no kind is like it."""
+        """The nearest kind, and how much it counts (up to 1)."""
         found = self.likeness(pieces)
         number = max(found, key=found.__getitem__, default=-1)
         if number < 0 or found[number] <= _KIN:
@@ -93,7 +90,7 @@ class PersonalTable:
 
 
 def load_personal(path: str) -> PersonalTable | None:
-    """Load a table; None without a file. Raises `BadTable`."""
+    """None without a file. Raises `BadTable`."""
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
@@ -107,7 +104,7 @@ def load_personal(path: str) -> PersonalTable | None:
 
 
 def read_personal(content: bytes) -> PersonalTable:
-    """Parse a table. Raises `BadTable`."""
+    """Raises `BadTable`."""
     if len(content) > _MAX_BYTES:
         raise BadTable(f"a personal table has at most {_MAX_BYTES} bytes")
     try:

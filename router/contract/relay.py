@@ -1,4 +1,4 @@
-"""How an answer travels: an adapter pushes head and bytes into a sink, which may pause and resume it."""
+"""How an answer travels: an adapter pushes head and bytes into a sink, which may pause it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Sink(Protocol):
     """Takes one answer: `start` once, `write` any number of times, then `end` or `fail` once. Nothing blocks."""
 
     def feed_from(self, flow: Flow) -> None:
-        """Set the source. Called before `start`, and again if another attempt takes over."""
+        """Called before `start`, and again if another attempt takes over."""
         ...
 
     def start(self, status: int, headers: Headers) -> None:
@@ -78,8 +78,6 @@ class UpstreamRequest(Struct, frozen=True):
 
 
 class Used(NamedTuple):
-    """A target of the current plan that the router dials."""
-
     target: str
     base_url: str
     tls: Tls | None
@@ -94,14 +92,10 @@ class PreparedRequest(Protocol):
 
 
 class Upstream(Protocol):
-    """The pooled client for adapters."""
-
-    def open(self, request: UpstreamRequest, sink: Sink) -> UpstreamCall:
-        """Start a call. The answer, or its failure, goes into the sink."""
-        ...
+    def open(self, request: UpstreamRequest, sink: Sink) -> UpstreamCall: ...
 
     def prepare(self, request: UpstreamRequest) -> PreparedRequest:
-        """Prepare a request for any number of calls, each with its own body."""
+        """Prepare many calls. Each brings its own body."""
         ...
 
     def connect_ahead(self, request: UpstreamRequest) -> None:
@@ -109,27 +103,27 @@ class Upstream(Protocol):
         ...
 
     def keep_only(self, used: Iterable[Used]) -> None:
-        """Close idle connections to all other addresses, and busy ones after their calls."""
+        """Close connections to other addresses, busy ones after their calls."""
         ...
 
     async def close(self) -> None: ...
 
 
 class RouteRequest(Struct, frozen=True):
-    """A request for a route that is not a create call. Prints without its headers: they may hold a key."""
+    """A request other than a create call. Prints without its headers: they may hold a key."""
 
     method: str
     path: str
-    """Below the target's address, with its query."""
+    """Path below the target's address, with its query."""
     headers: Headers
     body: bytes
     callers: Mapping[str, str] = {}
-    """All headers from the caller: not passed on, but the key may be among them."""
+    """The caller's headers: not passed on, but the key may be among them."""
     timeouts: Timeouts | None = None
     """Instead of the target's own."""
 
     def below(self, base_url: str, target: Target, headers: Headers, endpoint: "Endpoint") -> UpstreamRequest:
-        """The request below this address; these headers and the config's follow its own."""
+        """These headers and the config's follow its own."""
         url, timeouts = endpoint.locate(base_url + self.path), self.timeouts or target.timeouts
         more, tls = (*self.headers, *headers, *endpoint.extra_headers), endpoint.tls
         return UpstreamRequest(target.name, self.method, url, more, self.body, timeouts, self.timeouts is not None, tls)
@@ -139,7 +133,7 @@ class RouteRequest(Struct, frozen=True):
 
 
 class OutgoingRequest(Struct, frozen=True):
-    """A request in a dialect of its target, with its model name. `view` is the caller's, perhaps in another dialect."""
+    """A request in its target's dialect and model name. `view` is the caller's."""
 
     view: RequestView
     target: Target
@@ -147,11 +141,11 @@ class OutgoingRequest(Struct, frozen=True):
     body: bytes
     prompt_tokens: int
     session: SessionKey | None = None
-    """Its session, where the target keeps one open. None for side requests."""
+    """The session, if its target keeps one open; None for side requests."""
     asks_usage: bool = False
-    """Whether `body` asks for usage that the caller did not: it is removed from the answer."""
+    """Whether `body` asks for usage that the caller did not want: it is removed from the answer."""
     trace: Headers = ()
-    """Trace headers for the target's own spans. Only adapters of an endpoint that `is_traced` read them."""
+    """Trace headers, read only by adapters of an endpoint that `is_traced`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +179,7 @@ class Endpoint:
         return tuple((extra.name, extra.reveal()) for extra in self.headers)
 
     def locate(self, url: str) -> str:
-        """Add the configured query to a URL."""
+        """Add the configured query."""
         if not self.query:
             return url
         added = urlencode([(extra.name, extra.reveal()) for extra in self.query])
@@ -201,16 +195,15 @@ class Endpoint:
 
     @property
     def takes_callers_key(self) -> bool:
-        """Whether each request brings its own key: such a request cannot be prepared."""
+        """Whether each request brings its own key, so that none can be prepared."""
         return self.api_key is not None and self.api_key.is_callers
 
     @property
     def own_key(self) -> str:
-        """Empty without a key, or if the caller brings one."""
         return self.api_key.reveal() if self.api_key is not None else ""
 
     def key_for(self, request: OutgoingRequest) -> str:
-        """The target's key or, if configured, the caller's; empty for none. Raises `CallerKey` if the caller's is missing."""
+        """The target's key or, if configured, the caller's; empty for none. Raises `CallerKey` if that is missing."""
         return self.key_from(request.target, request.view.headers, request.view.dialect)
 
     def key_from(self, target: Target, headers: Mapping[str, str], dialect: Dialect) -> str:
@@ -229,7 +222,7 @@ class Endpoint:
 
 
 class AdapterSettings(BaseModel):
-    """The `options:` of a target's block. An adapter without options keeps this class."""
+    """The `options:` of a target's block."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -239,27 +232,24 @@ class AdapterSettings(BaseModel):
 
 
 class Adapter(Protocol):
-    """One way to reach models, built once for each target. It never decides, retries, logs or reads files.
-
-    Adapters subclass it. The config, the docs and the conformance suite know only what is declared here.
-    """
+    """One way to reach models, built once for each target. It never decides, retries, logs or reads files."""
 
     name: ClassVar[str]
     speaks: ClassVar[frozenset[Dialect]]
-    """Dialects that it carries. A target's `dialect` narrows them to one, unless the adapter answers in all itself."""
+    """Dialects. A target's `dialect` narrows them to one, unless the adapter answers in all itself."""
     Settings: ClassVar[type[AdapterSettings]] = AdapterSettings
     needs_address: ClassVar[bool] = True
     is_model: ClassVar[bool] = True
-    """Whether a real model answers: only then are facts looked up, and only such a target can be unreachable."""
+    """Whether a real model answers: only then are facts looked up, and can it be unreachable."""
     relays_bytes: ClassVar[bool] = True
     """Whether bodies and answers pass byte for byte, which libraries and own answers cannot promise."""
     has_sockets: ClassVar[bool] = False
-    """Whether `upstream_transport: websocket` is possible, in a dialect that has it."""
+    """Whether `upstream_transport: websocket` is possible."""
     key_header: ClassVar[str] = "authorization"
     own_headers: ClassVar[frozenset[str]] = frozenset()
-    """Headers that it writes itself: `headers:` of a target cannot set them."""
+    """Headers that the adapter writes: `headers:` of a target cannot set them."""
     takes_extra: ClassVar[frozenset[str]] = frozenset()
-    """Which of a target's `headers` and `query` it sends. Others are refused."""
+    """Which of a target's `headers` and `query` it sends; others are refused."""
     library: ClassVar[str] = ""
     """The library that it needs, also the name of the extra. Empty when the router dials."""
 
@@ -267,16 +257,16 @@ class Adapter(Protocol):
 
     @classmethod
     def list_models(cls, endpoint: Endpoint, timeouts: Timeouts) -> UpstreamRequest | None:
-        """The request for an endpoint's list of models; None if there is none."""
+        """The request for an endpoint's list of models, if there is one."""
         return None
 
     @classmethod
     def caches_when_asked(cls, model: str) -> bool:
-        """Whether a model caches only up to a `cache_control`, which this adapter brings there from any dialect."""
+        """Whether a model caches only up to a `cache_control`, which this adapter adds."""
         return False
 
     def open(self, request: OutgoingRequest, sink: Sink) -> UpstreamCall:
-        """Start a call in the target's dialect. Only a missing key of the caller may raise."""
+        """Start a call. Only a missing key of the caller may raise."""
         ...
 
 

@@ -21,7 +21,7 @@ def objects_in(value: Json) -> list[JsonObject]:
 
 
 class ToolCall(Struct, frozen=True):
-    """A call by the model. `arguments` are JSON text, an object or free text, by dialect."""
+    """`arguments` are JSON text, an object or free text, by dialect."""
 
     id: str
     name: str
@@ -35,7 +35,7 @@ class ToolResult(Struct, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """One message of any dialect. `texts` are its text blocks in order."""
+    """A message of any dialect."""
 
     role: str
     texts: tuple[str, ...] = ()
@@ -44,10 +44,7 @@ class Message(Struct, frozen=True):
 
 
 class Beginning(Struct, eq=False):
-    """The known beginning of a conversation: how many messages, and a mark of their content.
-
-    `learned` holds what each reader of histories learned from them, by name (`router/dialects/histories.py`).
-    """
+    """The known beginning of a conversation. `learned` is by reader of histories (`router/dialects/histories.py`)."""
 
     count: int
     mark: int
@@ -59,13 +56,11 @@ class Beginning(Struct, eq=False):
 
 
 class History(Protocol):
-    def converse(self, items: list[Json], read: Callable[[Json], Message]) -> "Conversation":
-        """The conversation, with what is known of its beginning."""
-        ...
+    def converse(self, items: list[Json], read: Callable[[Json], Message]) -> "Conversation": ...
 
 
 class Messages(dict[int, Message]):
-    """Messages by index, read on first access. A dictionary, since it finds known ones without a Python call."""
+    """Messages by index, read on first access. A dictionary finds known ones without a Python call."""
 
     __slots__ = ("given", "read")
 
@@ -78,7 +73,7 @@ class Messages(dict[int, Message]):
 
 
 class Conversation(Sequence[Message]):
-    """The messages of a request, read on access: most decisions need only the last few."""
+    """Messages, read on access: most decisions need only the last few."""
 
     __slots__ = ("history", "items", "known", "messages", "read")
 
@@ -87,11 +82,11 @@ class Conversation(Sequence[Message]):
         self.items = messages.given = items
         self.read = messages.read = read
         self.messages = messages
-        """By index from 0; the hot path takes them from here."""
+        """Messages by index; the hot path takes them from here."""
         self.known: tuple[Beginning, list[Beginning]] | None = None
-        """The known beginning, and longer new ones; None for a conversation read whole."""
+        """The known beginning, and longer new ones; None if read whole."""
         self.history: History | None = None
-        """Where its readings are kept; None for a short request."""
+        """None for a short request."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -106,19 +101,14 @@ class Conversation(Sequence[Message]):
 
 
 class InBand(Struct, frozen=True):
-    """A first line of the person's message that asks for a tier; None is "auto".
-
-    `index` counts messages that go to a target; a line whose message does not go has that of the one before.
-    """
+    """A first line that asks for a tier; None is "auto". `index` is its message's, or the one before if no target gets that."""
 
     tier: Tier | None
     index: int = 0
     is_newest: bool = True
-    """Whether the person has said nothing since."""
     is_alone: bool = False
-    """Whether the newest message says nothing else: the router answers it."""
+    """Whether the message holds nothing else: the router answers it."""
     mark: str = ""
-    """Identifies the line."""
 
 
 class Overrides(Struct, frozen=True):
@@ -137,7 +127,7 @@ class Overrides(Struct, frozen=True):
 
 
 class Transcript(NamedTuple):
-    """Items of a conversation, each with the target that wrote it; empty for the caller's own."""
+    """Each item has the target that wrote it as its origin; empty for the caller's own."""
 
     items: list[Json]
     origins: list[str]
@@ -147,7 +137,7 @@ class Transcript(NamedTuple):
 
 
 class Continuation(Protocol):
-    """The history of a request that continues a response stored here, as each target sees it."""
+    """The history of a request that continues a response stored here."""
 
     @property
     def session(self) -> str:
@@ -156,7 +146,7 @@ class Continuation(Protocol):
 
     @property
     def stored_by(self) -> str:
-        """The target that claims to store the response itself; empty for none."""
+        """The target that claims to store the response itself."""
         ...
 
     @property
@@ -169,7 +159,7 @@ class Continuation(Protocol):
         ...
 
     def without_reference(self) -> "Continuation":
-        """For a target that turned out to have lost the response."""
+        """The continuation for a target that has lost the response."""
         ...
 
     def changed(self, change: Callable[[list[Json]], list[Json]]) -> "Continuation":
@@ -200,10 +190,7 @@ NOW = Moment()
 
 
 class RequestView(Struct, frozen=True):
-    """A request, read once: `raw` as sent, and its single parse `body`.
-
-    If it continues a stored response, both hold the whole conversation, and `continued` what was sent.
-    """
+    """A request, read once. If it continues a stored response, `raw` and `body` hold the whole conversation."""
 
     id: str
     dialect: Dialect
@@ -221,20 +208,20 @@ class RequestView(Struct, frozen=True):
     image_count: int = 0
     media_bytes: int = 0
     bound: str = ""
-    """Content that only a target of its own dialect can read; empty for none."""
+    """Content that only a target of its own dialect can read."""
     hosted: str = ""
-    """A tool for the target itself to run, possible only in its own dialect; empty for none."""
+    """A tool for the target itself to run, possible only in its own dialect."""
     caller: Caller = LOCAL
     continued: Continuation | None = None
     previous_response_id: str | None = None
     """The response that it continues by id alone: its history is not in `body`."""
     origins: Mapping[str, str] = {}
-    """The target that made each opaque item, by key; unknown ones are absent."""
+    """The target that made each opaque item, by key, if known."""
     has_one_model: bool = False
-    """Whether reading proved that `model` occurs once in the body. Unproven, it usually still does."""
+    """Whether reading proved that `model` occurs once. Unproven, it usually does too."""
     moment: Moment = NOW
 
     @property
     def as_sent(self) -> JsonObject:
-        """The body as sent, without stored history."""
+        """Without stored history."""
         return self.body if self.continued is None else self.continued.body

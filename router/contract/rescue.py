@@ -1,7 +1,4 @@
-"""How likely a running turn on fast is to end wrong, from two counts.
-
-Fitted by `python -m tests.lab rescue`; `docs/how-it-works/sessions.md` has the figures.
-"""
+"""How likely a running turn on fast is to end wrong. Fitted by `python -m tests.lab rescue`."""
 
 import math
 from typing import NamedTuple
@@ -9,7 +6,7 @@ from typing import NamedTuple
 FROM_CALL = 20
 """Before this call, ranking by the counts is no better than chance."""
 _STEADY_CHARS = 50
-"""Added to the mean, so that one short line does not make a quiet agent look uneven."""
+"""So that one short line does not make a quiet agent look uneven."""
 
 
 class RescueWeights(NamedTuple):
@@ -22,10 +19,7 @@ class RescueWeights(NamedTuple):
     alarm: float
 
     def read(self, edits: int, unevenness: float) -> float:
-        """By how much, in log-odds, a turn is likelier than usual to end wrong.
-
-        An agent that writes nothing between calls counts as usually uneven: silence says nothing.
-        """
+        """How much likelier than usual a turn is to end wrong, in log-odds. An agent that never writes counts as usual."""
         return self.unevenness * (unevenness or self.usual_unevenness) + self.edits * math.log1p(edits) - self.usual
 
 
@@ -33,10 +27,10 @@ SHIPPED = RescueWeights(unevenness=0.876, edits=0.375, usual=1.824, usual_uneven
 
 
 def measure_unevenness(calls: int, chars: float, squares: float) -> float:
-    """How unevenly the agent writes between calls: spread over mean.
+    """How unevenly the agent writes between calls: spread over mean, so that talkative models do not look troubled.
 
     `chars` and `squares` sum the characters before each call, and their squares. An agent at work writes a line before each
-    call; a stuck one calls tools in silence, then thinks at length. A ratio, so that talkative models do not look troubled.
+    call; a stuck one calls tools in silence, then thinks at length.
     """
     if not calls:
         return 0.0

@@ -9,22 +9,18 @@ BOTH_TIERS = frozenset(Tier)
 
 
 class Rights(Struct, frozen=True):
-    """Rights of one caller. None: no limit."""
+    """None: no limit."""
 
     tiers: frozenset[Tier] = BOTH_TIERS
-    """Tiers that may serve it."""
     may_force: frozenset[Tier] = frozenset({Tier.FAST})
-    """Tiers that it may ask for."""
     is_admin: bool = False
     """May see all callers' figures, and reload the config."""
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     in_flight: int | None = None
-    """Concurrent requests."""
     daily_usd: float | None = None
     monthly_usd: float | None = None
     may_delegate: bool = True
-    """May run background jobs."""
     jobs_in_flight: int | None = None
     """Background jobs, waiting or running."""
 

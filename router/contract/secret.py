@@ -15,7 +15,6 @@ UPSTREAM_KEY = "x-tandem-upstream-key"
 _withheld: dict[str, str] = {}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OWN_PREFIX = "tdm_"
-"""Prefix of the keys that this router issues."""
 _OWN_KEY = re.compile(rf"({OWN_PREFIX}[0-9a-f]{{8}}_)[a-z0-9_-]+", re.IGNORECASE)
 _MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
 """Looks like a key, unlike names of variables."""
@@ -23,10 +22,7 @@ _MIXED = re.compile(r"(?=.*[a-z])(?=.*[0-9]).{20,}")
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A key: by reference (`env:NAME`), the caller's own (`caller`) or, against advice, literal.
-
-    Prints as its reference or `***`. People paste keys after `env:`, so only what can be a variable's name is shown.
-    """
+    """A key: a reference (`env:NAME`), `caller` or literal. People paste keys after `env:`: only names are printed."""
 
     source: str
     kept: str = field(default="", compare=False)
@@ -46,7 +42,6 @@ class Secret:
 
     @property
     def variable(self) -> str:
-        """Empty for a literal."""
         return self.source.removeprefix(ENVIRONMENT) if self.is_reference else ""
 
     @property
@@ -56,7 +51,7 @@ class Secret:
         return self.is_reference and (_VARIABLE.fullmatch(name) is None or _MIXED.fullmatch(name) is not None)
 
     def reveal(self) -> str:
-        """The key itself, without a file's last line break; empty if only a request has it."""
+        """The key without a file's last line break; empty if only a request has it."""
         if self.is_reference:
             return self._read_variable().strip()
         return "" if self.is_callers else self.source
@@ -74,7 +69,6 @@ class Secret:
 
     @property
     def is_from_file(self) -> bool:
-        """Whether the value comes from the file next to the config."""
         return self.is_reference and bool(self.kept) and not self._read_environment()
 
     def __repr__(self) -> str:
@@ -96,7 +90,7 @@ def mask_keys(text: str) -> str:
 
 
 def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
-    """The caller's own credential: its dedicated header, else what the client sends anyway; empty for none.
+    """The caller's own key: its dedicated header, else what the client sends anyway.
 
     Of two, the one that the dialect's API calls the key: next to `x-api-key`, a bearer is a gateway's token.
     """
@@ -108,7 +102,7 @@ def read_callers_key(headers: Mapping[str, str], dialect: Dialect) -> str:
 
 
 def withhold_variables(is_denied: Callable[[str], bool]) -> None:
-    """Hide variables of this process from libraries. A `Secret` still finds them."""
+    """Hide variables from libraries. A `Secret` still finds them."""
     for name in [name for name in os.environ if is_denied(name)]:
         _withheld[name] = os.environ[name]  # first: another thread may be reading it
         del os.environ[name]

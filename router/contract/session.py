@@ -1,7 +1,7 @@
 """What is remembered of a session: a frozen value, and the pure steps by which requests change it.
 
-Two requests of a session may be in flight at once (a title request and the first ask). Each step applies to the state of that
-moment and changes only its own part, so both orders leave one result.
+Two requests may be in flight at once (a title request and the first ask). A step changes only its own part of the state of that
+moment, so their order does not matter.
 """
 
 from collections.abc import Mapping
@@ -20,19 +20,19 @@ NOBODY = "-"
 
 
 class Wish(Struct, frozen=True):
-    """A tier asked for by header or first line, for the whole session; None is "auto"."""
+    """A tier for the whole session; None is "auto"."""
 
     tier: Tier | None
     at: int
-    """Index of its message: wishes in later messages are newer."""
+    """Index of its message: later ones are newer."""
     line: str = ""
     """Mark of the newest first line known then: it is not newer, even where a shorter history moves it."""
     follows: str = ""
-    """For a wish by line: mark of what its message followed. Another message there means that the line was edited away."""
+    """Mark of what a line's message followed. Another message there means that the line was edited away."""
 
 
 class SessionState(Struct, frozen=True):
-    """A session without text: fingerprints, tiers, counts and times."""
+    """Fingerprints, tiers, counts and times; no text."""
 
     at: float = 0.0
     tier: Tier | None = None
@@ -40,32 +40,30 @@ class SessionState(Struct, frozen=True):
     turn: str = ""
     has_escalated: bool = False
     was_asked_for: bool = False
-    """Whether the running turn's tier was asked for."""
     effort: str | None = None
     """Reasoning effort of the first turn."""
     ask: float | None = None
-    """Log-odds of a long task of the last ask, which "yes" and "go on" inherit."""
+    """Log-odds of the last ask, which "yes" and "go on" inherit."""
     is_planned: bool = False
-    """Whether that ask wanted a plan."""
     wish: Wish | None = None
     """Only for a session that its client names."""
     name: str = ""
-    """Exact model name of the person's last turn; empty for "auto", and for names that are no wish."""
+    """Exact model name of the person's last turn; empty if it is no wish."""
     name_at: int = -1
     """Index of the message that brought it; -1 from the start."""
     messages: int = 0
     """Length of the conversation at the last answer."""
     last: str = ""
     warm: Mapping[str, tuple[int, float]] = {}
-    """By target: tokens that it has warm, and until when."""
+    """By target: tokens, and until when."""
     origins: Mapping[str, str] = {}
 
     def with_wish(self, wish: Wish | None, *, at: float) -> "SessionState":
-        """Set the session's wish; None if its line was edited away."""
+        """Set the wish; None if its line was edited away."""
         return replace(self, at=at, wish=wish)
 
     def with_name(self, name: str, index: int) -> "SessionState":
-        """Note the model name of the person's turn. A changed name is newer than an earlier wish."""
+        """A changed name is newer than an earlier wish."""
         wish = self.wish
         if wish is not None and 0 <= index <= wish.at:
             wish = replace(wish, at=index - 1)
@@ -85,7 +83,7 @@ class SessionState(Struct, frozen=True):
         )
 
     def with_warm(self, target: str, tokens: int, until: float, *, is_shorter: bool, at: float) -> "SessionState":
-        """A target has the conversation warm. A shorter conversation is another prefix: other warmth is gone."""
+        """A shorter conversation is another prefix: nothing else of it is warm."""
         return replace(self, at=at, warm={**({} if is_shorter else self.warm), target: (tokens, until)})
 
     def with_origins(self, origins: Mapping[str, str], *, at: float) -> "SessionState":
@@ -99,18 +97,17 @@ class SessionSnapshot(Struct, frozen=True):
     state: SessionState
     position: SessionPosition
     origins: Mapping[str, str]
-    """Origins of the request's hidden state, by key."""
+    """Makers of the request's hidden state, by key."""
     messages: int
     replaces: SessionState | None = None
-    """A session with the same beginning, whose slot this one takes."""
+    """A session with an equal beginning, whose slot this one takes."""
     session: str = ""
-    """The name, where the request could not tell it: a lost thread that was sent again whole."""
+    """The session's name, if the request could not tell it: a lost thread that was sent again whole."""
     override: Tier | None = None
-    """The session's tier, where no newer wish counts."""
+    """The session's tier, unless a newer wish counts."""
     is_edited: bool = False
-    """Whether the line that set the session's tier was edited away."""
+    """The line that set the tier was edited away."""
     has_wishes: bool = False
-    """Whether the session has wishes to remember."""
     heeds_line: bool = False
     """Whether a first line counts: a newer wish may replace it."""
     heeds_name: bool = True
@@ -140,7 +137,7 @@ write_state = msgspec.json.Encoder().encode
 
 
 class _Before(Struct, frozen=True):
-    """A wish as it was stored until 0.3.0. `asked_in` is empty in a session that its client names."""
+    """A wish as stored until 0.3.0. `asked_in` is empty in a session that its client names."""
 
     override: Tier | None
     override_at: int

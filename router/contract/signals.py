@@ -17,7 +17,7 @@ _tier_of = attrgetter("target.tier")
 
 
 class FinishedTurn(Struct, frozen=True):
-    """A finished turn: its words, its tool calls, and those that changed a file."""
+    """`edits` are calls that changed a file."""
 
     words: str
     calls: int
@@ -25,14 +25,14 @@ class FinishedTurn(Struct, frozen=True):
 
 
 class SessionHistory(Struct, frozen=True):
-    """The person's turns before this one: how many, and the last three, oldest first."""
+    """The person's turns before this one; `last` has three, oldest first."""
 
     turns: int = 0
     last: tuple[FinishedTurn, ...] = ()
 
 
 class Trajectory(Struct, frozen=True):
-    """Progress of the running turn, from its last calls and their results."""
+    """The running turn, from its last calls and their results."""
 
     calls: int = 0
     edits: int = 0
@@ -42,23 +42,20 @@ class Trajectory(Struct, frozen=True):
     """Count of the most repeated call."""
     red_runs: int = 0
     is_green: bool = False
-    """Whether the last test run passed, after a failed one."""
+    """The last test run passed, after a failed one."""
     same_file_edits: int = 0
     """Edits of the most edited file."""
     files: int = 0
-    """Files that were changed."""
     written_chars: int = 0
     unevenness: float = 0.0
-    """How unevenly the agent writes between calls (`rescue.py`)."""
+    """See `rescue.py`."""
 
 
 class SessionPosition(Struct, frozen=True):
-    """The remembered position of a session."""
-
     tier: Tier | None = None
-    """Of the person's last turn."""
+    """Tier of the person's last turn."""
     is_running: bool = False
-    """Whether this request continues that turn."""
+    """This request continues that turn."""
     has_escalated: bool = False
     """Whether the running turn was moved up: then it stays."""
     warm: Mapping[str, int] = {}
@@ -66,18 +63,14 @@ class SessionPosition(Struct, frozen=True):
     was_asked_for: bool = False
     """Whether the running turn's tier was asked for: then nothing moves it."""
     effort: str | None = None
-    """Of the session's first turn."""
+    """Reasoning effort of the session's first turn."""
     ask: float | None = None
-    """Log-odds of a long task of the last ask, inherited by turns that point back at it."""
+    """Log-odds of the last ask, inherited by turns that point back at it."""
     is_planned: bool = False
-    """Whether that ask wanted a plan."""
 
 
 class Turn(Struct, frozen=True):
-    """The session, the kind of request, and what the person typed.
-
-    `ask_text` is what the turn is about: the ask itself, the one that began a tool loop, or the one before a "go on".
-    """
+    """`ask_text` is what the turn is about: the ask itself, the one that began a tool loop, or the one before a "go on"."""
 
     kind: TurnKind
     session: str
@@ -87,7 +80,7 @@ class Turn(Struct, frozen=True):
     is_planning: bool = False
     session_override: Tier | None = None
     goes_on: bool = False
-    """Whether the request continues a turn (a person's or subagent's) after a tool's result."""
+    """The request continues a turn (a person's or subagent's) after a tool's result."""
     goes_on_after: str = ""
     """The client's own message that the turn continues after: "compaction", "a cut answer", "a notice"."""
     compacted_ask: str | None = None
@@ -95,7 +88,6 @@ class Turn(Struct, frozen=True):
     only_reads: bool = False
     """Whether a subagent only reads and searches."""
     turn_id: str = ""
-    """The client's own id of the turn."""
     is_guessed: bool = False
     """Whether the session has no name, and is known by its beginning."""
     history: SessionHistory = SessionHistory()
@@ -104,20 +96,20 @@ class Turn(Struct, frozen=True):
     heeds_line: bool = True
     """Whether a first line counts: a newer wish may replace it."""
     heeds_name: bool = True
-    """Whether an exact model name counts, likewise."""
+    """Likewise for an exact model name."""
     usual_efforts: tuple[str, ...] = ()
     """Reasoning efforts that the client asks for by itself."""
 
 
 class TokenCount(Struct, frozen=True):
-    """Prompt tokens. The true count of an estimate is between `low` and `high`."""
+    """The true count of an estimate is between `low` and `high`."""
 
     tokens: int
     low: int
     high: int
     is_exact: bool = False
     late_range: tuple[int, int] | None = None
-    """The band, where an exact count was wanted and came too late."""
+    """The band, where an exact count came too late."""
 
 
 class TokenCounter(Protocol):
@@ -126,10 +118,7 @@ class TokenCounter(Protocol):
     async def count(
         self, view: RequestView, within_seconds: float = inf, learn: Callable[[int], None] | None = None
     ) -> TokenCount | None:
-        """The exact count, if available. Raises `TimeoutError`.
-
-        `learn` is called with the count, in another thread, even if it comes late.
-        """
+        """None if unavailable. Raises `TimeoutError`. `learn` gets even a late count, in another thread."""
         ...
 
     def prepare(self) -> None:
@@ -142,7 +131,7 @@ class TokenCounter(Protocol):
 
 
 class Alias(Struct, frozen=True):
-    """Meaning of a model name. A pattern is the client's default; an exact name is an override."""
+    """A pattern is the client's default; an exact name is an override."""
 
     name: str
     tier: Tier | None = None
@@ -151,20 +140,18 @@ class Alias(Struct, frozen=True):
 
 
 class Signals(Struct, frozen=True):
-    """Everything that a policy may see besides the request."""
-
     turn: Turn
     prompt: TokenCount
     alias: Alias
     statuses: Mapping[str, TargetStatus]
     effort: str | None = None
     features: Features | None = None
-    """Of the person's words; None if the person typed nothing."""
+    """None if the person typed nothing."""
     earlier: tuple[Features, ...] = ()
-    """Of earlier turns, newest first, where the words may point back at them and their size is not remembered."""
+    """Those of earlier turns, newest first, where the words may point back at them and their size is not remembered."""
 
     def of_tier(self, tier: Tier) -> Iterator[TargetStatus]:
-        """Targets of a tier in config order, with no Python step for each: there may be many."""
+        """Targets of a tier, without a Python step for each: there may be many."""
         statuses = self.statuses.values()
         return compress(statuses, map(is_, map(_tier_of, statuses), repeat(tier)))
 
@@ -174,14 +161,14 @@ class Signals(Struct, frozen=True):
 
 
 RESERVE_TOKENS = 8_000
-"""Cap, unless configured: clients that allow themselves 64,000 seldom write a tenth of it."""
+"""The most, unless configured: clients that allow themselves 64,000 seldom write a tenth of it."""
 
 
 def reserve_tokens(window_tokens: int, own_limit: int | None = None, most: int = RESERVE_TOKENS) -> int:
     """Tokens kept for an answer: the request's own limit, else a quarter of the window; at most `most`.
 
-    A limit is seldom reached, so half a window is enough for it. Otherwise a client that always sends 4,096 could not use a
-    window of that size at all.
+    A limit is seldom reached, so it gets half a window at most: else a client that always sends 4,096 could not use a window of
+    that size.
     """
     needed = window_tokens // 4 if own_limit is None else min(own_limit, window_tokens // 2)
     return min(needed, most)

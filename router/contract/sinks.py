@@ -23,18 +23,16 @@ from router.contract.relay import Flow, Headers, Sink
 
 
 class Waiting(Struct, frozen=True):
-    """The request waits in a target's queue; its caller has the head of the answer."""
-
     target: str
     position: int
     length: int
-    """Of the queue, this request included."""
+    """Length of the queue, this request included."""
     seconds: float
     """Expected wait from now."""
 
 
 class Serving(Struct, frozen=True):
-    """A target answers a request whose caller already has a head. `headers` are what that head could not say."""
+    """`headers` are what the head that the caller already has could not say."""
 
     headers: Headers
 
@@ -43,7 +41,7 @@ AnswerFact = Waiting | Serving
 
 
 class AnswerSink(Sink, Protocol):
-    """A sink on the caller's side that also takes facts about the answer."""
+    """A sink that also takes facts about the answer."""
 
     @property
     def has_started(self) -> bool:
@@ -63,7 +61,7 @@ class Watcher(Protocol):
         ...
 
     def finish(self) -> None:
-        """The body is complete. Not called for an answer that fails."""
+        """Not called for an answer that fails."""
         ...
 
 
@@ -89,7 +87,7 @@ class Copy:
 
     @property
     def body(self) -> bytes:
-        """The body so far; empty if it is too long."""
+        """Empty if it is too long."""
         return b"".join(self._pieces)
 
 
@@ -132,7 +130,7 @@ class WatchedSink:
 
 
 def watch(caller: AnswerSink, watcher: Watcher) -> WatchedSink:
-    """Add a watcher, to the sink that is there if there is one."""
+    """Add a watcher: one `WatchedSink` serves all."""
     if isinstance(caller, WatchedSink):
         caller.watchers.append(watcher)
         return caller
@@ -140,7 +138,7 @@ def watch(caller: AnswerSink, watcher: Watcher) -> WatchedSink:
 
 
 class Collected:
-    """Collects an answer for the router itself, up to about `max_bytes`."""
+    """Collects an answer for the router itself."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         self.status = 0
@@ -185,7 +183,6 @@ class Collected:
 
 
 def send_whole(sink: Sink, headers: Headers, body: bytes) -> None:
-    """Send a complete answer of the router's own."""
     sink.start(200, (*headers, ("content-length", str(len(body)))))
     sink.write(body)
     sink.end()

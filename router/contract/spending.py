@@ -1,8 +1,4 @@
-"""Days and months of a time zone, and money in whole units. No clock: times are given.
-
-A unit is 1e-8 USD, to which the ledger rounds each cost. Whole numbers add up exactly in any order, so running budgets equal
-the ledger's sum; floats would drift apart.
-"""
+"""Days and months of a time zone, and money in whole units of 1e-8 USD: floats would not add up to the ledger's sum."""
 
 import math
 import re
@@ -25,8 +21,6 @@ class Period(Word):
 
 
 class Span(NamedTuple):
-    """One day or month, up to the beginning of the next."""
-
     begins: float
     ends: float
 
@@ -38,7 +32,7 @@ def read_ago(text: str) -> float | None:
 
 
 def find_zone(name: str) -> tzinfo:
-    """The zone of a name such as Europe/Berlin. Raises `ValueError` if unknown."""
+    """Raises `ValueError` for an unknown name."""
     if name.upper() == "UTC":
         return UTC
     from zoneinfo import ZoneInfo  # on demand: it looks for files
@@ -50,7 +44,6 @@ def find_zone(name: str) -> tzinfo:
 
 
 def span_of(period: Period, at: float, zone: tzinfo) -> Span:
-    """The day or month, in that zone, that contains a moment."""
     day = datetime.fromtimestamp(at, zone).date()
     first = day if period is Period.DAY else day.replace(day=1)
     following = _next(period, first)
@@ -66,7 +59,7 @@ def _next(period: Period, first: date) -> date:
 
 
 def _midnight(day: date, zone: tzinfo) -> float:
-    """The start of a day. Where clocks skip midnight, the moment at which they do."""
+    """The start of a day: where clocks skip midnight, the moment at which they do."""
     return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
 
 
@@ -79,7 +72,7 @@ def as_units(usd: float) -> int:
 
 
 def as_units_above(usd: float) -> int:
-    """Rounded up, to be enough for an estimate."""
+    """Units rounded up, to be enough for an estimate."""
     return math.ceil(usd * UNITS_PER_USD)
 
 

@@ -1,8 +1,4 @@
-"""What outlives a request, and its stores. Writes are queued, reads awaited: neither blocks the loop for long.
-
-A store belongs to its event loop's thread. A failed write never fails a request: it is counted and logged. Held by
-`tests/contract/test_stores.py`.
-"""
+"""What outlives a request. Writes are queued, and one that fails is counted and logged: it never fails a request."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,11 +34,11 @@ class StoreUnusable(Exception):
 
 
 class AskedTooMuch(StoreUnusable):
-    """The answer would take too long."""
+    pass
 
 
 class SharedUnusable(StoreUnusable):
-    """A shared store is set up wrongly, which only the operator can change."""
+    """A shared store is set up wrongly: only the operator can correct it."""
 
 
 class Versioned(NamedTuple):
@@ -62,7 +58,7 @@ class SessionStore(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes change records too: each request loads them, and waits for its writes."""
+        """Whether other processes write too: each request loads records, and waits for its writes."""
         ...
 
     async def load(self, key: str) -> Versioned:
@@ -70,7 +66,7 @@ class SessionStore(Protocol):
         ...
 
     async def load_all(self, keys: Sequence[str]) -> Sequence[Versioned]:
-        """The newest records of several keys, in order. A shared store is asked once."""
+        """Records of several keys, in order. A shared store is asked once."""
         ...
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> "bool | asyncio.Future[bool]":
@@ -85,12 +81,10 @@ class SessionStore(Protocol):
 
 
 class EntryStore(Protocol):
-    def append(self, entry: Entry) -> None:
-        """Queue an entry for writing."""
-        ...
+    def append(self, entry: Entry) -> None: ...
 
     async def sync(self) -> None:
-        """Return once all entries so far outlive the process, or cannot be written now."""
+        """Return once all entries outlive the process, or cannot be written now."""
         ...
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
@@ -115,43 +109,39 @@ class EntryReader(Protocol):
     def read_newest(
         self, since: float, turns: int, caller: str | None = None
     ) -> "tuple[list[RecordedCall], Mapping[tuple[str, str], int]]":
-        """Calls of at least the newest turns, oldest first, and how many turns each session had before them."""
+        """Calls of at least the newest turns, oldest first; and how many turns each session had before them."""
         ...
 
-    def read_sessions(self, since: float, limit: int, caller: str | None = None) -> "list[SessionSums]":
-        """Newest first."""
-        ...
+    def read_sessions(self, since: float, limit: int, caller: str | None = None) -> "list[SessionSums]": ...
 
     def read_sums(self, since: float, caller: str | None = None) -> "Sums":
         """Sums by day, client, tier and caller, and what the decisions expected of both tiers."""
         ...
 
     def read_spending(self, since: float) -> Mapping[str, int]:
-        """Costs by caller, in units of money (`contract.spending`). Unknown costs are left out."""
+        """Costs by caller, in units of money (`contract.spending`). Unknown ones are left out."""
         ...
 
     def read_spent(self, day: float, month: float) -> "list[CallerSums]":
-        """What each caller spent since these moments, and when it last called, by key if the ledger knows it."""
+        """Spending since these moments, by key if the ledger knows it."""
         ...
 
     def find_turn(self, request_id: str | None, caller: str | None = None) -> "RecordedTurn | None":
         """The last turn that a person began, or one decided request by its id."""
         ...
 
-    def find_beginning(self, request_id: str) -> "RecordedTurn | None":
-        """The person's turn that a request belongs to."""
-        ...
+    def find_beginning(self, request_id: str) -> "RecordedTurn | None": ...
 
     def find_undecided(self, request_id: str, caller: str | None = None) -> str | None:
-        """Why no tier was chosen. None for a decided or unknown request."""
+        """Why no tier was chosen; None for a decided or unknown request."""
         ...
 
     def read_finished_work(self, now: float) -> "list[FinishedWork]":
-        """The newest finished turns, with what they took."""
+        """The newest turns only."""
         ...
 
     def read_past_calls(self) -> "list[PastCall]":
-        """The newest calls that show their targets' speed, oldest first."""
+        """Newest calls, oldest first."""
         ...
 
     def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> "RecentCalls":
@@ -162,9 +152,7 @@ class EntryReader(Protocol):
         """Every call of persons' turns in which a model worked, oldest first."""
         ...
 
-    def read_turns(self, asked: "TurnsAsked") -> "TurnsPage":
-        """Calls, newest first."""
-        ...
+    def read_turns(self, asked: "TurnsAsked") -> "TurnsPage": ...
 
     def read_session_page(self, limit: int, before: int | None, caller: str | None) -> "SessionsPage":
         """Sessions with their sums, newest calls first."""
@@ -175,7 +163,7 @@ class EntryReader(Protocol):
         ...
 
     def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> "Mapping[str, TargetSeries]":
-        """Figures of each target that was called, in equal steps up to a moment."""
+        """Figures of each target that was called, up to a moment."""
         ...
 
 
@@ -188,7 +176,7 @@ class StoredResponse(NamedTuple):
     at: float
     raw: bytes
     item_ids: frozenset[str] = frozenset()
-    """Ids of its items, given and answered: later requests may name instead of send them."""
+    """Later requests may name instead of send these items."""
 
     @classmethod
     def write(
@@ -200,38 +188,31 @@ class StoredResponse(NamedTuple):
         response: JsonObject,
         item_ids: frozenset[str] = frozenset(),
     ) -> "StoredResponse":
-        """Raises `orjson.JSONEncodeError` for a response nested too deeply."""
+        """Raises `orjson.JSONEncodeError` if it is nested too deeply."""
         kept = {"items": history.items, "makers": history.origins, "response": response}
         content = orjson.dumps(kept, default=as_written)
         return cls(str(response["id"]), caller, target, at, content, item_ids)
 
     def read(self) -> tuple[Transcript, JsonObject]:
-        """The history, and the response."""
         content: Any = parse_exactly(self.raw)
         return Transcript(content["items"], content["makers"]), content["response"]
 
 
 class ResponseStore(Protocol):
-    """Responses that later requests may continue, each for its own caller.
-
-    A shared store raises `StoreUnavailable` if it is unreachable and the answer is not known here.
-    """
+    """Responses to continue. A shared store raises `StoreUnavailable` if it is unreachable and the answer not known here."""
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> "asyncio.Future[Any] | None":
-        """Store a response; `for_long`: its caller asked to keep it beyond the process.
-
-        A shared store returns what to wait for until other routers find it; that raises `StoreUnusable` if the write failed.
-        """
+        """`for_long`: beyond the process. A shared store's future ends when other routers find it; raises `StoreUnusable`."""
         ...
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None: ...
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """The caller's newest response with any of these items, except those that a socket keeps for itself."""
+        """The newest response with any of these items, except those that a socket keeps for itself."""
         ...
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
-        """Delete it everywhere before returning; False if the caller has none. Raises if it cannot be deleted now."""
+        """Delete it everywhere before returning. Raises if that is impossible now."""
         ...
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
@@ -253,10 +234,10 @@ KeptRepeat = tuple[bytes, HeldKey, float]
 
 
 class RepeatStore(Protocol):
-    """`Idempotency-Key`s in use at any router, each in a slot, and their answers."""
+    """`Idempotency-Key`s in use at any router, each in a slot."""
 
     def restore_from(self, list_answers: Callable[[], Iterable[KeptRepeat]]) -> None:
-        """Where to find this router's answers, should the store lose them."""
+        """Where to find answers that the store has lost."""
         ...
 
     async def claim(self, slot: bytes, asked: bytes) -> HeldKey | None:
@@ -271,6 +252,4 @@ class RepeatStore(Protocol):
         """Return when the slot may have changed, at the latest after `seconds`."""
         ...
 
-    def close(self) -> None:
-        """Stop renewing slots."""
-        ...
+    def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""A target: a model at an address, with its dialects, features, price and speed."""
+"""A target: a model at an address."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ NOTHING_LEARNED: Mapping[str, FailureRates] = MappingProxyType({})
 
 
 class Speed(NamedTuple):
-    """A target's speed: as configured (`typical`), or as measured."""
+    """As configured (`typical`), or as measured."""
 
     ttft_seconds: Annotated[float, Field(ge=0, le=600)]
     """Time to first token for a short prompt. By default 0.3 on fast, 1.2 on deep."""
@@ -68,7 +68,7 @@ class Price(Block, frozen=True, cache_hash=True):
     """Higher prices for longer prompts: [{above_tokens: 200000, input: 4.0, output: 18.0}]."""
 
     def at(self, prompt_tokens: int) -> "Price":
-        """Prices at this prompt length. A cache price that a step leaves out rises as `input` does."""
+        """A cache price that a step leaves out rises as `input` does."""
         reached = [step for step in self.steps if prompt_tokens > step.above_tokens]
         if not reached:
             return self
@@ -89,7 +89,7 @@ class Price(Block, frozen=True, cache_hash=True):
         return self.cached_input if self.cached_input is not None else self.input
 
     def cost(self, usage: Usage) -> float:
-        """USD for one answer, to 1e-8."""
+        """In USD, to 1e-8."""
         price = self.at(usage.input_tokens) if self.steps else self
         read, written = usage.cached_tokens, usage.cache_write_tokens
         usd = max(0, usage.input_tokens - read - written) * price.input + usage.output_tokens * price.output
@@ -113,7 +113,7 @@ class Timeouts:
     stall_seconds: Seconds
     """Between two events of a streamed answer. Comments do not count."""
     bounds_whole_answers: Annotated[bool, ELSEWHERE] = False
-    """Whether `first_byte_seconds` also counts for answers in one piece: only if configured for this target."""
+    """Whether `first_byte_seconds` bounds answers in one piece too: only if configured for this target."""
 
 
 class Quota(Block, frozen=True):
@@ -134,7 +134,7 @@ class Quota(Block, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One model at one address. `name` is its name in Tandem."""
+    """One model at one address. `name` is Tandem's."""
 
     name: str
     tier: Tier
@@ -156,7 +156,6 @@ class Target:
 
     @property
     def in_flight(self) -> int | None:
-        """Configured number of concurrent requests."""
         return self.quota.in_flight if self.quota is not None else None
 
     def dialect_for(self, dialect: Dialect) -> Dialect:
@@ -165,18 +164,17 @@ class Target:
 
 
 class LimitWindow(NamedTuple):
-    """What is left of a rate limit, and when it is whole again. Times are monotonic."""
+    """What is left of a rate limit. Times are monotonic."""
 
     left: float
     resets_at: float
     counts_prompt: bool
-    """Whether prompt tokens count. Other windows (requests, answer tokens) need one left."""
+    """Of windows that do not count prompts (requests, answer tokens), one must be left."""
     limit: float | None = None
-    """Its size when whole, if it refills steadily from `told_at` on and not at once."""
+    """Its size when whole, if it refills steadily from `told_at` on."""
     told_at: float = 0.0
 
     def wait(self, prompt_tokens: float, now: float) -> float:
-        """Seconds until it can take a request of this size."""
         needed = prompt_tokens if self.counts_prompt else 1.0
         missing = needed - self.left
         if missing <= 0:
@@ -188,7 +186,7 @@ class LimitWindow(NamedTuple):
 
 
 class WorkRatio(NamedTuple):
-    """Calls and output tokens of a target, relative to what was expected. 1 until known."""
+    """Calls and output relative to what was expected; 1 until known."""
 
     calls: float = 1.0
     output: float = 1.0
@@ -197,9 +195,9 @@ class WorkRatio(NamedTuple):
 class TargetStatus(Struct, frozen=True):
     """A target as it is now.
 
-    `closed_seconds`: how much longer it asked to be left alone or, with `is_over_max_wait`, by how much its wait exceeds the
-    config's (no request is refused for that). `wait_because` explains a wait that is not a queue, `is_resting` a rest of our
-    own making. `may_probe`: a request that nothing else can serve may try it while it is closed.
+    `closed_seconds`: how long it asked to be left alone or, with `is_over_max_wait`, by how much its wait exceeds the config's
+    (which refuses no request). `wait_because` explains a wait other than a queue, `is_resting` a rest of our own making.
+    `may_probe`: a request that nothing else can serve may try it anyway.
     """
 
     target: Target
@@ -212,15 +210,15 @@ class TargetStatus(Struct, frozen=True):
     is_resting: bool = False
     is_over_max_wait: bool = False
     failures: Mapping[str, FailureRates] = NOTHING_LEARNED
-    """For a fast target: how often each deep target has to redo its work. Empty until known."""
+    """For a fast target: how often each deep target has to redo its work."""
     may_probe: bool = False
     loading: str = ""
-    """What it says while it loads its model; else empty."""
+    """What it says while it loads its model."""
     window_to_try: int = 0
-    """The configured window, when a smaller one that it named in a refusal is to be checked again."""
+    """The configured window, when a smaller one that it named is to be checked again."""
 
     def with_wait(self, seconds: float, because: str = "", *, is_resting: bool = False) -> "TargetStatus":
-        """Set the wait. A wait at deep is weighed, never bounded: on fast a long task may have to be done twice."""
+        """Set the wait. At deep it is weighed, never bounded: on fast a long task may have to be done twice."""
         status = replace(self, wait_seconds=seconds, wait_because=because, is_resting=is_resting)
         if self.is_over_max_wait:
             status = replace(status, closed_seconds=0.0, is_over_max_wait=False)

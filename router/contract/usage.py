@@ -15,7 +15,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Timings(Struct, frozen=True):
-    """An engine's own report on an answer. A speed is None where too little was written or read to tell."""
+    """An engine's own report. A speed is None where too little was written or read."""
 
     usage: Usage
     tokens_per_second: float | None = None

@@ -79,8 +79,6 @@ class AccountFault(Word):
 
 
 class TurnKind(Word):
-    """What a request is within its session."""
-
     ASK = "ask"
     FOLLOW_UP = "follow_up"
     TOOL_LOOP = "tool_loop"
@@ -91,7 +89,7 @@ class TurnKind(Word):
 
 
 PERSONS_KINDS = (TurnKind.ASK, TurnKind.FOLLOW_UP, TurnKind.TOOL_LOOP)
-"""Turns that a person typed, unlike requests that a client sends by itself."""
+"""A person typed these; other requests are the client's own."""
 
 
 class Outcome(Word):
@@ -106,7 +104,7 @@ class Outcome(Word):
 
 SAID_WRONG = "the last turn seems to have gone wrong"
 ASKED_AGAIN = "the same ask again"
-"""How policies begin the reason of a lean for a discontented person. The ledger is searched for it."""
+"""Reasons of a discontented person's leans begin so. The ledger is searched for it."""
 
 
 class Preference(Word):

@@ -17,7 +17,7 @@ _COUNT_SECONDS = 0.02
 
 
 def worth_of_a_count(rules: Rules, request: RequestView, signals: Signals, *, is_awaited: bool = True) -> float:
-    """Seconds to wait for an exact count: 0 if both ends of the estimate's band decide alike. No limit if nobody is waiting.
+    """Seconds to wait for an exact count: 0 if both ends of the estimate's band decide alike. No limit without a caller.
 
     Policies read the count, so they judge both ends. If one would be refused, wait: an estimate never refuses a request.
     """
@@ -40,10 +40,7 @@ def foresee(rules: Rules, decided: Decided, may_wait: bool = True) -> Decided:
 
 
 def _find_missed(rules: Rules, decided: Decided) -> str:
-    """The target that would be chosen with free quotas; empty if it is chosen anyway.
-
-    Policies read waits, so they judge again.
-    """
+    """The target that would be chosen with free quotas. Policies read waits, so they judge again."""
     signals, chosen = decided.decision.signals, decided.decision.targets[0]
     limited = {name: status for name, status in signals.statuses.items() if status.target.quota is not None}
     full = {name for name, status in limited.items() if name != chosen and (status.wait_seconds or status.closed_seconds)}

@@ -41,10 +41,7 @@ def decide(rules: Rules, request: RequestView, signals: Signals) -> Decision:
 
 
 def choose(rules: Rules, request: RequestView, signals: Signals, opinions: Opinions, *, says_way_back: bool = True) -> Decision:
-    """Choose the tier and its targets. Raises a `TandemError` when nothing can serve the request.
-
-    Pure, and asks no policy. The way back to fast for a long prompt costs as much as the choice, so trials leave it out.
-    """
+    """Pure, and asks no policy. Raises a `TandemError` when nothing can serve. Trials leave out the costly way back to fast."""
     economics = rules.economics
     if any(map(_closed_seconds, signals.statuses.values())):
         collected, opinions = opinions, without_closed(opinions, signals)

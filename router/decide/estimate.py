@@ -115,10 +115,7 @@ def _terms(economics: Economics, price: Price | None, speed: Speed, ratio: WorkR
 
 
 def _costs(names: Sequence[str], signals: Signals, hop_seconds: float, p: float, economics: Economics) -> dict[str, float]:
-    """USD for a turn on each target: to the last bit `weigh` of `project`.
-
-    Only the winner is projected. With fifty targets every step counts, so columns are taken without a Python step for each.
-    """
+    """To the last bit `weigh` of `project`. With fifty targets every step counts: no Python step for each."""
     prompt_tokens, rate = signals.prompt.tokens, economics.usd_per_second
     statuses = [*map(signals.statuses.__getitem__, names)]
     prices: Iterable[Price | None] = map(_price_of, statuses)

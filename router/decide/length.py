@@ -17,10 +17,7 @@ _IN_THOUSANDS = 10_000
 def because_too_long(
     signals: Signals, opinions: Opinions, ruled_out: Mapping[str, RuleOut], score: float, economics: Economics
 ) -> str:
-    """What would bring a turn back to fast that only deep can take; empty if it would not go there anyway.
-
-    The tiers are compared for a compacted conversation, which fast need not read first.
-    """
+    """What would bring a turn back to fast, compared for a compacted conversation; empty if it would not go there anyway."""
     names = signals.names_of(Tier.FAST)
     words = say_way_back(ruled_out, names)
     if not words:

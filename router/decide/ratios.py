@@ -1,7 +1,4 @@
-"""What the ledger teaches about targets: their work per turn, and how often fast's work is redone.
-
-Work is relative to what was expected of those turns: a plain mean would charge deep for its long ones.
-"""
+"""What the ledger teaches about targets. Work is relative to expectation: a plain mean would charge deep for long turns."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,7 @@
-"""The yardstick: time and money until turns are done, wrong first answers included.
+"""The yardstick of `eval`, `replay`, `stats`, the screen and the benches: time and money until turns are done.
 
-`eval`, `replay`, `stats`, the screen and the benches share it, so they cannot disagree. Two things cannot be measured; they are
-assumed, and printed with the figures: how often fast's first answer is wrong, and what that costs the person.
-
-The decision weighs a wrong first answer more heavily, by preference: see `contract.economics`.
+How often fast's first answer is wrong, and what that costs the person, cannot be measured: it is assumed, and printed with the
+figures. The decision weighs it more heavily, by preference: see `contract.economics`.
 """
 
 from typing import NamedTuple
@@ -69,10 +67,7 @@ def took(speed: Speed, calls: float) -> Took:
 
 
 def regret_of(tier: Tier, *, is_long: bool, preference: Preference = Preference.BALANCED) -> float:
-    """What a choice cost, in quick turns that waited for deep, once the turn's kind is known.
-
-    On average, choosing deep from the preference's score on costs least.
-    """
+    """What a choice cost, in quick turns that waited for deep. On average, choosing by the preference's score costs least."""
     if is_long and tier is Tier.FAST:
         flip = FLIP_SCORES[preference]
         return (1 - flip) / flip

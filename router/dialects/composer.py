@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is known before the first token."""
+    """Facts of an answer before its first token."""
 
     id: str
     model: str

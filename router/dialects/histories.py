@@ -1,4 +1,4 @@
-"""What is remembered of conversations, so that a tool loop's requests are read only where they grew.
+"""Memory of conversations, so that a tool loop's requests are read only where they grew.
 
 Kept per caller:
 

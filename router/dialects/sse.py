@@ -107,8 +107,8 @@ def _has_content(group: bytes) -> bool:
 class Tail:
     """Remembers the parts of a stream that tell how it ended, and parses nothing until the end.
 
-    Reads nearly always end with a frame, so pieces are grouped up to such an end. The newest groups are kept; older ones are
-    dropped in batches, which takes a hundredth of searching each, except the first telling one and `lasting` ones.
+    Reads nearly always end with a frame, so pieces are grouped up to such an end. The newest groups are kept. Older ones are
+    dropped in batches, except the first telling one and `lasting` ones: searching many at once takes a hundredth of the time.
     """
 
     __slots__ = (

@@ -30,10 +30,7 @@ _SERVED = Ending(Outcome.SERVED, 200)
 
 
 async def attempt(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
-    """Call one target and relay its answer. Returns the request's ending once anything reached the caller, else the attempt's.
-
-    Raises `BadRequest` if the target could only misunderstand the request.
-    """
+    """The request's ending once anything reached the caller, else the attempt's. Raises `BadRequest` for an unfit request."""
     exchange = context.exchange
     outgoing = await exchange.off_loop(prepare, view, reachable, context.decision.prompt_tokens)
     if reachable.is_told_more:
@@ -128,7 +125,7 @@ def _name_key(error: TandemError, relay: Relay) -> TandemError:
 
 
 def _tell_cancelled(exchange: Exchange, relay: Relay, cancelled: asyncio.CancelledError) -> None:
-    """Tell a connected caller why it ends: by a refusal, or in the stream that has begun."""
+    """Tell a connected caller why: by a refusal, or in the stream that has begun."""
     error = cancel_error(exchange.cancelled)
     if error is None:
         return
@@ -153,7 +150,7 @@ def _conclude(relay: Relay, error: TandemError | None, code: str | None = None) 
 
 
 def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float | None, Pace]:
-    """How fast an answer was written, and the target's own pace: by the engine's clock, if it reports that."""
+    """The target's own pace is by the engine's clock, if it reports that."""
     opened, timings, first_token_at, prefill, ttft = relay.opened, relay.timings, relay.first_token_at, None, None
     speed = own = measure_speed(usage, first_token_at, now)
     writing_seconds = 0.0

@@ -24,5 +24,4 @@ class DispatchContext(Struct, frozen=True):
     clock: Callable[[], float]
     live: LiveStatistics
     explanation: JsonObject | None = None
-    """The whole decision, if the caller asked for it."""
     carried: Mapping[Tier, Headers] = {}

@@ -15,10 +15,7 @@ _UNCHANGED = re.compile(r"[A-Za-z0-9_.~-]+")
 
 
 class KeyGuard:
-    """Hides a target's key and other secrets. Prints without them.
-
-    Streams are searched for the key only, since each piece costs time; `others` are removed from refusals.
-    """
+    """Hides a target's key and, in refusals, other secrets. Streams are searched for the key only: each piece costs time."""
 
     __slots__ = ("_in_refusals", "_key", "mark", "mark_text")
 
@@ -36,7 +33,6 @@ class KeyGuard:
         self.mark_text = self.mark.decode("latin-1")
 
     def clean(self, body: bytes) -> bytes:
-        """Clean a refusal, or a text that holds the mark."""
         return self._in_refusals.sub(_HIDDEN, body) if self._in_refusals is not None else body
 
     def clean_headers(self, headers: Headers) -> Headers:
@@ -62,7 +58,7 @@ NO_KEY = KeyGuard("")
 
 
 def guard_for(secret: Secret | None, others: Iterable[Secret] = ()) -> KeyGuard:
-    """The guard of a target. Without a key, another secret is watched for like one."""
+    """Without a key, another secret is watched for like one."""
     known = (secret, *others) if secret is not None else others
     texts = list(dict.fromkeys(text for one in known if (text := one.reveal())))
     return KeyGuard(texts[0], texts[1:]) if texts else NO_KEY

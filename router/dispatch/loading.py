@@ -1,7 +1,4 @@
-"""Polls a target that is loading its model, so that it is used again as soon as it is ready.
-
-A request meets the load first. Polling costs the target nothing: `/health` asks no model.
-"""
+"""Polls a target that is loading its model: it is used as soon as it is ready. `/health` asks no model, and costs nothing."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +14,7 @@ from router.loop.tasks import spawn
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 2.0
 _PAUSE_SHARE = 0.05
-"""Pauses grow with the load, so none is long next to it. None is as long as a load is believed."""
+"""Pauses grow with the load, so none is long next to it, nor as long as a load is believed."""
 _MAX_SECONDS = 1_800.0
 _ASK_SECONDS = Timeouts(connect_seconds=2.0, first_byte_seconds=2.0, stall_seconds=2.0)
 _MAX_BYTES = 4_096
@@ -25,7 +22,6 @@ _HEALTH = RouteRequest("GET", "/health", (("accept", "application/json"),), b"",
 
 
 def watch_loading(reachable: Reachable, live: LiveStatistics, clock: Callable[[], float]) -> None:
-    """Poll a target until it is ready, unless that is under way."""
     if isinstance(reachable.adapter, Routed) and live.await_ready(reachable.target):
         spawn(_watch(reachable, live, clock), name=f"await {reachable.target.name}")
 
@@ -54,6 +50,6 @@ async def _ask(reachable: Reachable) -> str:
         await heard.over.wait()
     finally:
         call.cancel()
-    status = heard.status or 200  # a target that is gone or hangs says nothing: the next request finds out
+    status = heard.status or 200  # gone or hanging: the next request finds out
     refusal = read_refusal(reachable, status, (), bytes(heard.body)) if status // 100 != 2 else None
     return refusal.words if isinstance(refusal, UpstreamLoading) else ""

@@ -1,7 +1,7 @@
 """Holds the first events of a stream until they prove to be an answer: until then another target may be tried.
 
-Hosts report failures inside a 200. While a request waits for its model they send comments, and events that only confirm the
-request (`message_start`, `response.created`) before they know whether they can serve it.
+Hosts report failures inside a 200, send comments while a request waits, and confirm it (`message_start`, `response.created`)
+before they know whether they can serve it.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ from router.dialects.sse import FRAME_ENDS, split_frames
 MAX_HELD_BYTES = 65_536
 MAX_HELD_EVENTS = 16
 MAX_HELD_SECONDS = 2.0
-"""Longest hold: a caller must see that a slow host is alive, and a long first event is no error."""
+"""A caller must see that a slow host is alive, and a long first event is no error."""
 _STARTS = (b"data:", b"event:")
 _PROMISES = frozenset({"ping", "keepalive", "message_start", "response.created", "response.queued", "response.in_progress"})
 """Events before the model's first word."""
 _PROMISED = re.compile(rb"message_start|response\.(?:created|queued|in_progress)")
 _NAME_BYTES = 64
-"""An event's name is at its beginning, on its own line or as the first field of its data."""
+"""A name is at the event's beginning, on its own line or as the first field of its data."""
 
 
 def begins_well(piece: bytes) -> bool:
-    """Whether a stream that begins so is plainly an answer. False proves nothing."""
+    """Whether a stream plainly begins with an answer. False proves nothing."""
     return (
         piece.endswith(FRAME_ENDS)
         and piece.startswith(_STARTS)
@@ -58,7 +58,7 @@ class Opening:
         finished.add_done_callback(lambda _: self._close())  # the answer is no longer awaited
 
     def add(self, piece: bytes) -> None:
-        """A piece that ends no line ends no event, and is not examined."""
+        """A piece that ends no line ends no event."""
         self._held.append(piece)
         self._held_bytes += len(piece)
         if b"\n" in piece or b"\r" in piece:
@@ -67,7 +67,7 @@ class Opening:
             self._let_go()
 
     def end(self) -> None:
-        """The stream is over; an unterminated last event counts too."""
+        """An unterminated last event counts too."""
         self._judge(b"".join(self._held))
 
     def _judge(self, data: bytes) -> None:

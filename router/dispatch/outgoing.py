@@ -1,4 +1,4 @@
-"""A request as one target gets it: the caller's bytes in a common dialect, else written again."""
+"""A request as one target gets it: the caller's own bytes, or translated."""
 
 import time
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from router.dispatch.keys import KeyGuard, guard_for
 
 
 class UsageAsking:
-    """Whether a target is asked for usage that the caller did not want: until it refuses, or reports it unasked."""
+    """Asks a target for usage that the caller did not want, until it refuses, or reports it unasked."""
 
     __slots__ = ("has_refused", "is_on")
 
@@ -34,12 +34,12 @@ class UsageAsking:
         self.is_on, self.has_refused = False, True
 
     def note_end(self, *, tells_unasked: bool) -> None:
-        """An engine that reports usage unasked need not be asked: its stream stays unchanged."""
+        """An engine that reports usage unasked need not be asked."""
         self.is_on = not tells_unasked and not self.has_refused
 
 
 class _NotAsking(UsageAsking):
-    """For a request sent again without the question. Only its success shows that the question was refused."""
+    """For a request sent again without the question. Only its success shows what was refused."""
 
     __slots__ = ("_usual",)
 
@@ -54,7 +54,7 @@ class _NotAsking(UsageAsking):
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """A target with its adapter, its model name there, and how requests are made to fit."""
+    """A target as dispatch reaches it."""
 
     target: Target
     adapter: Adapter
@@ -63,17 +63,14 @@ class Reachable:
     secret: Secret | None = None
     """The target's key; never a caller's own, which that caller may see."""
     keeps_sessions: bool = False
-    """Whether it needs each request's session."""
     more_secrets: tuple[Secret, ...] = ()
     """Other secrets sent to it: values of its `headers:` and `query:`."""
     trace: TraceHeaders | None = None
-    """None if requests are not traced."""
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
-    """By its own dialects: what in a request may have to change. A dialect in which every request changes is absent."""
+    """What may have to change, by its own dialects. One in which every request changes is absent."""
     guard: KeyGuard = field(init=False)
     is_told_more: bool = field(init=False)
-    """Whether requests carry their session or trace."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_told_more", self.keeps_sessions or self.trace is not None)
@@ -83,13 +80,11 @@ class Reachable:
         object.__setattr__(self, "guard", guard_for(self.secret, self.more_secrets))
 
     def without_asking(self) -> "Reachable":
-        """For one request that must not ask for usage: the target seems to refuse that."""
+        """The target seems to refuse the question for usage."""
         return replace(self, asking=_NotAsking(self.asking))
 
 
 class Outgoing(OutgoingRequest, frozen=True):
-    """With what it lost on the way, and the answer's translator."""
-
     dropped: tuple[str, ...] = ()
     answer: AnswerTranslator | None = None
     is_counted_here: bool = False
@@ -97,13 +92,13 @@ class Outgoing(OutgoingRequest, frozen=True):
 
 
 def may_ask_usage(view: RequestView, target: Target) -> bool:
-    """Whether a target may be asked for usage that the caller did not want. Bridges always ask."""
+    """Bridges always ask."""
     dialect = target.dialect_for(view.dialect)
     return view.is_streaming and (dialect in ASKING if dialect is not view.dialect else bool(ask(view)))
 
 
 def prepare(view: RequestView, reachable: Reachable, prompt_tokens: int) -> Outgoing:
-    """Write the body for a target. Raises `BadRequest` if it could only misunderstand the request."""
+    """Raises `BadRequest` if the target could only misunderstand the request."""
     target, dialect = reachable.target, view.dialect
     reasons = reachable.reasons.get(dialect)
     changes: JsonObject = {}

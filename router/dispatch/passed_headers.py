@@ -44,10 +44,7 @@ def _is_passed_by_stream(name: str) -> bool:
 def passed_headers(
     headers: Headers, request_id: str, guard: KeyGuard = NO_KEY, may_pass: Callable[[str], bool] = is_passed
 ) -> Headers:
-    """Headers for the caller. A fixed list: `openai-model` and the like never leave us.
-
-    Adds the request's id under the names that SDKs read: the target's own, or ours if it gave none.
-    """
+    """A fixed list: `openai-model` and the like never leave us. Adds the request's id under the names that SDKs read."""
     passed = tuple(compress(headers, map(may_pass, map(_name_of, headers))))
     text = "\n".join(chain.from_iterable(passed))
     if guard.mark_text in text:
@@ -58,7 +55,7 @@ def passed_headers(
 
 
 def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
-    """As many as fit, those listed by name first: some clients take no more than a hundred."""
+    """Those listed by name first: some clients take no more than a hundred."""
     room, count = _MAX_PASSED_BYTES, _MAX_PASSED
     for name, value in sorted(headers, key=lambda header: header[0] not in _PASSED_HEADERS):
         size = len(name) + len(value)

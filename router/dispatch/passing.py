@@ -1,7 +1,4 @@
-"""Routes that are not decided: the config names a target for each, and request and answer pass through unchanged.
-
-Nothing is retried or held. Good or bad, the target's answer is the caller's.
-"""
+"""Routes that are not decided: request and answer pass through unchanged, to the target that the config names."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,7 +31,7 @@ def _is_passed_on(name: str) -> bool:
 
 
 async def pass_on(exchange: Exchange, passed: Passed, reachable: Reachable, caller: Sink, clock: Callable[[], float]) -> Ending:
-    """Relay a request. Raises the caller's error if nothing of an answer was sent."""
+    """Relay a request. Raises its error if nothing of an answer was sent."""
     adapter, target, began, loop = reachable.adapter, reachable.target, clock(), asyncio.get_running_loop()
     assert isinstance(adapter, Routed)  # checked with the config
     sink = _PassingSink(caller, reachable, exchange.id, loop.create_future())
@@ -80,8 +77,6 @@ def _outcome_of(status: int) -> Outcome:
 
 
 class _PassingSink:
-    """Passes an answer on without the target's key."""
-
     def __init__(self, caller: Sink, reachable: Reachable, request_id: str, finished: "asyncio.Future[TandemError | None]"):
         self._caller, self._reachable, self._request_id, self.finished = caller, reachable, request_id, finished
         self.status: int | None = None

@@ -1,8 +1,7 @@
 """How long a stream may wait for its first byte before its request moves to another target.
 
-Most hosts bill tokens once there are some, so leaving a queue costs nothing. A request does not stay beyond its limit if it
-would wait less elsewhere. Without a limit it moves only if the target seems to have no free slot, and another would begin much
-sooner.
+Most hosts bill tokens once there are some, so leaving a queue costs nothing. Without a limit, a request moves only if the
+target seems to have no free slot, and another would begin much sooner.
 """
 
 import asyncio
@@ -17,10 +16,10 @@ from router.dispatch.rules import candidates_of
 
 _LOOK_AGAIN_SECONDS = 1.0
 _TIMES_USUAL = 2.0
-"""A target that usually takes longer than the limit gets this many times its usual time: it may have no queue at all."""
+"""Times the usual wait, for a target that usually exceeds the limit: it may have no queue at all."""
 _FIRST_LOOK_SECONDS = 2.0
 _MUCH_SOONER, _MARGIN_SECONDS = 0.5, 0.5
-"""Without a limit, another target must begin within this part of the remaining wait, less a margin."""
+"""Without a limit: part of the remaining wait within which another must begin, less a margin."""
 
 
 def max_wait_of(view: RequestView, target: Target) -> float | None:
@@ -73,10 +72,7 @@ class Patience:
 
 
 def _others(relay: Relay) -> tuple[Target, ...]:
-    """Where the request could go from here.
-
-    From deep to fast only by the caller's own limit: there it may have to be done twice.
-    """
+    """From deep to fast only by the caller's own limit: there it may have to be done twice."""
     context, own = relay.context, relay.opened.target
     names = candidates_of(context.decision)
     rest = names[names.index(own.name) + 1 :]

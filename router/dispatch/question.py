@@ -1,7 +1,4 @@
-"""A short question to one target about a request, with a time limit.
-
-A separate call with the target's own key, and only words from the caller. Never retried.
-"""
+"""A short question to one target about a request: a separate call with the target's own key, never retried."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,7 +26,6 @@ from router.dispatch.refused import read_refusal
 from router.limits.waiter import Permit
 
 LATE = "late"
-"""Error of a question without an answer in time."""
 _ABANDONED = "abandoned"
 MAX_TOKENS = 64
 """One word is enough. A target that reasons gets a little room; one that rambles is cut off."""
@@ -51,10 +47,7 @@ async def ask(
     clock: Callable[[], float],
     permit: Permit | None = None,
 ) -> Asked:
-    """Ask a target, with a time limit. `permit` is needed for a target with a quota.
-
-    Always noted as a fact; a caller who leaves closes the call.
-    """
+    """`permit` is needed for a target with a quota. Always noted as a fact; a caller who leaves closes the call."""
     loop, opened_at, target = asyncio.get_running_loop(), clock(), reachable.target
     answer, text, code = Collected(_MAX_BYTES), "", _ABANDONED
     call: UpstreamCall | None = None
@@ -93,10 +86,7 @@ def estimate_tokens(words: str) -> int:
 
 
 def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
-    """A request of its own: no headers of the caller, no history, no tools.
-
-    Effort is only set if the config names some: targets that do not reason refuse the field.
-    """
+    """No headers of the caller, no history, no tools. Effort only if the config names some: else targets refuse it."""
     spec = SPECS[DEFAULT_DIALECT]
     body = {**spec.write_example(words), spec.limit_field: MAX_TOKENS}
     if reachable.fit.efforts:
@@ -105,7 +95,7 @@ def _write(request_id: str, words: str, reachable: Reachable) -> RequestView:
 
 
 def _read(answer: Collected, reachable: Reachable, outgoing: Outgoing) -> tuple[str, Usage | None]:
-    """The answer's text and usage. Raises its error."""
+    """Raises the answer's error."""
     if answer.error is not None:
         raise answer.error
     body, status, target = bytes(answer.body), answer.status, reachable.target.name

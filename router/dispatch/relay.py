@@ -1,7 +1,7 @@
 """One attempt's answer on its way to the caller.
 
-Until the first event of a good answer nothing is sent, and another target may be tried. Then a stream is passed on piece by
-piece (`streaming`). An answer in one piece is held until complete, so that a broken one can still be tried elsewhere.
+Until the first event of a good answer nothing is sent, and another target may be tried. Then a stream passes in pieces
+(`streaming`). An answer in one piece is held until complete, so that a broken one can be tried elsewhere.
 """
 
 import orjson
@@ -25,14 +25,11 @@ from router.dispatch.streaming import SilenceWatch, StreamedAnswer
 
 _MAX_ERROR_BYTES = 1 << 20
 _FACTS_AT_FIRST_CALL = 3
-"""`Read, Decided, AttemptOpened`: nearly every request waits for nothing before its first call, and is not searched."""
+"""`Read, Decided, AttemptOpened`: nearly every request, whose journal is not searched."""
 
 
 class Relay(StreamedAnswer, eq=False):
-    """The sink of one attempt.
-
-    `FirstByte` and `FirstToken` are noted after the bytes are written, so observers never delay those.
-    """
+    """`FirstByte` and `FirstToken` are noted after the bytes are written, so observers never delay those."""
 
     status: int | None = None
     _is_good: bool = False
@@ -44,7 +41,7 @@ class Relay(StreamedAnswer, eq=False):
     _next_tail: Tail | None = None
 
     def prepare(self) -> None:
-        """Prepare what does not depend on the answer while the target works."""
+        """Prepare what does not depend on the answer, while the target works."""
         context, opened = self.context, self.opened
         exchange, carried, first_at = context.exchange, context.carried, opened.at
         if len(exchange.journal) > _FACTS_AT_FIRST_CALL:
@@ -96,7 +93,7 @@ class Relay(StreamedAnswer, eq=False):
             self._hold(data)
 
     def _begin_stream(self, data: bytes) -> None:
-        """Pass a stream on once it proves to be an answer. A translated one was proven before."""
+        """A translated stream was proven to be an answer before."""
         if self._opening is not None:
             self._opening.add(data)
         elif self._translator is not None or begins_well(data):
@@ -187,14 +184,14 @@ class Relay(StreamedAnswer, eq=False):
         self._settle(None)
 
     def _read_timings(self, body: bytes) -> None:
-        """The engine's report on an answer in one piece. Translated ones do not show it."""
+        """Translated answers do not show timings."""
         translator = self._translator
         self.timings = read_timings(orjson.loads(body).get("timings")) if translator is None else translator.timings
         if self.usage is None and self.timings is not None:
             self.usage = self.timings.usage
 
     def estimate_output_tokens(self) -> int:
-        """Without usage from the host: about one token per frame, or per four bytes of a whole answer."""
+        """Without usage from the host: one token per frame, or per four bytes of a whole answer."""
         return self._tail.frames_seen if self._tail is not None else self._held_bytes // 4
 
     def _malformed(self, what: str) -> UpstreamMalformed:

@@ -1,8 +1,4 @@
-"""A streamed answer under way, and its end.
-
-From its first piece on it belongs to one target, and nothing can be retried; `relay` has what comes before. In silence the
-caller gets heartbeats, and a target that stays silent is given up.
-"""
+"""A streamed answer under way. In silence the caller gets heartbeats, and a target that stays silent is given up."""
 
 import asyncio
 
@@ -26,12 +22,12 @@ from router.dispatch.keys import NO_KEY
 from router.dispatch.outgoing import Reachable
 
 HEARTBEAT = b": heartbeat\n\n"
-"""A comment, which every SSE reader skips. It shows proxies and impatient clients that the line is alive."""
+"""A comment, which every SSE reader skips: proxies and impatient clients see that the line is alive."""
 HEARTBEAT_SECONDS = 10.0
 
 
 class SilenceWatch:
-    """Checks a stream twice per heartbeat, until stopped or the stream is given up."""
+    """Checks a stream twice per heartbeat."""
 
     __slots__ = ("_beat_seconds", "_content_at", "_content_bytes", "_look_seconds", "_loop", "_stream", "_target", "_timer")
 
@@ -56,10 +52,7 @@ class SilenceWatch:
         self._timer = self._loop.call_later(self._look_seconds, self._look)
 
     def _has_stalled(self, stream: "StreamedAnswer", now: float) -> bool:
-        """End a stream that sent only comments for too long: they show that a host is alive, not that it answers.
-
-        Before the first token a host has as long as for its first byte: comments are how it asks to wait.
-        """
+        """Comments show that a host is alive, not that it answers; before the first token, that it asks to wait."""
         seen = stream.content_bytes
         if seen != self._content_bytes or stream.is_paused:
             self._content_bytes, self._content_at = seen, now
@@ -75,7 +68,7 @@ class SilenceWatch:
 
 
 class StreamedAnswer(Struct, eq=False):
-    """A relay once its stream has begun. `finished` holds None for a complete answer, else the error."""
+    """A relay once its stream has begun. `finished` holds None for a complete answer."""
 
     context: DispatchContext
     opened: AttemptOpened
@@ -92,19 +85,19 @@ class StreamedAnswer(Struct, eq=False):
     usage: Usage | None = None
     timings: Timings | None = None
     hides_usage: bool = False
-    """Whether usage was asked for without the caller's wish."""
+    """The target was asked for usage, but the caller did not want it."""
     is_over: bool = False
     _error: TandemError | None = None
     _watch: SilenceWatch | None = None
     _flow: Flow | None = None
     _tail: Tail | None = None
     _mark: bytes | None = None
-    """Pieces that hold this are examined: the first token, later hidden usage."""
+    """Pieces with this are examined: the first token, later hidden usage."""
     _key_mark: bytes = NO_KEY.mark
     _held_back: bytes = b""
     """Bytes that may begin the target's key or hidden usage."""
     silent_checks: int = 0
-    """Checks in a row without a new piece. A piece resets it, without reading the clock."""
+    """Checks in a row without a piece, which resets it without reading the clock."""
     is_paused: bool = False
 
     __repr__ = object.__repr__  # never shown: it holds the caller's words
@@ -128,17 +121,13 @@ class StreamedAnswer(Struct, eq=False):
             self._flow.resume()
 
     def _write_marked(self, data: bytes, tail: Tail) -> None:
-        """Write a piece with the first token or hidden usage."""
         tail.add(data)
         self._write_part(data, tail)
         if self.first_token_at is None:
             self._note_first_token()
 
     def _write_part(self, data: bytes, tail: Tail) -> None:
-        """Write a piece that may hold, in part, the target's key or hidden usage.
-
-        A possible beginning of either waits for the next piece.
-        """
+        """A possible beginning of the target's key, or of hidden usage, waits for the next piece."""
         guard, data = self._reachable.guard, self._held_back + data
         end = len(data)
         if not tail.at_frame_end:
@@ -179,7 +168,6 @@ class StreamedAnswer(Struct, eq=False):
             self._break(UpstreamCut(self._target, f'target "{self._target}" ended its stream without the terminal event'), tail)
 
     def _has_said_end(self, tail: Tail) -> bool:
-        """End the stream as its target did, if it did."""
         end = self._read_end(tail)
         self._write_rest()
         if end.has_failed:
@@ -192,7 +180,7 @@ class StreamedAnswer(Struct, eq=False):
         return True
 
     def _write_rest(self) -> None:
-        """Nothing follows: the bytes held back are no key. Hidden usage is dropped."""
+        """Nothing follows, so this is no key. Hidden usage is dropped."""
         if self._held_back:
             rest, self._held_back = self._held_back, b""
             if not (self.hides_usage and is_usage_alone(rest)):
@@ -209,7 +197,7 @@ class StreamedAnswer(Struct, eq=False):
         return end
 
     def _pass_failure(self) -> None:
-        """The target's error event was passed on. What follows a failure is never a proper end."""
+        """The target's error event was passed on. No proper end may follow."""
         self.ended_in_stream = UpstreamRefused(self._target, 502, b"", "")
         self._caller.fail(self.ended_in_stream)
         self._settle(self.ended_in_stream)
@@ -224,10 +212,7 @@ class StreamedAnswer(Struct, eq=False):
             self._settle(error)
 
     def conclude(self) -> bool:
-        """After we cut the line: whether the caller already had the whole answer.
-
-        Clients hang up at the terminal event; the target may close the line later, or never.
-        """
+        """Whether the caller had it all when we cut the line: clients hang up at the terminal event, targets later or never."""
         if not self.is_over and self._tail is not None:
             self._has_said_end(self._tail)
         return self.is_over and self._error is self.ended_in_stream
@@ -238,7 +223,7 @@ class StreamedAnswer(Struct, eq=False):
         self.fail(UpstreamTimeout(self._target, f"the request's deadline of {seconds:g} s has passed"))
 
     def _break(self, error: TandemError, tail: Tail) -> None:
-        """End a stream that failed after its first byte: with an error event if a frame may follow, without a proper end."""
+        """End a broken stream: with an error event if a frame may follow, without a proper end."""
         if self._translator is not None and (rest := self._translator.conclude()):
             tail.add(rest)
             self._caller.write(rest)
@@ -255,11 +240,7 @@ class StreamedAnswer(Struct, eq=False):
         return failure_event(error, self.view.dialect, self.context.exchange.id)
 
     def close(self) -> None:
-        """Stop relaying: the answer is over, or its caller is gone.
-
-        Relay and producer refer to each other. Breaking the cycle frees the request, perhaps megabytes, at once instead of at
-        the next collection.
-        """
+        """Relay and producer refer to each other: breaking the cycle frees the request, perhaps megabytes, at once."""
         self._flow = None
         if self._watch is not None:
             self._watch.stop()

@@ -22,10 +22,7 @@ _UNTRANSLATABLE = (ArithmeticError, AttributeError, LookupError, RecursionError,
 
 
 class TranslatingSink:
-    """A sink in the target's dialect before one in the caller's. Streams pass in pieces, other answers are held.
-
-    `finished` is done when the answer is no longer awaited.
-    """
+    """Streams pass in pieces, other answers are held. `finished` is done when the answer is no longer awaited."""
 
     def __init__(
         self,
@@ -67,7 +64,7 @@ class TranslatingSink:
         if self._is_stream and not self._has_begun:
             self._begin(data)
             return
-        # What a stream said is held for its last events, which repeat it: at most as much as a whole answer.
+        # A stream's last events repeat what it said, so that is held: at most as much as a whole answer.
         self._held_bytes += len(data)
         if self._held_bytes > self._max_bytes:
             self._give_up(f"an answer of more than {self._max_bytes} bytes")
@@ -77,7 +74,7 @@ class TranslatingSink:
             self._held.append(data)
 
     def _begin(self, data: bytes) -> None:
-        """Translate a stream once it proves to be an answer, so that an error can be tried elsewhere."""
+        """A stream that begins with an error can be tried elsewhere."""
         if self._opening is None and begins_well(data):
             self._has_begun = True
             self._pass_on(lambda: self._answer.feed(data))
@@ -106,7 +103,7 @@ class TranslatingSink:
             self._relay.end()
 
     def _pass_on(self, translate: Callable[[], bytes]) -> None:
-        """Write a translation. One that breaks ends the attempt: the caller must never wait for it."""
+        """A translation that breaks ends the attempt: the caller must never wait for it."""
         if self._has_failed:
             return
         try:

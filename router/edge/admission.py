@@ -211,13 +211,13 @@ class Admission:
         self, arrival: Arrival, sink: AnswerSink, loop: asyncio.AbstractEventLoop | None = None
     ) -> "tuple[Exchange, asyncio.Task[None] | None]":
         """Begin an exchange and the task that serves it; None if it is over already. For `loop` see `spawn`."""
-        start, gathering = self._start, self._gathering
-        if gathering.count(self.in_flight):
-            # Start on the loop's next turn, to share each step with requests that arrive now (see `Gathering`).
-            start, exchange = spawn, self._house.begin(arrival, gathering)
-        else:
+        if not self._gathering.count(self.in_flight):
             exchange = self._house.begin(arrival)
-        task = start(self._serve(exchange, sink), name=arrival.id, loop=loop)
+            task = self._start(self._serve(exchange, sink), name=arrival.id, loop=loop)
+        else:
+            # Start on the loop's next turn, to share each step with requests that arrive now (see `Gathering`).
+            exchange = self._house.begin(arrival, self._gathering)
+            task = spawn(self._serve(exchange, sink), name=arrival.id, loop=loop)
         if task is not None:
             exchange.run_by(task)
         return exchange, task

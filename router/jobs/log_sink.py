@@ -70,7 +70,18 @@ class SharedLog:
 class LogSink:
     """Takes the answer of one attempt. `write_log` is the task that stores it. `finish` ends the job after that."""
 
-    def __init__(self, job: Job, store: JobStore, shared: SharedLog, frames: LogFrames | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        store: JobStore,
+        shared: SharedLog,
+        frames: LogFrames | None = None,
+        *,
+        on_lost: Callable[[], None] = lambda: None,
+        on_refused: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Calls `on_lost` when the job has another owner, `on_refused` when its request is refused, before that is recorded."""
+        self._on_lost, self._on_refused = on_lost, on_refused
         self._job, self._store, self._shared, self._frames = job, store, shared, frames or LogFrames(job.id)
         self._pieces: list[bytes] = []
         self._bytes = self._held = self._status = 0
@@ -88,9 +99,6 @@ class LogSink:
         """What the answer ended with, where it failed."""
         self.is_lost = False
         """Whether the job is somebody else's by now, or deleted: nothing more is written."""
-        self.on_lost: Callable[[], None] = lambda: None
-        self.on_refused: Callable[[], None] = lambda: None
-        """Called when a request is refused, before that is recorded."""
 
     # As the sink of the road.
 
@@ -134,7 +142,7 @@ class LogSink:
     def end(self) -> None:
         self._flow = None
         if self._refusal:
-            self.on_refused()
+            self._on_refused()
         self.cut()
         if self._pieces and (last := end_frame(b"".join(self._pieces))):
             self._pieces, self._has_frame = [last], True
@@ -207,7 +215,7 @@ class LogSink:
             self._held = 0
             self._segments.clear()
             self._ready.set()
-            self.on_lost()
+            self._on_lost()
 
     async def write_log(self) -> None:
         """Store segments as they come, until it is settled how the job ends."""

@@ -1,4 +1,4 @@
-"""Background work by HTTP: a response by its id while its job runs and after it, its stream, a list of jobs, and their figures.
+"""Responses by HTTP: read, delete or cancel one by its id, also while its job runs; the list of jobs, and their figures.
 
 Also the pages by which `tandem delegate --agent` keeps the work of an agent as a job.
 """
@@ -9,23 +9,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotPermitted, RateLimited
+from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotFound, NotPermitted, RateLimited
 from router.contract.job import FINAL, MAX_TITLE, Job, JobEnding, JobState, JobStore
 from router.contract.limits import Limits
 from router.contract.request import Json, JsonObject
-from router.contract.stores import StoreUnusable
+from router.contract.stores import ResponseStore, StoredResponse, StoreUnusable
 from router.dialects.responses.background import with_status
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.edge.control.bodies import read_small_body
 from router.edge.control.panel import Answer, Asked, Page, as_json
-from router.edge.control.responses import Responses, read_limit
 from router.house import House
 from router.jobs import outside
 from router.jobs.jobs import Jobs
 from router.jobs.tail import follow
+from router.responses.items import list_items
 
 _JOBS = "/tandem/jobs"
 _ONE = f"{_JOBS}/{{response_id}}"
+_RESPONSE = "/v1/responses/{response_id}"
+_MAX_ITEMS, _DEFAULT_ITEMS = 100, 20
 _POLL_MS = 1_000, 5_000
 _POLL_PART = 100
 """A client is told to come back after a tenth of the time for which the job has been there, within these bounds."""
@@ -57,14 +59,27 @@ class Polls:
         asked.append(now)
 
 
-class BackgroundResponses(Responses):
-    """Responses that are kept, and those that are still being made."""
+class Responses:
+    """Shows each caller the responses that are stored for it, and those that a job is still making."""
 
-    def __init__(self, house: House, jobs: Jobs) -> None:
-        super().__init__(house.state.responses)
-        self._jobs, self._polls = jobs, Polls()
-        pages = (*self.pages, Page(_JOBS, self._list), Page(_ONE, self._show))
+    def __init__(self, responses: ResponseStore, jobs: Jobs) -> None:
+        self._responses, self._jobs, self._polls = responses, jobs, Polls()
+        pages = (
+            Page(_RESPONSE, self._retrieve),
+            Page(_RESPONSE, self._delete, ("DELETE",)),
+            Page(f"{_RESPONSE}/cancel", self._cancel, ("POST",)),
+            Page(f"{_RESPONSE}/input_items", self._list_input),
+            Page(_JOBS, self._list),
+            Page(_ONE, self._show),
+        )
         self.pages = tuple(page._replace(answer=partial(answer_or_refuse, page.answer)) for page in pages)
+
+    async def _find_stored(self, asked: Asked) -> StoredResponse:
+        response_id = asked.path["response_id"]
+        response = await self._responses.find(response_id, asked.caller)
+        if response is None:
+            raise _unknown(response_id)
+        return response
 
     async def _find_job(self, asked: Asked, *, to_read: bool = False) -> tuple[JobStore, Job] | None:
         """The caller's own job. None: whatever has this id is not one, or can be read without the store of jobs."""
@@ -79,13 +94,16 @@ class BackgroundResponses(Responses):
 
     async def _retrieve(self, asked: Asked) -> Answer:
         found = await self._find_job(asked, to_read=True)
+        is_streamed = asked.query.get("stream", "false").lower() not in ("false", "0")
         if found is None:
-            return await super()._retrieve(asked)
+            stored = await self._find_stored(asked)
+            if is_streamed:
+                raise BadRequest("stream: not supported for a response without background: true. Leave it out", param="stream")
+            return as_json(stored.read()[1])
         store, job = found
-        if asked.query.get("stream", "false").lower() not in ("false", "0"):
+        if is_streamed:
             after = _read_after(asked.query.get("starting_after"))
-            assert self._jobs.runner is not None  # it comes with the store
-            frames = follow(store, job.id, asked.caller, after, self._jobs.runner.is_stopping)
+            frames = follow(store, job.id, asked.caller, after, self._jobs.is_stopping)
             return Answer(frames, dict(STREAM_HEADERS)["content-type"], headers=_NO_CACHE)
         self._polls.count(job.id, time.monotonic())
         if job.state in FINAL and not job.is_collected:
@@ -95,7 +113,9 @@ class BackgroundResponses(Responses):
     async def _cancel(self, asked: Asked) -> Answer:
         found = await self._find_job(asked)
         if found is None:
-            return await super()._cancel(asked)
+            await self._find_stored(asked)
+            # Not a job: what is stored is finished. In OpenAI's words, since clients look for them.
+            raise BadRequest("Cannot cancel a synchronous response")
         store, job = found
         if job.state not in FINAL:
             job = await self._cancel_job(store, job, asked.caller)
@@ -118,20 +138,24 @@ class BackgroundResponses(Responses):
 
     async def _delete(self, asked: Asked) -> Answer:
         found = await self._find_job(asked)
-        if found is None:
-            return await super()._delete(asked)
-        store, job = found
-        await store.forget(job.id, asked.caller)
-        if self._jobs.runner is not None:
-            self._jobs.runner.drop(job.id)
-        await self._responses.forget(job.id, asked.caller)
-        return as_json({"id": job.id, "object": "response", "deleted": True})
+        response_id = asked.path["response_id"]
+        if found is not None:
+            await found[0].forget(response_id, asked.caller)
+            if self._jobs.runner is not None:
+                self._jobs.runner.drop(response_id)
+        if not await self._responses.forget(response_id, asked.caller) and found is None:
+            raise _unknown(response_id)
+        return as_json({"id": response_id, "object": "response", "deleted": True})
 
     async def _list_input(self, asked: Asked) -> Answer:
         found = await self._find_job(asked, to_read=True)
         if found is not None and found[1].state not in FINAL:
             raise BadRequest("input_items: can be listed once the response is completed")
-        return await super()._list_input(asked)
+        order = asked.query.get("order", "desc")
+        if order not in ("asc", "desc"):
+            raise BadRequest(f'order: must be asc or desc, not "{order[:20]}"', param="order")
+        limit, stored = read_limit(asked.query.get("limit")), await self._find_stored(asked)
+        return as_json(list_items(stored, asked.query.get("after"), limit, newest_first=order == "desc"))
 
     async def _list(self, asked: Asked) -> Answer:
         state, limit = _read_state(asked.query.get("state")), read_limit(asked.query.get("limit"))
@@ -198,6 +222,22 @@ def _describe(job: Job, dead: Mapping[str, list[Json]], asked: Asked) -> JsonObj
     }
 
 
+def read_limit(text: str | None) -> int:
+    if text is None:
+        return _DEFAULT_ITEMS
+    limit = int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+    if not 1 <= limit <= _MAX_ITEMS:
+        raise BadRequest(f'limit: must be 1 to {_MAX_ITEMS}, not "{text[:20]}"', param="limit")
+    return limit
+
+
+def _unknown(response_id: str) -> NotFound:
+    return NotFound(
+        f"Response with id '{response_id[:80]}' not found: never stored, deleted or expired",
+        param="response_id",
+    )
+
+
 def _read_after(text: str | None) -> int:
     if text is None:
         return -1
@@ -248,7 +288,7 @@ class OutsideJobs:
             raise BadRequest("task: must not be empty", param="task")
         if not asked.rights.may_delegate:
             raise NotPermitted("this key does not have the right to delegate work (may_delegate)")
-        store = await self._jobs.open()
+        store = await self._jobs.open(self._house)
         job = outside.write_job(asked.request_id, asked.caller, asked.key, title[:MAX_TITLE])
         number = await outside.begin(store, job, asked.rights.jobs_in_flight)
         if self._jobs.runner is not None:
@@ -259,7 +299,7 @@ class OutsideJobs:
         job = await self._find(asked, body)
         if job.state in FINAL:
             raise JobGone(f"background job '{job.id}' is over", param="response_id")
-        number = await outside.write_log(await self._jobs.open(), job, _number(body), _text(body, "text"))
+        number = await outside.write_log(await self._jobs.open(self._house), job, _number(body), _text(body, "text"))
         return as_json({"number": number, "is_cancelled": job.is_cancelled})
 
     async def _end(self, asked: Asked, body: JsonObject) -> Answer:
@@ -268,12 +308,14 @@ class OutsideJobs:
             raise BadRequest(f"state: must be one of {', '.join(_ENDS)}", param="state")
         job = await self._find(asked, body)
         change, error = _text(body, "change"), _text(body, "error")
-        if not await outside.end(await self._jobs.open(), job, JobState(state), _number(body), change=change, error=error):
+        store = await self._jobs.open(self._house)
+        if not await outside.end(store, job, JobState(state), _number(body), change=change, error=error):
             raise JobGone(f"background job '{job.id}' is no longer leased to this command", param="response_id")
         return as_json({"id": job.id, "state": state})
 
     async def _find(self, asked: Asked, body: JsonObject) -> Job:
-        return await outside.find_owned(await self._jobs.open(), asked.path["response_id"], asked.caller, _text(body, "owner"))
+        store = await self._jobs.open(self._house)
+        return await outside.find_owned(store, asked.path["response_id"], asked.caller, _text(body, "owner"))
 
 
 def _text(body: JsonObject, name: str) -> str:
@@ -290,14 +332,14 @@ def _number(body: JsonObject) -> int:
     return value
 
 
-async def read_figures(jobs: Jobs | None, *, with_all: bool = True) -> dict[str, Samples]:
+async def read_figures(jobs: Jobs, *, with_all: bool = True) -> dict[str, Samples]:
     """How many jobs wait and run, how those of this process ended, and how many events no webhook took.
 
     Without `with_all` only what is this process's own: of several workers, one is enough to count what they share.
     """
-    if jobs is None or jobs.store is None or jobs.uncollected is None:
+    if jobs.store is None:
         return {}
-    ended = jobs.uncollected.ended
+    ended = jobs.ended.counts
     found: dict[str, Samples] = {"tandem_jobs_ended_total": {(str(state),): ended[state] for state in sorted(FINAL)}}
     if not with_all:
         return found

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from router.contract.entry import Attempt, Entry
 from router.contract.errors import ResponseForgotten
-from router.contract.exchange import CancelReason, Deadline, Exchange, Observers
+from router.contract.exchange import UNOBSERVED, CancelReason, Deadline, Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Settled
 from router.contract.job import Job, JobEnding, JobState, JobStore
 from router.contract.request import JsonObject
@@ -56,8 +56,6 @@ _STOP_SECONDS = 6.0
 """How long a runner that stops goes on settling such jobs: a ledger that is locked holds them up for five seconds."""
 _INTERRUPTED = "interrupted"
 _KEEP_RESPONSES = "If the router was restarted: set store.path in its config, so that it keeps responses over a restart"
-_UNOBSERVED = Observers((), lambda exchange, error: None)
-"""For attempts of other processes: they do not count in the sessions and figures of this one."""
 _SERVED, _CUT = Ending(Outcome.SERVED, 200), Ending(Outcome.INTERRUPTED, 499)
 _Work = Callable[[Job], Awaitable[None]]
 
@@ -67,8 +65,11 @@ class _Attempt:
 
     __slots__ = ("exchange", "hung_up", "is_cancelled", "job", "over", "sink")
 
-    def __init__(self, job: Job, exchange: Exchange, sink: LogSink) -> None:
-        self.job, self.exchange, self.sink = job, exchange, sink
+    def __init__(
+        self, job: Job, exchange: Exchange, store: JobStore, shared: SharedLog, on_refused: "Callable[[_Attempt], None]"
+    ) -> None:
+        self.job, self.exchange = job, exchange
+        self.sink = LogSink(job, store, shared, on_lost=self.hang_up, on_refused=partial(on_refused, self))
         self.is_cancelled = False
         self.hung_up, self.over = asyncio.Event(), asyncio.Event()
 
@@ -183,8 +184,7 @@ class Runner:
     def _begin(self, job: Job) -> None:
         plan = self._house.plan.for_background()
         exchange = self._arrive(job, plan)
-        attempt = self._running[job.id] = _Attempt(job, exchange, LogSink(job, self._store, self._shared))
-        attempt.sink.on_lost, attempt.sink.on_refused = attempt.hang_up, partial(self._set_apart, attempt)
+        attempt = self._running[job.id] = _Attempt(job, exchange, self._store, self._shared, self._set_apart)
         events.job_started(job=job.id, attempt=job.attempt)
         spawn(self._run(attempt), name=job.id)
 
@@ -257,7 +257,7 @@ class Runner:
     def _set_apart(self, attempt: _Attempt) -> None:
         """Record a refusal for now under an id of its own: that of the attempt is for the request that is served at last."""
         if self._is_put_off(attempt):
-            attempt.exchange.arrival = replace(attempt.exchange.arrival, id=new_request_id())
+            attempt.exchange.record_as(new_request_id())
 
     async def _keep(self, attempt: _Attempt) -> None:
         """Renew the lease of a job, and look whether it was cancelled, deleted or taken over elsewhere."""
@@ -381,7 +381,7 @@ async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: int) 
     Where none can be chosen any more, target and cost are not known.
     """
     arrival, plan, now = write_arrival(job, request_id_of(job.id, job.attempt)), house.plan.for_background(), house.clock()
-    exchange = Exchange(arrival, now, Deadline(now), _UNOBSERVED, plan)
+    exchange = Exchange(arrival, now, Deadline(now), UNOBSERVED, plan)
     with suppress(Exception):  # a request that cannot be read must not keep its job from going on, or ending
         decided = await house.decide(arrival, plan)
         target = plan.targets[decided.decision.targets[0]]

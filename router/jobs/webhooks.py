@@ -67,8 +67,8 @@ class Webhooks:
         event = JobEvent(f"response.{state}")
         return tuple(hook.url for hook in self._hooks.values() if event in hook.events)
 
-    def look_soon(self) -> None:
-        """A job has ended."""
+    def send_soon(self) -> None:
+        """Look for events that are due: a job has ended."""
         self._has_news.set()
 
     async def run(self) -> None:

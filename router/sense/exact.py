@@ -30,10 +30,7 @@ _COUNTED = "tokens"
 
 
 class ExactCounter:
-    """Counts with tiktoken's `o200k_base`, in a process started when a count is likely and stopped when idle.
-
-    A failing process costs a count, never a request: the estimate serves instead.
-    """
+    """Counts with tiktoken's `o200k_base`, in a process that runs while counts are likely. If it fails, the estimate serves."""
 
     def __init__(
         self,
@@ -57,11 +54,7 @@ class ExactCounter:
     async def count(
         self, view: RequestView, within_seconds: float = inf, learn: Callable[[int], None] | None = None
     ) -> TokenCount | None:
-        """The exact count; None without a vocabulary, or if the process failed.
-
-        Raises `TimeoutError` if it takes longer, or too many wait. A late count completes for the next request; `learn` gets
-        every one, in the thread.
-        """
+        """None without a vocabulary, or if the process failed. Raises `TimeoutError`; a late count serves the next request."""
         if self._is_missing or self._is_closed:
             return None
         if self._waiting >= _MAX_WAITING:
@@ -208,10 +201,7 @@ class ExactCounter:
 
 
 def find_vocabulary() -> Path | None:
-    """The folder with an intact vocabulary: the user's own, or litellm's.
-
-    Checked before tiktoken sees it, which would answer a damaged file by fetching another.
-    """
+    """Checked before tiktoken sees it, which would answer a damaged file by fetching another."""
     folders = [Path(folder) for folder in (os.environ.get("TIKTOKEN_CACHE_DIR"),) if folder]
     litellm = importlib.util.find_spec("litellm")
     if litellm is not None and litellm.submodule_search_locations:

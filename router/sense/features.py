@@ -1,8 +1,4 @@
-"""A text in numbers, for training and serving: what the person typed, and its shape.
-
-Of more than 900 characters it reads the first 600 and last 300, so that a book costs no more than a page. Pasted lines are left
-out.
-"""
+"""A text in numbers, for training and serving. Of a long one both ends are read: a book costs no more than a page."""
 
 import math
 import re
@@ -66,10 +62,7 @@ def read_features(text: str) -> Features:
 
 
 def own_words(text: str) -> tuple[str, int]:
-    """The text without pasted lines, and their number: a log says little of the task's size.
-
-    A text of nothing else stays.
-    """
+    """The text without pasted lines, and their number: a log says little of the task's size."""
     if len(text) < _LEAST_CHARS or text.count("\n") < _LEAST_LINES:
         return text, 0
     kept: list[str] = []

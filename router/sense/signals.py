@@ -76,12 +76,9 @@ async def count_exactly(
     calibration: Calibration,
     worth: Callable[[Signals], float],
 ) -> Signals:
-    """The signals with an exact count where a target's limit lies within the estimate's band, for as long as that is worth it.
-
-    A prompt whose count is late is marked as estimated. Even a late count narrows the session's next estimates.
-    """
+    """Count where a target's limit lies within the estimate's band; a late count still narrows the session's next estimates."""
     prompt, session = signals.prompt, SessionKey(view.caller, signals.turn.session)
-    far = prompt.high + RESERVE_TOKENS  # or less: a request may need less room for its answer
+    far = prompt.high + RESERVE_TOKENS  # at most: a request may need less room for its answer
     is_near = any(prompt.low <= status.target.window_tokens <= far for status in signals.statuses.values())
     if prompt.is_exact or not is_near or not (seconds := worth(signals)):
         return signals

@@ -1,7 +1,4 @@
-"""Words in numbers: their places in the table of weights, their concepts, and the hints within them.
-
-What a word says by itself is computed once. A text then costs one look-up per word.
-"""
+"""Words in numbers. What a word says by itself is computed once, so a text costs one look-up per word."""
 
 import re
 from collections.abc import Mapping

@@ -1,13 +1,11 @@
 """Telling a caller that no answer will come, or no more of it, and how the request thereby ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from router.contract.errors import InBackground, Superseded, TandemError, UpstreamError
 from router.contract.exchange import Arrival, CancelReason, Exchange, cancel_error
 from router.contract.facts import AttemptOpened, Ending, FirstByte
 from router.contract.relay import Sink
-from router.contract.sinks import AnswerSink
 from router.contract.words import Outcome
 from router.dialects.refusals import passes_unchanged, refuse_to
 
@@ -17,10 +15,6 @@ INTERRUPTED = Ending(Outcome.INTERRUPTED, 499)
 """The person said something else meanwhile, on the same socket."""
 LEAVING = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """The request is cancelled, or the process ends: nothing is at fault, and it always passes."""
-
-
-AcceptJob = Callable[[Exchange, AnswerSink], Awaitable[Ending]]
-"""Makes a background job of a request, and answers it with the job."""
 
 
 def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
@@ -34,8 +28,8 @@ def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
     return Ending(outcome, error.status, error)
 
 
-async def refuse_job(exchange: Exchange, sink: AnswerSink) -> Ending:
-    """Refuse a request with `background: true`, where there are no jobs."""
+async def refuse_job(house: object, exchange: Exchange, sink: Sink) -> Ending:
+    """Refuse a request with `background: true`, in a house without jobs."""
     return refuse(InBackground(), exchange.arrival, sink)
 
 

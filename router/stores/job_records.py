@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobsPage, JobState, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, JobObserver, JobsPage, JobState, Segment, WebhookEvent
 from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
 """How often a job is begun. One that ended its owner three times would end the next one, too."""
-MAX_UNCOLLECTED = 8
 SEEN = "id, caller, at, key, session, title, tier, state, attempt, owner, ended_at, is_cancelled, is_handed_out, is_collected"
 """The columns that a list shows."""
 FOUND = f"{SEEN}, queued, response"
@@ -97,7 +96,15 @@ class JobQuestions(ABC):
     """What is in front of a table's name."""
 
     def __init__(self, watches: Watches | None = None) -> None:
-        self._watches = watches or Watches()
+        self._watches, self._observer = watches or Watches(), JobObserver()
+
+    def observe(self, observer: JobObserver) -> None:
+        self._observer = observer
+
+    def _report_cancelled(self, found: Job | None, ending: JobEnding) -> None:
+        """Report a job that was queued, and ended with being cancelled. A running one is ended by its owner."""
+        if found is not None and found.state is JobState.CANCELLED and found.ended_at == ending.at:
+            self._observer.job_ended(found, ending)
 
     @abstractmethod
     async def _fetch(self, statement: str, *values: object) -> Sequence[Any]:
@@ -146,11 +153,6 @@ class JobQuestions(ABC):
         rows = await self._fetch(statement, start, name_of(caller), state, limit + 1)
         jobs = [to_job(row) for _, *row in rows[:limit]]
         return JobsPage(jobs, str(rows[limit - 1][0]) if len(rows) > limit else None)
-
-    async def find_uncollected(self, caller: Caller, session: str) -> Sequence[Job]:
-        conditions = "session = $1 AND caller = $2 AND ended_at IS NOT NULL AND NOT is_collected"
-        newest = f"WHERE {conditions} ORDER BY sequence DESC LIMIT {MAX_UNCOLLECTED}"
-        return await self._select(SEEN, newest, writable(session), caller.name)
 
     async def list_dead(self) -> Sequence[WebhookEvent]:
         names = "id, job, address, event, at, tries, next_at"

@@ -9,6 +9,7 @@ from router.contract.words import Outcome
 from router.telemetry import events
 
 _MAX_DEFECTS = 1_000
+_SERVED = Outcome.SERVED
 
 
 class RequestLog:
@@ -43,7 +44,7 @@ def _log_request(exchange: Exchange, recorded: Recorded) -> None:
     if decided is not None and decided.decision.opinions.skipped:
         for skipped in decided.decision.opinions.skipped:
             events.policy_skipped(policy=skipped.policy, reason=skipped.reason)
-    if line.attempts > 1 or line.outcome != Outcome.SERVED:
+    if line.attempts > 1 or line.outcome != _SERVED:
         _log_misconfigured(exchange)
     events.request_settled(line)
 

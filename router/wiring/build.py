@@ -32,7 +32,6 @@ from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
-from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
 from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups, is_plain_asked
@@ -47,6 +46,7 @@ from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
 from router.sense.tokens import Calibration
 from router.sessions.clients import BY_NAME
+from router.sessions.ended_jobs import EndedJobs
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
@@ -103,8 +103,9 @@ def build_house(
         state = build_state(loaded, closing, on_disk=with_ledger, watchers=watchers, address=address)
         state = replace(state, own_key=Key(own.id, LOCAL, own.digest))
         watches = state.shared.watch_jobs() if state.shared is not None else None
-        closing.push_async_callback((opener := open_jobs(loaded, address, on_disk=with_ledger, watches=watches)).close)
-        house = open_house(build_plan(loaded, state), state)
+        jobs = open_jobs(loaded, address, state.ended_jobs, on_disk=with_ledger, watches=watches)
+        closing.push_async_callback(jobs.close)
+        house = open_house(build_plan(loaded, state), state, jobs.accept)
         if state.budgets is not None and state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())
     except BaseException:
@@ -113,8 +114,7 @@ def build_house(
         raise
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
-    closing.push_async_callback((jobs := Jobs(house, opener)).stop)
-    house.accept_job = jobs.accept
+    closing.push_async_callback(jobs.stop)
     jobs.follow(loaded.job_webhooks)
 
     closing.push_async_callback((webhook := Webhook()).close)
@@ -157,8 +157,7 @@ def build_state(
         shared.copy_ledger(ledger, loaded.config.ledger.keep_days)
         closing.push_async_callback(shared.stop_copying)
     closing.callback((repeats := recognise_repeats(shared)).close)
-    path = loaded.ledger_path if on_disk else None
-    tokens = make_tokens(path, loaded.shared)
+    tokens = make_tokens(path := loaded.ledger_path if on_disk else None, loaded.shared)
     closing.push_async_callback((memory := SessionMemory(open_sessions(ledger, shared), tokens=tokens)).close)
     closing.push_async_callback((responses := open_responses(loaded, address, on_disk=on_disk, shared=shared)).close)
     closing.push_async_callback((tracing := Tracing()).close)
@@ -195,6 +194,7 @@ def build_state(
         ledger=ledger,
         tracing=tracing,
         shared=shared,
+        ended_jobs=EndedJobs(loaded.config.jobs.keep_hours * 3_600),
     )
 
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.contract.entry import FinishedWork
-from router.contract.job import EndedJob
 from router.contract.notices import Notice, Notices, Trouble
 from router.contract.relay import Warmable
 from router.contract.stores import EntryReader, StoreUnusable
@@ -58,7 +56,7 @@ class Built:
     """Whether there is a live page, and what it shows."""
     others: "OtherRouters | None" = None
     """What the page shows of other routers, where there are any."""
-    jobs: Jobs | None = None
+    jobs: Jobs = field(default_factory=Jobs)
     """Background work."""
     closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     """Closes what was opened, the last part first."""
@@ -91,17 +89,11 @@ class Built:
 
     def resume_jobs(self) -> None:
         """Go on with background work that an earlier process left, now that requests are served."""
-        if self.jobs is not None:
-            self.jobs.resume()
-
-    def list_ended_jobs(self) -> Sequence[EndedJob]:
-        """Background jobs that wait to be collected, the newest last."""
-        return self.jobs.list_ended() if self.jobs is not None else ()
+        self.jobs.resume(self.house)
 
     def release_jobs(self) -> None:
         """On shutdown, release jobs at once instead of after in-flight requests."""
-        if self.jobs is not None:
-            spawn(self.jobs.stop(), name="release jobs")
+        spawn(self.jobs.stop(), name="release jobs")
 
     def learn(self) -> None:
         """Take from the ledger how fast targets were, how much work each makes of a turn, and how often fast's is redone."""

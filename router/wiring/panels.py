@@ -40,10 +40,9 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.login import Login
     from router.edge.control.panels import Health, Models, NoticesPanel, Reload
     from router.edge.control.regret import RegretFigures
-    from router.edge.control.responses import Responses
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
-    from router.jobs.panel import BackgroundResponses, OutsideJobs
+    from router.jobs.panel import OutsideJobs, Responses
     from router.lab.lookback import look_back
     from router.page.live import LiveFeed
     from router.page.past import Past
@@ -58,15 +57,15 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         Site(house),
         Models(house),
         Explanations(house, state.entries),
-        Stats(house, built.list_ended_jobs),
+        Stats(house),
         RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
         NoticesPanel(built.notices),
         build_figures(built),
         LiveFeed(house, built.page, is_ready, admission.logins, built.notices, built.others),
         LookingBack(house, built.page, ledger, price_of),
         Past(ledger, price_of),
-        BackgroundResponses(house, built.jobs) if built.jobs is not None else Responses(state.responses),
-        *((OutsideJobs(house, built.jobs, lambda: admission.limits),) if built.jobs is not None else ()),
+        Responses(state.responses, built.jobs),
+        OutsideJobs(house, built.jobs, lambda: admission.limits),
         Reload(_find_reload(built)),
         Login(admission),
         Race(admission),

@@ -6,16 +6,17 @@ from functools import cached_property
 
 from router.contract.exchange import Exchange
 from router.contract.sinks import AnswerSink
-from router.house import House
+from router.house import AcceptJob, House
 from router.plan import Plan, State
 from router.responses.acknowledged import AcknowledgedSink
+from router.settle.refuse import refuse_job
 
 
 class SharedHouse(House):
     """A house whose answers end when what they changed is confirmed: the next request may come to another router."""
 
-    def __init__(self, plan: Plan, state: State, unconfirmed: Counter[str]) -> None:
-        super().__init__(plan, state)
+    def __init__(self, plan: Plan, state: State, unconfirmed: Counter[str], accept_job: AcceptJob = refuse_job) -> None:
+        super().__init__(plan, state, accept_job=accept_job)
         self._unconfirmed = unconfirmed
 
     @cached_property

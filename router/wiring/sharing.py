@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from router.contract.allowance import Allowance
 from router.contract.shared import SharedTerms, WhenBlind
 from router.dispatch.live.statistics import LiveStatistics
-from router.house import House
+from router.house import AcceptJob, House
 from router.limits.budgets import Budgets, ReadSpending
 from router.limits.rates import CallerRates
 from router.page.ring import PageSwitch
@@ -31,15 +31,15 @@ def show_others(state: State, page: PageSwitch) -> "OtherRouters | None":
     return OtherRouters(state.shared.pulse, page, state.running)
 
 
-def open_house(plan: Plan, state: State) -> House:
+def open_house(plan: Plan, state: State, accept_job: AcceptJob) -> House:
     """Where a router shares a server or a database, the end of each answer waits for it."""
     shared = state.shared
     if shared is None or (shared.link is None and shared.terms.postgres is None):
-        return House(plan, state)
+        return House(plan, state, accept_job=accept_job)
 
     from router.wiring.shared_house import SharedHouse  # loaded late: a router that shares nothing does not need it
 
-    return SharedHouse(plan, state, shared.link.unconfirmed if shared.link is not None else Counter())
+    return SharedHouse(plan, state, shared.link.unconfirmed if shared.link is not None else Counter(), accept_job)
 
 
 def recognise_repeats(shared: Shared | None) -> Repeats:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from router.config.load import LoadedConfig
@@ -9,7 +10,8 @@ from router.contract.job import JobStore
 from router.contract.keys import digest_of
 from router.contract.shared import PostgresTerms
 from router.contract.stores import EntryStore, ResponseStore, SessionStore, SharedUnusable
-from router.jobs.jobs import JobsOpener
+from router.jobs.jobs import Jobs, keep_in_memory
+from router.sessions.ended_jobs import EndedJobs
 from router.settle.kept import explain_row
 from router.stores.key_file import read_key
 from router.stores.memory.entries import MemoryEntries, NoSessions
@@ -65,7 +67,7 @@ def open_responses(loaded: LoadedConfig, address: str, *, on_disk: bool, shared:
     return shared.share_responses(own, disk) if shared is not None else own
 
 
-def open_jobs(loaded: LoadedConfig, address: str, *, on_disk: bool, watches: Watches | None = None) -> JobsOpener:
+def open_jobs(loaded: LoadedConfig, address: str, ended: EndedJobs, *, on_disk: bool, watches: Watches | None = None) -> Jobs:
     """The store of background work: in a shared database, else next to the ledger, or in memory where no ledger is kept.
 
     It is opened with the first job, or now where other routers or an earlier one may have left some: then this raises
@@ -74,22 +76,16 @@ def open_jobs(loaded: LoadedConfig, address: str, *, on_disk: bool, watches: Wat
     """
     keep_seconds, postgres = loaded.config.jobs.keep_hours * 3_600, loaded.shared_postgres
     if postgres is not None:
-        (shared := JobsOpener(lambda: _make_on_postgres(postgres, keep_seconds))).open_now()
+        (shared := Jobs(partial(_make_on_postgres, postgres, keep_seconds), ended)).open_now()
         return shared
     if not on_disk or loaded.ledger_path is None:
-        return JobsOpener(lambda: _make_in_memory(keep_seconds))
+        return Jobs(partial(keep_in_memory, keep_seconds), ended)
     path = loaded.ledger_path.with_name(JOBS_FILE)
-    opener = JobsOpener(lambda: _make_on_disk(path, keep_seconds, address, watches))
+    jobs = Jobs(partial(_make_on_disk, path, keep_seconds, address, watches), ended)
     if path.exists():
         with suppress(StoreInUse):
-            opener.open_now()
-    return opener
-
-
-def _make_in_memory(keep_seconds: float) -> JobStore:
-    from router.stores.sqlite.jobs import MemoryJobs
-
-    return MemoryJobs(keep_seconds=keep_seconds)
+            jobs.open_now()
+    return jobs
 
 
 def _make_on_postgres(terms: PostgresTerms, keep_seconds: float) -> JobStore:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from router.contract.job import FINAL, Job, JobState
 from router.contract.stores import StoreUnusable
 from router.loop.tasks import spawn
 from router.stores.sqlite.jobs import MemoryJobs
-from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job, make_segment, open_sqlite_jobs
+from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, Observing, make_ending, make_job, make_segment, open_sqlite_jobs
 from tests.tools.kept import ANN, BOB, Failures, remove_database
 
 HALF_A_PAIR = "\ud800"
@@ -259,7 +260,8 @@ async def test_who_has_lost_a_job_can_neither_write_renew_nor_end_it(stores):
 
     assert not await store.append(lost, [make_segment(0)])
     assert not await store.renew(lost, OWNER, LEASE_SECONDS)
-    assert not await store.finish(lost, make_ending(), ["https://a.example"])
+    store.observe(Observing("https://a.example"))
+    assert not await store.finish(lost, make_ending())
     assert await store.read("resp_1", ANN, -1) == []
     assert await store.take_due(stores.clock() + 1_000, 60.0) == []
     assert await store.append(taken, [make_segment(0)])
@@ -515,7 +517,8 @@ async def test_an_ending_that_is_repeated_is_answered_the_same_and_noted_once(st
     store = stores()
     job = await begin(store)
 
-    answers = [await store.finish(job, make_ending(), ["https://a.example"]) for _ in range(2)]
+    store.observe(Observing("https://a.example"))
+    answers = [await store.finish(job, make_ending()) for _ in range(2)]
 
     assert answers == [True, True]
     assert len(await store.take_due(make_ending().at, 60.0)) == 1
@@ -535,7 +538,8 @@ async def test_a_running_job_is_cancelled_by_its_owner_who_hears_of_it_when_it_r
     store = stores()
     job = await begin(store)
 
-    asked = await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED), ["https://a.example"])
+    store.observe(Observing("https://a.example"))
+    asked = await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
 
     assert (asked.state, asked.is_cancelled) == (JobState.RUNNING, True)
     assert not await store.renew(job, OWNER, LEASE_SECONDS)
@@ -559,7 +563,8 @@ async def test_an_ended_job_stays_as_it_is_when_it_is_cancelled(stores):
     job = await begin(store)
     await store.finish(job, make_ending())
 
-    asked = await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED), ["https://a.example"])
+    store.observe(Observing("https://a.example"))
+    asked = await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
 
     assert asked == await store.find("resp_1", ANN)
     assert (asked.state, asked.is_cancelled) == (JobState.COMPLETED, False)
@@ -637,19 +642,23 @@ async def test_a_job_is_found_as_a_list_shows_it(stores):
     assert await store.find_listed("resp_2") is None
 
 
-async def test_the_ended_jobs_of_a_session_are_uncollected_until_they_are_collected(stores):
+async def test_an_observer_is_told_of_each_end_and_of_each_reading_once(stores):
     store = stores()
-    job = await begin(store, make_job("resp_1"))
-    await store.collected("resp_1")
-    before = await store.find_uncollected(ANN, "s_1")
-    await store.finish(job, make_ending())
+    store.observe(seen := Observing())
+    first, second = [await begin(store, make_job(name)) for name in ("resp_1", "resp_2")]
+    await store.add(make_job("resp_3"), MANY)
 
-    ended = await store.find_uncollected(ANN, "s_1")
-    others = [*await store.find_uncollected(BOB, "s_1"), *await store.find_uncollected(ANN, HALF_A_PAIR)]
+    assert await store.finish(first, make_ending())
+    assert not await store.finish(replace(second, attempt=9), make_ending())
+    for at in (1_800_000_200.0, 1_800_000_300.0):  # a queued job ends with it, a running one does not
+        await store.cancel("resp_3", ANN, make_ending(JobState.CANCELLED, at))
+        await store.cancel("resp_2", ANN, make_ending(JobState.CANCELLED, at))
     await store.collected("resp_1")
+    await store.forget("resp_3", ANN)
+    await store.forget("resp_none", ANN)
 
-    assert (before, [one.id for one in ended], others) == ([], ["resp_1"], [])
-    assert await store.find_uncollected(ANN, "s_1") == []
+    found = [one for one in seen.seen if one[0] != "missed"]
+    assert found == [("ended", "resp_1"), ("ended", "resp_3"), ("read", "resp_1"), ("read", "resp_3")]
     assert (await store.find("resp_1", ANN)).is_collected
 
 
@@ -660,8 +669,10 @@ async def test_an_event_for_each_address_is_due_when_a_job_ends_or_is_cancelled(
     store = stores()
     job = await begin(store, make_job("resp_1"), make_job("resp_2"))
 
-    await store.finish(job, make_ending(JobState.INCOMPLETE), ["https://a.example", "https://b.example"])
-    await store.cancel("resp_2", ANN, make_ending(JobState.CANCELLED), ["https://a.example"])
+    store.observe(Observing("https://a.example", "https://b.example"))
+    await store.finish(job, make_ending(JobState.INCOMPLETE))
+    store.observe(Observing("https://a.example"))
+    await store.cancel("resp_2", ANN, make_ending(JobState.CANCELLED))
 
     due = await store.take_due(make_ending().at, 60.0)
     assert sorted((event.job_id, event.address, event.event) for event in due) == [
@@ -675,7 +686,8 @@ async def test_an_event_for_each_address_is_due_when_a_job_ends_or_is_cancelled(
 async def test_an_event_is_held_by_who_took_it_and_sent_again_under_the_same_id(stores):
     store = stores()
     job = await begin(store)
-    await store.finish(job, make_ending(), ["https://a.example"])
+    store.observe(Observing("https://a.example"))
+    await store.finish(job, make_ending())
     now = make_ending().at
 
     (first,) = await store.take_due(now, 60.0)
@@ -688,7 +700,8 @@ async def test_an_event_is_held_by_who_took_it_and_sent_again_under_the_same_id(
 async def test_events_for_addresses_that_are_left_out_stay_due(stores):
     store = stores()
     job = await begin(store)
-    await store.finish(job, make_ending(), ["https://a.example", "https://b.example", "https://c.example"])
+    store.observe(Observing("https://a.example", "https://b.example", "https://c.example"))
+    await store.finish(job, make_ending())
     now = make_ending().at
 
     others = await store.take_due(now, 60.0, not_for=["https://a.example", "https://c.example"])
@@ -700,7 +713,8 @@ async def test_events_for_addresses_that_are_left_out_stay_due(stores):
 async def test_an_event_that_did_not_arrive_is_due_later_and_one_that_did_never_again(stores):
     store = stores()
     job = await begin(store)
-    await store.finish(job, make_ending(), ["https://a.example"])
+    store.observe(Observing("https://a.example"))
+    await store.finish(job, make_ending())
     (event,) = await store.take_due(make_ending().at, 60.0)
 
     await store.note_undelivered(event.id, make_ending().at + 300)
@@ -715,7 +729,8 @@ async def test_an_event_that_did_not_arrive_is_due_later_and_one_that_did_never_
 async def test_an_event_that_is_given_up_is_listed_as_dead(stores):
     store = stores()
     job = await begin(store)
-    await store.finish(job, make_ending(), ["https://a.example"])
+    store.observe(Observing("https://a.example"))
+    await store.finish(job, make_ending())
     (event,) = await store.take_due(make_ending().at, 60.0)
 
     await store.note_undelivered(event.id, None)

@@ -23,6 +23,7 @@ from router.edge.server import Server, bind
 from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
 from router.sense.models import ModelNames
+from router.sessions.ended_jobs import EndedJobs
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
 from tests.tools.values import make_target
@@ -152,6 +153,7 @@ class FakeState:
         self.speedups = Speedups()
         self.rates, self.budgets, self.running, self.ledger = CallerRates(), None, set(), None
         self.shared: Any = None
+        self.ended_jobs = EndedJobs()
 
 
 class FakeRoad:

@@ -20,6 +20,7 @@ from router.sense.tokens import Calibration
 from router.sessions.memory import SessionMemory
 from router.settle.kept import explain_row
 from router.settle.record import Recorder
+from router.settle.refuse import refuse_job
 from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
 from tests.tools.exchanges import ECONOMICS, RecordingSink, Told
@@ -76,8 +77,9 @@ def make_state(*observers, counter: Counter | None = None) -> State:
     return State(memory, live, responses, recorder, counter or Counter(), Calibration(), None, told, set())
 
 
-def make_house(*reachable, observers=(), counter: Counter | None = None, **plan) -> House:
-    return House(make_plan(*reachable, **plan), make_state(*observers, counter=counter), asyncio.get_running_loop().time)
+def make_house(*reachable, observers=(), counter: Counter | None = None, accept_job=refuse_job, **plan) -> House:
+    state, clock = make_state(*observers, counter=counter), asyncio.get_running_loop().time
+    return House(make_plan(*reachable, **plan), state, clock, accept_job)
 
 
 def arrive(name: str = "req_1", dialect=Dialect.CHAT, operation=Operation.CREATE, headers=None, raw=None, **body) -> Arrival:

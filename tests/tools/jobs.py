@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobState, Segment
+from router.contract.job import Job, JobEnding, JobObserver, JobState, Segment
 from router.stores.sqlite.jobs import JOBS, SqliteJobs
 from router.stores.sqlite.writer import SqliteWriter
 from tests.tools.kept import ANN, Failures
@@ -45,6 +45,28 @@ def make_segment(first: int, last: int | None = None, *, text: str = "", has_con
 
 def make_ending(state: JobState = JobState.COMPLETED, at: float = 1_800_000_100.0) -> JobEnding:
     return JobEnding(state, at, f'{{"status":"{state}"}}'.encode())
+
+
+class Observing(JobObserver):
+    """Notes what a store reports, and has every end sent to these addresses."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.addresses, self.seen = addresses, list[tuple[str, str]]()
+
+    def addresses_for(self, state: JobState) -> tuple[str, ...]:
+        return self.addresses
+
+    def job_ended(self, job: Job, ending: JobEnding) -> None:
+        self.seen.append(("ended", job.id))
+
+    def job_ended_elsewhere(self, job_id: str) -> None:
+        self.seen.append(("ended elsewhere", job_id))
+
+    def job_read(self, job_id: str) -> None:
+        self.seen.append(("read", job_id))
+
+    def updates_missed(self) -> None:
+        self.seen.append(("missed", ""))
 
 
 def open_sqlite_jobs(path: Path, failures: Failures, clock: Clock) -> SqliteJobs:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.job import ListEnded
 from router.contract.request import Json, JsonObject
 from router.contract.rights import Rights
 from router.contract.target import LimitWindow, Target, TargetStatus
@@ -28,8 +27,8 @@ _FOR_EVERYONE = (
 class Stats:
     """Shows an admin the live figures of all targets and callers, and a caller its own."""
 
-    def __init__(self, house: House, list_ended: ListEnded = tuple) -> None:
-        self._house, self._list_ended = house, list_ended
+    def __init__(self, house: House) -> None:
+        self._house = house
         self.pages = (Page("/tandem/stats", self._show),)
 
     async def _show(self, asked: Asked) -> Answer:
@@ -49,7 +48,7 @@ class Stats:
         """The background jobs that wait to be collected: a caller's own, or all."""
         return [
             {"id": job.id, "state": str(job.state), "ended_at": job.ended_at, "caller": job.caller.name, "session": job.session}
-            for job in self._list_ended()
+            for job in self._house.state.ended_jobs.list_all()
             if caller is None or job.caller == caller
         ]
 

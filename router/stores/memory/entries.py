@@ -1,4 +1,4 @@
-"""No ledger: entries are not kept, and the last decisions can still be asked for."""
+"""No ledger: only the last decisions can be asked for."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,8 +10,6 @@ from router.stores.recent import Explain, RecentEntries
 
 
 class MemoryEntries:
-    """Keeps only the last entries."""
-
     def __init__(self, explain: Explain) -> None:
         self._explain = explain
         self._recent = RecentEntries()
@@ -24,18 +22,17 @@ class MemoryEntries:
         """Nothing outlives the process."""
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
-        """The explanation of a request, if it is recent."""
         return self._recent.find(request_id, caller, self._explain)
 
     async def close(self) -> None:
-        """There is nothing to write."""
+        """Nothing to write."""
 
 
 _NOTHING = Versioned()
 
 
 class NoSessions:
-    """Keeps nothing: for a router without a ledger, and for dry runs."""
+    """For a router without a ledger, and for dry runs."""
 
     is_shared = False
 
@@ -50,4 +47,4 @@ class NoSessions:
         return True
 
     async def close(self) -> None:
-        """There is nothing to write."""
+        """Nothing to write."""

@@ -1,7 +1,4 @@
-"""Responses in memory: bounded by count, bytes and age, each for its own caller.
-
-A store on disk may follow this one. It is given what a caller asked to have stored for long, and asked on a miss.
-"""
+"""Responses in memory. A store on disk may follow: it gets what is to be kept for long, and is asked on a miss."""
 
 import time
 from collections import OrderedDict
@@ -16,11 +13,11 @@ _MAX_SECONDS = 3_600.0
 _MAX_OWNERS = 65_536
 _NOBODY = Caller("")
 _ID_BYTES = 128
-"""What an item's id takes in memory, about."""
+"""Approximate memory of an item's id."""
 
 
 class MemoryResponses:
-    """The last hour's responses. The oldest is forgotten first."""
+    """The last hour's responses. The oldest goes first."""
 
     def __init__(
         self,
@@ -34,11 +31,10 @@ class MemoryResponses:
         self._max_responses, self._max_bytes = max_responses, max_bytes
         self._kept: OrderedDict[tuple[Caller, str], StoredResponse] = OrderedDict()
         self._kept_bytes = 0
-        # Ids outlive their responses: a target may still know one that was deleted here, or that was never this caller's.
+        # Ids outlive their responses: a target may know one that was deleted here, or is another caller's.
         self._owners: OrderedDict[str, Caller] = OrderedDict()
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
-        """Remember a response, and pass it on if it is to outlive the process."""
         key = (response.caller, response.id)
         self._drop(key)
         self._kept[key] = response
@@ -49,12 +45,11 @@ class MemoryResponses:
             self._behind.keep(response, for_long=True)
 
     def list_kept(self) -> list[StoredResponse]:
-        """What is in memory, oldest first."""
+        """Oldest first."""
         self._forget_oldest()
         return list(self._kept.values())
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
-        """The response, from memory or from behind it."""
         self._forget_oldest()
         found = self._kept.get((caller, response_id))
         if found is None and self._behind is not None and self._owners.get(response_id) != _NOBODY:
@@ -62,7 +57,7 @@ class MemoryResponses:
         return found if self._owners.get(response_id) != _NOBODY else None  # it may have been deleted meanwhile
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """The newest in memory that holds one of them, else what the store on disk finds and was not deleted meanwhile."""
+        """The newest in memory, else on disk unless deleted meanwhile."""
         self._forget_oldest()
         for response in reversed(self._kept.values()):
             if response.caller == caller and not response.item_ids.isdisjoint(item_ids):
@@ -71,7 +66,7 @@ class MemoryResponses:
         return found if found is not None and self._owners.get(found.id) != _NOBODY else None
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
-        """Delete a response, and remember that it was."""
+        """Delete a response, and remember that."""
         self._forget_oldest()
         found = self._drop((caller, response_id))
         if found:
@@ -82,13 +77,13 @@ class MemoryResponses:
         return found
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
-        """Whether the id was deleted, or belongs to somebody else."""
+        """Whether the id was deleted or is another caller's."""
         if self._owners.get(response_id, caller) != caller:
             return True
         return self._behind is not None and await self._behind.is_denied(response_id, caller)
 
     async def close(self) -> None:
-        """Forget everything; what is on disk stays there."""
+        """Forget everything in memory."""
         self._kept.clear()
         self._kept_bytes = 0
         if self._behind is not None:

@@ -1,4 +1,4 @@
-"""The responses of one WebSocket: the newest of each of its lanes, in memory, for as long as the socket is open."""
+"""Responses of one WebSocket: the newest of each lane, in memory, while it is open."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -7,12 +7,12 @@ from router.contract.caller import Caller
 from router.contract.stores import ResponseStore, StoredResponse
 
 _MAX_RESPONSES = 64
-"""One for each lane that a socket may have, and as many parents of forks."""
+"""One per lane of a socket, and as many parents of forks."""
 _MAX_BYTES = 64 << 20
 
 
 class SocketResponses:
-    """Finds a socket's own responses first, and then those that are stored for all. What it is given is gone with it."""
+    """Finds a socket's own responses first, then those stored for all."""
 
     def __init__(self, shared: ResponseStore) -> None:
         self._shared = shared
@@ -20,7 +20,7 @@ class SocketResponses:
         self._bytes = 0
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
-        """Take a response. Of too many, those that were used the longest ago are forgotten, but never the newest."""
+        """Forgets the least recently used of too many, never the newest."""
         self.evict(response.id)
         self._own[response.id] = response
         self._bytes += len(response.raw)
@@ -31,7 +31,6 @@ class SocketResponses:
         return response_id in self._own
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
-        """A response of this socket or, by its caller, of any."""
         own = self._own.get(response_id)
         if own is None or own.caller != caller:
             return await self._shared.find(response_id, caller)
@@ -39,7 +38,7 @@ class SocketResponses:
         return own
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """Only among those that are stored for all: a response with `store: false` can be continued here, not quoted."""
+        """Only among those stored for all: with `store: false`, a response can be continued here, not quoted."""
         return await self._shared.find_holder(item_ids, caller)
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
@@ -48,7 +47,7 @@ class SocketResponses:
         return await self._shared.forget(response_id, caller) or was_own
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
-        """On a socket nobody else is asked for a response that is not here: a client sends its whole history then."""
+        """A socket asks no target for an unknown response: its client sends the whole history then."""
         return True
 
     def clear(self) -> None:
@@ -59,7 +58,7 @@ class SocketResponses:
         self.clear()
 
     def evict(self, response_id: str) -> bool:
-        """Forget one of this socket's own, if it is one. Where it is stored for all as well, it is still found."""
+        """Forget one of this socket's own. If it is stored for all too, it is still found."""
         dropped = self._own.pop(response_id, None)
         if dropped is not None:
             self._bytes -= len(dropped.raw)

@@ -55,9 +55,6 @@ class PostgresJobs(JobQuestions):
         """The jobs that were claimed here and are not over."""
         self._doubtful: set[str] = set()
         """Jobs whose insert failed or is in doubt: delete them, their callers got an error."""
-        self._on_end: Callable[[str], None] = lambda job_id: None
-        self._on_read: Callable[[str], None] = lambda job_id: None
-        self._on_missed: Callable[[], None] = lambda: None
         self._listening: asyncio.Task[None] | None = None
         self._forgotten_at = 0.0
 
@@ -107,36 +104,36 @@ class PostgresJobs(JobQuestions):
         self._watches.note(job.id)
         return is_written
 
-    async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
+    async def finish(self, job: Job, ending: JobEnding) -> bool:
+        addresses = self._observer.addresses_for(ending.state)
         payloads = (self._write(f"{job.id} {_ENDED}"), self._write())  # its caller has room for another
         async with self._link.borrow() as connection:
             is_ended = await job_rows.finish(connection, job, ending, addresses, payloads)
         self._known.discard(job.id)
         self._watches.note(job.id)
         self._watches.note(None)
+        if is_ended:
+            self._observer.job_ended(job, ending)
         return is_ended
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> Watch:
         self._start()
         return super().watch(job_id, for_owner=for_owner)
 
-    def hear(
-        self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
-    ) -> None:
-        self._on_end, self._on_read, self._on_missed = on_end, on_read, on_missed
-
     async def collected(self, job_id: str) -> None:
         async with self._link.borrow() as connection:
             await job_rows.collect(connection, job_id, self._write(f"{job_id} {_READ}"))
+        self._observer.job_read(job_id)
 
-    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Sequence[str] = ()) -> Job | None:
+    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding) -> Job | None:
         """Cancel a job, and wake its owner."""
         if not is_writable(job_id):
             return None
         async with self._link.borrow() as connection, connection.transaction():
-            found = await job_rows.cancel(connection, job_id, caller, ending, addresses)
+            found = await job_rows.cancel(connection, job_id, caller, ending, self._observer.addresses_for(ending.state))
             await job_rows.notify(connection, self._write(stop_of(job_id)))
         self._watches.note_stop(job_id)
+        self._report_cancelled(found, ending)
         return found
 
     async def forget(self, job_id: str, caller: Caller | None) -> bool:
@@ -146,6 +143,8 @@ class PostgresJobs(JobQuestions):
             is_forgotten = await job_rows.forget(connection, job_id, caller, self._write(stop_of(job_id)))
         self._known.discard(job_id)
         self._watches.note_stop(job_id)
+        if is_forgotten:
+            self._observer.job_read(job_id)
         return is_forgotten
 
     async def take_due(
@@ -202,9 +201,9 @@ class PostgresJobs(JobQuestions):
         elif what != _READ:
             self._watches.note(job_id or None)
         if what == _ENDED:
-            self._on_end(job_id)
+            self._observer.job_ended_elsewhere(job_id)
         elif what in (STOP, _READ):
-            self._on_read(job_id)
+            self._observer.job_read(job_id)
 
     def _start(self) -> None:
         if self._listening is None:
@@ -216,7 +215,7 @@ class PostgresJobs(JobQuestions):
             with suppress(StoreUnusable):
                 async with self._link.listen(job_rows.CHANNEL, self._hear) as check:
                     self._watches.note_all()  # notifications may have been missed
-                    self._on_missed()
+                    self._observer.updates_missed()
                     while True:
                         await self._tidy()
                         await check(_LOOK_SECONDS)

@@ -1,1 +1,1 @@
-"""Stores on SQLite: for each file one thread that writes in batches, and reads that are awaited off the loop."""
+"""Stores on SQLite: one writing thread per file, and reads off the loop."""

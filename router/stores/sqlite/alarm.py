@@ -1,4 +1,4 @@
-"""Saying that a file fails, without saying it with every row: at once, then once a minute while it goes on."""
+"""Reports that a file fails: at once, then once a minute while it lasts."""
 
 import contextlib
 import threading
@@ -7,24 +7,24 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 OnFailure = Callable[[str, int], None]
-"""Told what failed, and how many rows are lost by now."""
+"""Gets the kind of failure, and how many rows are lost so far."""
 
 OUTAGE = "outage"
-"""All the ways in which a file cannot be used are one thing to the person who reads of it."""
+"""One topic for all the ways in which a file cannot be used."""
 _QUIET_SECONDS = 60.0
 _NEVER = float("-inf")
 
 
 class Failing(NamedTuple):
     kind: str
-    """What fails, such as `DiskFull`."""
+    """Such as `DiskFull`."""
     for_seconds: float
     is_outage: bool
-    """Whether nothing can be written: rows wait until it is over."""
+    """Nothing can be written: rows wait."""
 
 
 class Alarm:
-    """What one file's writer has said. Used by the writer's thread and by the loop's."""
+    """Used by the writer's thread and the loop's."""
 
     def __init__(self, say: OnFailure, clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
@@ -33,13 +33,13 @@ class Alarm:
         self._held_back = ""
         self._kind = ""
         self._began_at = self._heard_at = _NEVER
-        """When the failures began that are the last ones known, and when the last of them was."""
+        """First and last of the latest failures."""
         self._is_out = False
-        """Whether the last one was an outage: that lasts until something is written."""
+        """An outage lasts until something is written."""
         self._lock = threading.Lock()
 
     def sound(self, kind: str, lost: int, topic: str | None = None) -> None:
-        """Say that something failed, unless the same was said within the last minute."""
+        """Report a failure, unless its topic was reported within a minute."""
         with self._lock:
             now, topic = self._clock(), topic or kind
             self._hear(kind, now, is_outage=topic == OUTAGE)
@@ -50,12 +50,12 @@ class Alarm:
         self._tell(kind, lost)
 
     def remind(self, lost: int) -> None:
-        """Say what was lost since the last word, once a minute has passed since it. Rows without room are lost in silence."""
+        """Report rows lost since the last report, at most once a minute. Rows without room are lost in silence."""
         if lost > self._told_lost:
             self.sound(self._held_back or "QueueFull", lost)
 
     def clear(self) -> None:
-        """The file works again: the next outage is said at once."""
+        """The file works again: report the next outage at once."""
         if OUTAGE in self._said_at:
             with self._lock:
                 self._said_at.pop(OUTAGE, None)
@@ -63,7 +63,7 @@ class Alarm:
 
     @property
     def failing(self) -> Failing | None:
-        """What fails now: an outage until the file works again, and lost rows until none was lost for a minute."""
+        """An outage until the file works again; lost rows until a minute passes without another."""
         with self._lock:
             now = self._clock()
             lasts = self._is_out or now - self._heard_at < _QUIET_SECONDS
@@ -75,11 +75,11 @@ class Alarm:
         self._kind, self._heard_at, self._is_out = kind, now, self._is_out or is_outage
 
     def conclude(self, kind: str, lost: int) -> None:
-        """The last word: what was lost and not said."""
+        """Report remaining losses."""
         if lost > self._told_lost:
             self._tell(kind, lost)
 
     def _tell(self, kind: str, lost: int) -> None:
         self._told_lost, self._held_back = lost, ""
-        with contextlib.suppress(Exception):  # whoever cannot say it must neither end the writer nor fail a request
+        with contextlib.suppress(Exception):  # a failing report must end neither the writer nor a request
             self._say(kind, lost)

@@ -1,7 +1,4 @@
-"""Whether a file is damaged: a small one is checked at every start, any file in full by `tandem check --live`.
-
-Damage in a large file is reported when the writer meets it, as any failure of the file is.
-"""
+"""Finds damage: small files are checked at every start, any file in full by `tandem check --live`."""
 
 import contextlib
 import glob
@@ -13,15 +10,15 @@ from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import connect, connect_to_read, is_damage
 
 _NO_COPIES = ("-wal", "-shm", "-journal", ".part")
-"""What is next to a copy while it is made, or open."""
+"""Files next to a copy that is being made or is open."""
 _WAIT_SECONDS = 5.0
-"""How long a check waits for a file that somebody has locked whole."""
+"""Wait for a file that another program has locked."""
 _CHECKED_BYTES = 64 << 20
-"""The largest file that a start checks: it takes about 0.2 s."""
+"""The largest file that a start checks, in about 0.2 s."""
 
 
 class StoreDamaged(StoreUnusable):
-    """The file is damaged. `copy` is the newest copy that is not, if there is one."""
+    """`copy` is the newest sound copy, if any."""
 
     def __init__(self, path: Path, fault: str) -> None:
         super().__init__(f"{path} is damaged: {fault}")
@@ -39,13 +36,12 @@ class StoreDamaged(StoreUnusable):
 
 
 def find_copies(path: Path) -> list[Path]:
-    """The copies that migrations kept of a file, the newest first."""
+    """Copies kept by migrations, newest first."""
     found = (file for file in path.parent.glob(f"{glob.escape(path.name)}.before-*") if not file.name.endswith(_NO_COPIES))
     return sorted(found, key=lambda copy: copy.stat().st_mtime, reverse=True)
 
 
 def find_sound_copy(path: Path) -> Path | None:
-    """The newest copy that can be used in the place of a file."""
     for copy in find_copies(path):
         with contextlib.suppress(sqlite3.Error, OSError):
             if not find_damage(copy):
@@ -54,24 +50,24 @@ def find_sound_copy(path: Path) -> Path | None:
 
 
 def find_damage(path: Path, *, in_full: bool = False) -> str:
-    """What is wrong with a file; empty for a sound one. `in_full` compares every index with its table, too."""
+    """What is wrong with a file; empty if sound. `in_full` also compares every index with its table."""
     with contextlib.closing(connect_to_read(path, _WAIT_SECONDS)) as database:
         return read_damage(database, in_full=in_full)
 
 
 def find_damage_at_start(path: Path) -> str:
-    """What is wrong with a file that is small enough to be checked at every start; empty where it cannot be checked now."""
+    """Damage of a small file; empty if it cannot be checked now."""
     if path.stat().st_size > _CHECKED_BYTES:
         return ""
     try:
-        with contextlib.closing(connect(path, _WAIT_SECONDS)) as database:  # one that may not write would leave its log behind
+        with contextlib.closing(connect(path, _WAIT_SECONDS)) as database:  # a read-only connection would leave its log behind
             return read_damage(database)
     except (sqlite3.Error, OSError):
-        return ""  # the writer says why
+        return ""  # the writer reports why
 
 
 def read_damage(database: sqlite3.Connection, *, in_full: bool = False) -> str:
-    """What is wrong with an open file. Raises `sqlite3.Error` where it cannot be checked now."""
+    """Raises `sqlite3.Error` if it cannot be checked now."""
     try:
         row = database.execute(f"PRAGMA {'integrity' if in_full else 'quick'}_check(1)").fetchone()
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -1,7 +1,7 @@
-"""A database file that only its owner can read, made before SQLite sees it, and the two ways to open it.
+"""Private database files, made before SQLite sees them, and the two ways to open them.
 
-Nothing in this process opens an existing database file except through SQLite: POSIX drops all locks that a process has on a
-file when it closes any handle to it, and the next program would then delete the log that SQLite writes to.
+Existing files are opened through SQLite only: POSIX drops all of a process's locks on a file when it closes any handle to it,
+and the next program would then delete the log that SQLite writes to.
 """
 
 import contextlib
@@ -19,19 +19,19 @@ from router.contract.stores import AskedTooMuch, StoreUnusable
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
-"""How long a writer waits for another process's lock."""
+"""Wait for another process's lock."""
 
 ANSWER_SECONDS = 60.0
-"""How long a question about a ledger may take, of however many years: its snapshot keeps the log from being emptied."""
+"""Limit for a ledger query of any size: its snapshot keeps the log from being emptied."""
 _STEPS = 10_000
-"""Of SQLite's machine, between two looks at the clock: about a millisecond."""
+"""SQLite steps between two looks at the clock: about a millisecond."""
 _NEWER = ("key", "job")
-"""Columns of the entries that a ledger of an older Tandem does not have yet: they are read as null."""
+"""Columns that an older ledger lacks: read as null."""
 _PRIVATE = 0o600
 
 
 class StoreUnwritable(StoreUnusable):
-    """The file can be neither made nor written to, because of where it is."""
+    """The file's place does not allow making it or writing to it."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path.name} cannot be opened: {reason}")
@@ -39,7 +39,6 @@ class StoreUnwritable(StoreUnusable):
 
 
 FAILURES = (sqlite3.Error, OSError, StoreUnusable)
-"""How working with a file fails."""
 _DISK_FULL = "DiskFull"
 DAMAGED = "Damaged"
 _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -47,24 +46,23 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def kind_of(error: BaseException) -> str:
-    """A failure in one word, as events report it."""
+    """A failure in one word, for events."""
     if is_full(error) or is_full(error.__cause__):
         return _DISK_FULL
     return DAMAGED if is_damage(error) or is_damage(error.__cause__) else type(error).__name__
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether there is no room left for the file."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL or getattr(error, "errno", 0) in _NO_ROOM
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether an error says that the file is broken, and not that it is locked or full."""
+    """Whether the file is broken, rather than locked or full."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED_CODES
 
 
 class Inodes(NamedTuple):
-    """Which file is at a path, and which of its side files are next to it; 0 where there is none."""
+    """Inodes of a file and its side files; 0 if absent."""
 
     file: int
     log: int
@@ -72,11 +70,7 @@ class Inodes(NamedTuple):
 
 
 def create_private(path: Path) -> None:
-    """Make the file for its owner alone, where there is none.
-
-    One that is there is left as it is, and is not even opened. It may be another program's, or a link to one's: `prepare`
-    looks, and then makes it private.
-    """
+    """An existing file is not even opened: it may belong to another program. `prepare` checks it, and makes it private."""
     check_place(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,17 +81,17 @@ def create_private(path: Path) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Check that a file can be made there, or written to if there is one. Nothing is made. Raises `StoreUnwritable`."""
+    """Check that a file can be made or written there, without making one. Raises `StoreUnwritable`."""
     try:
         with tempfile.TemporaryFile(dir=next(parent for parent in path.parents if parent.exists())):
-            real = path.resolve()  # permissions are not the only obstacle: the only way to know is to try
-        if real.is_symlink():  # Python 3.13 raises nothing for links that go round in a circle
+            real = path.resolve()  # trying is the only way: permissions are not the only obstacle
+        if real.is_symlink():  # Python 3.13 does not raise for circular links
             raise StoreUnwritable(path, os.strerror(errno.ELOOP))
         if real.exists() and not real.is_file():
             raise StoreUnwritable(path, os.strerror(errno.EISDIR) if real.is_dir() else "not a regular file")
         if real.exists() and not os.access(real, os.R_OK | os.W_OK):
             raise StoreUnwritable(path, _say_why_closed(real))
-    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the same links, before Python 3.13
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: circular links before Python 3.13
         raise StoreUnwritable(path, getattr(error, "strerror", None) or str(error)) from error
 
 
@@ -106,11 +100,11 @@ def _say_why_closed(path: Path) -> str:
 
 
 def _create(path: Path) -> None:
-    """Make an empty file under another name and then link it: by the time SQLite can find it, nothing is left to be closed."""
-    handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # with the rights of its owner alone
+    """Make an empty file under another name, then link it: SQLite never finds one with a handle to close."""
+    handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # readable by its owner alone
     os.close(handle)
     try:
-        with contextlib.suppress(FileExistsError):  # somebody else was faster
+        with contextlib.suppress(FileExistsError):  # another process was faster
             os.link(fresh, path)
     except OSError:  # no hard links on this file system
         with contextlib.suppress(FileExistsError):
@@ -120,12 +114,11 @@ def _create(path: Path) -> None:
 
 
 def side_files(path: Path) -> tuple[Path, Path]:
-    """What SQLite keeps next to a file in WAL mode: the log, and the log's index."""
+    """SQLite's log and its index, in WAL mode."""
     return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
 
 
 def make_private(path: Path) -> None:
-    """Take a file of ours from everybody but its owner, with what SQLite keeps next to it."""
     for file in (path, *side_files(path)):
         with contextlib.suppress(FileNotFoundError):
             if file.stat().st_mode & 0o777 != _PRIVATE:
@@ -133,7 +126,6 @@ def make_private(path: Path) -> None:
 
 
 def inode_of(path: Path | str) -> int:
-    """Which file is at this path; 0 where there is none."""
     try:
         return os.stat(path).st_ino
     except OSError:
@@ -141,21 +133,18 @@ def inode_of(path: Path | str) -> int:
 
 
 def inodes_of(path: Path) -> Inodes:
-    """Which file is at a path, with its side files. While a connection is open, none of them may change.
-
-    It is asked before each write: names as text take half the time that paths do.
-    """
+    """Asked before each write: none may change while a connection is open. Names as text take half the time of paths."""
     real = os.path.realpath(path)
     return Inodes(inode_of(real), inode_of(f"{real}-wal"), inode_of(f"{real}-shm"))
 
 
 def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
-    """A connection to an existing file: one that is gone must not be made again by someone who merely writes."""
+    """Open an existing file: writing must not recreate one that is gone."""
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=timeout_seconds, isolation_level=None)
 
 
 def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_thread: bool = True) -> sqlite3.Connection:
-    """A connection that cannot write. The file is not made either, nor are its tables."""
+    """A connection that cannot write, nor make the file or its tables."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
 
@@ -164,10 +153,7 @@ def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_th
 def open_ledger(
     path: Path, lock_seconds: float = WRITE_SECONDS, *, writes: bool = False, within_seconds: float = ANSWER_SECONDS
 ) -> Iterator[sqlite3.Connection]:
-    """A connection for one question. Raises `StoreUnusable` where there is no ledger, and for what goes wrong in the block.
-
-    Text that is not UTF-8 is read all the same. A question that takes longer than `within_seconds` is given up.
-    """
+    """Raises `StoreUnusable` without a ledger, for errors in the block, and `AskedTooMuch` after `within_seconds`."""
     if not path.is_file():
         raise StoreUnusable(f"{path}: there is no ledger yet")
     try:
@@ -185,15 +171,14 @@ def open_ledger(
 
 
 def _add_newer_columns(database: sqlite3.Connection) -> None:
-    """Let a temporary view take the table's place in this connection, where the ledger lacks columns."""
     there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
     lacking = [f"NULL AS {name}" for name in _NEWER if name not in there]
-    if there and lacking:  # without the table, the query itself says what is wrong
+    if there and lacking:  # without the table, the query itself fails
         database.execute(f"CREATE TEMP VIEW entries AS SELECT *, {', '.join(lacking)} FROM main.entries")  # noqa: S608  fixed names
 
 
 def count_rows(database: sqlite3.Connection) -> int:
-    """The rows of all tables; 0 where they cannot be read."""
+    """Rows of all tables; 0 if unreadable."""
     with contextlib.suppress(sqlite3.Error):
         tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall()
         return sum(int(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]) for (name,) in tables)  # noqa: S608  ours

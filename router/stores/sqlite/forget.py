@@ -1,8 +1,4 @@
-"""Deleting all that is kept of one caller, from a ledger, a store of responses or of jobs, and from their copies.
-
-It works next to a running router, by SQLite's own locks. Deleted rows stay in free pages of a file, and in its log, until those
-are used again; so the file is rebuilt and the log is emptied, and no byte of the rows is left.
-"""
+"""Deletes all that is kept of one caller. Rows would stay in free pages and the log: both are rewritten."""
 
 import contextlib
 import glob
@@ -21,7 +17,7 @@ from router.stores.sqlite.rows import transaction
 
 _LOCK_SECONDS = 30.0
 _SLOTS = range(8)
-"""Sessions that begin with the same words are told apart by a number (`sessions.known`)."""
+"""Numbers tell sessions with identical beginnings apart (`sessions.known`)."""
 _OF_CALLER = {
     "marks": (
         "misjudged",
@@ -35,21 +31,18 @@ _OF_CALLER = {
     "events": ("outbox", "job IN (SELECT id FROM jobs WHERE caller = :caller)"),
     "jobs": ("jobs", "caller = :caller"),
 }
-"""What is kept, its table, and which rows are a caller's. What names other rows comes before them: marks, events."""
+"""Kind, table and condition. Rows that refer to others come first: marks, events."""
 _OF_SESSIONS = "(:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix) OR (:prefix = '' AND instr(key, '.') = 0)"
 _SESSIONS = "SELECT DISTINCT session FROM entries WHERE caller = :caller AND session IS NOT NULL"
 
 
 class Kept(NamedTuple):
-    """What a file keeps of a caller, or kept until now."""
-
     file: Path
     rows: dict[str, int]
-    """How many of each kind: requests, sessions, marks, places, responses, items, jobs, events."""
+    """By kind: requests, sessions, marks, places, responses, items, jobs, events."""
     is_deleted: bool = False
-    """Whether the whole file was deleted: a copy that could not be changed."""
+    """A copy that could not be changed was deleted whole."""
     problem: str = ""
-    """What could not be done."""
 
     @property
     def total(self) -> int:
@@ -57,7 +50,7 @@ class Kept(NamedTuple):
 
 
 def count_kept(path: Path, caller: Caller) -> Kept:
-    """What a file keeps of a caller. Raises `StoreUnusable`."""
+    """Raises `StoreUnusable`."""
     try:
         with contextlib.closing(connect_to_read(path, _LOCK_SECONDS)) as database:
             return Kept(path, _work_through(database, caller, deletes=False))
@@ -66,7 +59,7 @@ def count_kept(path: Path, caller: Caller) -> Kept:
 
 
 def forget_caller(path: Path, caller: Caller) -> Kept:
-    """Delete all that a file keeps of a caller. Raises `StoreUnusable` where it cannot be done: then nothing is deleted."""
+    """Raises `StoreUnusable` if that fails: then nothing is deleted."""
     try:
         with contextlib.closing(connect(path, _LOCK_SECONDS)) as database:
             database.execute("PRAGMA secure_delete = ON")
@@ -78,10 +71,10 @@ def forget_caller(path: Path, caller: Caller) -> Kept:
 
 
 def forget_in_copies(path: Path, caller: Caller) -> list[Kept]:
-    """Delete a caller from the copies that migrations kept, and damaged copies whole. Returns those that had something."""
+    """Delete a caller from migrations' copies, and damaged copies whole. Returns those that had something."""
     if find_owner(path) is None:
         for part in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
-            part.unlink(missing_ok=True)  # of a migration that was killed
+            part.unlink(missing_ok=True)  # of a killed migration
     found = (_forget_in_copy(copy, caller) for copy in find_copies(path))
     return [kept for kept in found if kept.total or kept.is_deleted or kept.problem]
 
@@ -93,7 +86,7 @@ def _forget_in_copy(copy: Path, caller: Caller) -> Kept:
             return kept
         times = copy.stat()
         kept = forget_caller(copy, caller)
-        os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))  # its age says when it is deleted
+        os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))  # its age decides when it is deleted
     except StoreUnusable as error:
         if error.__cause__ is None or not is_damage(error.__cause__):
             return Kept(copy, {}, problem=str(error))
@@ -103,7 +96,7 @@ def _forget_in_copy(copy: Path, caller: Caller) -> Kept:
 
 
 def _work_through(database: sqlite3.Connection, caller: Caller, *, deletes: bool) -> dict[str, int]:
-    """Count a caller's rows, or delete them. Files of an older Tandem lack some tables."""
+    """Count or delete a caller's rows. Older files lack some tables."""
     there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     values, rows = {"caller": caller.name, "prefix": record_prefix(caller)}, {}
     if "sessions" in there:
@@ -126,14 +119,14 @@ def _of_table(database: sqlite3.Connection, table: str, condition: str, values: 
 
 
 def _old_names(database: sqlite3.Connection, caller: Caller) -> Iterable[str]:
-    """The records of sessions that an older Tandem kept: their names do not say whose they are, so each is worked out."""
+    """Session records of an older Tandem: their names do not show the caller, so each is computed."""
     for (session,) in database.execute(_SESSIONS, {"caller": caller.name}).fetchall():
         for number in _SLOTS:
             yield old_record_name(SessionKey(caller, str(session), number))
 
 
 def _wipe(database: sqlite3.Connection) -> str:
-    """Rebuild the file without its free pages, and empty the log. Answers what could not be done."""
+    """Returns what could not be done."""
     try:
         database.execute("VACUUM")
         is_busy = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

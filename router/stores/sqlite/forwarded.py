@@ -1,8 +1,4 @@
-"""How far a ledger's rows are copied to the database that routers share. The file itself remembers it.
-
-A row counts as copied once the other database has it for good. A process that dies in between copies some rows once more, and
-the other database ignores those that it has.
-"""
+"""How far a ledger's rows are copied to the shared database. After a crash some are copied again, and ignored there."""
 
 import sqlite3
 from contextlib import closing
@@ -15,7 +11,6 @@ from router.stores.sqlite.files import connect_to_read
 from router.stores.sqlite.rows import transaction
 
 FORWARDED = (*COLUMNS, "decision", "attempts", "prompt_text", "answer_text", "replica", "worker")
-"""The columns that are copied."""
 _NEXT = f"SELECT sequence, {', '.join(FORWARDED)} FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"  # noqa: S608  fixed
 _WAITING = "SELECT count(*) FROM entries WHERE sequence > ?"
 _OLDEST = "SELECT at + duration_ms / 1000.0 FROM entries WHERE sequence > ? AND typeof(at) = 'real' ORDER BY sequence LIMIT 1"
@@ -25,7 +20,7 @@ _READ_SECONDS = 5.0
 
 
 class Mark(NamedTuple):
-    """Up to which row all are copied to which database, and how many could not be."""
+    """All rows up to `sequence` are copied to `home`; `lost` could not be."""
 
     home: str = ""
     sequence: int = 0
@@ -33,7 +28,7 @@ class Mark(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What is not copied yet: how many rows, since when the oldest of them is there, and how many are lost for good."""
+    """Rows not copied yet, since when, and rows lost for good."""
 
     rows: int
     since: float | None
@@ -41,17 +36,12 @@ class Waiting(NamedTuple):
 
 
 def read_mark(database: sqlite3.Connection) -> Mark:
-    """How far the rows of a file are copied."""
     row = database.execute("SELECT home, sequence, lost FROM forwarded").fetchone()
     return Mark(*row) if row is not None else Mark()
 
 
 def keep_mark(database: sqlite3.Connection, mark: Mark, last_id: str, refused: int = 0) -> None:
-    """Note how far rows are copied, and how many were refused. For another database than before it begins again.
-
-    Where the last row is no longer the one that was copied, it was deleted meanwhile, and its number may have been given to
-    another: then nothing is noted, and what is left of the rows is sent once more.
-    """
+    """If the last row is no longer the copied one, its number may be reused: note nothing, and send the rows again."""
     with transaction(database):
         if database.execute("SELECT id FROM entries WHERE sequence = ?", (mark.sequence,)).fetchone() != (last_id,):
             return
@@ -61,17 +51,14 @@ def keep_mark(database: sqlite3.Connection, mark: Mark, last_id: str, refused: i
 
 
 def read_next(database: sqlite3.Connection, after: int, rows: int) -> list[tuple[Any, ...]]:
-    """The next rows to copy, at most this many: their number in the file, then the columns. Text that is not UTF-8 is made so.
-
-    Texts may be large: after some megabytes the rest is left for the next time.
-    """
+    """Number, then columns. Text that is not UTF-8 is converted. After some megabytes the rest waits for the next call."""
     try:
         database.text_factory = str
         return _read_some(database, after, rows)
     except sqlite3.OperationalError as error:
         if "UTF-8" not in str(error):
             raise
-        database.text_factory = lambda raw: raw.decode("utf-8", "replace")  # it is called for each text, and costs as much
+        database.text_factory = lambda raw: raw.decode("utf-8", "replace")  # costly: called for each text
         return _read_some(database, after, rows)
 
 
@@ -88,13 +75,13 @@ def _read_some(database: sqlite3.Connection, after: int, rows: int) -> list[tupl
 
 
 def read_ids(database: sqlite3.Connection, after: int, last: int) -> list[Any]:
-    """The ids of the rows between two numbers, the latter included."""
+    """Ids after one number, up to another."""
     found = database.execute("SELECT id FROM entries WHERE sequence > ? AND sequence <= ? ORDER BY sequence", (after, last))
     return [name for (name,) in found]
 
 
 def note_uncopied(database: sqlite3.Connection, which: str, values: tuple[object, ...]) -> int:
-    """Count rows that are about to be deleted, and are not copied, as lost. `which` selects their numbers. In a transaction."""
+    """Count rows about to be deleted uncopied as lost; `which` selects their numbers. Needs a transaction."""
     mark = read_mark(database)
     counting = f"SELECT count(*) FROM ({which}) WHERE sequence > ?"  # noqa: S608  fixed
     lost = int(database.execute(counting, (*values, mark.sequence)).fetchone()[0])
@@ -105,7 +92,7 @@ def note_uncopied(database: sqlite3.Connection, which: str, values: tuple[object
 
 
 def look_at_waiting(path: Path) -> Waiting:
-    """What a ledger's file still has to copy. Raises `StoreUnusable` where it cannot be read, or is of an older Tandem."""
+    """Raises `StoreUnusable` if the file is unreadable or of an older Tandem."""
     try:
         with closing(connect_to_read(path, _READ_SECONDS)) as database:
             mark = read_mark(database)

@@ -1,8 +1,4 @@
-"""The rules of the queue, as statements: who has a job, what may be written to its log, what follows when its owner is gone.
-
-Each function works inside a transaction in which nobody else writes. `jobs.py` runs them through the writer of a file, or on a
-database in memory.
-"""
+"""The queue's rules as statements. Each function needs a transaction without other writers."""
 
 import secrets
 import sqlite3
@@ -18,7 +14,7 @@ _UNFINISHED = "state IN ('queued', 'running')"
 _RELEASED = "state = 'running' AND leased_until = 0"
 _OVERDUE = "state = 'running' AND leased_until > 0 AND leased_until < ? AND owner != ?"
 _LONG_AGO = 1.0
-"""When a lease ended that was not given back, and that nobody keeps."""
+"""An expired lease that was not given back."""
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _NEXT = """
     SELECT sequence FROM jobs q WHERE state = 'queued'
@@ -43,7 +39,7 @@ READ = """
 def add(
     database: sqlite3.Connection, job: Job, most_queued: int, most_of_caller: int | None, leased_until: float | None = None
 ) -> bool:
-    """Insert a job, unless the queue or its caller's share is full. One that is leased already counts as handed out."""
+    """Insert a job, unless the queue or its caller's share is full. A leased one counts as handed out."""
     if leased_until is None and _count(database, "state = 'queued'") >= most_queued:
         return False
     if most_of_caller is not None and _count(database, f"caller = ? AND {_UNFINISHED}", job.caller.name) >= most_of_caller:
@@ -57,7 +53,7 @@ def add(
 
 
 def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: float, most_for_a_caller: int) -> Job | None:
-    """Give the next job to an owner: first one whose attempt is to be recorded, then one that the owner only ends."""
+    """Claim a job: first one to be recorded, then one that is only ended, then a queued one."""
     _take_back(database)
     until = now + lease_seconds
     kept = "UPDATE jobs SET owner = ?, leased_until = ? WHERE sequence = ?"
@@ -75,7 +71,7 @@ def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: f
 
 
 def _take_back(database: sqlite3.Connection) -> None:
-    """Queue the jobs that were released, as far as they can be begun again, and drop the logs of the last attempts."""
+    """Queue released jobs again, without their logs."""
     statement = f"SELECT sequence FROM jobs WHERE {_RELEASED} AND NOT {_IS_LOST}"  # noqa: S608  fixed names
     for sequence in database.execute(statement).fetchall():
         database.execute("DELETE FROM segments WHERE job = ?", sequence)
@@ -84,7 +80,6 @@ def _take_back(database: sqlite3.Connection) -> None:
 
 
 def expire(database: sqlite3.Connection, is_gone: Callable[[str], bool]) -> None:
-    """Let the leases of owners that are known to be gone run out now."""
     for (owner,) in database.execute("SELECT DISTINCT owner FROM jobs WHERE state = 'running'").fetchall():
         if is_gone(owner):
             overdue = "UPDATE jobs SET leased_until = ? WHERE owner = ? AND state = 'running' AND leased_until > 0"
@@ -102,19 +97,18 @@ def release(database: sqlite3.Connection, owner: str, job_id: str | None = None)
 
 
 def append(database: sqlite3.Connection, job: Job, segments: Sequence[Segment]) -> bool:
-    """Write segments where this owner still has this attempt."""
     owned = (job.id, job.owner, job.attempt)
     rows = [(segment.first, segment.last, segment.has_content, segment.frames, *owned) for segment in segments]
     for number, row in enumerate(rows):
         if database.execute(_APPEND, row).rowcount <= 0:
             return False
-        if number == 0:  # a write whose answer was lost may have been cut elsewhere: nothing of it may stay
+        if number == 0:  # a lost write may have been cut elsewhere: nothing of it may stay
             database.execute(_REPLACE, (row[0], job.id))
     return True
 
 
 def finish(database: sqlite3.Connection, job: Job, ending: JobEnding, addresses: Iterable[str]) -> bool:
-    """End a job that this owner still has. A second time changes nothing, and answers the same."""
+    """End a job that this owner still has. Repeating it changes nothing."""
     values = (ending.state, ending.at, ending.response)
     owned = (job.id, job.owner, job.attempt)
     if database.execute(f"UPDATE jobs SET {_END} WHERE {_OWNED}", (*values, *owned)).rowcount:  # noqa: S608  fixed names
@@ -126,7 +120,7 @@ def finish(database: sqlite3.Connection, job: Job, ending: JobEnding, addresses:
 def cancel(
     database: sqlite3.Connection, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Iterable[str]
 ) -> Job | None:
-    """End a queued job; let the owner of a running one know."""
+    """End a queued job; flag a running one for its owner."""
     values = (ending.state, ending.at, ending.response, job_id, name_of(caller))
     whose = "id = ? AND caller = ifnull(?, caller)"
     statement = f"UPDATE jobs SET {_END}, is_cancelled = 1 WHERE {whose} AND state = 'queued'"  # noqa: S608  fixed names
@@ -139,7 +133,6 @@ def cancel(
 
 
 def forget(database: sqlite3.Connection, job_id: str, caller: Caller | None) -> bool:
-    """Delete a job, its log, and what webhooks were to be told of it."""
     statement = "DELETE FROM jobs WHERE id = ? AND caller = ifnull(?, caller)"
     if not database.execute(statement, (job_id, name_of(caller))).rowcount:
         return False
@@ -148,7 +141,7 @@ def forget(database: sqlite3.Connection, job_id: str, caller: Caller | None) -> 
 
 
 def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
-    """Note that an attempt's content is read. False where another attempt has begun: it must be read again."""
+    """Note that an attempt's content is read. False if another attempt has begun: read again."""
     statement = "UPDATE jobs SET is_handed_out = 1 WHERE id = ? AND attempt = ? AND state != 'queued'"
     return database.execute(statement, (job_id, attempt)).rowcount > 0
 
@@ -160,7 +153,7 @@ def collect(database: sqlite3.Connection, job_id: str) -> None:
 def take_due(
     database: sqlite3.Connection, now: float, hold_seconds: float, limit: int, not_for: Collection[str]
 ) -> list[WebhookEvent]:
-    """The events that are due. They are due again when the hold is over."""
+    """Events due now; due again after the hold."""
     due = "SELECT id, job, address, event, at, tries, next_at FROM outbox WHERE is_dead = 0 AND next_at <= ?"
     others = f"AND address NOT IN ({', '.join('?' * len(not_for))})"
     rows = database.execute(f"{due} {others} ORDER BY next_at LIMIT ?", (now, *not_for, limit)).fetchall()
@@ -178,7 +171,7 @@ def note_undelivered(database: sqlite3.Connection, event_id: str, next_at: float
 
 
 def forget_old(database: sqlite3.Connection, oldest: float, limit: int) -> int:
-    """Delete jobs that ended before a moment, and events that were given up before it. Answers how many jobs."""
+    """Delete jobs that ended, and events given up, before a moment. Returns the number of jobs."""
     statement = "DELETE FROM jobs WHERE sequence IN (SELECT sequence FROM jobs WHERE ended_at < ? LIMIT ?)"
     database.execute("DELETE FROM outbox WHERE is_dead = 1 AND next_at < ?", (oldest,))
     return database.execute(statement, (oldest, limit)).rowcount

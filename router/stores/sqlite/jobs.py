@@ -1,7 +1,4 @@
-"""Background jobs on SQLite, in a file of their own. What they do to it is in `job_rows.py`.
-
-Everything that waits is written in one transaction: many jobs that write their logs at once cost one commit together.
-"""
+"""Background jobs on SQLite. Everything that waits is written in one transaction: many jobs' logs cost one commit."""
 
 import asyncio
 import contextlib
@@ -31,20 +28,20 @@ Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
 JOBS = read_migrations("jobs")
 LOCK_SECONDS = 1.0
-"""How long the writer waits for another program's lock. Callers wait as long before they hear that a job cannot be taken."""
+"""Wait for another program's lock, which callers share before they hear that a job cannot be taken."""
 LOOK_SECONDS = 1.0
-"""Nothing waits for the writer's next batch, since all of it is run at once; it looks after the file this often."""
+"""Batches are run at once, so this is only how often the file is checked."""
 _READ_SECONDS = 0.02
-"""How long the loop may wait for a file that somebody has locked whole."""
+"""How long the loop may wait for a locked file."""
 _DELETED_AT_ONCE = 20
-"""A job's log may have many megabytes."""
+"""Logs may have many megabytes."""
 _DELETED_FROM_MEMORY = 1_000
 _MEMORY_BYTES = 256 << 20
-"""What jobs in memory and their logs may take. When it is full, no more is taken until some are forgotten."""
+"""For jobs in memory and their logs. When full, no more are taken until some expire."""
 
 
 class SqlJobs(JobQuestions):
-    """All of a `JobStore` but the file: how something is written, and how it is read."""
+    """A `JobStore` without its file: subclasses write and read."""
 
     def __init__(self, clock: Callable[[], float], watches: Watches | None = None) -> None:
         super().__init__(watches)
@@ -52,16 +49,15 @@ class SqlJobs(JobQuestions):
 
     @abstractmethod
     def _write(self, work: Work[Result], *, is_synced: bool = True) -> Awaitable[Result]:
-        """Do something in a transaction. When this returns, it outlives the process, and the machine where `is_synced`."""
+        """Run work in a transaction that survives the process on return, and the machine if `is_synced`."""
 
     @abstractmethod
     def _read(self, work: Work[Result]) -> Result:
-        """Read what was written."""
+        pass
 
     async def add(
         self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
-        """Queue a job, and wake whoever runs jobs."""
         until = self._clock() + lease_seconds if lease_seconds is not None else None
         if is_taken := await self._write(lambda database: job_rows.add(database, job, most_queued, most_of_caller, until)):
             self._watches.note(None)
@@ -80,19 +76,22 @@ class SqlJobs(JobQuestions):
         self._watches.note_all()
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:
-        """Write to the log. It is synced when somebody reads it, or the job ends: a sync costs ten times as much CPU."""
+        """Synced when it is read, or the job ends: a sync costs ten times as much CPU."""
         is_written = await self._write(lambda database: job_rows.append(database, job, segments), is_synced=False)
         self._watches.note(job.id)
         return is_written
 
-    async def finish(self, job: Job, ending: JobEnding, addresses: Sequence[str] = ()) -> bool:
+    async def finish(self, job: Job, ending: JobEnding) -> bool:
+        addresses = self._observer.addresses_for(ending.state)
         is_ended = await self._write(lambda database: job_rows.finish(database, job, ending, addresses))
         self._watches.note(job.id)
         self._watches.note(None)  # its caller has room for another
+        if is_ended:
+            self._observer.job_ended(job, ending)
         return is_ended
 
     async def _fetch(self, statement: str, *values: object) -> Sequence[Any]:
-        """Read on the loop: a keyed read takes 20 µs, and a thread would take longer."""
+        """On the loop: a keyed read takes 20 µs, a thread longer."""
         named = {str(number): value for number, value in enumerate(values, 1)}
         return self._read(lambda database: database.execute(statement, named).fetchall())
 
@@ -102,20 +101,17 @@ class SqlJobs(JobQuestions):
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
         return await self._write(lambda database: job_rows.hand_out(database, job_id, attempt))
 
-    def hear(
-        self, on_end: Callable[[str], None], on_read: Callable[[str], None], on_missed: Callable[[], None] = lambda: None
-    ) -> None:
-        """Nothing is heard of what happens elsewhere."""
-
     async def collected(self, job_id: str) -> None:
         await self._write(lambda database: job_rows.collect(database, job_id))
+        self._observer.job_read(job_id)
 
-    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Sequence[str] = ()) -> Job | None:
-        """Cancel a job, and wake its owner."""
+    async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding) -> Job | None:
         if not is_writable(job_id):
             return None
+        addresses = self._observer.addresses_for(ending.state)
         found = await self._write(lambda database: job_rows.cancel(database, job_id, caller, ending, addresses))
         self._watches.note_stop(job_id)
+        self._report_cancelled(found, ending)
         return found
 
     async def forget(self, job_id: str, caller: Caller | None) -> bool:
@@ -123,6 +119,8 @@ class SqlJobs(JobQuestions):
             return False
         is_forgotten = await self._write(lambda database: job_rows.forget(database, job_id, caller))
         self._watches.note_stop(job_id)
+        if is_forgotten:
+            self._observer.job_read(job_id)
         return is_forgotten
 
     async def take_due(
@@ -139,7 +137,7 @@ class SqlJobs(JobQuestions):
 
 
 class MemoryJobs(SqlJobs):
-    """Jobs in a database without a file, where no ledger is kept: they live as long as the process."""
+    """Jobs in a database without a file, if no ledger is kept."""
 
     def __init__(self, *, keep_seconds: float, max_bytes: int = _MEMORY_BYTES, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
@@ -170,7 +168,7 @@ class MemoryJobs(SqlJobs):
 
 
 class _Waiting(NamedTuple):
-    """Something to be done in the next transaction, and who waits for it."""
+    """Work for the next transaction."""
 
     work: Work[Any]
     future: asyncio.Future[Any]
@@ -178,10 +176,7 @@ class _Waiting(NamedTuple):
 
 
 class SqliteJobs(SqlJobs):
-    """Jobs in a file, for `keep_seconds` after their end.
-
-    Jobs whose owner was a process of this machine that is gone can be claimed at once.
-    """
+    """Jobs of a local process that is gone can be claimed at once."""
 
     def __init__(
         self,
@@ -198,9 +193,9 @@ class SqliteJobs(SqlJobs):
         writer.attach(self, self._forget_old)
         self._waiting: deque[_Waiting] = deque()
         self._is_asked = False
-        """Whether the writer was asked to come for what waits."""
+        """Whether the writer was asked to come."""
         self._is_synced = True
-        """Whether the connection syncs each transaction, as every new one does."""
+        """Whether the connection syncs each transaction, as new ones do."""
         self._submit(self._expire)
 
     async def close(self) -> None:
@@ -227,7 +222,7 @@ class SqliteJobs(SqlJobs):
     # In the writer's thread.
 
     def _write_all(self, database: sqlite3.Connection) -> None:
-        self._is_asked = False  # before anything is taken: who comes later asks again
+        self._is_asked = False  # first: later work asks again
         taken: list[_Waiting] = []
         while self._waiting:
             taken.append(self._waiting.popleft())
@@ -247,7 +242,7 @@ class SqliteJobs(SqlJobs):
         _deliver(taken, outcomes)
 
     def _refuse(self, done: Future[None]) -> None:
-        """The writer could not come, or failed: whoever waits must not wait on."""
+        """The writer failed: waiting work must not hang."""
         if not done.cancelled() and (error := done.exception()) is not None:
             self._fail(error)
 
@@ -263,7 +258,7 @@ class SqliteJobs(SqlJobs):
             job_rows.expire(database, is_gone)
 
     def _forget_old(self, database: sqlite3.Connection) -> bool:
-        """A few at a time, so that no job waits long to be written."""
+        """A few at a time, so that no job waits long."""
         with transaction(database):
             deleted = job_rows.forget_old(database, self._retention.find_limit(database), _DELETED_AT_ONCE)
         self._retention.count(deleted)
@@ -285,7 +280,7 @@ def _read_part(database: sqlite3.Connection, job_id: str, caller: str | None, af
 
 
 def _perform(database: sqlite3.Connection, works: Sequence[Work[Any]]) -> list[Any]:
-    """Do all of it in one transaction. Where one thing is wrong, do each by itself: savepoints cost a tenth of the writing."""
+    """All in one transaction; on an error each by itself, since savepoints cost a tenth of the writing."""
     try:
         with transaction(database):
             return [work(database) for work in works]
@@ -297,7 +292,7 @@ def _perform(database: sqlite3.Connection, works: Sequence[Work[Any]]) -> list[A
 
 
 def _attempt(database: sqlite3.Connection, work: Work[Any]) -> Any:
-    """Do one thing of many. What is wrong with it alone is its own outcome; what is wrong with the file is raised."""
+    """Run one of many. Its own error is its outcome; the file's is raised."""
     database.execute("SAVEPOINT one")
     try:
         outcome = work(database)
@@ -315,9 +310,8 @@ def _as_unusable(writer: SqliteWriter, error: BaseException) -> StoreUnusable:
 
 
 def _deliver(waiting: Sequence[_Waiting], outcomes: Sequence[Any]) -> None:
-    """Hand each its outcome, in the loop's thread."""
     if waiting:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             waiting[0].future.get_loop().call_soon_threadsafe(_resolve, waiting, outcomes)
 
 

@@ -1,7 +1,7 @@
-"""One router writes to a database file: it holds an advisory lock on a file next to it, and says there who it is.
+"""One router writes to a database file: an advisory lock on a file next to it, which names the owner.
 
-The kernel releases the lock when the process ends, however it ends. Programs that only read, or add a row, take no lock.
-A router of several workers takes it once, before it starts them: they inherit it, and it holds until the last of them ends.
+The kernel releases it however the process ends. Programs that only read, or add a row, take none. Workers inherit it from the
+router that starts them.
 """
 
 import contextlib
@@ -17,18 +17,16 @@ from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import StoreUnwritable, inode_of
 
 _TRIES, _PAUSE_SECONDS = 5, 0.02
-"""`find_owner` holds the lock for a moment: who finds it taken tries again."""
+"""`find_owner` holds the lock for a moment, so try again."""
 _MAX_BYTES = 1_000
 _held_for_workers: set[Path] = set()
-"""The locks that a parent took for its workers. A worker finds them here as they were when it was started."""
+"""Locks that a parent took for its workers, who inherit this set."""
 
 
 class Owner(Struct, frozen=True):
-    """The process that writes to a file."""
-
     pid: int = 0
     address: str = ""
-    """Where it listens; empty where nothing is known of it, as of an app inside another server."""
+    """Where it listens; empty if unknown, as for an app inside another server."""
     since: float = 0.0
 
     def __str__(self) -> str:
@@ -37,7 +35,7 @@ class Owner(Struct, frozen=True):
 
 
 class StoreInUse(StoreUnusable):
-    """Another router writes to the file. Two would each remember sessions that the other does not know of."""
+    """Two routers would each remember sessions that the other does not know."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
         super().__init__(f"{path} is in use by another Tandem router ({owner})")
@@ -45,10 +43,10 @@ class StoreInUse(StoreUnusable):
 
 
 class FileLock:
-    """The right to write to a database file, until it is released or the process ends."""
+    """The right to write to a database file."""
 
     def __init__(self, path: Path, address: str = "") -> None:
-        """Take the right. Raises `StoreInUse` where another has it, `StoreUnwritable` where no lock file can be made."""
+        """Raises `StoreInUse` if another has it, `StoreUnwritable` if no lock file can be made."""
         self._file, owner = _lock_file(path), Owner()
         if self._file in _held_for_workers:
             self._handle = -1
@@ -69,12 +67,12 @@ class FileLock:
         raise StoreInUse(path, owner)
 
     def hold_for_workers(self) -> None:
-        """Let processes that this one starts from now on, by `fork`, count the right as theirs."""
+        """Share the right with processes forked from now on."""
         _held_for_workers.add(self._file)
 
     def release(self) -> None:
         if self._handle == -1:
-            return  # it is the parent's
+            return  # the parent's
         _held_for_workers.discard(self._file)
         with contextlib.suppress(OSError):
             if self._holds_file():
@@ -82,12 +80,11 @@ class FileLock:
         os.close(self._handle)
 
     def _holds_file(self) -> bool:
-        """Whether the lock is on the file that others would find: an owner that ends deletes it, and a folder may be moved."""
+        """Whether the lock is on the file that others find: a dying owner deletes it, and folders move."""
         return inode_of(self._file) == os.fstat(self._handle).st_ino
 
 
 def find_owner(path: Path) -> Owner | None:
-    """The process that writes to a file; None where there is none."""
     try:
         handle = os.open(_lock_file(path), os.O_RDONLY)
     except OSError:
@@ -109,7 +106,7 @@ def _try_lock(handle: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     except OSError:
-        pass  # a file system without locks: nobody can be asked
+        pass  # a file system without locks
     return True
 
 

@@ -1,8 +1,7 @@
-"""Numbered migrations: applied forward, each in one transaction, and counted by `PRAGMA user_version`.
+"""Numbered migrations: forward only, one transaction each, counted by `PRAGMA user_version`.
 
-A file that holds something is copied before its first migration, so that an older Tandem can go on with the copy. The copy is
-written under another name and linked once it is whole: a process that is killed leaves no half of one under the name that the
-docs tell people to restore.
+A file with content is copied before its first migration, for an older Tandem. The copy is named only once complete: a killed
+process leaves no half under the name that the docs say to restore.
 """
 
 import contextlib
@@ -33,20 +32,20 @@ from router.stores.sqlite.rows import transaction
 from router.telemetry import events
 
 Migrations = tuple[str, ...]
-"""The scripts of one kind of file: the n-th makes version n."""
+"""Scripts of one kind of file: the n-th makes version n."""
 UPKEEP = "upkeep"
-"""A table that every kind of file may have, whatever its version: it says what is known of the clock (`retention`)."""
+"""What is known of the clock (`retention`): a table that any file may have, in any version."""
 _OTHERS_SECONDS = 60.0
-"""How long to wait for another process that migrates the same file: its copy may take a while."""
+"""Wait for another process's migration: its copy may take a while."""
 _ROOM_BYTES = 1 << 20
 _LARGE_BYTES = 100_000_000
-"""A larger file takes a second or more to copy and to migrate."""
+"""Larger files take a second or more to copy and migrate."""
 _LEADING = 4
-"""How many columns tell a table of ours from another program's of the same name."""
+"""Leading columns that tell our table from another program's."""
 
 
 class Migrated(NamedTuple):
-    """What opening a file changed in it. `copy` is the file as it was before."""
+    """`copy` is the file as it was."""
 
     file: str
     before: int
@@ -55,7 +54,7 @@ class Migrated(NamedTuple):
 
 
 def read_migrations(kind: str) -> Migrations:
-    """The scripts in `migrations/<kind>/`, in the order of their numbers."""
+    """Scripts in `migrations/<kind>/`, by number."""
     folder = resources.files("router.stores.sqlite") / "migrations" / kind
     found = sorted((item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name)
     return tuple(item.read_text(encoding="utf-8") for item in found)
@@ -67,10 +66,10 @@ RESPONSES = read_migrations("responses")
 
 
 def prepare(path: Path, migrations: Migrations) -> Migrated | None:
-    """Bring an existing file to the newest version. Answers what was done to one that held something already.
+    """Returns what was done to a file with content.
 
-    Raises `StoreUnusable` for a file that a newer Tandem or another program wrote, that is not a database, or that cannot be
-    migrated: such a file is left as it was.
+    Raises `StoreUnusable`, and leaves the file as it was, if a newer Tandem or another program wrote it, it is no database, or
+    it cannot be migrated.
     """
     with _explained(path), contextlib.closing(connect(path)) as database:
         before = _check_ours(database, path, migrations)
@@ -80,7 +79,7 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
 
 
 def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> None:
-    """Raise what opening a file to write to it would raise, and change nothing. `in_full` checks every index, too."""
+    """Raise what opening a file for writing would, without changes. `in_full` checks every index too."""
     check_place(path)
     if (owner := find_owner(path)) is not None:
         raise StoreInUse(path, owner)
@@ -94,19 +93,19 @@ def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> No
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """What SQLite and the system raise, as what callers know."""
+    """Translate errors of SQLite and the system."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         if is_full(error):
             raise StoreUnwritable(path, "the disk is full") from error
-        if is_damage(error) and (find_copies(path) or "not a database" not in str(error)):  # else it may be anybody's file
+        if is_damage(error) and (find_copies(path) or "not a database" not in str(error)):  # else it may be any program's file
             raise StoreDamaged(path, str(error)) from error
         raise StoreUnusable(f"{path.name} is not a usable database: {error}") from error
 
 
 def foresee(path: Path, migrations: Migrations) -> tuple[int, int] | None:
-    """The version of a file that the next start would migrate, and the bytes that this needs; None for a current one."""
+    """The version that the next start would migrate, and the bytes needed; None if current."""
     try:
         with contextlib.closing(connect_to_read(path)) as database:
             before = _read_version(database)
@@ -120,12 +119,10 @@ def _read_version(database: sqlite3.Connection) -> int:
 
 
 def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations) -> int:
-    """The version of a file. Refuses one of a newer Tandem, or of another program.
+    """Refuse a file of a newer Tandem or another program.
 
-    That one may have a table of the same name, or count its versions in the same place.
-
-    A table of ours begins with our columns: later versions add theirs at its end. A file that counts no version holds nothing
-    but our tables; to one that does, its owner may have added some.
+    That one may use our table names, or count versions in this place. Our tables begin with our columns: later versions add
+    theirs at the end. A file without a version may hold only our tables; to others their owner may have added some.
     """
     before = _read_version(database)
     if before > len(migrations):
@@ -145,7 +142,6 @@ def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations
 
 
 def tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
-    """The columns of each table as the migrations make it."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         for script in migrations:
             database.executescript(script)
@@ -153,14 +149,13 @@ def tables_of(migrations: Migrations) -> dict[str, tuple[str, ...]]:
 
 
 def _read_tables(database: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
-    """The columns of each table, in their order."""
     found = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'")
     columns = "SELECT name FROM pragma_table_info(?)"
     return {table: tuple(name for (name,) in database.execute(columns, (table,))) for (table,) in found.fetchall()}
 
 
 def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> Migrated | None:
-    """Apply what is missing. Of several processes that come at once, one does it, and the others wait for it."""
+    """Apply what is missing. Of concurrent processes one does it, and the others wait."""
     database.execute(f"PRAGMA busy_timeout = {int(_OTHERS_SECONDS * 1_000)}")
     copy = None
     try:
@@ -170,7 +165,7 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
                     continue  # another process was faster
                 if version == before + 1 and _read_tables(database):
                     if damage := read_damage(database):
-                        raise StoreDamaged(path, damage)  # a copy of it would take the place of a sound one
+                        raise StoreDamaged(path, damage)  # a copy of it would replace a sound one
                     _announce(database, path, before, len(migrations))
                     copy = _keep_copy(path, version)
                 for statement in _split(script):
@@ -178,19 +173,18 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
                 database.execute(f"PRAGMA user_version = {version}")
     except BaseException:
         if copy is not None and _read_version(database) == before:
-            copy.unlink(missing_ok=True)  # the file is as it was: a copy for each try would fill the disk
+            copy.unlink(missing_ok=True)  # unchanged: a copy for each try would fill the disk
         raise
     return Migrated(path.name, before, len(migrations), copy) if copy is not None else None
 
 
 def _announce(database: sqlite3.Connection, path: Path, before: int, version: int) -> None:
-    """Say that a migration begins which takes some seconds."""
     if (size := copy_bytes(database)) > _LARGE_BYTES:
         events.store_migrating(file=path.name, before=before, version=version, megabytes=size // 1_000_000)
 
 
 def _split(script: str) -> Iterator[str]:
-    """The statements of a script: `executescript` would end the transaction that they belong to."""
+    """Statements of a script: `executescript` would end the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -202,18 +196,15 @@ def _split(script: str) -> Iterator[str]:
 
 
 def copy_bytes(database: sqlite3.Connection) -> int:
-    """What a copy of a file takes, with a little room for its migration."""
+    """Size of a copy, with room for its migration."""
     pages, size = (int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
     return pages * size + _ROOM_BYTES
 
 
 def _keep_copy(path: Path, version: int) -> Path:
-    """Copy the whole file next to it, while nobody else may write. It has its name only once it is whole.
-
-    Raises `StoreUnwritable` where there is too little room.
-    """
+    """Copy the file under its lock, named only once complete. Raises `StoreUnwritable` if room is short."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
-        left.unlink(missing_ok=True)  # of a process that was killed: whoever copies has the file's lock
+        left.unlink(missing_ok=True)  # of a killed process: we have the file's lock
     part = path.with_name(f"{path.name}.before-{version}.part")
     try:
         with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as source:
@@ -233,12 +224,11 @@ def _check_room(path: Path, needed: int) -> None:
 
 
 def say_room(needed: int, free: int) -> str:
-    """That a migration has too little room for its copy."""
     return f"the migration first makes a copy, which needs {-(-needed // 1_000_000)} MB; {free // 1_000_000} MB are free"
 
 
 def _give_name(part: Path, wanted: Path) -> Path:
-    """Link a whole copy under a name that is still free: an older copy is never written over."""
+    """Link a copy under a free name: older copies are never overwritten."""
     for number in itertools.count(1):
         copy = wanted if number == 1 else wanted.with_name(f"{wanted.name}.{number}")
         try:
@@ -254,7 +244,7 @@ def _give_name(part: Path, wanted: Path) -> Path:
 
 
 def forget_copies(path: Path, oldest: float) -> None:
-    """Delete copies that were made before a moment: what the file no longer holds must not stay in them."""
+    """Delete old copies: what the file no longer holds must not stay in them."""
     for copy in path.parent.glob(f"{glob.escape(path.name)}.before-*"):
         with contextlib.suppress(OSError):
             if copy.stat().st_mtime < oldest:

@@ -1,7 +1,4 @@
-"""Responses on disk, in a file of their own.
-
-Everything goes through the writer in one order, so that a deletion can never be overtaken by the write that it undoes.
-"""
+"""Responses on disk. All goes through the writer in order, so that no write overtakes its deletion."""
 
 import json
 import sqlite3
@@ -18,7 +15,7 @@ from router.stores.sqlite.rows import Row
 from router.stores.sqlite.writer import SqliteWriter
 
 _KEPT_SECONDS = 30 * 86_400.0
-"""As long as OpenAI keeps a response at least."""
+"""OpenAI's own minimum."""
 _KEEP = "INSERT OR REPLACE INTO transcripts (id, caller, target, at, content) VALUES (?, ?, ?, ?, ?)"
 _FIND = "SELECT id, target, at, content FROM transcripts WHERE id = ? AND caller = ? AND at >= ?"
 _FIND_OTHERS = "SELECT 1 FROM transcripts WHERE id = ? AND caller != ?"
@@ -34,8 +31,6 @@ _FIND_HOLDER = """
 
 
 class SqliteResponses:
-    """Keeps responses for thirty days."""
-
     def __init__(self, writer: SqliteWriter, *, clock: Callable[[], float] = time.time) -> None:
         self._writer, self._clock = writer, clock
         self._reader = SqliteReader(writer.path)
@@ -51,7 +46,7 @@ class SqliteResponses:
             self._writer.append(Row(_KEEP_ITEMS, (response.caller.name, response.id, ids), len(ids)))
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
-        """One keyed read, off the loop: a long conversation takes milliseconds."""
+        """Off the loop: a long conversation takes milliseconds."""
         row = await self._find_row(_FIND, response_id, caller.name, self._clock() - _KEPT_SECONDS)
         return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
 
@@ -61,7 +56,7 @@ class SqliteResponses:
         return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
 
     async def list_rows(self, after: int, limit: int) -> list[tuple[int, tuple[Caller, str]]]:
-        """The next rows after one, by number: whose response it is, and its id. Raises `StoreUnusable`."""
+        """Rows after a number: caller and id. Raises `StoreUnusable`."""
         values = (after, self._clock() - _KEPT_SECONDS, limit)
         try:
             rows = await self._writer.run(lambda database: database.execute(_LIST, values).fetchall())
@@ -70,22 +65,22 @@ class SqliteResponses:
         return [(number, (Caller(caller), name)) for number, caller, name in rows]
 
     async def load(self, response_id: str, caller: Caller) -> StoredResponse | None:
-        """A response, with the ids of its items."""
+        """A response with its item ids."""
         found = await self.find(response_id, caller)
         items = await self._find_row(_FIND_ITEMS, response_id, caller.name) if found is not None else None
         return found._replace(item_ids=frozenset(json.loads(items[0]))) if found is not None and items is not None else found
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
-        """Delete, and answer once it is done. Raises `StoreUnusable` when it cannot be done now."""
+        """Returns once deleted. Raises `StoreUnusable`."""
         try:
             return await self._writer.run(lambda database: database.execute(_FORGET, (response_id, caller.name)).rowcount > 0)
         except UnicodeEncodeError:
-            return False  # half a surrogate pair: such an id cannot have been written
+            return False  # half a surrogate pair cannot have been written
         except FAILURES as error:
             raise StoreUnusable(f"{self._writer.path.name} cannot be written to: {error}") from error
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
-        """Whether somebody else has a response of that id. What was deleted is not known any more."""
+        """Whether another caller has this id. Deleted ids are not remembered."""
         return await self._find_row(_FIND_OTHERS, response_id, caller.name) is not None
 
     async def close(self) -> None:
@@ -93,7 +88,7 @@ class SqliteResponses:
         await self._writer.detach(self)
 
     async def _find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The first row, after all that was queued before. Where nothing can be written now, what was written still counts."""
+        """The first row, after all queued writes; if those fail now, what is on disk counts."""
         try:
             return await self._writer.run(lambda database: database.execute(statement, values).fetchone())
         except UnicodeEncodeError:

@@ -1,9 +1,8 @@
-"""From which moment on rows are kept. A clock that was wrong for one start must not cost a ledger.
+"""From when on rows are kept. One start with a wrong clock must not cost a ledger.
 
-What is too old is counted back from a time that the file itself remembers. It follows the clock, but a leap of more than a week
-is not believed at once: the machine may have been off that long, or its clock may be wrong. The leap is believed as far as a
-later start, at least a day later by the clock, finds the clock still there. Until then nothing more is deleted than what was
-too old before the leap. What was recorded with a wrong clock plays no part in this.
+Age is counted from a time that the file remembers. It follows the clock, except for leaps over a week: the machine was off, or
+its clock is wrong. A leap is believed once a start at least a day later, by the clock, confirms it. Until then only rows that
+were too old before it are deleted.
 """
 
 import secrets
@@ -18,16 +17,14 @@ _DAY = 86_400.0
 _LEAP_SECONDS = 7 * _DAY
 _LATER_SECONDS = _DAY
 _LONG_SECONDS = 30 * _DAY
-"""A router that has run for so long with a clock has had time to notice that it is wrong."""
+"""A router that runs this long has had time for its clock to be noticed."""
 _START = secrets.token_hex(8)
-"""This process, in the file's memory of who saw the leap."""
+"""Identifies this process as the one that saw a leap."""
 _TABLE = f"CREATE TABLE IF NOT EXISTS {UPKEEP} (name TEXT PRIMARY KEY, at REAL NOT NULL, start TEXT NOT NULL) WITHOUT ROWID"
 _TRUSTED, _AHEAD = "trusted", "ahead"
 
 
 class Retention:
-    """When the rows of one store are too old, and how many were deleted for it."""
-
     def __init__(
         self,
         file: str,
@@ -44,7 +41,7 @@ class Retention:
         self._has_warned = not warns
 
     def find_limit(self, database: sqlite3.Connection) -> float:
-        """Rows from before this moment may be deleted."""
+        """Older rows may be deleted."""
         now = self._clock()
         trusted = self._find_trusted(database, now)
         if now - trusted > _LEAP_SECONDS and not self._has_warned:
@@ -56,7 +53,7 @@ class Retention:
         self._deleted += rows
 
     def conclude(self) -> None:
-        """Everything that was too old is deleted: report how much it was."""
+        """Report how much was deleted."""
         if self._deleted:
             events.rows_deleted(
                 file=self._file, table=self._table, rows=self._deleted, kept_days=int(self._kept_seconds / _DAY)
@@ -64,7 +61,7 @@ class Retention:
             self._deleted = 0
 
     def _find_trusted(self, database: sqlite3.Connection, now: float) -> float:
-        """The last time that is believed, after this look at the clock."""
+        """The trusted time after this look at the clock."""
         database.execute(_TABLE)
         marks = {name: (at, start) for name, at, start in database.execute("SELECT name, at, start FROM upkeep")}
         trusted, _ = marks.get(_TRUSTED) or (self._find_newest(database, now), "")
@@ -74,7 +71,7 @@ class Retention:
             if is_other_start or now - seen_at >= _LONG_SECONDS:
                 trusted = seen_at
             elif now >= seen_at:
-                return float(trusted)  # it was noted before
+                return float(trusted)  # already noted
         if now - trusted <= _LEAP_SECONDS:
             trusted = max(trusted, now)
             database.execute("DELETE FROM upkeep WHERE name = ?", (_AHEAD,))
@@ -84,7 +81,7 @@ class Retention:
         return float(trusted)
 
     def _find_newest(self, database: sqlite3.Connection, now: float) -> float:
-        """When a file was last written to that remembers no time yet."""
+        """Time of the last write, for a file that remembers none."""
         newest = database.execute(f"SELECT max(at) FROM {self._table} WHERE typeof(at) = 'real'").fetchone()[0]  # noqa: S608  ours
         return now if newest is None else min(float(newest), now)
 

@@ -1,4 +1,4 @@
-"""Rows into a file: a batch in one transaction, in which one that SQLite refuses costs no other."""
+"""Writes rows in batches of one transaction; a row that SQLite refuses costs no other."""
 
 import contextlib
 import sqlite3
@@ -17,11 +17,11 @@ _ROW_CODES = (
     sqlite3.SQLITE_MISUSE,
     sqlite3.SQLITE_RANGE,
 )
-"""What SQLite answers where a statement or its values are at fault. All else is the file's state, which may pass."""
+"""The statement or its values are at fault. Any other code is the file's state, which may pass."""
 
 
 class Row(Struct, frozen=True):
-    """One row to be written. With a key, the values are those that were put last under it."""
+    """A row to write. With a key, the values last put under it count."""
 
     statement: str
     values: tuple[object, ...]
@@ -30,10 +30,7 @@ class Row(Struct, frozen=True):
 
 
 def write_rows(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Exception]:
-    """Write all rows that can be written. Answers why the others cannot.
-
-    Raises where the file is at fault: then none is written, and all may be later.
-    """
+    """Write rows; returns why some were refused. Raises if the file is at fault: then none is written."""
     try:
         _insert(database, rows)
     except Exception as error:
@@ -44,7 +41,7 @@ def write_rows(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Except
 
 
 def _insert(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Each statement once, with all of its rows in their order. No two statements write to the same table."""
+    """Each statement once, with its rows in order. No two statements write to one table."""
     values: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
     for row in rows:
         values[row.statement].append(row.values)
@@ -54,7 +51,6 @@ def _insert(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 
 def _insert_one_by_one(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Exception]:
-    """Write the rows that can be written. Answers why the others cannot."""
     refused: list[Exception] = []
     with transaction(database):
         for row in rows:
@@ -69,7 +65,7 @@ def _insert_one_by_one(database: sqlite3.Connection, rows: Sequence[Row]) -> lis
 
 @contextlib.contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """One transaction, whole or not at all, in which nobody else writes."""
+    """A transaction without other writers."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -81,7 +77,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_of_the_file(error: Exception) -> bool:
-    """Whether the file is at fault, so that the same rows may be written later."""
+    """Whether the file is at fault, so that these rows may be written later."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)  # absent where Python itself refuses a value
         return code & 0xFF not in _ROW_CODES

@@ -1,4 +1,4 @@
-"""What a router learns from the ledger: who finished turns and what they took, and calls that show how fast targets were."""
+"""What the ledger teaches a router: finished turns with their work, and calls that show targets' speed."""
 
 import contextlib
 import json
@@ -14,13 +14,13 @@ from router.contract.words import ASKED_AGAIN, SAID_WRONG, Outcome, Tier, TurnKi
 from router.stores.sqlite.turns import read_misjudged
 
 _MAX_ENTRIES = 4_000
-"""The newest: enough to tell how a target works, and read in a few milliseconds."""
+"""Enough to know a target, and read in a few milliseconds."""
 _MAX_PACES = 2_000
-"""The newest: days of one person's use."""
+"""Days of one person's use."""
 _LEAST_QUIET_SECONDS = 600.0
-"""A session that has been silent for so long has finished its turn."""
+"""A session silent this long has finished its turn."""
 _ESTIMATE = "estimate"
-"""Who decided, where no tier was asked for."""
+"""`decided_by` if no tier was asked for."""
 _BEGINS = f"turn_kind != '{TurnKind.TOOL_LOOP}' AND json_valid(decision)"
 _QUERY = f"""
     SELECT session, caller, at, turn_kind, outcome, target, score, output_tokens, id,
@@ -38,7 +38,7 @@ _decode = msgspec.json.Decoder(list[Attempt]).decode
 
 @dataclass(slots=True)
 class _InFlight:
-    """A turn while its entries come by. Spoilt once it holds something that says nothing of its target's own way of working."""
+    """A turn while its entries come by. `is_spoilt`: some say nothing of its target's own work."""
 
     target: str
     score: float
@@ -52,7 +52,7 @@ class _InFlight:
 
     def add(self, at: float, outcome: str, target: str | None, output_tokens: int | None) -> None:
         self.at = at
-        # A turn that was moved up counts with what it took until then: else a target's largest turns would be left out.
+        # A turn that moved up counts until then: else a target's largest turns would be left out.
         self.has_moved |= target != self.target
         if self.has_moved:
             return
@@ -68,7 +68,7 @@ def read_finished_work(database: sqlite3.Connection, now: float) -> list[Finishe
 
 
 def _collect(rows: Iterable[tuple[Any, ...]], misjudged: Mapping[str, Tier], now: float) -> list[FinishedWork]:
-    """The turns of entries that come by in their order. A turn whose beginning was cut off does not count."""
+    """Turns of entries in order. A turn without its beginning does not count."""
     running: dict[tuple[str, str], _InFlight] = {}
     finished: list[FinishedWork] = []
     for session, caller, at, kind, outcome, target, score, output_tokens, name, decided, says_wrong in rows:
@@ -100,6 +100,6 @@ def read_past_calls(database: sqlite3.Connection) -> list[PastCall]:
     found: list[PastCall] = []
     database.execute("PRAGMA cache_size = -256")  # kB: every row is read once
     for at, attempts in database.execute(_PACES):
-        with contextlib.suppress(msgspec.DecodeError):  # of another version, or not written by us
+        with contextlib.suppress(msgspec.DecodeError):  # of another version, or not ours
             found += (PastCall(at, attempt, attempt.pace) for attempt in _decode(attempts) if attempt.pace is not None)
     return found

@@ -1,8 +1,7 @@
-"""The one way in which anything is written to SQLite: a thread for each file takes what is queued, in order, in batches.
+"""The only way to write to SQLite: one thread per file takes queued work in order, in batches.
 
-Stores that share a file share its writer. A file that is locked, or was moved away, delays what is queued; one row that
-SQLite refuses costs no other. A log that somebody deleted is noticed before the next row is written. What is lost is counted,
-and said through `on_failure(kind, lost)`: at once, then once a minute while it goes on (`alarm`), and at the end.
+Stores that share a file share its writer. A locked or moved file delays the queue; a row that SQLite refuses costs no other. A
+deleted log is noticed before the next row. Losses are counted, and reported by `alarm`.
 """
 
 import asyncio
@@ -38,27 +37,27 @@ from router.stores.sqlite.rows import Row, write_rows
 
 Result = TypeVar("Result")
 Upkeep = Callable[[sqlite3.Connection], bool]
-"""Deletes what is too old, a little at a time. Answers whether there is more to delete."""
+"""Deletes a little of what is too old. Returns whether there is more."""
 
 _MAX_ROWS = 50_000
 _MAX_BYTES = 128 << 20
 _BATCH_ROWS = 500
 _BATCH_SECONDS = 0.15
-"""From the beginning of one batch to that of the next: with its own time, a row is on disk within 250 ms."""
+"""Between the starts of two batches: with its own time, a row is on disk within 250 ms."""
 _LOOK_SECONDS = 5.0
-"""How often it is looked whether the file is still there while nothing is written."""
+"""How often an idle file is checked for existence."""
 _MAX_DOUBLINGS = 5
-"""How often the pause between two batches is doubled while the file cannot be used."""
+"""Doublings of the pause between batches while the file fails."""
 _UPKEEP_SECONDS = 3_600.0
 _LAST_TRIES = 3
-"""How often the last batch is tried when the writer closes."""
+"""For the last batch on closing."""
 _CLOSE_SECONDS = 10.0
 LOG_GONE = "LogGone"
-"""Why rows may be lost: somebody deleted the log (`-wal`) or its index (`-shm`) while the file was open."""
+"""The log (`-wal`) or its index (`-shm`) was deleted while the file was open: rows may be lost."""
 
 
 class _Job(Generic[Result]):
-    """Something to be done in the file in its turn, for which somebody waits."""
+    """Work in the file with a waiting caller."""
 
     __slots__ = ("future", "work")
 
@@ -67,7 +66,7 @@ class _Job(Generic[Result]):
         self.future: Future[Result] = Future()
 
     def perform(self, database: sqlite3.Connection) -> Exception | None:
-        """Do it. What it raises is its caller's to handle; it is answered, too."""
+        """Its error goes to its caller, and is returned too."""
         if self.future.set_running_or_notify_cancel():
             try:
                 self.future.set_result(self.work(database))
@@ -82,10 +81,7 @@ class _Job(Generic[Result]):
 
 
 class SqliteWriter:
-    """Writes to one file, for its owner's eyes only (0600). Used by one event loop's thread.
-
-    A batch that is written is on disk (`synchronous = FULL`): it outlives a crash of the machine.
-    """
+    """Writes to one private file (0600). Batches are on disk (`synchronous = FULL`) and survive a crash of the machine."""
 
     def __init__(
         self,
@@ -99,22 +95,19 @@ class SqliteWriter:
         lock_seconds: float = WRITE_SECONDS,
         address: str = "",
     ) -> None:
-        """Open the file, or make it. Raises `StoreInUse` where another router writes to it, and then changes nothing in it.
-
-        Raises `StoreDamaged` for a broken file.
-        """
+        """Open or make the file. Raises `StoreInUse`, changing nothing, and `StoreDamaged`."""
         self.path, self._migrations, self._alarm = path, migrations, Alarm(on_failure)
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._batch_seconds, self._lock_seconds = batch_seconds, lock_seconds
         self.lost = 0
-        # The loop's thread appends to the queue and the writer's takes from it; each counts bytes in its own figure.
+        # The loop appends, the writer takes; each counts bytes in its own figure.
         self._queue: deque[Row | _Job[Any]] = deque()
         self._bytes_in = 0
         self._bytes_out = 0
         self._newest: dict[str, tuple[Any, ...]] = {}
         self._lock = threading.Lock()
         self._in_hand: list[Row] = []
-        """Taken from the queue and not yet written."""
+        """Taken from the queue, not yet written."""
         self._users: dict[object, Upkeep] = {}
         self._next_upkeep: dict[object, float] = {}
         self._next_look = 0.0
@@ -124,12 +117,12 @@ class SqliteWriter:
         self._inodes = Inodes(0, 0, 0)
         self._readers: list[RowReader] = []
         self._had = 0
-        """Rows that a connection saw whose log was deleted, until it is known how many of them are in the file."""
+        """Rows seen through a connection whose log was deleted, until those in the file are counted."""
         create_private(path)
         self._ownership = FileLock(path, address)
         try:
             self.migrated = prepare(path, migrations)
-            """What opening changed in an older file; None where nothing was to be done."""
+            """What opening changed in an older file."""
             if damage := find_damage_at_start(path):
                 raise StoreDamaged(path, damage)
         except BaseException:
@@ -139,14 +132,14 @@ class SqliteWriter:
         self._thread = threading.Thread(target=self._run, name=f"write {path.name}", daemon=True)
         self._thread.start()
 
-    # In the loop's thread.
+    # These run in the loop's thread.
 
     def attach(self, store: object, upkeep: Upkeep) -> None:
-        """Count a store among those that write here, and delete what is too old for it now and then."""
+        """Add a store, with its upkeep."""
         self._users[store] = upkeep
 
     def watch(self, reader: RowReader) -> None:
-        """Count a reader among those that must let go of the file before it can be opened again after its log was deleted."""
+        """Add a reader that must close before the file is reopened after its log was deleted."""
         self._readers.append(reader)
 
     async def detach(self, store: object) -> None:
@@ -159,7 +152,7 @@ class SqliteWriter:
                 await self.run(lambda _: None)
 
     def append(self, *rows: Row) -> bool:
-        """Queue rows. Those for which there is no room are lost, and counted. Says whether there was room."""
+        """Queue rows. False without room: they are lost, and counted."""
         queue, waiting = self._queue, len(self._queue)
         if (
             self._is_closing
@@ -180,7 +173,7 @@ class SqliteWriter:
         return len(self._queue) + len(self._in_hand)
 
     def put(self, statement: str, key: str, values: tuple[object, ...], size: int) -> None:
-        """Queue the newest row for a key: one that is still waiting is replaced."""
+        """Queue the newest row for a key, replacing one that waits."""
         with self._lock:
             is_waiting = key in self._newest
             self._newest[key] = values
@@ -189,15 +182,14 @@ class SqliteWriter:
                 del self._newest[key]
 
     def find_waiting(self, key: str) -> tuple[Any, ...] | None:
-        """The newest row that was put under a key, as long as it is not written."""
+        """The newest unwritten row for a key."""
         return self._newest.get(key)
 
     async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Do something in the file once all is written that was queued before. Raises one of `FAILURES` if that cannot be."""
+        """Run work after all that is queued. Raises one of `FAILURES`."""
         return await asyncio.wrap_future(self.submit(work))
 
     def submit(self, work: Callable[[sqlite3.Connection], Result]) -> Future[Result]:
-        """Queue work for the file; the future has its result."""
         if self._is_closing:
             raise StoreUnusable(f"{self.path.name} is closed")
         job: _Job[Result] = _Job(work)
@@ -206,16 +198,16 @@ class SqliteWriter:
         return job.future
 
     def note_written(self) -> None:
-        """Work that was run has written to the file: an outage is over. Called by that work, in the writer's thread."""
+        """End an outage. Called by work that wrote, in the writer's thread."""
         self._alarm.clear()
 
     @property
     def failing(self) -> Failing | None:
-        """What keeps rows from the file now, if anything does. Any thread may ask."""
+        """What keeps rows from the file now. Thread-safe."""
         return self._alarm.failing
 
     def lose(self, kind: str) -> None:
-        """Count a row as lost before it could be queued, and say so."""
+        """Count and report a row lost before it was queued."""
         self._count_lost(1)
         self._alarm.sound(kind, self.lost)
 
@@ -224,7 +216,7 @@ class SqliteWriter:
             self.lost += rows
 
     def _refuse(self, rows: int) -> None:
-        self._count_lost(rows)  # said by the writer's thread, once for many: whoever is flooded needs no flood of lines
+        self._count_lost(rows)  # reported once for many by the writer's thread: a flood needs no flood of lines
         if self._is_closing:
             self._alarm.conclude("Closed", self.lost)
 
@@ -236,7 +228,7 @@ class SqliteWriter:
             self._count_lost(len(self._queue) + len(self._in_hand))
             self._alarm.conclude("TimeoutError", self.lost)
 
-    # In the writer's thread.
+    # These run in the writer's thread.
 
     def _run(self) -> None:
         failures = 0
@@ -262,7 +254,7 @@ class SqliteWriter:
         self._end()
 
     def _write_all(self) -> None:
-        """Everything that waits: rows in batches, and each job after the rows before it."""
+        """Write rows in batches, and run each job after the rows before it."""
         while self._in_hand or self._queue:
             job = self._take()
             if self._in_hand:
@@ -271,11 +263,11 @@ class SqliteWriter:
                 error = job.perform(self._open())
                 self._queue.popleft()
                 if isinstance(error, FAILURES):
-                    self._disconnect()  # whatever comes next gets a fresh connection
+                    self._disconnect()  # the next work gets a fresh connection
                     self._alarm.sound(kind_of(error), self.lost, OUTAGE)
 
     def _take(self) -> _Job[Any] | None:
-        """Take rows until a batch is full, or until a job is next, which stays in the queue until it is done."""
+        """Take rows until a batch is full or a job is next, which stays queued until done."""
         queue, in_hand = self._queue, self._in_hand
         while queue:
             first = queue[0]
@@ -301,7 +293,7 @@ class SqliteWriter:
                 self._settle(row, row.key)
 
     def _settle(self, row: Row, key: str) -> None:
-        """Forget what waited under a key, unless it was replaced while it was being written."""
+        """Forget a key's row, unless it was replaced during the write."""
         with self._lock:
             if self._newest[key] is row.values:
                 del self._newest[key]
@@ -310,7 +302,7 @@ class SqliteWriter:
         self._in_hand.append(row)
 
     def _tidy(self) -> None:
-        """Now and then let a store delete what is too old: a little in each round, so that nothing waits long."""
+        """Let stores delete a little of what is too old."""
         now = time.monotonic()
         if self._database is not None and now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
@@ -320,7 +312,7 @@ class SqliteWriter:
                 self._next_upkeep[store] = now + _UPKEEP_SECONDS
                 try:
                     is_more_left = upkeep(self._open())
-                except FAILURES as error:  # old rows cost room, and no request
+                except FAILURES as error:  # old rows cost room, not requests
                     self._disconnect()
                     self._alarm.sound(kind_of(error), self.lost, OUTAGE)
                     continue
@@ -328,7 +320,7 @@ class SqliteWriter:
                     self._next_upkeep[store] = now
 
     def _open(self) -> sqlite3.Connection:
-        """The writer's connection. A file that was moved away or replaced under it is made, or taken, again."""
+        """The writer's connection. A file moved or replaced under it is made or taken again."""
         if self._database is not None and (found := inodes_of(self.path)) != self._inodes:
             is_moved = found.file != self._inodes.file
             self._had = 0 if is_moved else count_rows(self._database)
@@ -340,7 +332,7 @@ class SqliteWriter:
             prepare(self.path, self._migrations)
             self._database = connect(self.path, self._lock_seconds)
             self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute("SELECT 1 FROM sqlite_master").fetchone()  # the side files are there from the first read on
+            self._database.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the side files
             self._inodes = inodes_of(self.path)
             if self._had:
                 self._count_lost(max(0, self._had - count_rows(self._database)))
@@ -349,18 +341,14 @@ class SqliteWriter:
         return self._database
 
     def _let_go(self) -> None:
-        """Close every connection of this process. The last one to close writes what is in a deleted log into the file.
-
-        One that stayed open would keep the index of the deleted log, and SQLite gives that to whoever in this process opens the
-        file next.
-        """
+        """The last to close writes a deleted log into the file. One left open would give its index to the next connection."""
         with contextlib.ExitStack() as stack:
             for reader in self._readers:
                 stack.enter_context(reader.held_shut())
             self._disconnect()
 
     def _give_way(self, error: Exception) -> None:
-        """The file cannot be used now: rows go on waiting, and whoever waits for a job hears of it."""
+        """The file fails: rows keep waiting, jobs fail."""
         self._disconnect()
         self._alarm.sound(kind_of(error), self.lost, OUTAGE)
         self._fail_jobs(error)

@@ -107,7 +107,7 @@ class SocketPool:
             self.leave_alone(key, reason)
 
     def note_too_large(self, key: SocketKey, size: int) -> None:
-        """Send larger messages over HTTP: the target closed a socket for this size."""
+        """Send messages of this size or more over HTTP: the target closed a socket for it."""
         self._too_large[key[:2]] = min(size, self._too_large.get(key[:2], size))
 
     def takes(self, key: SocketKey, size: int) -> bool:

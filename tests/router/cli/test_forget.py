@@ -16,7 +16,7 @@ from tests.conftest import SIMULATED
 from tests.router.stores.rows import write_ledger
 from tests.router.stores.two_callers import CANARY, ask, found_in, write_two
 from tests.tools.http import call
-from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job, make_segment, open_sqlite_jobs
+from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, Observing, make_ending, make_job, make_segment, open_sqlite_jobs
 
 
 @pytest.fixture
@@ -50,7 +50,8 @@ async def test_background_jobs_go_with_their_logs_and_what_webhooks_were_to_be_t
         await store.add(make_job(f"resp_{who}", Caller(who), title=text, body=text.encode()), MANY)
         job = await store.claim("here:1:1", LEASE_SECONDS, MANY)
         await store.append(job, [make_segment(0, text=text * 1_000)])
-        await store.finish(job, make_ending(), ["https://a.example"])
+        store.observe(Observing("https://a.example"))
+        await store.finish(job, make_ending())
     await store.close()
 
     assert await asyncio.to_thread(main, ["keys", "forget", "ada", "--yes"]) == 0

@@ -3,55 +3,59 @@
 import json
 import subprocess
 import sys
+import time
 
+import pytest
+
+from router.contract.secret import Secret
 from router.contract.stores import StoreUnusable
+from router.contract.webhooks import JobWebhook
 from router.contract.words import Dialect
-from router.jobs.jobs import Jobs, JobsOpener
+from router.house import House
+from router.jobs import webhooks
+from router.jobs.jobs import Jobs
+from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.houses import Walk, make_house
-from tests.tools.jobs import MANY, make_job
+from tests.tools.jobs import LEASE_SECONDS, MANY, make_ending, make_job
 from tests.tools.scripted import hangs, reach
 from tests.tools.values import make_target
-from tests.tools.waiting import until
+from tests.tools.waiting import some_turns, until
 
 
-def make_jobs(opener: JobsOpener) -> Jobs:
-    house = make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES})), hangs))
-    jobs = Jobs(house, opener)
-    house.accept_job = jobs.accept
-    return jobs
+def house_of(jobs: Jobs) -> House:
+    """A house that takes jobs, whose only target never answers."""
+    return make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES})), hangs), accept_job=jobs.accept)
 
 
-def ask(jobs: Jobs) -> Walk:
-    return Walk(jobs._house, dialect=Dialect.RESPONSES, background=True)
+def ask(house: House) -> Walk:
+    return Walk(house, dialect=Dialect.RESPONSES, background=True)
 
 
 async def test_nothing_is_opened_before_the_first_job():
-    jobs = make_jobs(JobsOpener(lambda: MemoryJobs(keep_seconds=60)))
-    jobs.resume()
+    house = house_of(jobs := Jobs())
+    jobs.resume(house)
     before = (jobs.store, jobs.runner)
 
-    await ask(jobs).task
+    await ask(house).task
 
     assert before == (None, None)
     assert len((await jobs.store.list_jobs(None, None, MANY, None)).jobs) == 1
     await jobs.stop()
-    await jobs.store.close()
+    await jobs.close()
 
 
 async def test_what_an_earlier_process_left_is_run():
-    opener = JobsOpener(lambda: MemoryJobs(keep_seconds=60))
-    opener.open_now()
-    await opener.store.add(make_job(body=b'{"model":"auto","input":"hi","stream":true}'), MANY)
-    jobs = make_jobs(opener)
+    (jobs := Jobs()).open_now()
+    await jobs.store.add(make_job(body=b'{"model":"auto","input":"hi","stream":true}'), MANY)
 
-    jobs.resume()
+    jobs.resume(house_of(jobs))
 
     await until(lambda: jobs.runner._running)
-    (job,) = (await opener.store.list_jobs(None, None, MANY, None)).jobs
+    (job,) = (await jobs.store.list_jobs(None, None, MANY, None)).jobs
     assert (job.state, job.attempt) == ("running", 1)
     await jobs.stop()
-    await opener.close()
+    await jobs.close()
 
 
 async def test_a_store_that_cannot_be_opened_refuses_jobs_and_is_tried_again():
@@ -63,16 +67,78 @@ async def test_a_store_that_cannot_be_opened_refuses_jobs_and_is_tried_again():
             raise StoreUnusable("the disk is full")
         return MemoryJobs(keep_seconds=60)
 
-    jobs = make_jobs(JobsOpener(open_late))
+    house = house_of(jobs := Jobs(open_late))
 
-    first, second = ask(jobs), ask(jobs)
+    first, second = ask(house), ask(house)
     await first.task
     await second.task
 
     assert (first.sink.status, json.loads(first.sink.body)["error"]["code"]) == (503, "jobs_unavailable")
     assert second.sink.status == 200
     await jobs.stop()
-    await jobs.store.close()
+    await jobs.close()
+
+
+class Elsewhere(MemoryJobs):
+    """Jobs that other routers have, too."""
+
+    async def find(self, *given):
+        pytest.fail("a whole response is read where its name would do")
+
+
+async def add_ended(store: MemoryJobs, *names: str) -> None:
+    """Jobs that have ended at another router."""
+    for name in names:
+        await store.add(make_job(name), MANY)
+        await store.finish(await store.claim("owner", LEASE_SECONDS, MANY), make_ending(at=time.time()))
+
+
+async def test_a_job_that_ended_elsewhere_is_known_here_until_its_end_is_read():
+    jobs = Jobs(lambda: Elsewhere(keep_seconds=3_600.0), EndedJobs(keep_seconds=1e12))
+    jobs.open_now()
+    await add_ended(jobs.store, "resp_1", "resp_2")
+
+    for name in ("resp_1", "resp_2", "resp_gone"):
+        jobs.job_ended_elsewhere(name)
+    jobs.job_read("resp_2")  # before anybody could look for it
+    await some_turns()
+
+    assert [job.id for job in jobs.ended.list_all()] == ["resp_1"]
+    jobs.job_read("resp_1")
+    assert jobs.ended.list_all() == ()
+    await jobs.close()
+
+
+async def test_jobs_that_ended_while_updates_were_missed_are_looked_up_and_those_read_are_dropped():
+    jobs = Jobs(lambda: Elsewhere(keep_seconds=3_600.0), EndedJobs(keep_seconds=1e12))
+    jobs.open_now()
+    await add_ended(jobs.store, "resp_1", "resp_2")
+    for name in ("resp_1", "resp_2"):
+        jobs.job_ended(make_job(name), make_ending(at=time.time()))
+    await jobs.store.collected("resp_1")
+    await add_ended(jobs.store, "resp_3")
+
+    jobs.updates_missed()
+    await some_turns()
+
+    assert [job.id for job in jobs.ended.list_all()] == ["resp_2", "resp_3"]
+    await jobs.close()
+
+
+async def test_the_end_of_a_job_is_sent_to_its_webhooks_at_once(monkeypatch):
+    sent = []
+    monkeypatch.setattr(webhooks, "_post_json", lambda address, *_: sent.append(address) or 200)
+    house = house_of(jobs := Jobs())
+    jobs.follow([JobWebhook("https://hooks.example/", Secret("x" * 16))])
+    store = await jobs.open(house)
+    await some_turns()  # what sends has looked once, and would not again for half a minute
+
+    await add_ended(store, "resp_1")
+
+    await until(lambda: sent == ["https://hooks.example/"])
+    assert [job.id for job in jobs.ended.list_all()] == ["resp_1"]
+    await jobs.stop()
+    await jobs.close()
 
 
 def test_a_router_without_jobs_loads_nothing_that_runs_them():

@@ -197,8 +197,8 @@ async def test_a_target_is_paused_when_too_much_waits_and_resumed_when_it_is_sto
 @pytest.mark.parametrize("frames_before", [0, len(FRAMES)], ids=["log", "end"])
 async def test_a_job_that_was_deleted_or_taken_meanwhile_is_let_go_of(store, frames_before):
     await store.add(make_job(), MANY)
-    sink, lost = LogSink(await store.claim("me", LEASE_SECONDS, MANY), store, SharedLog()), []
-    sink.on_lost = lambda: lost.append(sink)
+    job, lost = await store.claim("me", LEASE_SECONDS, MANY), []
+    sink = LogSink(job, store, SharedLog(), on_lost=lambda: lost.append(sink))
     sink.start(200, ())
     for frame in FRAMES[:frames_before]:
         sink.write(frame)

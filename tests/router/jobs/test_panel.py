@@ -8,13 +8,11 @@ from router.contract.errors import RateLimited
 from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
 from router.jobs.panel import Polls, read_figures
-from router.jobs.uncollected import Uncollected
-from router.sessions.memory import SessionMemory
-from router.stores.memory.entries import NoSessions
+from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.background import begin, poll
 from tests.tools.http import call
-from tests.tools.jobs import LEASE_SECONDS, MANY, make_ending, make_job
+from tests.tools.jobs import LEASE_SECONDS, MANY, Observing, make_ending, make_job
 
 
 def test_a_client_that_polls_without_a_pause_is_told_to_wait():
@@ -70,17 +68,18 @@ async def test_a_store_that_cannot_be_read_is_said_to_be_so(simulated, monkeypat
 
 async def test_jobs_are_counted_by_state_where_their_store_can_be_read_and_one_process_counts_what_all_share():
     store = MemoryJobs(keep_seconds=3_600.0)
-    uncollected = Uncollected(SessionMemory(NoSessions()), keep_seconds=3_600.0)
+    ended = EndedJobs()
     for number in range(4):
         await store.add(make_job(f"resp_{number}"), MANY)
     job = await store.claim("owner", LEASE_SECONDS, MANY)
-    await store.finish(job, make_ending(), ["https://hooks.example/"])
-    uncollected.note_end(job, make_ending())
+    store.observe(Observing("https://hooks.example/"))
+    await store.finish(job, make_ending())
+    ended.note_end(job, make_ending())
     await store.claim("owner", LEASE_SECONDS, MANY)
     (event,) = await store.take_due(2e9, 1.0)
     await store.note_undelivered(event.id, None)
 
-    jobs = SimpleNamespace(store=store, uncollected=uncollected)
+    jobs = SimpleNamespace(store=store, ended=ended)
     found = await read_figures(jobs)
 
     assert found["tandem_jobs"] == {("queued",): 2, ("running",): 1}

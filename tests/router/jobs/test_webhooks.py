@@ -8,7 +8,7 @@ import time
 import openai
 import pytest
 
-from router.contract.job import JobState, WebhookEvent
+from router.contract.job import JobObserver, JobState, WebhookEvent
 from router.contract.secret import Secret
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobEvent, JobWebhook
@@ -47,6 +47,16 @@ class Receiver:
         return answer
 
 
+class Naming(JobObserver):
+    """Names the addresses of the webhooks for each end."""
+
+    def __init__(self, webhooks: Webhooks) -> None:
+        self._webhooks = webhooks
+
+    def addresses_for(self, state: JobState) -> tuple[str, ...]:
+        return self._webhooks.addresses_for(state)
+
+
 class Rig:
     def __init__(self, *hooks: JobWebhook) -> None:
         self.clock = Clock(time.time() - 600)  # ten minutes before the SDK's own clock
@@ -54,6 +64,7 @@ class Rig:
         self.receiver = Receiver()
         self.webhooks = Webhooks(self.store, self.receiver, self.clock)
         self.webhooks.follow(hooks or [make_hook()])
+        self.store.observe(Naming(self.webhooks))
 
     async def end(self, name="resp_1", state=JobState.COMPLETED) -> bool:
         """Run a job to its end."""
@@ -62,7 +73,7 @@ class Rig:
         return await self.finish(job, state)
 
     async def finish(self, job, state=JobState.COMPLETED) -> bool:
-        return await self.store.finish(job, make_ending(state, self.clock.now), self.webhooks.addresses_for(state))
+        return await self.store.finish(job, make_ending(state, self.clock.now))
 
     async def pass_time(self, seconds: float, step: float = 30.0) -> None:
         """Let time pass, with a look every half minute."""
@@ -214,10 +225,10 @@ async def test_a_receiver_that_takes_its_time_delays_nobody_else(rig):
     try:
         for number in range(40):
             await rig.end(f"resp_{number}")
-        rig.webhooks.look_soon()
+        rig.webhooks.send_soon()
         await until(lambda: rig.receiver.count(OTHER) == 40)
         await rig.end("resp_later")
-        rig.webhooks.look_soon()
+        rig.webhooks.send_soon()
         await until(lambda: rig.receiver.count(OTHER) == 41)
         assert rig.receiver.count(URL) == 2  # those that are sent at the same time
 

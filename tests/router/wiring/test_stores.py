@@ -12,6 +12,7 @@ import pytest
 from router.contract.secret import Secret
 from router.contract.shared import PostgresTerms, SharedTerms
 from router.contract.stores import StoreUnusable
+from router.sessions.ended_jobs import EndedJobs
 from router.stores.memory.entries import NoSessions
 from router.stores.memory.responses import MemoryResponses
 from router.stores.sqlite.damage import find_damage
@@ -21,6 +22,7 @@ from router.stores.sqlite.sessions import SqliteSessions
 from router.wiring.stores import JOBS_FILE, hold_files, open_jobs, open_ledger, open_responses, open_sessions
 from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
+from tests.tools.houses import make_house
 from tests.tools.jobs import MANY, make_job
 from tests.tools.kept import ANN
 
@@ -67,13 +69,13 @@ def test_files_that_workers_write_to_are_made_and_held_once_for_all(tmp_path):
 
 async def test_a_file_of_jobs_comes_with_the_first_job_and_is_read_at_the_next_start(tmp_path):
     loaded = load_text(SIMULATED, tmp_path)
-    opener = open_jobs(loaded, "", on_disk=True)
-    before = (opener.store, list(tmp_path.glob("jobs*")))
+    jobs = open_jobs(loaded, "", EndedJobs(), on_disk=True)
+    before = (jobs.store, list(tmp_path.glob("jobs*")))
 
-    store = await opener.open()
+    store = await jobs.open(make_house())
     await store.add(make_job(), MANY)
-    await opener.close()
-    again = open_jobs(loaded, "", on_disk=True)
+    await jobs.close()
+    again = open_jobs(loaded, "", EndedJobs(), on_disk=True)
 
     assert before == (None, [])
     assert isinstance(store, SqliteJobs)
@@ -83,32 +85,32 @@ async def test_a_file_of_jobs_comes_with_the_first_job_and_is_read_at_the_next_s
 
 
 async def test_many_first_jobs_at_once_open_one_store(tmp_path):
-    opener = open_jobs(load_text(SIMULATED, tmp_path), "", on_disk=True)
+    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), on_disk=True)
 
-    opened = await asyncio.gather(*(opener.open() for _ in range(5)))
+    opened = await asyncio.gather(*(jobs.open(make_house()) for _ in range(5)))
 
     assert len(set(map(id, opened))) == 1
-    await opener.close()
+    await jobs.close()
 
 
 async def test_a_file_of_another_router_is_left_to_it_and_keeps_no_router_from_starting(tmp_path):
-    first = open_jobs(load_text(SIMULATED, tmp_path), "http://127.0.0.1:1", on_disk=True)
-    await first.open()
+    first = open_jobs(load_text(SIMULATED, tmp_path), "http://127.0.0.1:1", EndedJobs(), on_disk=True)
+    await first.open(make_house())
 
-    second = open_jobs(load_text(SIMULATED.replace("test.db", "two.db"), tmp_path), "", on_disk=True)
+    second = open_jobs(load_text(SIMULATED.replace("test.db", "two.db"), tmp_path), "", EndedJobs(), on_disk=True)
 
     assert second.store is None
     with pytest.raises(StoreUnusable, match=r"in use by another Tandem router \(http://127.0.0.1:1"):
-        await second.open()
+        await second.open(make_house())
     await second.close()
     await first.close()
 
 
 async def test_without_a_ledger_jobs_are_kept_in_memory(tmp_path):
-    opener = open_jobs(load_text(SIMULATED, tmp_path), "", on_disk=False)
+    jobs = open_jobs(load_text(SIMULATED, tmp_path), "", EndedJobs(), on_disk=False)
 
-    assert isinstance(await opener.open(), MemoryJobs)
-    await opener.close()
+    assert isinstance(await jobs.open(make_house()), MemoryJobs)
+    await jobs.close()
 
 
 def test_a_shared_database_without_its_package_says_what_to_install(tmp_path, monkeypatch):
@@ -118,14 +120,14 @@ def test_a_shared_database_without_its_package_says_what_to_install(tmp_path, mo
     shared = SharedTerms("one", postgres=PostgresTerms(Secret("postgresql://h/d")))
 
     with pytest.raises(StoreUnusable, match=r"not installed: asyncpg\n  hint: pip install 'tandem-router\[shared\]'"):
-        open_jobs(replace(load_text(SIMULATED, tmp_path), shared=shared), "", on_disk=True)
+        open_jobs(replace(load_text(SIMULATED, tmp_path), shared=shared), "", EndedJobs(), on_disk=True)
 
 
 def test_nothing_of_a_store_of_jobs_is_loaded_before_it_is_opened(tmp_path):
     script = (
         "import sys\nfrom pathlib import Path\nfrom router.wiring.stores import open_jobs\nfrom tests.conftest import SIMULATED\n"
-        "from tests.tools.configs import load_text\n"
-        f"open_jobs(load_text(SIMULATED, Path({str(tmp_path)!r})), '', on_disk=True)\n"
+        "from tests.tools.configs import load_text\nfrom router.sessions.ended_jobs import EndedJobs\n"
+        f"open_jobs(load_text(SIMULATED, Path({str(tmp_path)!r})), '', EndedJobs(), on_disk=True)\n"
         "print([name for name in sys.modules if 'stores' in name and name.endswith(('job_rows', '.jobs')) or 'asyncpg' in name])"
     )
 

@@ -10,7 +10,7 @@ from router.stores.postgres.forget import count_kept, forget_caller
 from router.stores.postgres.jobs import PostgresJobs
 from router.stores.postgres.link import Link
 from router.stores.postgres.responses import PostgresResponses
-from tests.tools.jobs import LEASE_SECONDS, MANY, make_ending, make_job, make_segment
+from tests.tools.jobs import LEASE_SECONDS, MANY, Observing, make_ending, make_job, make_segment
 from tests.tools.kept import ANN, BOB, make_response
 from tests.tools.postgres import make_terms
 
@@ -22,7 +22,8 @@ async def test_the_jobs_of_a_caller_are_deleted_with_their_logs_and_events_and_n
         await store.add(make_job(name, caller), MANY)
         job = await store.claim("here:1:1", LEASE_SECONDS, MANY)
         await store.append(job, [make_segment(0)])
-        await store.finish(job, make_ending(), ["https://a.example"])
+        store.observe(Observing("https://a.example"))
+        await store.finish(job, make_ending())
     await store.close()
 
     counts = [(await asyncio.to_thread(ask, terms, ANN))["jobs"] for ask in (count_kept, forget_caller, count_kept)]

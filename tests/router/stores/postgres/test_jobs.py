@@ -11,7 +11,7 @@ pytest.importorskip("asyncpg")
 
 from router.loop.tasks import spawn
 from router.stores.postgres.jobs import PostgresJobs
-from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job, make_segment
+from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, Observing, make_ending, make_job, make_segment
 from tests.tools.kept import ANN
 from tests.tools.postgres import make_terms
 from tests.tools.waiting import until
@@ -87,9 +87,9 @@ async def test_the_right_of_a_caller_holds_for_many_that_add_at_once(open_store)
 
 
 async def test_other_routers_hear_which_jobs_ended_and_whose_end_was_read_or_deleted(open_store):
-    store, other, heard = open_store(), open_store(), []
-    other.hear(lambda job_id: heard.append(("ended", job_id)), lambda job_id: heard.append(("read", job_id)))
-    store.hear(lambda job_id: heard.append("its own"), lambda job_id: heard.append("its own"))
+    store, other, there, here = open_store(), open_store(), Observing(), Observing()
+    other.observe(there)
+    store.observe(here)
     watch = other.watch(None)
     await watch.wait(PATIENCE_SECONDS)  # it listens
     for name in ("resp_1", "resp_2"):
@@ -99,21 +99,23 @@ async def test_other_routers_hear_which_jobs_ended_and_whose_end_was_read_or_del
     await store.collected("resp_1")
     await store.collected("resp_1")
     await store.forget("resp_2", ANN)
-    await until(lambda: len(heard) == 4)
+    read = [("read", "resp_1"), ("read", "resp_2")]
+    await until(lambda: len(there.seen) >= 5)
 
-    assert heard == [("ended", "resp_1"), ("ended", "resp_2"), ("read", "resp_1"), ("read", "resp_2")]
+    assert there.seen == [("missed", ""), ("ended elsewhere", "resp_1"), ("ended elsewhere", "resp_2"), *read]
+    assert [seen for seen in here.seen if "elsewhere" in seen[0]] == []
     watch.close()
 
 
 async def test_a_router_is_told_whenever_it_listens_again(open_store, postgres):
-    url, store, missed = await postgres.create_used(is_empty=False), open_store(), []
-    store.hear(lambda job_id: None, lambda job_id: None, lambda: missed.append(None))
+    url, store, observing = await postgres.create_used(is_empty=False), open_store(), Observing()
+    store.observe(observing)
     watch = store.watch(None)
-    await until(lambda: len(missed) == 1)
+    await until(lambda: len(observing.seen) == 1)
 
     async with postgres.refusing(url):
         pass
-    await until(lambda: len(missed) == 2)
+    await until(lambda: len(observing.seen) == 2)
 
     watch.close()
 

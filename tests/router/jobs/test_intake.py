@@ -9,8 +9,8 @@ from router.contract.errors import JobsUnavailable
 from router.contract.facts import Settled
 from router.contract.stores import StoreUnusable
 from router.contract.words import Dialect, Outcome
-from router.jobs.desk import Desk, keep_headers
-from router.jobs.runner import Runner
+from router.jobs.intake import keep_headers
+from router.jobs.jobs import Jobs
 from router.stores.sqlite.jobs import MemoryJobs
 from tests.tools.exchanges import RecordingSink
 from tests.tools.houses import arrive, make_house
@@ -57,11 +57,9 @@ async def store():
 @pytest.fixture
 async def house(store):
     """A house that takes jobs, whose targets never answer."""
-    built = make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES})), hangs))
-    runner = Runner(built, store)
-    built.accept_job = Desk(built, store, runner).accept
-    yield built
-    await runner.stop()
+    jobs = Jobs(lambda: store)
+    yield make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES})), hangs), accept_job=jobs.accept)
+    await jobs.stop()
     await some_turns()
 
 

@@ -1,8 +1,4 @@
-"""Jobs that are over and were not collected, in memory: their sessions' answers name them until somebody reads their end.
-
-While there is none, requests are not asked about it at all: what writes the header is put in with the first, and taken out
-with the last.
-"""
+"""Jobs that have ended and were not collected, in memory: answers of their session name them until their end is read."""
 
 import asyncio
 import time
@@ -10,36 +6,30 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from router.contract.caller import Caller
-from router.contract.decision import Decision
-from router.contract.job import FINAL, EndedJob, Job, JobEnding, JobState, JobStore
+from router.contract.job import FINAL, USUAL_TERMS, EndedJob, Job, JobEnding, JobState, JobStore
 from router.contract.relay import Headers
-from router.contract.request import RequestView
-from router.contract.session import SessionSnapshot
-from router.contract.signals import Turn
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
-from router.sessions.memory import SessionMemory
-from router.sessions.turn_state import TurnTokens
 
 HEADER = "x-tandem-jobs"
 _MOST, _MOST_NAMED = 1_000, 8
 _PAGE = 100
+_KEEP_SECONDS = USUAL_TERMS.keep_hours * 3_600
 
 
-class Uncollected:
-    """Knows them by id and by session, and counts how jobs of this process ended."""
+class EndedJobs:
+    """Holds them by id and by session, and counts how jobs of this process ended. Empty in a router without jobs."""
 
-    def __init__(self, memory: SessionMemory, *, keep_seconds: float, clock: Callable[[], float] = time.time) -> None:
-        self._memory, self._keep_seconds, self._clock = memory, keep_seconds, clock
+    def __init__(self, keep_seconds: float = _KEEP_SECONDS, clock: Callable[[], float] = time.time) -> None:
+        self._keep_seconds, self._clock = keep_seconds, clock
         self._jobs: dict[str, EndedJob] = {}
-        self._by_session: dict[tuple[Caller, str | None], dict[str, EndedJob]] = {}
-        """The same jobs: every request asks for those of its own session."""
+        self.by_session: dict[tuple[Caller, str | None], dict[str, EndedJob]] = {}
+        """The jobs by session. Every request looks whether there are any."""
         self._recalling = asyncio.Lock()
         self._read_meanwhile: set[str] = set()
         """Those whose end was read while the store was asked for all."""
-        self._tokens, self._naming = memory.tokens, _NamingTokens(memory.tokens, self)
-        self.ended: Counter[JobState] = Counter()
-        """How many ended so, since the start."""
+        self.counts: Counter[JobState] = Counter()
+        """Jobs of this process that ended in each state, since the start."""
 
     def list_all(self) -> Sequence[EndedJob]:
         """Those of everybody, the newest last."""
@@ -49,12 +39,20 @@ class Uncollected:
     def list_of(self, caller: Caller, session: str) -> Sequence[EndedJob]:
         """Those of one session, the newest last."""
         self._forget_old()
-        jobs = self._by_session.get((caller, session))
+        jobs = self.by_session.get((caller, session))
         return [*jobs.values()] if jobs is not None else []
+
+    def name_in(self, carried: Mapping[Tier, Headers], caller: Caller, session: str) -> Mapping[Tier, Headers]:
+        """Add a header with the newest jobs of a session to what an answer from each tier carries."""
+        jobs = self.list_of(caller, session)
+        if not jobs:
+            return carried
+        named = (HEADER, ", ".join(f"{job.id}={job.state}" for job in jobs[-_MOST_NAMED:]))
+        return {tier: (*carried.get(tier, ()), named) for tier in Tier}
 
     def note_end(self, job: Job, ending: JobEnding) -> None:
         """A job has ended here."""
-        self.ended[ending.state] += 1
+        self.counts[ending.state] += 1
         self._add(job, ending.state, ending.at)
 
     def note_left(self, job: Job) -> None:
@@ -68,12 +66,10 @@ class Uncollected:
         job = self._jobs.pop(job_id, None)
         if job is None:
             return
-        of_session = self._by_session[job.caller, job.session]
+        of_session = self.by_session[job.caller, job.session]
         del of_session[job_id]
         if not of_session:
-            del self._by_session[job.caller, job.session]
-        if not self._jobs:
-            self._memory.tokens = self._tokens
+            del self.by_session[job.caller, job.session]
 
     async def recall(self, store: JobStore, *, are_elsewhere: bool = False) -> None:
         """Take over what earlier processes left.
@@ -102,15 +98,14 @@ class Uncollected:
         self._put(EndedJob(job.id, job.caller, job.session, state, job.title, ended_at))
         if len(self._jobs) > _MOST:
             self.discard(next(iter(self._jobs)))
-        self._memory.tokens = self._naming
 
     def _put(self, job: EndedJob) -> None:
         self._jobs[job.id] = job
-        self._by_session.setdefault((job.caller, job.session), {})[job.id] = job
+        self.by_session.setdefault((job.caller, job.session), {})[job.id] = job
 
     def _sort(self) -> None:
         jobs = sorted(self._jobs.values(), key=lambda job: job.ended_at)
-        self._jobs, self._by_session = {}, {}
+        self._jobs, self.by_session = {}, {}
         for job in jobs:
             self._put(job)
 
@@ -132,21 +127,3 @@ async def _list_uncollected(store: JobStore) -> list[Job]:
             if (before := page.before) is None:
                 break
     return sorted(found, key=lambda job: job.ended_at or 0.0)
-
-
-class _NamingTokens(TurnTokens):
-    """What answers carry anyway, and the jobs of their session."""
-
-    def __init__(self, own: TurnTokens, jobs: Uncollected) -> None:
-        self._own, self._jobs = own, jobs
-
-    def read(self, view: RequestView, turn: Turn, session: str) -> Tier | None:
-        return self._own.read(view, turn, session)
-
-    def carry(self, session: SessionSnapshot, view: RequestView, decision: Decision) -> Mapping[Tier, Headers]:
-        carried = self._own.carry(session, view, decision)
-        jobs = self._jobs.list_of(view.caller, decision.turn.session)
-        if not jobs:
-            return carried
-        named = (HEADER, ", ".join(f"{job.id}={job.state}" for job in jobs[-_MOST_NAMED:]))
-        return {tier: (*carried.get(tier, ()), named) for tier in Tier}

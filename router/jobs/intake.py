@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from router.contract.errors import BadRequest, InBackground, JobsUnavailable, NotPermitted, TandemError, TooManyJobs
-from router.contract.exchange import IDEMPOTENCY_KEY, Exchange, Observers
+from router.contract.exchange import IDEMPOTENCY_KEY, Exchange
 from router.contract.facts import Decided, Ending
 from router.contract.job import MAX_TITLE, Job, JobStore
 from router.contract.keys import rights_of
@@ -36,11 +36,9 @@ _JSON = (("content-type", "application/json"),)
 _COME_BACK_SECONDS = 5.0
 _KEPT = TELLING_HEADERS | TURN_STATE_HEADERS | {"user-agent", "anthropic-beta", "traceparent", "tracestate"}
 """Headers that are kept with a job, by name: a proxy may have put credentials into any other."""
-_UNOBSERVED = Observers((), lambda exchange, error: None)
-"""What becomes of a job is recorded for its attempts, each of which is an exchange of its own."""
 
 
-class Desk:
+class Intake:
     """Takes requests with `background: true`."""
 
     def __init__(self, house: House, store: JobStore, runner: Runner) -> None:
@@ -66,7 +64,7 @@ class Desk:
         self._check_rights(plan, decided)
         job = _write_job(asked, decided, time.time())
         await self._add(job, plan)
-        exchange.observers = _UNOBSERVED
+        exchange.leave_unrecorded()
         events.job_accepted(job=job.id, tier=job.tier, session=job.session)
         self._runner.wake()
         headers = _headers(exchange.id, decided)
