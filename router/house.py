@@ -19,6 +19,7 @@ from router.decide.explain import explain
 from router.decide.opinions import collect
 from router.dialects.requests import read_request
 from router.plan import Plan, State
+from router.responses.acknowledged import acknowledge
 from router.responses.answer import reply_to
 from router.responses.local import answer_locally
 from router.responses.resume import restore_history
@@ -41,6 +42,8 @@ class House:
         """`accept_job` makes a background job of a request with `background: true`. Without it, each is refused."""
         self.plan, self.state, self.clock, self._accept_job = plan, state, clock, accept_job
         self._off_loop = state.speedups.off_loop
+        self.road = acknowledge(self.serve, state.shared.unconfirmed if state.shared is not None else None)
+        """What the edge and jobs call: `serve` with the links before it."""
 
     def swap(self, plan: Plan) -> None:
         """Serve by another plan from now on. Requests under way keep theirs; memory, figures, stores and connections stay."""

@@ -34,6 +34,8 @@ from router.sessions.ended_jobs import EndedJobs
 from router.sessions.memory import SessionMemory
 from router.stores.shared import Shared
 from router.stores.sqlite.writer import SqliteWriter
+from router.telemetry.metrics import Metrics
+from router.telemetry.ring import Ring
 from router.telemetry.tracing import Tracing
 
 KEPT_BY_ACCOUNT = frozenset(
@@ -144,6 +146,10 @@ class State:
     """Writes the ledger's file, if one is kept."""
     tracing: Tracing = field(default_factory=Tracing)
     """Sends traces of requests to a collector, where the config asks for that."""
+    metrics: Metrics = field(default_factory=Metrics)
+    """Counts requests for `/metrics` while its link is on."""
+    ring: Ring = field(default_factory=Ring)
+    """The newest requests, for the live page, while its link is on."""
     shared: Shared | None = None
     """What this router shares with others, if anything."""
     own_key: Key | None = None

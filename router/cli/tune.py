@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_old_option, load_or_end, print_json, say, table_path
-from router.cli.config_file import change_config, replace_file
-from router.cli.edit import NewRule, add_rules, set_values
+from router.cli.config_file import NewRule, add_rules, change_config, replace_file, set_values
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.past.tuning import as_json, readable, taught_json, write_taught
 from router.cli.progress import Progress

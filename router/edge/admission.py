@@ -225,7 +225,7 @@ class Admission:
     async def _serve(self, exchange: Exchange, sink: AnswerSink) -> None:
         """Serve the exchange. A defect becomes a bare 500, or a cut if an answer has begun."""
         try:
-            await self._house.serve(exchange, sink)
+            await self._house.road(exchange, sink)
         except Exception as error:  # noqa: BLE001  the edge: a defect must not leave the caller without an answer
             arrival = exchange.arrival
             fault = report_fault(error, arrival.id)

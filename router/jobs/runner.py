@@ -229,7 +229,7 @@ class Runner:
     async def _serve(self, attempt: _Attempt, writing: "asyncio.Task[None]") -> BaseException | None:
         """Serve a job once, as any request. Returns the defect that ended it, if one did."""
         exchange = attempt.exchange
-        serving = spawn(self._house.serve(exchange, attempt.sink), name=exchange.id)
+        serving = spawn(self._house.road(exchange, attempt.sink), name=exchange.id)
         exchange.run_by(serving)
         await asyncio.wait([serving, writing], return_when=asyncio.FIRST_COMPLETED)
         if not serving.done():  # all is written: like any client, hang up on a target that does not do it

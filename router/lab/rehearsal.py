@@ -12,7 +12,7 @@ import orjson
 
 from router.contract.decision import Decision
 from router.contract.entry import Attempt
-from router.contract.exchange import Arrival, Deadline, Exchange, Observers
+from router.contract.exchange import Arrival, Deadline, Exchange, Link, Observers, Part
 from router.contract.facts import AttemptEnded, Decided, Ending, FirstByte, Settled
 from router.contract.features import MARKS
 from router.contract.request import Json, JsonObject
@@ -68,7 +68,7 @@ class _Conversation:
     def __init__(self, house: House, client: str) -> None:
         self._house = house
         self._headers = write_headers(client, "dry-run")
-        self._observers = Observers((house.state.memory,), report_defect)
+        self._observers = Observers((Link(Part.SESSIONS, house.state.memory),), report_defect)
         lead, self._tools = write_lead(client)
         self._messages: list[Json] = [{"role": "system", "content": lead}]
         self._made = 0

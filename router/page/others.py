@@ -11,18 +11,18 @@ from typing import NamedTuple
 import msgspec
 
 from router.contract.exchange import Exchange
-from router.contract.pulse import (
+from router.contract.messages import (
     FORGOTTEN_SECONDS,
     CallsEnded,
     CallsUnderWay,
     CallUnderWay,
     EndedCall,
     FeedWanted,
-    Pulse,
-    name_of,
+    Messages,
+    router_of,
 )
 from router.page.begun import has_begun, show_begun
-from router.page.ring import Kept, PageSwitch, Ring, read_kept
+from router.telemetry.ring import Kept, Ring, read_kept
 
 _MAX_CALLS = 200
 """Reported at a time, of those that ended and of those that are under way. Half a second lies between two reports."""
@@ -44,32 +44,31 @@ class OtherRouters:
 
     def __init__(
         self,
-        pulse: Pulse,
-        switch: PageSwitch,
+        messages: Messages,
+        ring: Ring,
         running: Iterable[Exchange],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._pulse, self._switch, self._running, self._clock = pulse, switch, running, clock
+        self._messages, self._ring, self._running, self._clock = messages, ring, running, clock
         self._wanted_here = self._wanted_there = _LONG_AGO
-        self._ring: Ring | None = None
         self._told_number = 0
         """The newest row that was reported, or that nobody wanted."""
         self._told_calls: tuple[CallUnderWay, ...] = ()
         self._heard: dict[str, tuple[float, tuple[CallUnderWay, ...]]] = {}
-        pulse.on_beat(self._report)
-        pulse.hear(FeedWanted, self._take_wish)
-        pulse.hear(CallsEnded, self._take_ended)
-        pulse.hear(CallsUnderWay, self._take_under_way)
+        messages.on_tick(self._report)
+        messages.subscribe(FeedWanted, self._take_wish)
+        messages.subscribe(CallsEnded, self._take_ended)
+        messages.subscribe(CallsUnderWay, self._take_under_way)
 
     def want(self) -> None:
         """Somebody reads here. The first reader is not kept waiting for the next beat."""
         now, last = self._clock(), self._wanted_here
         self._wanted_here = now
         if now - last > FORGOTTEN_SECONDS:
-            self._pulse.tell(FeedWanted())
+            self._messages.publish(FeedWanted())
 
     def describe(self) -> Shared:
-        return Shared(self._pulse.replica, self._pulse.routers, self._pulse.is_up)
+        return Shared(self._messages.replica, self._messages.routers, self._messages.is_up)
 
     def under_way(self) -> Iterator[tuple[str, CallUnderWay]]:
         """The calls that are under way elsewhere, each with the name of its router, if that is another one."""
@@ -82,18 +81,18 @@ class OtherRouters:
 
     def _elsewhere(self, teller: str) -> str:
         """The name of another router; empty for a worker of this one, which has the same ledger."""
-        return name if (name := name_of(teller)) != self._pulse.replica else ""
+        return name if (name := router_of(teller)) != self._messages.replica else ""
 
     def _take_wish(self, teller: str, _: FeedWanted) -> None:
         self._wanted_there = self._clock()
 
     def _take_ended(self, teller: str, fact: CallsEnded) -> None:
-        if (ring := self._switch.ring) is None or not self._is_read():
+        if not self._is_read():
             return
-        ring.pass_over(fact.lost)
+        self._ring.pass_over(fact.lost)
         for call in fact.calls:
             decision = msgspec.json.encode(Kept(call.decided_by)).decode()
-            ring.put(call.line, decision, self._elsewhere(teller))
+            self._ring.put(call.line, decision, self._elsewhere(teller))
 
     def _take_under_way(self, teller: str, fact: CallsUnderWay) -> None:
         if self._is_read():
@@ -104,14 +103,11 @@ class OtherRouters:
 
     def _report(self) -> None:
         """Say that somebody reads here, and what happened here if somebody reads elsewhere."""
-        now, ring = self._clock(), self._switch.ring
+        now = self._clock()
         if self._is_read():
-            self._pulse.tell(FeedWanted())
-        if ring is not self._ring:
-            self._ring, self._told_number = ring, 0
+            self._messages.publish(FeedWanted())
         is_wanted = now - self._wanted_there <= FORGOTTEN_SECONDS
-        if ring is not None:
-            self._report_ended(ring, is_wanted=is_wanted)
+        self._report_ended(self._ring, is_wanted=is_wanted)
         if is_wanted:
             self._report_under_way()
         else:
@@ -123,13 +119,13 @@ class OtherRouters:
             own = [held for number, held in reversed(ring.rows) if number > self._told_number and len(held) == 2]
             calls = tuple(EndedCall(line, read_kept(decision).decided_by) for line, decision, *_ in reversed(own[:_MAX_CALLS]))
             if calls:
-                self._pulse.tell(CallsEnded(calls, len(own) - len(calls)))
+                self._messages.publish(CallsEnded(calls, len(own) - len(calls)))
         self._told_number = newest
 
     def _report_under_way(self) -> None:
         calls = tuple(_describe(exchange, self._clock) for exchange in self._running if has_begun(exchange))[-_MAX_CALLS:]
         if calls or self._told_calls:
-            self._pulse.tell(CallsUnderWay(calls))
+            self._messages.publish(CallsUnderWay(calls))
         self._told_calls = calls
 
 

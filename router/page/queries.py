@@ -19,7 +19,6 @@ from router.lab.regret import PriceOf, price_hop
 from router.lab.turns import Call
 from router.page.feed import show_line
 from router.page.live import check_on
-from router.page.ring import PageSwitch
 
 _LIMIT, _MAX_LIMIT = 50, 200
 _MAX_SESSION_ROWS = 1_000
@@ -34,8 +33,8 @@ _Found = TypeVar("_Found")
 class LookingBack:
     """Answers from the ledger, for a caller from its own rows, for an admin from all."""
 
-    def __init__(self, house: House, switch: PageSwitch | None, ledger: EntryReader | None, price_of: PriceOf) -> None:
-        self._house, self._switch, self._ledger, self._price_of = house, switch, ledger, price_of
+    def __init__(self, house: House, ledger: EntryReader | None, price_of: PriceOf) -> None:
+        self._house, self._ledger, self._price_of = house, ledger, price_of
         self._turn = asyncio.Semaphore(_MAX_AT_ONCE)
         self.pages = (
             Page("/tandem/turns", self._show_turns),
@@ -102,7 +101,7 @@ class LookingBack:
         return asked.query.get("words") == "1" and self._house.plan.keeps_text
 
     async def _ask(self, question: Callable[[EntryReader], _Found]) -> _Found:
-        check_on(self._switch)
+        check_on(self._house)
         return await ask_ledger(self._ledger, question, self._turn)
 
 

@@ -1,18 +1,19 @@
-"""Holding the end of an answer back until what its request wrote is confirmed. Only routers that share a store load this.
+"""Holding the end of an answer back until what its request wrote to a shared store is confirmed.
 
-A client goes on as soon as it has the last bytes. Its next request may reach another router, which must find what this one
+A client continues as soon as it has the last bytes. Its next request may reach another router, which must find what this one
 wrote. The order in which two connections write to a store says nothing about the order in which it reads them, so the store
-has to say that it has it.
+has to confirm it.
 """
 
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Coroutine
+from functools import cache, partial
 from typing import Any
 
 from router.contract.errors import TandemError
+from router.contract.exchange import Exchange
 from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact, AnswerSink
 
@@ -146,3 +147,26 @@ class AcknowledgedSink:
         self._unconfirmed.update(self._waiting.values())
         self._waiting.clear()
         self.release()
+
+
+Serve = Callable[[Exchange, AnswerSink], Coroutine[Any, Any, None]]
+
+
+def acknowledge(serve: Serve, unconfirmed: Counter[str] | None) -> Serve:
+    """Link that returns once all of the answer has left; `serve` itself where nothing is shared (None)."""
+    if unconfirmed is None:
+        return serve
+    loop = cache(asyncio.get_running_loop)  # a system call each time
+
+    async def serve_acknowledged(exchange: Exchange, caller: AnswerSink) -> None:
+        if exchange.arrival.passed is not None:  # changes nothing that is shared
+            await serve(exchange, caller)
+            return
+        exchange.confirming = sink = AcknowledgedSink(caller, unconfirmed, loop())
+        try:
+            await serve(exchange, sink)
+            await sink.wait()
+        finally:
+            sink.release()
+
+    return serve_acknowledged

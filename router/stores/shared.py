@@ -1,31 +1,31 @@
 """Opening what several routers share. A router that shares nothing imports none of it."""
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from router.contract.notices import Notice, Trouble
-from router.contract.shared import PostgresTerms, SharedTerms, ValkeyTerms
+from router.contract.shared import SharedTerms, ValkeyTerms
 from router.contract.stores import SharedUnusable, StoreUnusable
+from router.stores.memory.responses import MemoryResponses
+from router.stores.responses import Responses
+from router.stores.watches import Watches
 from router.telemetry import events
 
 if TYPE_CHECKING:
     from router.contract.allowance import Allowance
-    from router.contract.stores import RepeatStore, ResponseStore
-    from router.stores.memory.responses import MemoryResponses
     from router.stores.postgres.forward import Forwarder
     from router.stores.postgres.link import Link as Database
-    from router.stores.shared_responses import SharedResponses
     from router.stores.sqlite.responses import SqliteResponses
     from router.stores.sqlite.writer import SqliteWriter
-    from router.stores.valkey.alive import Alive
     from router.stores.valkey.allowance import ValkeyAllowance
     from router.stores.valkey.link import Link
-    from router.stores.valkey.pulse import ValkeyPulse
+    from router.stores.valkey.messages import ValkeyMessages
+    from router.stores.valkey.repeats import ValkeyRepeats
     from router.stores.valkey.revoked import ValkeyRevokedKeys
     from router.stores.valkey.sessions import ValkeySessions
-    from router.stores.watches import Watches
 
 
 def say_missing(who_needs: str, package: str | None) -> str:
@@ -33,64 +33,78 @@ def say_missing(who_needs: str, package: str | None) -> str:
     return f"{who_needs} a package that is not installed: {package}\n  hint: pip install 'tandem-router[shared]'"
 
 
+@contextmanager
+def _needs(setting: str) -> Iterator[None]:
+    """Name the package that is missing where a setting needs the extra `shared`. Raises `SharedUnusable`."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise SharedUnusable(say_missing(f"{setting} needs", error.name)) from error
+
+
 class Shared:
     """What this router shares with others. It is made before there is a loop, and connected before the first request."""
 
     def __init__(self, terms: SharedTerms) -> None:
         self.terms = terms
-        self.link: Link | None = _make_link(terms.valkey) if terms.valkey is not None else None
-        self.sessions: ValkeySessions | None = _make_sessions(self.link) if self.link is not None else None
+        self.unconfirmed: Counter[str] | None = Counter() if terms.valkey is not None or terms.postgres is not None else None
+        """How often an answer left before a write was confirmed, by the kind of write; None where nothing is shared."""
+        self.link: Link | None = None
+        """The connection to the Valkey server. Without one, all that is kept there is None."""
+        self.sessions: ValkeySessions | None = None
+        self.messages: ValkeyMessages | None = None
+        self.revoked_keys: ValkeyRevokedKeys | None = None
+        self.repeats: ValkeyRepeats | None = None
         self._database: Database | None = None
-        self._responses: SharedResponses | None = None
+        self._responses: Responses | None = None
         self.forwarder: Forwarder | None = None
         """Copies the ledger to the database, where there are both."""
-        self._alive: Alive | None = None
-        self.pulse: ValkeyPulse | None = None
-        """Tells the others what happens here, and hears what happens there."""
-        self.revoked_keys: ValkeyRevokedKeys | None = None
-        """Keys that were removed from the key file of any router."""
         self._allowance: ValkeyAllowance | None = None
         self.has_limits = False
         """Whether any limit is set that routers share: then the others learn at the start that this router is there."""
-        if self.link is not None:
-            self._alive, self.pulse, self.revoked_keys = _join(self.link, terms.replica)
+        if terms.valkey is not None:
+            self._share_server(terms.valkey)
 
-    def share_responses(self, own: "MemoryResponses", disk: "SqliteResponses | None" = None) -> "ResponseStore":
+    def _share_server(self, terms: ValkeyTerms) -> None:
+        with _needs("shared.valkey"):
+            from router.stores.valkey.link import Link  # the extra `shared` brings hiredis
+            from router.stores.valkey.messages import ValkeyMessages
+            from router.stores.valkey.repeats import ValkeyRepeats
+            from router.stores.valkey.revoked import ValkeyRevokedKeys
+            from router.stores.valkey.sessions import ValkeySessions
+        self.link = link = Link(terms)
+        self.sessions, self.messages = ValkeySessions(link), ValkeyMessages(link, self.terms.replica)
+        self.revoked_keys, self.repeats = ValkeyRevokedKeys(link, self.messages), ValkeyRepeats(link)
+
+    def share_responses(self, own: MemoryResponses, disk: "SqliteResponses | None" = None) -> Responses:
         """Responses that all routers find. `own` keeps what this one made, on its disk if there is one."""
-        from router.stores.shared_responses import SharedResponses  # only routers that share a store need these
-
         valkey = postgres = None
         if self.link is not None:
-            from router.stores.valkey.responses import ValkeyResponses
+            from router.stores.valkey.responses import ValkeyResponses  # only routers that share a store need these
 
             valkey = ValkeyResponses(self.link)
         if self.terms.postgres is not None:
-            self._database = _make_database(self.terms.postgres.for_responses)  # first: it says which package is missing
-            from router.stores.postgres.responses import PostgresResponses
-
+            with _needs("shared.postgres"):
+                from router.stores.postgres.link import Link as Database  # the extra `shared` brings asyncpg
+                from router.stores.postgres.responses import PostgresResponses
+            self._database = Database(
+                self.terms.postgres.for_responses, lambda reason: events.store_lost(store="postgres", reason=reason)
+            )
             postgres = PostgresResponses(self._database)
-        if valkey is None and postgres is None:
-            return own
-        self._responses = SharedResponses(own, valkey, postgres, disk)
+        self._responses = Responses(own, valkey, postgres, disk)
         return self._responses
-
-    def open_repeats(self) -> "RepeatStore | None":
-        """Which `Idempotency-Key`s are in use at any router; None where that is not shared."""
-        if self.link is None:
-            return None
-        from router.stores.valkey.repeats import ValkeyRepeats  # only routers that share a server need it
-
-        return ValkeyRepeats(self.link)
 
     @property
     def replicas(self) -> int:
         """How many processes of routers use the same Valkey server, this one included; while it is away, how many did."""
-        return self._alive.count if self._alive is not None else 1
+        return self.messages.count if self.messages is not None else 1
 
     def copy_ledger(self, ledger: "SqliteWriter", keep_days: int) -> None:
         """Have the ledger's rows copied to the database from the first request on, if there is one."""
         if self.terms.postgres is not None:
-            self.forwarder = _make_forwarder(self.terms.postgres, ledger, keep_days)
+            with _needs("shared.postgres"):
+                from router.stores.postgres.forward import Forwarder
+            self.forwarder = Forwarder(self.terms.postgres, ledger, keep_days=keep_days)
 
     def open_allowance(self, name_ledger: Callable[[], str]) -> "Allowance | None":
         """Where this router's parts of limits are kept; None where limits are not shared. The ledger is named when one asks."""
@@ -127,20 +141,20 @@ class Shared:
         if self.forwarder is not None:
             await self.forwarder.close()
 
-    def watch_jobs(self) -> "Watches | None":
-        """What workers of one machine need to notice each other's jobs, which are in one file; None for a router alone."""
-        if self.link is None or not self.terms.worker:
-            return None
-        from router.stores.valkey.pulse import SharedWatches  # only workers need it
+    def watch_jobs(self) -> Watches:
+        """What notices changes of jobs: of this process, and of the other workers that share its file of jobs."""
+        watches = Watches()
+        if self.link is not None and self.terms.worker:
+            from router.stores.valkey.messages import Channel  # only workers need it
 
-        return SharedWatches(self.link)
+            watches.publish = Channel(self.link, "p", "jobs", take=watches.take, on_missed=watches.note_all).publish
+        return watches
 
     async def close(self) -> None:
         if self._allowance is not None:
             await self._allowance.close()
-        if self._alive is not None and self.pulse is not None:
-            self.pulse.close()
-            self._alive.close()
+        if self.messages is not None:
+            self.messages.close()
         if self.link is not None:
             await self.link.close()
         if self._database is not None:
@@ -150,46 +164,6 @@ class Shared:
 def open_shared(terms: SharedTerms | None) -> Shared | None:
     """What a config shares; None where it shares nothing. Raises `SharedUnusable` where a package is missing."""
     return Shared(terms) if terms is not None else None
-
-
-def _make_link(terms: ValkeyTerms) -> "Link":
-    try:
-        from router.stores.valkey.link import Link  # the extra `shared` brings hiredis
-    except ModuleNotFoundError as error:
-        raise SharedUnusable(say_missing("shared.valkey needs", error.name)) from error
-    return Link(terms)
-
-
-def _make_database(terms: PostgresTerms) -> "Database":
-    try:
-        from router.stores.postgres.link import Link  # the extra `shared` brings asyncpg
-    except ModuleNotFoundError as error:
-        raise SharedUnusable(say_missing("shared.postgres needs", error.name)) from error
-    return Link(terms, lambda reason: events.store_lost(store="postgres", reason=reason))
-
-
-def _make_sessions(link: "Link") -> "ValkeySessions":
-    from router.stores.valkey.sessions import ValkeySessions  # as above
-
-    return ValkeySessions(link)
-
-
-def _join(link: "Link", replica: str) -> "tuple[Alive, ValkeyPulse, ValkeyRevokedKeys]":
-    from router.stores.valkey.alive import Alive  # only routers that share a server need these
-    from router.stores.valkey.pulse import ValkeyPulse
-    from router.stores.valkey.revoked import ValkeyRevokedKeys
-
-    alive = Alive(link, replica)
-    pulse = ValkeyPulse(link, replica, alive)
-    return alive, pulse, ValkeyRevokedKeys(link, pulse)
-
-
-def _make_forwarder(terms: PostgresTerms, ledger: "SqliteWriter", keep_days: int) -> "Forwarder":
-    try:
-        from router.stores.postgres.forward import Forwarder  # the extra `shared` brings asyncpg
-    except ModuleNotFoundError as error:
-        raise SharedUnusable(say_missing("shared.postgres needs", error.name)) from error
-    return Forwarder(terms, ledger, keep_days=keep_days)
 
 
 _VALKEY = "the shared Valkey server is away: this router serves by what it knows itself, and limits are its own share"

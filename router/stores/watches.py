@@ -3,14 +3,19 @@
 import asyncio
 import contextlib
 from collections import defaultdict
+from collections.abc import Callable
 
 STOP = "stop"
+_ANY = "*"
+"""A job may be there to be claimed. No id has this form."""
 
 
 class Watches:
-    """Everyone in this process who waits for jobs. Used by one event loop's thread."""
+    """Everyone who waits for jobs, in this process and in workers that share its file of jobs. Used by one thread."""
 
     def __init__(self) -> None:
+        self.publish: Callable[[str], None] = lambda message: None
+        """Sends what is noted to the other workers of this router, if there are any."""
         self._events: defaultdict[str | None, set[asyncio.Event]] = defaultdict(set)
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> "Watch":
@@ -22,6 +27,15 @@ class Watches:
 
     def note(self, job_id: str | None) -> None:
         """Something happened to a job; None: one may be there to be claimed."""
+        self._wake(job_id)
+        self.publish(_ANY if job_id is None else job_id)
+
+    def take(self, message: bytes) -> None:
+        """Wake those who wait for what a worker has noted, this one included: the second time they find nothing new."""
+        text = message.decode("utf-8", "replace")
+        self._wake(None if text == _ANY else text)
+
+    def _wake(self, job_id: str | None) -> None:
         for event in self._events.get(job_id, ()):
             event.set()
 

@@ -19,7 +19,7 @@ from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
 from router.contract.caller import LOCAL, Caller
-from router.contract.exchange import Exchange, Observer, Observers
+from router.contract.exchange import Exchange, Link, Observer, Observers, Part
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.opinions import Policy
 from router.contract.rights import BOTH_TIERS, Rights
@@ -32,13 +32,14 @@ from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
+from router.house import House
+from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
 from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups, is_plain_asked
 from router.loop.tasks import stop_all
 from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
-from router.page.ring import PageSwitch
 from router.plan import Plan, State
 from router.responses.keep import ResponseKeeper
 from router.second_opinion import Adviser, hold_nothing
@@ -53,14 +54,13 @@ from router.settle.record import Recorder
 from router.stores.shared import Shared, open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
-from router.telemetry.metrics_switch import MetricsSwitch
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
 from router.wiring.own_policies import Guarded, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
-from router.wiring.sharing import make_tokens, observe_targets, open_house, recognise_repeats, share_limits, show_others
+from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, share_limits, show_others
 from router.wiring.stores import (
     keep_entries,
     name_ledger,
@@ -105,7 +105,7 @@ def build_house(
         watches = state.shared.watch_jobs() if state.shared is not None else None
         jobs = open_jobs(loaded, address, state.ended_jobs, on_disk=with_ledger, watches=watches)
         closing.push_async_callback(jobs.close)
-        house = open_house(build_plan(loaded, state), state, jobs.accept)
+        house = House(build_plan(loaded, state), state, accept_job=jobs.accept)
         if state.budgets is not None and state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())
     except BaseException:
@@ -115,25 +115,26 @@ def build_house(
     closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
     closing.push_async_callback(jobs.stop)
-    jobs.follow(loaded.job_webhooks)
-
     closing.push_async_callback((webhook := Webhook()).close)
     alerts = Alerts(notices := list_notices(house), webhook)
-    alerts.follow(loaded.webhook)
+    follow = partial(_follow, state, jobs, alerts)
+    follow(loaded)
     build = partial(build_plan, state=state)
-    reloader = Reloader(house, loaded, load, build, [check_prices]) if load is not None else None
-    _follow_metrics(metrics := MetricsSwitch(state.observers), loaded)
-    _follow_page(page := PageSwitch(state.observers), loaded)
-    if reloader is not None:
-        follow = [partial(_follow_metrics, metrics), partial(_follow_page, page)]
-        told = [lambda taken: alerts.follow(taken.webhook), lambda taken: jobs.follow(taken.job_webhooks)]
-        reloader.applies += [*told, *follow]
-    others = show_others(state, page)
-    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, metrics, page, others, jobs, closing, group)
+    reloader = Reloader(house, loaded, load, build, [check_prices], [follow]) if load is not None else None
+    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, show_others(state), jobs, closing, group)
 
 
-def _follow_page(page: PageSwitch, loaded: LoadedConfig) -> None:
-    page.follow(on=loaded.config.page)
+def _follow(state: State, jobs: Jobs, alerts: Alerts, loaded: LoadedConfig) -> None:
+    """Switch the parts that a config turns on and off. A part that was off begins empty."""
+    chain, metrics, targets = state.observers, loaded.config.metrics, [plan.target.name for plan in loaded.targets]
+    if chain.switch(Part.METRICS, on=metrics.on):
+        state.metrics.start_again()
+    state.metrics.follow(targets, callers=metrics.callers)
+    if chain.switch(Part.PAGE, on=loaded.config.page):
+        state.ring.start_again()
+    chain.switch(Part.ALERTS, on=loaded.webhook is not None)
+    alerts.follow(loaded.webhook)
+    jobs.follow(loaded.job_webhooks)
 
 
 def build_state(
@@ -144,7 +145,7 @@ def build_state(
     watchers: tuple[Observer, ...] = (),
     address: str = "",
 ) -> State:
-    """What outlives a plan. The observers are called in this order.
+    """What outlives a plan.
 
     Each part is closed before those above it: nothing may still be written to a store when it closes.
     """
@@ -166,16 +167,7 @@ def build_state(
     closing.push_async_callback((upstream := Pool(speedups)).close)
     live, running = observe_targets(shared), set[Exchange]()
     rates, budgets = _make_limits(loaded, path, live, shared)
-    observers: tuple[Observer, ...] = (
-        memory,
-        live,
-        Superseding(running),
-        ResponseKeeper(responses),
-        recorder,
-        RequestLog(),
-        *watchers,
-    )
-    return State(
+    state = State(
         memory=memory,
         live=live,
         responses=responses,
@@ -185,7 +177,7 @@ def build_state(
         upstream=upstream,
         speedups=speedups,
         histories=Histories(remembers=not speedups.is_plain),
-        observers=Observers(observers, DefectLog().report),
+        observers=Observers((), DefectLog().report),
         running=running,
         repeats=repeats,
         rates=rates,
@@ -195,6 +187,26 @@ def build_state(
         tracing=tracing,
         shared=shared,
         ended_jobs=EndedJobs(loaded.config.jobs.keep_hours * 3_600),
+    )
+    state.observers.add(*list_links(state, recorder, watchers))
+    return state
+
+
+def list_links(state: State, recorder: Recorder, watchers: tuple[Observer, ...]) -> tuple[Link, ...]:
+    """The chain: every part that observes requests or says something in their answers, in the order of their calls."""
+    return (
+        Link(Part.SESSIONS, state.memory),
+        Link(Part.TARGETS, state.live),
+        Link(Part.SUPERSEDING, Superseding(state.running)),
+        Link(Part.RESPONSES, ResponseKeeper(state.responses)),
+        Link(Part.RECORDS, recorder),
+        Link(Part.LOG, RequestLog()),
+        *(Link(Part.WATCHERS, watcher) for watcher in watchers),
+        Link(Part.TRACES, state.tracing, is_on=False),
+        Link(Part.METRICS, state.metrics, is_on=False),
+        Link(Part.PAGE, state.ring, is_on=False),
+        Link(Part.JOBS),
+        Link(Part.ALERTS, is_on=False),
     )
 
 
@@ -206,11 +218,6 @@ def _make_limits(
     if shared is not None and (allowance := shared.open_allowance(partial(name_ledger, ledger))) is not None:
         return share_limits(allowance, live, read, has_keys=loaded.keys is not None)
     return CallerRates(), Budgets(read) if loaded.keys is not None else None
-
-
-def _follow_metrics(metrics: MetricsSwitch, loaded: LoadedConfig) -> None:
-    settings = loaded.config.metrics
-    metrics.follow([plan.target.name for plan in loaded.targets], on=settings.on, callers=settings.callers)
 
 
 def check_prices(loaded: LoadedConfig) -> None:
@@ -242,9 +249,9 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
     keys = loaded.keys.with_own(state.own_key) if loaded.keys is not None and state.own_key is not None else loaded.keys
     # The registry's classes share no base: each takes its own settings, which the config has checked.
     adapters: dict[str, Any] = dict(ADAPTERS)
-    policies: dict[str, Any] = dict(POLICIES)
     targets = {plan.target.name: plan.target for plan in loaded.targets}
-    trace = state.tracing.follow(loaded.trace_terms, state.observers)
+    trace = state.tracing.follow(loaded.trace_terms)
+    state.observers.switch(Part.TRACES, on=trace is not None)
     reachable = {
         plan.target.name: Reachable(
             plan.target,
@@ -259,16 +266,10 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         for plan in loaded.targets
     }
     rights = keys.rights if keys is not None else None
-    chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
-    chosen += [Guarded(own) for own in loaded.own_policies]
-    if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
-        chosen.append(RightsPolicy(rights))
-    if config.subagents is not Subagents.AUTO:
-        chosen.append(SubagentPolicy(Tier(config.subagents)))
     if rights is not None and state.budgets is not None:
         _follow_budgets(loaded, state.budgets, rights)
     rules = Rules(
-        policies=tuple(chosen),
+        policies=_choose_policies(loaded, rights),
         economics=structs.replace(config.decision, preference=config.preference),
         spill_over=config.spill_over,
         config_fingerprint=loaded.fingerprint,
@@ -296,6 +297,17 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         background=(BackgroundPolicy(),),
         jobs=structs.replace(config.jobs, takes_agents=config.delegation.runner is not None),
     )
+
+
+def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None) -> tuple[Policy, ...]:
+    policies: dict[str, Any] = dict(POLICIES)
+    chosen: list[Policy] = [policies[name](settings) for name, settings in loaded.policies]
+    chosen += [Guarded(own) for own in loaded.own_policies]
+    if rights is not None and any(own.tiers != BOTH_TIERS for own in rights.values()):
+        chosen.append(RightsPolicy(rights))
+    if loaded.config.subagents is not Subagents.AUTO:
+        chosen.append(SubagentPolicy(Tier(loaded.config.subagents)))
+    return tuple(chosen)
 
 
 def _build_dispatcher(

@@ -20,11 +20,9 @@ from router.jobs.jobs import Jobs
 from router.limits.budgets import find_troubles as find_budget_troubles
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
-from router.page.ring import PageSwitch
 from router.stores.sqlite.alarm import Failing
 from router.stores.sqlite.files import DAMAGED
 from router.stores.sqlite.writer import SqliteWriter
-from router.telemetry.metrics_switch import MetricsSwitch
 from router.wiring.key_watch import KeyWatch
 from router.wiring.own_policies import list_troubles
 from router.wiring.reloader import Reloader
@@ -50,10 +48,6 @@ class Built:
     """Asks what is broken now."""
     alerts: Alerts | None = None
     """Sends word of that, where the config names an address."""
-    metrics: MetricsSwitch | None = None
-    """What counts requests for `/metrics`, while that is on."""
-    page: PageSwitch | None = None
-    """Whether there is a live page, and what it shows."""
     others: "OtherRouters | None" = None
     """What the page shows of other routers, where there are any."""
     jobs: Jobs = field(default_factory=Jobs)

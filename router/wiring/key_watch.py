@@ -19,7 +19,7 @@ from router.telemetry import events
 from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
-    from router.contract.pulse import RevokedKeys
+    from router.contract.messages import RevokedKeys
 
 LOOK_SECONDS = 2.0
 GONE_SECONDS = 600.0
@@ -48,7 +48,7 @@ class KeyWatch:
     async def watch(self) -> None:
         """Look every two seconds, for as long as the router runs."""
         if self._revoked is not None:
-            self._revoked.hear(self._hear_revoked)
+            self._revoked.subscribe(self._hear_revoked)
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()
@@ -98,7 +98,7 @@ class KeyWatch:
         else:
             self._filed = filed
             if self._revoked is not None and (removed or added):
-                self._revoked.tell(removed, added)
+                self._revoked.report(removed, added)
 
     async def _take_ring(self, read: Callable[[], KeyRing]) -> None:
         changed = await self._reloader.take_keys(read)

@@ -61,8 +61,8 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
         NoticesPanel(built.notices),
         build_figures(built),
-        LiveFeed(house, built.page, is_ready, admission.logins, built.notices, built.others),
-        LookingBack(house, built.page, ledger, price_of),
+        LiveFeed(house, is_ready, admission.logins, built.notices, built.others),
+        LookingBack(house, ledger, price_of),
         Past(ledger, price_of),
         Responses(state.responses, built.jobs),
         OutsideJobs(house, built.jobs, lambda: admission.limits),
@@ -88,7 +88,7 @@ def build_figures(built: Built) -> "Figures":
 
     is_first = built.group is None or built.group.number == 1
     regret = read_regret if ledger is not None and is_first else None
-    return Figures(house, built.metrics, regret, jobs=partial(read_figures, built.jobs, with_all=is_first), group=built.group)
+    return Figures(house, regret, jobs=partial(read_figures, built.jobs, with_all=is_first), group=built.group)
 
 
 def _find_reload(built: Built) -> Callable[[], Awaitable[JsonObject]] | None:

@@ -1,7 +1,6 @@
 """What a router builds differently that shares its stores with others. Without `shared:`, nothing more is loaded here."""
 
 import time
-from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +8,9 @@ from typing import TYPE_CHECKING
 from router.contract.allowance import Allowance
 from router.contract.shared import SharedTerms, WhenBlind
 from router.dispatch.live.statistics import LiveStatistics
-from router.house import AcceptJob, House
 from router.limits.budgets import Budgets, ReadSpending
 from router.limits.rates import CallerRates
-from router.page.ring import PageSwitch
-from router.plan import Plan, State
+from router.plan import State
 from router.responses.repeats import Repeats
 from router.sessions.turn_state import TurnTokens, derive_key
 from router.stores.key_file import read_key
@@ -23,30 +20,19 @@ if TYPE_CHECKING:
     from router.page.others import OtherRouters
 
 
-def show_others(state: State, page: PageSwitch) -> "OtherRouters | None":
-    if state.shared is None or state.shared.pulse is None:
+def show_others(state: State) -> "OtherRouters | None":
+    if state.shared is None or state.shared.messages is None:
         return None
     from router.page.others import OtherRouters  # only routers that share a server need it
 
-    return OtherRouters(state.shared.pulse, page, state.running)
-
-
-def open_house(plan: Plan, state: State, accept_job: AcceptJob) -> House:
-    """Where a router shares a server or a database, the end of each answer waits for it."""
-    shared = state.shared
-    if shared is None or (shared.link is None and shared.terms.postgres is None):
-        return House(plan, state, accept_job=accept_job)
-
-    from router.wiring.shared_house import SharedHouse  # loaded late: a router that shares nothing does not need it
-
-    return SharedHouse(plan, state, shared.link.unconfirmed if shared.link is not None else Counter(), accept_job)
+    return OtherRouters(state.shared.messages, state.ring, state.running)
 
 
 def recognise_repeats(shared: Shared | None) -> Repeats:
     """Recognises repeated requests: of this router, or of all that share a server."""
     if shared is None:
         return Repeats()
-    return Repeats(shared=shared.open_repeats(), goes_on_blind=shared.terms.when_blind is WhenBlind.OPEN)
+    return Repeats(shared=shared.repeats, goes_on_blind=shared.terms.when_blind is WhenBlind.OPEN)
 
 
 def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:
@@ -57,11 +43,11 @@ def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:
 
 
 def observe_targets(shared: Shared | None) -> LiveStatistics:
-    if shared is None or shared.pulse is None:
-        return LiveStatistics()
-    from router.dispatch.live.elsewhere import LiveEverywhere  # only routers that share a server need it
-
-    return LiveEverywhere(shared.pulse)
+    """Figures of targets, exchanged with the routers that share a server."""
+    live = LiveStatistics()
+    if shared is not None and shared.messages is not None:
+        live.share(shared.messages)
+    return live
 
 
 def share_limits(

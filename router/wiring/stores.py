@@ -16,6 +16,7 @@ from router.settle.kept import explain_row
 from router.stores.key_file import read_key
 from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
+from router.stores.responses import Responses
 from router.stores.shared import Shared, say_missing
 from router.stores.sqlite.entries import SqliteEntries
 from router.stores.sqlite.files import create_private
@@ -64,7 +65,7 @@ def open_responses(loaded: LoadedConfig, address: str, *, on_disk: bool, shared:
     if on_disk and path is not None:
         writer = _open_writer(path, RESPONSES, address, lambda reason, lost: events.store_failed(reason=reason, lost=lost))
         own = MemoryResponses(disk := SqliteResponses(writer))
-    return shared.share_responses(own, disk) if shared is not None else own
+    return shared.share_responses(own, disk) if shared is not None else Responses(own)
 
 
 def open_jobs(loaded: LoadedConfig, address: str, ended: EndedJobs, *, on_disk: bool, watches: Watches | None = None) -> Jobs:

@@ -25,10 +25,10 @@ from tests.contract.test_stores import (  # noqa: F401  the same claims, about o
 from tests.tools.kept import ANN, BOB, SharedPlace, make_response
 from tests.tools.postgres import make_terms
 
-HOMES = ["valkey", "postgres", "both"]
+PLACES = ["valkey", "postgres", "both"]
 
 
-@pytest.fixture(params=HOMES)
+@pytest.fixture(params=PLACES)
 async def place(request):
     """Where the routers of a test keep their responses."""
     valkey = postgres = None

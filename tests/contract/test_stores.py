@@ -18,6 +18,7 @@ from router.sessions.memory import SessionMemory
 from router.sessions.turns import read_turn
 from router.stores.memory.entries import MemoryEntries, NoSessions
 from router.stores.memory.responses import MemoryResponses
+from router.stores.responses import Responses
 from tests.tools.kept import (
     ANN,
     BOB,
@@ -62,7 +63,7 @@ UNRELIABLE = [
 RESPONSES = [
     Kind("memory", lambda path, failures: MemoryResponses(), survives=False),
     Kind("sqlite", open_responses),
-    Kind("memory before sqlite", lambda path, failures: MemoryResponses(open_responses(path, failures))),
+    Kind("memory before sqlite", lambda path, failures: Responses(MemoryResponses(open_responses(path, failures)))),
 ]
 
 

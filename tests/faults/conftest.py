@@ -3,7 +3,7 @@ from functools import partial
 
 import pytest
 
-from router.wiring import shared_house
+from router.responses import acknowledged
 from tests.faults.rig import KEY, Rig, rigged
 
 
@@ -23,4 +23,4 @@ async def set_up(tmp_path, monkeypatch, listen):
 @pytest.fixture
 def patient_answers(monkeypatch):
     """Make answers wait for shared stores without a limit: order counts here, not the machine's speed."""
-    monkeypatch.setattr(shared_house, "AcknowledgedSink", partial(shared_house.AcknowledgedSink, hold_seconds=60.0))
+    monkeypatch.setattr(acknowledged, "AcknowledgedSink", partial(acknowledged.AcknowledgedSink, hold_seconds=60.0))

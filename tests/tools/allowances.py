@@ -81,7 +81,7 @@ class Channel:
 
 
 class Member:
-    """One router's pulse. The test triggers its beats."""
+    """One router's messages. The test triggers its ticks."""
 
     def __init__(self, channel, name):
         self._channel, self.replica, self.is_up = channel, name, True
@@ -92,17 +92,17 @@ class Member:
     def routers(self):
         return len(self._channel.members)
 
-    def tell(self, fact):
+    def publish(self, fact):
         self.told.append(fact)
         for other in self._channel.members:
             if other is not self and self.is_up and other.is_up:
                 for take in other._takers.get(type(fact), ()):
                     take(f"{self.replica}/1", fact)
 
-    def hear(self, kind, take):
+    def subscribe(self, kind, take):
         self._takers.setdefault(kind, []).append(take)
 
-    def on_beat(self, call):
+    def on_tick(self, call):
         self._beats.append(call)
 
     def beat(self):

@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from msgspec import structs
 
 from router.contract.caller import Caller
-from router.contract.exchange import Arrival, Company, Deadline, Exchange, Observers
+from router.contract.exchange import Arrival, Company, Deadline, Exchange, Link, Observers, Part
 from router.contract.keys import KeyRing
 from router.contract.limits import Limits
 from router.contract.request import JsonObject
@@ -24,6 +24,8 @@ from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
 from router.sense.models import ModelNames
 from router.sessions.ended_jobs import EndedJobs
+from router.telemetry.metrics import Metrics
+from router.telemetry.ring import Ring
 from router.wiring.built import Built
 from router.wiring.panels import build_edge
 from tests.tools.values import make_target
@@ -153,7 +155,9 @@ class FakeState:
         self.speedups = Speedups()
         self.rates, self.budgets, self.running, self.ledger = CallerRates(), None, set(), None
         self.shared: Any = None
-        self.ended_jobs = EndedJobs()
+        self.ended_jobs, self.metrics, self.ring = EndedJobs(), Metrics(), Ring()
+        links = Link(Part.METRICS, self.metrics, is_on=False), Link(Part.PAGE, self.ring, is_on=False)
+        self.observers = Observers(links, print)
 
 
 class FakeRoad:
@@ -171,7 +175,7 @@ class FakeRoad:
         self.begun.append(exchange)
         return exchange
 
-    async def serve(self, exchange: Exchange, sink: Any) -> None:
+    async def road(self, exchange: Exchange, sink: Any) -> None:
         await self.script(exchange, sink)
 
     async def explain(self, arrival: Arrival, plan: object = None) -> JsonObject:

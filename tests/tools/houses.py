@@ -94,7 +94,7 @@ class Walk:
         self._record = house.state.entries.write
         self.exchange: Exchange = house.begin(arrive(**arrival))
         self.sink = sink or RecordingSink()
-        self.task = asyncio.get_running_loop().create_task(house.serve(self.exchange, self.sink))
+        self.task = asyncio.get_running_loop().create_task(house.road(self.exchange, self.sink))
         self.exchange.run_by(self.task)
 
     @property

@@ -21,10 +21,10 @@ from router.cli import Ended
 from router.cli.common import known_names, number_between, print_json
 from router.cli.demo.afternoon import AFTERNOON, say_speeds, write_config
 from router.cli.demo.agent import Agent, Refused
-from router.cli.inside import serving
 from router.cli.past.looking import read_turns
 from router.cli.past.sources import LedgerPast
 from router.cli.routers import url_of
+from router.cli.run import serving
 from router.config.load import check_config
 from router.contract.relay import Headers
 from router.contract.request import JsonObject

@@ -2,18 +2,21 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from router.contract.errors import TandemError, TiersBusy, UpstreamBarred, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
+from router.contract.messages import Messages
 from router.contract.request import RequestView
 from router.contract.signals import Signals
 from router.contract.target import Target, TargetStatus
 from router.dispatch.live.circuit import blames_request, is_targets_failure
 from router.dispatch.live.limits import RateLimits
+from router.dispatch.live.reports import OtherReports
 from router.dispatch.live.target import LiveTarget
 from router.dispatch.live.targets import LiveTargets, told_window
 from router.limits.queues import Queues
@@ -42,8 +45,9 @@ class LiveStatistics(LiveTargets):
         self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
         self._seen: dict[str, TargetStatus] = {}
-        self._has_rested = False
-        """Whether any target ever had to rest: seldom so, and each decision would ask."""
+        self._is_special = False
+        """Whether any target ever had to rest, or another router reported anything: seldom so, and each decision would ask."""
+        self._others = OtherReports()
         self.may_wait = False
         """Whether a request may wait for room: a target has a quota, or was seen to serve only a few calls at once."""
         self.closed_until = _NEVER
@@ -67,10 +71,23 @@ class LiveStatistics(LiveTargets):
                     continue
             del moving[name]
         self._statuses = self._seen = statuses
-        if self._has_rested and all(live.circuit.is_open for live in listed.values()):
+        return self._adjust(statuses, now) if self._is_special else statuses
+
+    def _adjust(self, statuses: Mapping[str, TargetStatus], now: float) -> Mapping[str, TargetStatus]:
+        if all(live.circuit.is_open for live in self._listed.values()):
             # Where every target rests, none is better for waiting: a request must have somewhere to go.
-            statuses = self._statuses = {name: status.with_wait(0.0) for name, status in statuses.items()}
-        return statuses
+            statuses = {name: status.with_wait(0.0) for name, status in statuses.items()}
+        self._statuses = self._others.apply(self._listed, statuses, now)
+        return self._statuses
+
+    def share(self, messages: Messages, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Exchange reports of targets with other routers from now on."""
+
+        def look_again() -> None:
+            self._is_special, self._fresh_until = True, _NEVER
+
+        self._others = OtherReports(clock)
+        self._others.exchange(messages, lambda: tuple(self._listed.values()), look_again)
 
     def _list(self, targets: Mapping[str, Target]) -> None:
         self._targets = targets
@@ -152,15 +169,16 @@ class LiveStatistics(LiveTargets):
 
     def is_sooner(self, target: Target, signals: Signals, view: RequestView, seconds: float, now: float) -> bool:
         """Whether a request would wait less than this many seconds there, for a limit or a quota as well."""
-        status = self.of(target).status(now)
+        live = self.of(target)
+        status = self._others.combine(live, live.status(now), now)
         signals = self.apply_limits(replace(signals, statuses={target.name: status}), view, now)
         status = signals.statuses[target.name]
         return not status.closed_seconds and status.wait_seconds < seconds
 
     def least_busy_first(self, names: Sequence[str]) -> list[str]:
-        """Targets by how many calls they have, and how many more wait for them here."""
+        """Targets by how many calls they have, at all routers, and how many more wait for them here."""
         busy = {name: len(live.queue.open) + self.queues.waiting_for(name) for name in names if (live := self._live.get(name))}
-        return sorted(names, key=lambda name: busy.get(name, 0))
+        return sorted(names, key=lambda name: busy.get(name, 0) + self._others.in_flight(name))
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -287,7 +305,7 @@ class LiveStatistics(LiveTargets):
         has_named_time = isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and bool(seconds)
         circuit, fault = live.circuit, error.fault if isinstance(error, UpstreamBarred) else None
         circuit.fail(now, error.code, has_named_time=has_named_time, fault=fault)
-        self._has_rested = self._has_rested or circuit.is_open
+        self._is_special = self._is_special or circuit.is_open
         if has_named_time and seconds:
             circuit.close(now, seconds)
             self.closed_until = max(self.closed_until, circuit.closed_until)

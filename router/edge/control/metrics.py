@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from router.contract.caller import SCRAPER
 from router.contract.errors import NotFound, NotPermitted, TandemError
+from router.contract.exchange import Part
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Answer, Asked, Group, Page
 from router.edge.routes import METRICS
 from router.edge.shedding import read_resident_bytes
 from router.house import House
 from router.stores.shared import Shared
-from router.telemetry.metrics_switch import MetricsSwitch
 
 if TYPE_CHECKING:
     from router.telemetry.metrics import Buckets, Samples
@@ -37,19 +37,17 @@ class Figures:
     def __init__(
         self,
         house: House,
-        metrics: MetricsSwitch | None,
         regret: ReadRegret | None = None,
         clock: Callable[[], float] = time.monotonic,
         jobs: ReadJobs | None = None,
         group: Group | None = None,
     ) -> None:
-        self._house, self._switch, self._jobs, self._group = house, metrics, jobs, group
+        self._house, self._jobs, self._group = house, jobs, group
         self._regret = Regret(regret, clock) if regret is not None else None
         self.pages = (Page(METRICS, self._show),)
 
     async def _show(self, asked: Asked) -> Answer:
-        counting = self._switch.metrics if self._switch is not None else None
-        if counting is None:
+        if not self._house.state.observers.is_on(Part.METRICS):
             raise NotFound(f"{METRICS} is off. Set metrics: {{on: true}} in the router's config to count and serve figures")
         if asked.caller != SCRAPER and not asked.rights.is_admin:
             raise NotPermitted(f"{METRICS} needs a key with the right admin, or the one that metrics.key in the config names")
@@ -69,8 +67,8 @@ class Figures:
 
     async def read(self) -> "tuple[Mapping[str, Samples], Mapping[str, Buckets]] | None":
         """What this process has counted, and the state of everything in it; None while metrics are off."""
-        counting = self._switch.metrics if self._switch is not None else None
-        if counting is None:
+        counting = self._house.state.metrics
+        if not self._house.state.observers.is_on(Part.METRICS):
             return None
         lag = await measure_lag()
         regret = await self._regret.read(counting.began_at) if self._regret is not None else None
@@ -203,9 +201,9 @@ _VALKEY = ("valkey",)
 
 def read_shared(shared: Shared) -> "dict[str, Samples]":
     """The figures of what is shared. Each router counts what it did itself."""
-    link, pulse, forwarder = shared.link, shared.pulse, shared.forwarder
+    link, messages, forwarder = shared.link, shared.messages, shared.forwarder
     lag: dict[str, Samples] = {} if forwarder is None else {"tandem_ledger_lag_seconds": {(): forwarder.lag_seconds}}
-    if link is None or pulse is None:
+    if link is None or messages is None:
         return lag
     return {
         **lag,
@@ -215,6 +213,6 @@ def read_shared(shared: Shared) -> "dict[str, Samples]":
         "tandem_store_seconds_total": {_VALKEY: link.seconds},
         "tandem_store_losses_total": {_VALKEY: link.losses},
         "tandem_store_blind_total": {(kind,): count for kind, count in link.blind.items()},
-        "tandem_store_unconfirmed_total": {(kind,): count for kind, count in link.unconfirmed.items()},
-        "tandem_pulse_ignored_total": {(reason,): count for reason, count in pulse.ignored.items()},
+        "tandem_store_unconfirmed_total": {(kind,): count for kind, count in (shared.unconfirmed or {}).items()},
+        "tandem_pulse_ignored_total": {(reason,): count for reason, count in messages.ignored.items()},
     }

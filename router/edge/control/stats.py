@@ -38,7 +38,8 @@ class Stats:
         jobs = self._show_jobs(None if asked.rights.is_admin else asked.caller)
         if not asked.rights.is_admin:
             return as_json({**self._show_own(asked.caller, asked.rights), "targets": _show_some(targets), "jobs": jobs})
-        shown: JsonObject = {"targets": targets, "quotas": live.queues.picture(plan.targets, now), "jobs": jobs}
+        chain: list[Json] = [{"name": link.name.value, "on": link.is_on} for link in house.state.observers.links]
+        shown: JsonObject = {"targets": targets, "quotas": live.queues.picture(plan.targets, now), "jobs": jobs, "chain": chain}
         if plan.keys is not None:
             names = (name for name in plan.keys.rights if name != LOCAL.name)
             shown["callers"] = {name: self._show_use(Caller(name), plan.keys.rights[name]) for name in names}

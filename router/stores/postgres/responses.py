@@ -7,9 +7,8 @@ from typing import Any
 from router.contract.caller import Caller
 from router.contract.stores import StoredResponse, StoreUnusable
 from router.loop.tasks import spawn
-from router.stores.backlog import Key
-from router.stores.homes import DELETED, OTHERS, UNKNOWN, Known
 from router.stores.job_records import is_writable
+from router.stores.places import DELETED, OTHERS, UNKNOWN, Key, Known
 from router.stores.postgres.link import Link
 
 _KEPT_SECONDS = 30 * 86_400.0
@@ -60,7 +59,7 @@ class PostgresResponses:
             if await connection.fetchval(_KEEP, *values) and items:
                 await connection.execute(_KEEP_ITEMS, name, caller, items)
 
-    async def look(self, response_id: str, caller: Caller) -> Known:
+    async def find(self, response_id: str, caller: Caller) -> Known:
         if not (is_writable(response_id) and is_writable(caller.name)):
             return UNKNOWN
         row = await self._fetch(_LOOK, response_id, caller.name)
@@ -80,7 +79,7 @@ class PostgresResponses:
         row = await self._fetch(_FIND_HOLDER, wanted, caller.name, self._oldest())
         return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
 
-    async def bury(self, response_id: str, caller: Caller) -> None:
+    async def delete(self, response_id: str, caller: Caller) -> None:
         if not (is_writable(response_id) and is_writable(caller.name)):
             return
         async with self._link.borrow() as connection, connection.transaction():
@@ -88,7 +87,6 @@ class PostgresResponses:
             await connection.execute(_BURY_ITEMS, response_id, caller.name)
 
     async def sort_out(self, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
-        """Which of these the database does not have and could, and which were deleted."""
         asked = [(caller.name, name) for caller, name in keys if is_writable(name) and is_writable(caller.name)]
         async with self._link.borrow() as connection:
             rows = await connection.fetch(_STATES, [caller for caller, _ in asked], [name for _, name in asked])

@@ -19,7 +19,7 @@ from router.contract.shared import WhenBlind
 from router.contract.stores import StoreUnusable
 from router.loop.tasks import spawn
 from router.stores.valkey.allowance_scripts import BEAT_SECONDS, LEAVE_SECONDS, OWN, PRESENT
-from router.stores.valkey.link import Link
+from router.stores.valkey.link import Link, ignore
 from router.stores.valkey.wire import Refused
 
 _POLL_SECONDS = 0.25
@@ -330,7 +330,7 @@ class ValkeyAllowance:
 
     async def _state_parts(self) -> None:
         keys = [self._members, self._wanted]
-        self._link.run(PRESENT, keys, self._me, "begin", *self._others).add_done_callback(_ignore)
+        self._link.run(PRESENT, keys, self._me, "begin", *self._others).add_done_callback(ignore)
         for number, part in enumerate(tuple(self._parts.values()), 1):
             asking = part.state()
             if asking is not None and number % _AT_ONCE == 0:
@@ -367,8 +367,3 @@ class ValkeyAllowance:
             now = self.now()
             for part in tuple(self._parts.values()):
                 part.look(now)
-
-
-def _ignore(future: "asyncio.Future[Any]") -> None:
-    if not future.cancelled():
-        future.exception()

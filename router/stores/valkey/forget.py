@@ -53,7 +53,7 @@ async def _work_through(terms: ValkeyTerms, caller: Caller, *, deletes: bool) ->
         async for ids in _find_responses(link, responses, caller):
             rows["responses"] += len(ids)
             for response_id in ids if deletes else ():
-                await responses.bury(response_id, caller)
+                await responses.delete(response_id, caller)
     finally:
         await link.close()
     return rows

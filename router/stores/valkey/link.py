@@ -13,7 +13,7 @@ import hashlib
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -140,8 +140,6 @@ class Link:
         """What the server calls itself."""
         self.blind: Counter[str] = Counter()
         """How often something was done without the server, by what it was."""
-        self.unconfirmed: Counter[str] = Counter()
-        """How often an answer left before the server had confirmed what was written, by what it was."""
         self.refusals = Refusals()
         self._trips, self._seconds = 0, 0.0
         self.losses = 0
@@ -179,6 +177,23 @@ class Link:
         """Have a function called each time a connection is made."""
         self._on_up.append(call)
 
+    def on_back(self, begin: Callable[[], None], restore: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Call both when there is a connection after one was lost: messages were missed, and the server may have lost its data.
+
+        `restore` gives back what this router knows, and ends where the server goes away again (`StoreUnusable`).
+        """
+
+        async def give_back() -> None:
+            with suppress(StoreUnusable):
+                await restore()
+
+        def come_back() -> None:
+            if self.losses:  # else it is the start, and nothing was kept before
+                begin()
+                spawn(give_back(), name="restore a shared store")
+
+        self._on_up.append(come_back)
+
     async def open(self) -> None:
         """Make the first connection. One that cannot be made now is tried again in the background.
 
@@ -204,7 +219,7 @@ class Link:
         """Run a script that was registered. Raises as `ask` does."""
         return self.ask("EVALSHA", script.digest, len(keys), *keys, *words)
 
-    def tell_soon(self, *words: Word) -> None:
+    def send_soon(self, *words: Word) -> None:
         """Send a command within 20 ms, together with others. Nobody learns what becomes of it."""
         if self._wire is None:
             return
@@ -227,7 +242,7 @@ class Link:
         soon, self._soon = self._soon, []
         for words in soon if self._wire is not None else ():
             if self._wire is not None:
-                self._wire.send(*words).add_done_callback(_ignore)
+                self._wire.send(*words).add_done_callback(ignore)
 
     # The breaker.
 
@@ -314,7 +329,7 @@ class Link:
     def _check_ears(self) -> None:
         """See that the connection that listens is answered. If it is not in time, it ends, and the link is lost."""
         if self._ears is not None:
-            self._ears.send("PING").add_done_callback(_ignore)
+            self._ears.send("PING").add_done_callback(ignore)
             self._checking = asyncio.get_running_loop().call_later(_LISTEN_SECONDS, self._check_ears)
 
     def _lose(self, wire: Wire, reason: str) -> None:
@@ -370,6 +385,6 @@ def _read_time(answer: Any) -> float:
             raise Foreign
 
 
-def _ignore(future: "asyncio.Future[Any]") -> None:
+def ignore(future: "asyncio.Future[Any]") -> None:
     if not future.cancelled():
         future.exception()

@@ -7,15 +7,15 @@ gets the slots back from the routers that have them, as soon as each is connecte
 
 import asyncio
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from router.contract.stores import HeldKey, KeptRepeat, StoreUnusable
-from router.loop.tasks import spawn
-from router.stores.valkey.link import Link, Script
+from router.stores.outbox import Outbox
+from router.stores.valkey.link import Link, Script, ignore
+from router.stores.valkey.messages import Channel
 from router.stores.valkey.wire import Away
 from router.telemetry import events
 
@@ -27,7 +27,6 @@ _LOOK_SECONDS = 5.0
 _VERSION = b"1"
 _TOKEN_BYTES, _ASKED_BYTES = 8, 32
 _MARK_BYTES = len(_VERSION) + _TOKEN_BYTES + _ASKED_BYTES
-_MAX_UNSENT = 64
 _KIND = "repeats"
 
 _CLAIM = Script("""
@@ -56,12 +55,11 @@ class ValkeyRepeats:
         self._link = link
         for script in (_CLAIM, _FINISH, _RENEW):
             link.register(script)
-        self._channel = link.key("i", "over")
-        link.subscribe(self._channel, self._hear)
-        link.on_up(self._catch_up)
+        self._over = Channel(link, "i", "over", take=self._wake, on_missed=self._catch_up)
+        link.on_back(lambda: None, self._restore)
         self._held: dict[bytes, bytes] = {}
         """The marks of this router's slots, while their requests run."""
-        self._unsent: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()
+        self._unsent: Outbox[bytes, tuple[bytes, bytes]] = Outbox(self._finish, lambda unsent: len(unsent[1]))
         """Slots that are over here, and that the server could not be told of: the mark and the answer of each."""
         self._waiting: dict[bytes, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -110,43 +108,39 @@ class ValkeyRepeats:
     def _key(self, slot: bytes) -> str:
         return self._link.key("i", slot.hex())
 
+    def _finish(self, slot: bytes, ended: tuple[bytes, bytes]) -> "asyncio.Future[Any]":
+        return self._link.run(_FINISH, [self._key(slot), self._over.name], *ended, _KEPT_MS, slot)
+
     def _send(self, slot: bytes, mark: bytes, answer: bytes) -> None:
         """Write what became of a slot, now or when the server is back."""
         try:
-            sent = self._link.run(_FINISH, [self._key(slot), self._channel], mark, answer, _KEPT_MS, slot)
+            sent = self._finish(slot, (mark, answer))
         except Away:
-            self._unsent[slot] = mark, answer
-            if len(self._unsent) > _MAX_UNSENT:
-                self._unsent.popitem(last=False)
+            self._unsent.add(slot, (mark, answer))
         else:
-            sent.add_done_callback(partial(self._look_at, slot, mark, answer))
+            sent.add_done_callback(partial(self._take_sent, slot, mark, answer))
 
-    def _look_at(self, slot: bytes, mark: bytes, answer: bytes, sent: "asyncio.Future[Any]") -> None:
+    def _take_sent(self, slot: bytes, mark: bytes, answer: bytes, sent: "asyncio.Future[Any]") -> None:
         if not sent.cancelled() and isinstance(sent.exception(), Away):
-            self._send(slot, mark, answer)
+            self._unsent.add(slot, (mark, answer))
 
-    def _hear(self, slot: bytes) -> None:
+    def _wake(self, slot: bytes) -> None:
         if (event := self._waiting.pop(slot, None)) is not None:
             event.set()
 
     def _catch_up(self) -> None:
-        """There is a connection again: say what could not be said, and look at what was not heard."""
-        unsent, self._unsent = self._unsent, OrderedDict()
-        for slot, (mark, answer) in unsent.items():
-            self._send(slot, mark, answer)
+        """There is a connection again: send what could not be sent, and look at slots whose end may have been missed."""
+        self._unsent.retry()
         for slot in list(self._waiting):
-            self._hear(slot)
+            self._wake(slot)
         self._renew()
-        if self._link.losses:
-            spawn(self._restore(), name="restore answers")
 
     async def _restore(self) -> None:
         """Write the answers that the server has lost, one at a time: others use the connection."""
-        with suppress(StoreUnusable):
-            for slot, (asked, answer), seconds in self._list_answers():
-                if not await self._link.ask("EXISTS", self._key(slot)):
-                    value = _make_mark(asked) + (answer or b"")
-                    await self._link.run(_CLAIM, [self._key(slot)], value, max(int(seconds * 1_000), 1))
+        for slot, (asked, answer), seconds in self._list_answers():
+            if not await self._link.ask("EXISTS", self._key(slot)):
+                value = _make_mark(asked) + (answer or b"")
+                await self._link.run(_CLAIM, [self._key(slot)], value, max(int(seconds * 1_000), 1))
 
     def _renew_later(self) -> None:
         if self._timer is None:
@@ -157,18 +151,13 @@ class ValkeyRepeats:
         self._timer = None
         with suppress(Away):
             for slot, mark in self._held.items():  # sent at once: the end of a request must not overtake it
-                self._link.run(_RENEW, [self._key(slot)], mark, _LEASE_MS).add_done_callback(_ignore)
+                self._link.run(_RENEW, [self._key(slot)], mark, _LEASE_MS).add_done_callback(ignore)
         if self._held:
             self._renew_later()
 
 
 def _make_mark(asked: bytes) -> bytes:
     return _VERSION + secrets.token_bytes(_TOKEN_BYTES) + asked
-
-
-def _ignore(sent: "asyncio.Future[Any]") -> None:
-    if not sent.cancelled():
-        sent.exception()
 
 
 def _read(value: bytes) -> HeldKey:

@@ -14,8 +14,9 @@ import msgspec
 
 from router.contract.caller import Caller
 from router.contract.stores import StoredResponse, StoreUnusable
-from router.stores.homes import DELETED, OTHERS, UNKNOWN, Known
+from router.stores.places import DELETED, OTHERS, UNKNOWN, Key, Known
 from router.stores.valkey.link import Link, Script
+from router.stores.valkey.messages import Channel
 from router.telemetry import events
 
 KEPT_SECONDS = 3_600.0
@@ -73,31 +74,32 @@ _BURY = Script("""
 _Kept = tuple[str, str, float, bytes]
 _read = msgspec.msgpack.Decoder(_Kept).decode
 _write = msgspec.msgpack.encode
-_read_gone = msgspec.msgpack.Decoder(tuple[str, str]).decode
+_read_gone = msgspec.msgpack.Decoder(list[str]).decode
 
 
 class ValkeyResponses:
-    """A `Home` for an hour. What is longer than 8 MiB is not sent there."""
+    """A `Place` for an hour. What is longer than 8 MiB is not sent there."""
 
     def __init__(self, link: Link, clock: Callable[[], float] = time.time) -> None:
         self.link, self._clock = link, clock
         for script in (_KEEP, _LOOK, _HOLDER, _STATES, _BURY):
             link.register(script)
-        self._channel = link.key("r", "gone")
+        self._gone = Channel(link, "r", "gone", take=self._take_gone)
         self.on_gone: Callable[[str, Caller], None] = lambda response_id, caller: None
         """Called with each response that is deleted at any router."""
-        link.subscribe(self._channel, self._hear)
-        self._unwritten_channel = link.key("r", "unwritten")
+        self._unwritten = Channel(link, "r", "unwritten", take=lambda message: self.on_unwritten())
         self.on_unwritten: Callable[[], None] = lambda: None
         """Called when some router has responses that the server did not take."""
-        link.subscribe(self._unwritten_channel, lambda message: self.on_unwritten())
+
+    def takes(self, response: StoredResponse) -> bool:
+        return len(response.raw) <= MAX_BYTES
 
     async def keep(self, response: StoredResponse, *, is_late: bool = False) -> None:
         await self.send(response, is_late=is_late)
 
     def send(self, response: StoredResponse, *, is_late: bool = False) -> "asyncio.Future[Any]":
         """Send a response at once: whatever this router asks later is answered after it. Raises `StoreUnusable`."""
-        if len(response.raw) > MAX_BYTES:
+        if not self.takes(response):
             raise StoreUnusable("the response is too large")
         left_ms = int((response.at + KEPT_SECONDS - self._clock()) * 1_000)
         try:
@@ -109,15 +111,15 @@ class ValkeyResponses:
         words = (int(is_late), value, max(left_ms, 1), _hash(caller.name), _OWNED_MS, f"{response.at:.6f} {key}")
         return self.link.run(_KEEP, [key, self._owner_key(response.id), *items], *words)
 
-    def say_unwritten(self) -> None:
+    def report_unwritten(self) -> None:
         """Tell all routers that the server lacks responses. A server that is full still passes messages on."""
-        self.link.tell_soon("PUBLISH", self._unwritten_channel, "")
+        self._unwritten.publish()
 
     def is_over(self, response: StoredResponse) -> bool:
         """Whether the server would have forgotten it by now."""
         return response.at + KEPT_SECONDS <= self._clock()
 
-    async def look(self, response_id: str, caller: Caller) -> Known:
+    async def find(self, response_id: str, caller: Caller) -> Known:
         key = self.key_of(response_id, caller)
         found: bytes | None = await self.link.run(_LOOK, [key, self._owner_key(response_id)], _hash(caller.name))
         if found == _DELETED:
@@ -131,23 +133,20 @@ class ValkeyResponses:
         found: bytes | None = await self.link.run(_HOLDER, [self._item_key(item_id, caller) for item_id in item_ids])
         return _to_response(found, caller) if found is not None else None
 
-    async def bury(self, response_id: str, caller: Caller) -> None:
+    async def delete(self, response_id: str, caller: Caller) -> None:
         """Put a mark in the place of a response, and tell all routers."""
         words = (_DELETED_MS, _write((response_id.encode("utf-8", "replace").decode(), caller.name)))
-        await self.link.run(_BURY, [self.key_of(response_id, caller), self._channel], *words)
+        await self.link.run(_BURY, [self.key_of(response_id, caller), self._gone.name], *words)
 
-    async def sort_out(self, responses: Collection[StoredResponse]) -> tuple[list[StoredResponse], list[StoredResponse]]:
-        """Which of these the server does not have, and which were deleted."""
-        keys = [self.key_of(response.id, response.caller) for response in responses]
-        states: list[bytes] = await self.link.run(_STATES, keys) if keys else []
-        found = list(zip(responses, states, strict=True))
-        missing = [response for response, state in found if not state and len(response.raw) <= MAX_BYTES]
-        return missing, [response for response, state in found if state == _DELETED]
+    async def sort_out(self, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
+        states: list[bytes] = await self.link.run(_STATES, [self.key_of(name, caller) for caller, name in keys]) if keys else []
+        found = list(zip(keys, states, strict=True))
+        return [key for key, state in found if not state], [key for key, state in found if state == _DELETED]
 
-    def _hear(self, message: bytes) -> None:
+    def _take_gone(self, message: bytes) -> None:
         try:
-            response_id, caller = _read_gone(message)
-        except msgspec.MsgspecError:
+            response_id, caller, *_ = _read_gone(message)
+        except (ValueError, msgspec.MsgspecError):
             return
         self.on_gone(response_id, Caller(caller))
 

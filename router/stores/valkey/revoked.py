@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
-from router.contract.pulse import KeysChanged
+from router.contract.messages import KeysChanged
+from router.stores.outbox import Outbox
 from router.stores.valkey.link import Link
-from router.stores.valkey.pulse import ValkeyPulse
+from router.stores.valkey.messages import ValkeyMessages
 
 _KEPT_SECONDS = 90 * 86_400
 _MAX_KEYS = 10_000
@@ -21,45 +22,42 @@ _NAME = b"list:"
 
 
 class ValkeyRevokedKeys:
-    """The list, as far as this router knows it, and what it has not been able to add to it yet."""
+    """The list, as far as this router knows it, with what it has not been able to add to it yet."""
 
-    def __init__(self, link: Link, pulse: ValkeyPulse) -> None:
-        self._link, self._pulse, self._key = link, pulse, link.key("p", "revoked")
+    def __init__(self, link: Link, messages: ValkeyMessages) -> None:
+        self._link, self._messages, self._key = link, messages, link.key("p", "revoked")
         self._known: frozenset[bytes] = frozenset()
-        self._untold: dict[bytes, bool] = {}
+        self._unsent: Outbox[bytes, bool] = Outbox(self._write)
         """Whether each was revoked or restored here, until the server has confirmed it."""
         self._names: frozenset[bytes] = frozenset()
         """What the list is called. Two routers that begin one in the same moment give it two names."""
-        self._take: Callable[[frozenset[bytes]], None] | None = None
-        pulse.hear(KeysChanged, lambda *_: self._read())
+        self._subscriber: Callable[[frozenset[bytes]], None] | None = None
+        messages.subscribe(KeysChanged, lambda *_: self._read())
         link.on_up(self._catch_up)
 
-    def tell(self, revoked: Collection[bytes], restored: Collection[bytes]) -> None:
-        """Keys were removed from this router's file, and put into it; by the digests of their secrets."""
-        self._untold |= {**dict.fromkeys(revoked, True), **dict.fromkeys(restored, False)}
-        self._know((self._known | set(revoked)) - set(restored))
+    def report(self, revoked: Collection[bytes], restored: Collection[bytes]) -> None:
+        for digest, is_revoked in {**dict.fromkeys(revoked, True), **dict.fromkeys(restored, False)}.items():
+            self._unsent.add(digest, is_revoked)
+        self._know(self._known)
         self._catch_up()
 
-    def hear(self, take: Callable[[frozenset[bytes]], None]) -> None:
-        """Have a function called with all revoked keys, now and whenever they change. It must not raise."""
-        self._take = take
+    def subscribe(self, take: Callable[[frozenset[bytes]], None]) -> None:
+        self._subscriber = take
         take(self._known)
 
     def _catch_up(self) -> None:
-        """Tell the server what it has not confirmed yet, and read the list again."""
-        if not self._link.is_up:
-            return
-        for digest, is_revoked in self._untold.items():
-            asked = self._link.ask("SADD" if is_revoked else "SREM", self._key, digest.hex())
-            asked.add_done_callback(partial(self._confirm, digest, is_revoked))
-        if self._untold:
-            self._link.tell_soon("EXPIRE", self._key, _KEPT_SECONDS)
-            self._pulse.tell(KeysChanged())
+        self._unsent.retry()
         self._read()
 
-    def _confirm(self, digest: bytes, is_revoked: bool, answer: "asyncio.Future[Any]") -> None:
-        if not answer.cancelled() and answer.exception() is None and self._untold.get(digest) is is_revoked:
-            del self._untold[digest]
+    async def _write(self, digest: bytes, is_revoked: bool) -> None:
+        await self._link.ask("SADD" if is_revoked else "SREM", self._key, digest.hex())
+        if len(self._unsent) == 1:  # the last one
+            self._announce()
+
+    def _announce(self) -> None:
+        self._link.send_soon("EXPIRE", self._key, _KEPT_SECONDS)
+        self._messages.publish(KeysChanged())
+        self._read()
 
     def _read(self) -> None:
         if self._link.is_up:
@@ -85,15 +83,16 @@ class ValkeyRevokedKeys:
     def _begin(self, names: frozenset[bytes], answer: "asyncio.Future[Any]") -> None:
         if not answer.cancelled() and answer.exception() is None:
             self._names = names
-            self._link.tell_soon("EXPIRE", self._key, _KEPT_SECONDS)
-            self._pulse.tell(KeysChanged())
-            self._read()
+            self._announce()
 
-    def _know(self, known: frozenset[bytes]) -> None:
+    def _know(self, listed: frozenset[bytes]) -> None:
+        """Take a list, with what is not in it yet."""
+        unsent = self._unsent.waiting
+        known = frozenset({*listed, *unsent} - {digest for digest, is_revoked in unsent.items() if not is_revoked})
         if known != self._known:
             self._known = known
-            if self._take is not None:
-                self._take(known)
+            if self._subscriber is not None:
+                self._subscriber(known)
 
 
 def _read_digest(text: bytes) -> bytes | None:

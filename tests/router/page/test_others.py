@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.contract.facts import Recorded
-from router.contract.pulse import FORGOTTEN_SECONDS, CallsEnded, CallsUnderWay, FeedWanted
+from router.contract.messages import FORGOTTEN_SECONDS, CallsEnded, FeedWanted
 from router.page.feed import Feed
 from router.page.others import OtherRouters
 from tests.router.page.test_feed import ANNS, BOSS, Rig, event
@@ -21,16 +21,15 @@ class Router(Rig):
     def __init__(self, channel: Channel, name: str) -> None:
         super().__init__()
         clock = asyncio.get_running_loop().time
-        self.ring_switch = type("Switch", (), {"ring": self.ring})()
-        self.pulse, self.name = channel.join(name), name
-        self.others = OtherRouters(self.pulse, self.ring_switch, self.running, clock)
+        self.messages, self.name = channel.join(name), name
+        self.others = OtherRouters(self.messages, self.ring, self.running, clock)
         self.feed = Feed(self.ring, self.running, lambda: tuple(self.notices), clock, self.others)
 
     def end(self, name: str, caller=ANN) -> None:
         self.ring.handlers()[Recorded](None, Recorded(make_entry(name, caller)))
 
     def told(self, kind: type) -> list:
-        return [fact for fact in self.pulse.told if isinstance(fact, kind)]
+        return [fact for fact in self.messages.told if isinstance(fact, kind)]
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ async def test_a_call_that_ends_at_another_router_is_a_row_with_the_name_of_that
 
     here.end("req_here")
     there.end("req_there")
-    there.pulse.beat()
+    there.messages.beat()
     _, _, batch = await event(pieces)
 
     assert hello["shared"] == {"replica": "a", "routers": 2, "is_up": True}
@@ -70,9 +69,9 @@ async def test_each_row_comes_once_and_in_its_order_however_often_routers_report
     for number in range(0, 30, 3):
         for more in range(3):
             there.end(f"req_{number + more:02}")
-        there.pulse.beat()
-        here.pulse.beat()
-    there.pulse.beat()
+        there.messages.beat()
+        here.messages.beat()
+    there.messages.beat()
     _, _, batch = await event(pieces)
 
     assert [row["id"] for row in batch["rows"]] == [f"req_{number:02}" for number in range(30)]
@@ -86,7 +85,7 @@ async def test_a_caller_sees_its_own_calls_at_other_routers_and_no_others(router
 
     there.end("req_bob", BOB)
     there.end("req_ann", ANN)
-    there.pulse.beat()
+    there.messages.beat()
     _, _, batch = await event(pieces)
 
     assert [row["id"] for row in batch["rows"]] == ["req_ann"]
@@ -96,11 +95,11 @@ async def test_a_call_under_way_elsewhere_is_shown_until_it_ends(looking):
     _, there, pieces = looking
 
     exchange = there.begin("req_7")
-    there.pulse.beat()
+    there.messages.beat()
     _, _, begun = await event(pieces)
     there.running.discard(exchange)
     there.end("req_7")
-    there.pulse.beat()
+    there.messages.beat()
     _, _, ended = await event(pieces)
 
     assert [(call["id"], call["replica"], call["because"]) for call in begun["begun"]] == [("req_7", "b", "relayed")]
@@ -111,7 +110,7 @@ async def test_a_call_under_way_elsewhere_is_shown_until_it_ends(looking):
 async def test_a_call_of_a_router_that_fell_silent_is_not_shown_for_ever(looking):
     _, there, pieces = looking
     there.begin("req_7")
-    there.pulse.beat()
+    there.messages.beat()
     await event(pieces)
 
     _, _, batch = await event(pieces)  # its clock jumps
@@ -126,9 +125,9 @@ async def test_nothing_is_reported_while_nobody_looks(routers):
     there.end("req_1")
     there.begin("req_2")
     for router in routers:
-        router.pulse.beat()
+        router.messages.beat()
 
-    assert here.pulse.told == there.pulse.told == []
+    assert here.messages.told == there.messages.told == []
 
 
 async def test_the_first_reader_asks_at_once_and_goes_on_asking(routers):
@@ -137,13 +136,13 @@ async def test_the_first_reader_asks_at_once_and_goes_on_asking(routers):
 
     await event(pieces)
     assert here.told(FeedWanted) == [FeedWanted()]
-    here.pulse.beat()
+    here.messages.beat()
     assert len(here.told(FeedWanted)) == 2
 
     await asyncio.sleep(FORGOTTEN_SECONDS + 1)  # nobody waits for the next event
-    here.pulse.beat()
+    here.messages.beat()
     there.end("req_1")
-    there.pulse.beat()
+    there.messages.beat()
     assert len(here.told(FeedWanted)) == 2
     assert there.told(CallsEnded) == []
 
@@ -151,12 +150,12 @@ async def test_the_first_reader_asks_at_once_and_goes_on_asking(routers):
 async def test_what_ended_before_somebody_looked_is_left_to_the_ledger_of_its_router(routers):
     here, there = routers
     there.end("req_before")
-    there.pulse.beat()
+    there.messages.beat()
     pieces = here.read()
     await event(pieces)
 
     there.end("req_after")
-    there.pulse.beat()
+    there.messages.beat()
     _, _, batch = await event(pieces)
 
     assert [row["id"] for row in batch["rows"]] == ["req_after"]
@@ -167,7 +166,7 @@ async def test_more_calls_than_can_be_reported_are_counted_as_missed(looking):
 
     for number in range(230):
         there.end(f"req_{number}")
-    there.pulse.beat()
+    there.messages.beat()
     _, _, batch = await event(pieces)
 
     assert [row["id"] for row in batch["rows"]] == [f"req_{number}" for number in range(30, 230)]
@@ -179,27 +178,13 @@ async def test_a_page_learns_when_the_others_cannot_be_heard_and_when_they_can(r
     pieces = here.read(BOSS)
     await event(pieces)
 
-    here.pulse.is_up = False
+    here.messages.is_up = False
     _, _, blind = await event(pieces)
-    here.pulse.is_up = True
+    here.messages.is_up = True
     _, _, back = await event(pieces)
 
     assert blind["shared"] == {"replica": "a", "routers": 2, "is_up": False}
     assert back["shared"]["is_up"]
-
-
-async def test_a_router_whose_page_is_off_reports_no_rows_and_takes_none(looking):
-    here, there, pieces = looking
-    there.ring_switch.ring = None
-
-    there.end("req_1")
-    there.pulse.beat()
-    here.end("req_2")
-    _, _, batch = await event(pieces)
-
-    assert [row["id"] for row in batch["rows"]] == ["req_2"]
-    assert there.told(CallsEnded) == []
-    assert there.told(CallsUnderWay) == []
 
 
 async def test_calls_of_another_worker_of_this_router_are_shown_as_its_own():
@@ -210,7 +195,7 @@ async def test_calls_of_another_worker_of_this_router_are_shown_as_its_own():
 
     worker.begin("req_1")
     worker.end("req_2")
-    worker.pulse.beat()
+    worker.messages.beat()
     _, _, batch = await event(pieces)
 
     assert [(call["id"], call["replica"]) for call in batch["begun"]] == [("req_1", None)]

@@ -208,7 +208,7 @@ class Revoked:
     def __init__(self):
         self.told = []
 
-    def tell(self, revoked, restored):
+    def report(self, revoked, restored):
         self.told.append((set(revoked), set(restored)))
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,10 +11,10 @@ from router.contract.facts import FirstByte
 from router.contract.secret import Secret
 from router.contract.shared import SharedTerms
 from router.dispatch.live.statistics import LiveStatistics
+from router.house import House
 from router.loop.tasks import spawn
 from router.responses.acknowledged import HOLD_SECONDS
 from router.stores.shared import Shared
-from router.wiring.shared_house import SharedHouse
 from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats
 from tests.tools.houses import Walk, make_plan, make_state
 from tests.tools.loop_clock import seconds_passed
@@ -56,8 +58,8 @@ class Writing:
 
 def walk_through(seconds: float) -> tuple[Walk, Counter[str]]:
     unconfirmed = Counter[str]()
-    house = SharedHouse(make_plan(reach(make_target(), answers())), make_state(Writing(seconds)), unconfirmed)
-    return Walk(house), unconfirmed
+    state = replace(make_state(Writing(seconds)), shared=SimpleNamespace(unconfirmed=unconfirmed))
+    return Walk(House(make_plan(reach(make_target(), answers())), state)), unconfirmed
 
 
 @pytest.mark.jumping_clock

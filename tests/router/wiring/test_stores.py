@@ -14,7 +14,6 @@ from router.contract.shared import PostgresTerms, SharedTerms
 from router.contract.stores import StoreUnusable
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.memory.entries import NoSessions
-from router.stores.memory.responses import MemoryResponses
 from router.stores.sqlite.damage import find_damage
 from router.stores.sqlite.jobs import MemoryJobs, SqliteJobs
 from router.stores.sqlite.lock import find_owner
@@ -24,7 +23,7 @@ from tests.conftest import SIMULATED
 from tests.tools.configs import load_text
 from tests.tools.houses import make_house
 from tests.tools.jobs import MANY, make_job
-from tests.tools.kept import ANN
+from tests.tools.kept import ANN, make_response
 
 
 async def test_without_a_ledger_sessions_live_in_memory_alone():
@@ -49,9 +48,10 @@ async def test_sessions_are_kept_in_the_file_of_the_ledger(tmp_path):
 
 async def test_responses_stay_in_memory_unless_a_path_is_set(tmp_path):
     responses = open_responses(load_text(SIMULATED, tmp_path), "", on_disk=True)
-
-    assert isinstance(responses, MemoryResponses)
+    responses.keep(make_response(), for_long=True)
     await responses.close()
+
+    assert list(tmp_path.glob("*.db")) == []
 
 
 def test_files_that_workers_write_to_are_made_and_held_once_for_all(tmp_path):

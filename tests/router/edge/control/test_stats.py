@@ -68,7 +68,7 @@ async def test_a_caller_sees_its_own_use_and_the_state_of_targets_and_nothing_of
 async def test_an_admin_sees_the_use_of_every_caller(port, callers):
     shown = (await call(port, "/tandem/stats", headers=callers["boss"])).json
 
-    assert set(shown) == {"targets", "quotas", "callers", "jobs"}
+    assert set(shown) == {"targets", "quotas", "callers", "jobs", "chain"}
     assert set(shown["callers"]) == {"ada", "boss"}
     assert shown["callers"]["ada"]["limits"] == {"requests_per_minute": {"used": 0, "limit": 9, "left": 9}}
     assert shown["targets"]["spark"]["in_flight"] == 0

@@ -8,7 +8,7 @@ pytest.importorskip("asyncpg")
 
 from router.contract.caller import Caller
 from router.contract.stores import StoreUnusable
-from router.stores.homes import DELETED, UNKNOWN
+from router.stores.places import DELETED, UNKNOWN
 from router.stores.postgres.link import Link
 from router.stores.postgres.responses import PostgresResponses
 from tests.tools.kept import ANN, BOB, make_response
@@ -41,55 +41,55 @@ async def test_a_response_is_found_for_thirty_days_and_deleted_after_them(postgr
 
 
 async def test_a_deleted_response_leaves_its_id_and_nothing_that_was_said(link):
-    home = PostgresResponses(link)
-    await home.keep(make_response(item_ids=["msg_a"]))
+    place = PostgresResponses(link)
+    await place.keep(make_response(item_ids=["msg_a"]))
 
-    await home.bury("resp_1", ANN)
+    await place.delete("resp_1", ANN)
 
     async with link.borrow() as connection:
         rows = [tuple(row) for row in await connection.fetch("SELECT id, caller, target, content FROM tandem.responses")]
         assert rows == [("resp_1", "ann", "", None)]
         assert await connection.fetchval("SELECT count(*) FROM tandem.items") == 0
-    assert await home.look("resp_1", ANN) == DELETED
+    assert await place.find("resp_1", ANN) == DELETED
 
 
 @pytest.mark.parametrize("is_late", [False, True])
 async def test_a_write_that_is_slow_or_late_does_not_bring_back_what_was_deleted_meanwhile(link, is_late):
-    home = PostgresResponses(link)
-    await home.bury("resp_1", ANN)
+    place = PostgresResponses(link)
+    await place.delete("resp_1", ANN)
 
-    await home.keep(make_response(item_ids=["msg_a"]), is_late=is_late)
+    await place.keep(make_response(item_ids=["msg_a"]), is_late=is_late)
 
-    assert await home.look("resp_1", ANN) == DELETED
-    assert await home.find_holder(["msg_a"], ANN) is None
+    assert await place.find("resp_1", ANN) == DELETED
+    assert await place.find_holder(["msg_a"], ANN) is None
 
 
 async def test_a_write_that_comes_late_does_not_replace_a_newer_one(link):
-    home, now = PostgresResponses(link), time.time()
-    await home.keep(make_response(text="new", at=now))
+    place, now = PostgresResponses(link), time.time()
+    await place.keep(make_response(text="new", at=now))
 
-    await home.keep(make_response(text="old", at=now - 1), is_late=True)
+    await place.keep(make_response(text="old", at=now - 1), is_late=True)
 
-    assert (await home.look("resp_1", ANN)).response.read()[0].items == ["new"]
+    assert (await place.find("resp_1", ANN)).response.read()[0].items == ["new"]
 
 
 async def test_what_the_database_lacks_and_could_hold_is_told_apart_from_what_was_deleted(link):
-    home = PostgresResponses(link)
-    await home.keep(make_response("resp_there"))
-    await home.bury("resp_gone", ANN)
+    place = PostgresResponses(link)
+    await place.keep(make_response("resp_there"))
+    await place.delete("resp_gone", ANN)
 
     asked = [(ANN, "resp_there"), (ANN, "resp_gone"), (BOB, "resp_there"), (ANN, "a\0b")]
 
-    assert await home.sort_out(asked) == ([(BOB, "resp_there")], [(ANN, "resp_gone")])
-    assert await home.sort_out([]) == ([], [])
+    assert await place.sort_out(asked) == ([(BOB, "resp_there")], [(ANN, "resp_gone")])
+    assert await place.sort_out([]) == ([], [])
 
 
 async def test_an_id_or_a_name_that_the_database_cannot_hold_is_never_known(link):
-    home, thread = PostgresResponses(link), Caller("ann\0threads")
+    place, thread = PostgresResponses(link), Caller("ann\0threads")
 
     for response in (make_response()._replace(id="\ud800"), make_response(caller=thread)):
         with pytest.raises(StoreUnusable):
-            await home.keep(response)
-        assert await home.look(response.id, response.caller) == UNKNOWN
-        await home.bury(response.id, response.caller)
-    assert await home.find_holder(["\ud800", "a\0b"], BOB) is None
+            await place.keep(response)
+        assert await place.find(response.id, response.caller) == UNKNOWN
+        await place.delete(response.id, response.caller)
+    assert await place.find_holder(["\ud800", "a\0b"], BOB) is None

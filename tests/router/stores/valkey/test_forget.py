@@ -8,7 +8,7 @@ pytest.importorskip("hiredis")
 
 from router.contract.caller import LOCAL, Caller, SessionKey, record_name
 from router.contract.stores import StoreUnusable
-from router.stores.homes import DELETED
+from router.stores.places import DELETED
 from router.stores.valkey.forget import count_kept, forget_caller
 from router.stores.valkey.link import Link
 from router.stores.valkey.responses import ValkeyResponses
@@ -46,10 +46,10 @@ async def test_what_is_kept_of_one_caller_is_counted_and_deleted(stores, caller)
     assert counted == forgotten == {"sessions": 1, "responses": 1}
     assert await asyncio.to_thread(count_kept, terms, caller) == {"sessions": 0, "responses": 0}
     assert (await sessions.load(record_name(SessionKey(caller, "s")))).state is None
-    assert await responses.look("resp_1", caller) is DELETED
+    assert await responses.find("resp_1", caller) is DELETED
     for other in others:
         assert (await sessions.load(record_name(SessionKey(other, "s")))).state is not None
-        assert (await responses.look("resp_1", other)).response is not None
+        assert (await responses.find("resp_1", other)).response is not None
 
 
 async def test_routers_are_told_to_delete_their_own_copies(stores):
@@ -67,7 +67,7 @@ async def test_a_response_with_a_long_id_is_found(stores):
     await responses.keep(make_response(long_id := "resp_" + "1" * 5_000)._replace(caller=BOB))
 
     assert (await asyncio.to_thread(forget_caller, terms, BOB))["responses"] == 2
-    assert await responses.look(long_id, BOB) is DELETED
+    assert await responses.find(long_id, BOB) is DELETED
 
 
 async def test_more_than_one_page_is_looked_through(stores):

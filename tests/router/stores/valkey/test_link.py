@@ -71,8 +71,8 @@ async def test_an_error_is_told_to_the_one_who_asked_by_its_first_word(link):
 async def test_what_is_told_soon_is_sent_together_and_before_the_link_closes(valkey):
     link = Link(valkey.terms())
     await link.open()
-    link.tell_soon("SET", "one", "1")
-    link.tell_soon("SET", "two", "2")
+    link.send_soon("SET", "one", "1")
+    link.send_soon("SET", "two", "2")
     assert link.trips == 2
 
     await link.close()
@@ -253,7 +253,7 @@ async def test_a_full_server_is_still_asked_and_its_refusals_are_reported_once(o
             await link.run(script, ["a"])
     left = link.ask("SET", "a", "b")
     left.cancel()
-    link.tell_soon("SET", "a", "b")
+    link.send_soon("SET", "a", "b")
     await link.close()
 
     assert link.refusals.count == 4

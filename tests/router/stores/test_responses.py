@@ -7,15 +7,16 @@ from structlog.testing import capture_logs
 
 from router.contract.errors import StoreUnavailable
 from router.contract.stores import StoreUnusable
-from router.stores.homes import DELETED, OTHERS, UNKNOWN, Known
+from router.loop.tasks import spawn
 from router.stores.memory.responses import MemoryResponses
-from router.stores.shared_responses import SharedResponses
+from router.stores.places import DELETED, OTHERS, UNKNOWN, Known
+from router.stores.responses import Responses
 from tests.tools.kept import ANN, BOB, make_response
 
 pytestmark = pytest.mark.jumping_clock
 
 
-class FakeHome:
+class FakePlace:
     """A place that can be away."""
 
     def __init__(self) -> None:
@@ -37,7 +38,7 @@ class FakeHome:
     def _has(self, response) -> bool:
         return (response.caller, response.id) in self.kept
 
-    async def look(self, response_id, caller) -> Known:
+    async def find(self, response_id, caller) -> Known:
         self._check()
         if (caller, response_id) in self.kept:
             found = self.kept[caller, response_id]
@@ -54,7 +55,7 @@ class FakeHome:
         deleted = [key for key in keys if key in self.kept and self.kept[key] is None]
         return [key for key in keys if key not in self.kept], deleted
 
-    async def bury(self, response_id, caller) -> None:
+    async def delete(self, response_id, caller) -> None:
         self._check()
         if self.is_read_only:
             raise StoreUnusable("read-only")
@@ -63,18 +64,18 @@ class FakeHome:
 
 class FakeLink:
     def __init__(self) -> None:
-        self.blind, self.losses, self._on_up = {"responses": 0}, 0, []
+        self.blind, self._on_back = {"responses": 0}, []
 
-    def on_up(self, call) -> None:
-        self._on_up.append(call)
+    def on_back(self, begin, restore) -> None:
+        self._on_back.append((begin, restore))
 
-    def come_up(self, *, was_lost=False) -> None:
-        self.losses += was_lost
-        for call in self._on_up:
-            call()
+    def come_back(self) -> None:
+        for begin, restore in self._on_back:
+            begin()
+            spawn(restore(), name="restore")
 
 
-class FakeValkey(FakeHome):
+class FakeValkey(FakePlace):
     """The same as a server that routers are connected to."""
 
     def __init__(self) -> None:
@@ -104,17 +105,15 @@ class FakeValkey(FakeHome):
     def on_unwritten(self, listener) -> None:
         self.listeners.append(listener)
 
-    def say_unwritten(self) -> None:
+    def report_unwritten(self) -> None:
         for listener in self.listeners:
             listener()
 
     def is_over(self, response) -> bool:
         return False
 
-    async def sort_out(self, responses):
-        self._check()
-        missing = [one for one in responses if not self._has(one)]
-        return missing, [one for one in responses if self._has(one) and self.kept[one.caller, one.id] is None]
+    def takes(self, response) -> bool:
+        return True
 
 
 class FakeDisk(MemoryResponses):
@@ -138,11 +137,11 @@ def valkey():
 
 @pytest.fixture
 def postgres():
-    return FakeHome()
+    return FakePlace()
 
 
 async def test_while_a_home_is_away_a_router_serves_what_it_made_itself(valkey, postgres):
-    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    store = Responses(MemoryResponses(), valkey, postgres)
     kept = make_response(item_ids=["msg_a"])
     store.keep(kept, for_long=False)
 
@@ -154,7 +153,7 @@ async def test_while_a_home_is_away_a_router_serves_what_it_made_itself(valkey, 
 
 @pytest.mark.parametrize("away", ["valkey", "postgres", "both"])
 async def test_while_a_home_is_away_an_unknown_id_is_neither_gone_nor_a_targets(valkey, postgres, away):
-    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    store = Responses(MemoryResponses(), valkey, postgres)
     valkey.is_away, postgres.is_away = away != "postgres", away != "valkey"
 
     for asking in (
@@ -170,7 +169,7 @@ async def test_while_a_home_is_away_an_unknown_id_is_neither_gone_nor_a_targets(
 
 
 async def test_a_stored_response_is_found_in_the_database_while_the_server_is_away(valkey, postgres):
-    one, other = (SharedResponses(MemoryResponses(), valkey, postgres) for _ in range(2))
+    one, other = (Responses(MemoryResponses(), valkey, postgres) for _ in range(2))
     await one.keep(make_response(), for_long=True)
 
     valkey.is_away = True
@@ -183,7 +182,7 @@ async def test_a_stored_response_is_found_in_the_database_while_the_server_is_aw
 
 async def test_what_the_database_could_not_take_is_on_the_routers_disk_and_written_later(postgres):
     disk = MemoryResponses()
-    store = SharedResponses(MemoryResponses(disk), None, postgres)
+    store = Responses(MemoryResponses(disk), None, postgres)
     postgres.is_away = True
     with pytest.raises(StoreUnusable):
         await store.keep(make_response(), for_long=True)
@@ -194,21 +193,21 @@ async def test_what_the_database_could_not_take_is_on_the_routers_disk_and_writt
     await postgres.changed.wait()
 
     assert postgres.late == ["resp_1"]
-    assert (await SharedResponses(MemoryResponses(), None, postgres).find("resp_1", ANN)).id == "resp_1"
+    assert (await Responses(MemoryResponses(), None, postgres).find("resp_1", ANN)).id == "resp_1"
 
 
 async def test_what_the_database_could_not_take_is_written_from_the_disk_after_a_restart(postgres):
     disk = FakeDisk()
-    store = SharedResponses(MemoryResponses(disk), None, postgres, disk)
+    store = Responses(MemoryResponses(disk), None, postgres, disk)
     postgres.is_away = True
     for name in ("resp_1", "resp_2"):
         with pytest.raises(StoreUnusable):
             await store.keep(make_response(name, item_ids=[f"msg_of_{name}"]), for_long=True)
     await store.close()
     postgres.is_away = False
-    await postgres.bury("resp_2", ANN)
+    await postgres.delete("resp_2", ANN)
 
-    store = SharedResponses(MemoryResponses(disk), None, postgres, disk)
+    store = Responses(MemoryResponses(disk), None, postgres, disk)
     store.start()
     await postgres.changed.wait()
 
@@ -221,7 +220,7 @@ async def test_what_the_database_could_not_take_is_written_from_the_disk_after_a
 
 async def test_what_is_too_much_to_wait_in_memory_is_written_from_the_disk(postgres):
     disk = FakeDisk(max_bytes=1 << 30)
-    store = SharedResponses(MemoryResponses(disk), None, postgres, disk)
+    store = Responses(MemoryResponses(disk), None, postgres, disk)
     postgres.is_away = True
     for name in ("resp_1", "resp_2"):
         with pytest.raises(StoreUnusable):
@@ -236,7 +235,7 @@ async def test_what_is_too_much_to_wait_in_memory_is_written_from_the_disk(postg
 
 
 async def test_a_router_that_stops_tries_once_more_and_reports_what_is_lost(postgres):
-    store = SharedResponses(MemoryResponses(), None, postgres)
+    store = Responses(MemoryResponses(), None, postgres)
     postgres.is_away = True
     for name in ("resp_1", "resp_2"):
         with pytest.raises(StoreUnusable):
@@ -252,7 +251,7 @@ async def test_a_router_that_stops_tries_once_more_and_reports_what_is_lost(post
 
 
 async def test_responses_that_too_many_others_push_out_are_reported(postgres):
-    store = SharedResponses(MemoryResponses(), None, postgres)
+    store = Responses(MemoryResponses(), None, postgres)
     postgres.is_away = True
 
     with capture_logs() as logs:
@@ -265,7 +264,7 @@ async def test_responses_that_too_many_others_push_out_are_reported(postgres):
 
 
 async def test_a_response_that_was_deleted_meanwhile_is_not_written_later(valkey, postgres):
-    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    store = Responses(MemoryResponses(), valkey, postgres)
     postgres.is_away = True
     with pytest.raises(StoreUnusable):
         await store.keep(make_response(), for_long=True)
@@ -279,7 +278,7 @@ async def test_a_response_that_was_deleted_meanwhile_is_not_written_later(valkey
 
 
 async def test_without_a_server_that_tells_of_deletions_no_copy_of_a_stored_response_stays_here(postgres):
-    one, other = (SharedResponses(MemoryResponses(), None, postgres) for _ in range(2))
+    one, other = (Responses(MemoryResponses(), None, postgres) for _ in range(2))
     await one.keep(make_response(), for_long=True)
     await other.forget("resp_1", ANN)
 
@@ -290,7 +289,7 @@ async def test_without_a_server_that_tells_of_deletions_no_copy_of_a_stored_resp
 
 
 async def test_a_response_that_is_not_stored_stays_with_its_router_where_only_a_database_is_shared(postgres):
-    one, other = (SharedResponses(MemoryResponses(), None, postgres) for _ in range(2))
+    one, other = (Responses(MemoryResponses(), None, postgres) for _ in range(2))
 
     assert one.keep(make_response(), for_long=False) is None
 
@@ -299,9 +298,9 @@ async def test_a_response_that_is_not_stored_stays_with_its_router_where_only_a_
 
 
 async def test_a_deletion_that_was_heard_of_holds_while_the_server_is_away(valkey):
-    store = SharedResponses(MemoryResponses(), valkey, None)
+    store = Responses(MemoryResponses(), valkey, None)
     store.keep(make_response(), for_long=False)
-    await valkey.bury("resp_1", ANN)
+    await valkey.delete("resp_1", ANN)
 
     valkey.on_gone("resp_1", ANN)
     await asyncio.sleep(0)
@@ -312,14 +311,13 @@ async def test_a_deletion_that_was_heard_of_holds_while_the_server_is_away(valke
 
 
 async def test_when_the_server_is_back_it_gets_what_it_lacks_and_deletions_are_made_up_for(valkey):
-    store = SharedResponses(own := MemoryResponses(), valkey, None)
-    valkey.link.come_up()
+    store = Responses(own := MemoryResponses(), valkey, None)
     for name in ("resp_1", "resp_2"):
         store.keep(make_response(name), for_long=False)
     del valkey.kept[ANN, "resp_1"]
-    await valkey.bury("resp_2", ANN)
+    await valkey.delete("resp_2", ANN)
 
-    valkey.link.come_up(was_lost=True)
+    valkey.link.come_back()
     await valkey.changed.wait()
     await asyncio.sleep(0)
 
@@ -328,23 +326,22 @@ async def test_when_the_server_is_back_it_gets_what_it_lacks_and_deletions_are_m
 
 
 async def test_right_after_the_server_is_back_an_unknown_id_may_still_be_on_its_way_there(valkey):
-    store = SharedResponses(MemoryResponses(), valkey, None)
-    valkey.link.come_up()
+    store = Responses(MemoryResponses(), valkey, None)
     assert await store.find("resp_1", ANN) is None
 
-    valkey.link.come_up(was_lost=True)
+    valkey.link.come_back()
 
     with pytest.raises(StoreUnavailable):
         await store.find("resp_1", ANN)
 
 
 async def test_what_was_kept_before_the_server_was_first_there_is_written_to_it_then(valkey):
-    store = SharedResponses(MemoryResponses(), valkey, None)
+    store = Responses(MemoryResponses(), valkey, None)
     valkey.is_away = True
     store.keep(make_response(), for_long=False)
 
     valkey.is_away = False
-    valkey.link.come_up(was_lost=True)
+    valkey.link.come_back()
     with pytest.raises(StoreUnavailable):
         await store.find("resp_2", ANN)
     await valkey.changed.wait()
@@ -353,7 +350,7 @@ async def test_what_was_kept_before_the_server_was_first_there_is_written_to_it_
 
 
 async def test_an_id_of_somebody_else_is_denied_and_nothing_of_it_is_shown(valkey, postgres):
-    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    store = Responses(MemoryResponses(), valkey, postgres)
     await store.keep(make_response(), for_long=True)
 
     assert await store.find("resp_1", BOB) is None
@@ -363,24 +360,24 @@ async def test_an_id_of_somebody_else_is_denied_and_nothing_of_it_is_shown(valke
 
 @pytest.mark.parametrize("refusing", ["valkey", "postgres"])
 async def test_a_deletion_that_one_home_refuses_is_done_by_the_next_try(valkey, postgres, refusing):
-    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    store = Responses(MemoryResponses(), valkey, postgres)
     await store.keep(make_response(), for_long=True)
-    home = valkey if refusing == "valkey" else postgres
-    home.is_read_only = True
+    place = valkey if refusing == "valkey" else postgres
+    place.is_read_only = True
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             await store.forget("resp_1", ANN)
 
-    home.is_read_only = False
+    place.is_read_only = False
 
     assert await store.forget("resp_1", ANN)
     assert valkey.kept == postgres.kept == {(ANN, "resp_1"): None}
 
 
 async def test_a_deletion_waits_for_a_home_that_is_away_even_if_another_knows_of_it(valkey, postgres):
-    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    store = Responses(MemoryResponses(), valkey, postgres)
     await store.keep(make_response(), for_long=True)
-    await postgres.bury("resp_1", ANN)
+    await postgres.delete("resp_1", ANN)
     valkey.is_away = True
 
     with pytest.raises(StoreUnavailable):
@@ -388,16 +385,16 @@ async def test_a_deletion_waits_for_a_home_that_is_away_even_if_another_knows_of
 
 
 async def test_items_of_a_response_that_was_deleted_in_another_home_are_not_found(valkey, postgres):
-    store = SharedResponses(MemoryResponses(), valkey, postgres)
+    store = Responses(MemoryResponses(), valkey, postgres)
     await store.keep(make_response(item_ids=["msg_a"]), for_long=True)
 
-    await valkey.bury("resp_1", ANN)
+    await valkey.delete("resp_1", ANN)
 
     assert await store.find_holder(["msg_a"], ANN) is None
 
 
 async def test_what_a_full_server_refused_is_not_gone_at_other_routers_and_written_once_there_is_room(valkey):
-    one, other = (SharedResponses(MemoryResponses(), valkey, None) for _ in range(2))
+    one, other = (Responses(MemoryResponses(), valkey, None) for _ in range(2))
     valkey.is_full = True
     with pytest.raises(StoreUnusable):
         await one.keep(make_response(), for_long=False)
@@ -414,7 +411,7 @@ async def test_what_a_full_server_refused_is_not_gone_at_other_routers_and_writt
 
 
 async def test_a_newer_response_of_the_same_id_is_not_replaced_by_one_that_was_refused(valkey):
-    store, valkey.is_full = SharedResponses(MemoryResponses(), valkey, None), True
+    store, valkey.is_full = Responses(MemoryResponses(), valkey, None), True
     with pytest.raises(StoreUnusable):
         await store.keep(make_response(text="old"), for_long=False)
 
@@ -427,7 +424,7 @@ async def test_a_newer_response_of_the_same_id_is_not_replaced_by_one_that_was_r
 
 
 async def test_a_router_that_stops_tries_once_more_to_write_what_the_server_refused(valkey):
-    store, valkey.is_full = SharedResponses(MemoryResponses(), valkey, None), True
+    store, valkey.is_full = Responses(MemoryResponses(), valkey, None), True
     with pytest.raises(StoreUnusable):
         await store.keep(make_response(), for_long=False)
     await asyncio.sleep(0)

@@ -1,8 +1,7 @@
-"""The ring of finished requests, and the switch of the page."""
+"""The ring of finished requests."""
 
-from router.contract.exchange import Observers
 from router.contract.facts import Recorded
-from router.page.ring import Kept, PageSwitch, Ring, read_kept
+from router.telemetry.ring import Kept, Ring, read_kept
 from tests.tools.kept import make_entry
 
 
@@ -19,20 +18,15 @@ def test_the_ring_holds_the_newest_thousand_numbered_on_and_no_text():
     assert {type(part).__name__ for _, held in ring.rows for part in held} == {"Line", "str"}
 
 
-def test_a_switch_that_is_off_observes_nothing_and_one_turned_on_again_begins_empty():
-    observers = Observers((), print)
-    switch = PageSwitch(observers)
+def test_a_ring_that_is_switched_on_again_begins_empty_and_numbers_on():
+    ring = Ring()
+    take = ring.handlers()[Recorded]
+    take(None, Recorded(make_entry("req_1")))
 
-    switch.follow(on=False)
-    assert (switch.ring, observers.handlers[Recorded]) == (None, [])
-    switch.follow(on=True)
-    switch.follow(on=True)
-    first = switch.ring
-    assert len(observers.handlers[Recorded]) == 1
-    switch.follow(on=False)
-    assert (switch.ring, observers.handlers[Recorded]) == (None, [])
-    switch.follow(on=True)
-    assert switch.ring is not first
+    ring.start_again()
+    take(None, Recorded(make_entry("req_2")))
+
+    assert [number for number, _ in ring.rows] == [2]
 
 
 def test_of_a_decision_that_cannot_be_read_nothing_is_known():

@@ -3,9 +3,9 @@
 import pytest
 
 from router.contract.errors import UpstreamRefused, UpstreamUnreachable
-from router.contract.pulse import FORGOTTEN_SECONDS, SpeedSeen, TargetNews, TargetsTold
+from router.contract.messages import FORGOTTEN_SECONDS, SpeedSeen, TargetReport, TargetReports
 from router.contract.words import Tier
-from router.dispatch.live.elsewhere import LiveEverywhere
+from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.target import RESTED_WAIT_SECONDS
 from tests.router.dispatch.live.test_statistics import SAGE, SPARK, TARGETS, Call
 from tests.tools.allowances import Channel
@@ -15,8 +15,9 @@ from tests.tools.values import ask, make_signals, make_target
 class Router:
     def __init__(self, channel, name):
         self.now = 1_000.0
-        self.pulse = channel.join(name)
-        self.live = LiveEverywhere(self.pulse, lambda: self.now)
+        self.messages = channel.join(name)
+        self.live = LiveStatistics()
+        self.live.share(self.messages, lambda: self.now)
         self.live.statuses(TARGETS, self.now)
 
     def status(self, name="spark"):
@@ -45,7 +46,7 @@ def test_a_time_that_a_target_named_to_one_router_holds_at_the_others(routers):
     one, other = routers
 
     one.call().end(one.now, error=refused(30.0))
-    one.pulse.beat()
+    one.messages.beat()
 
     assert other.status().closed_seconds == 30.0
     assert not other.status().may_probe
@@ -58,9 +59,9 @@ def test_a_limit_of_one_callers_key_is_not_reported():
     one.live.statuses({"spark": target}, one.now)
 
     Call(one.live, at=one.now, target=target).end(one.now, error=refused(30.0))
-    one.pulse.beat()
+    one.messages.beat()
 
-    assert one.pulse.told == []
+    assert one.messages.told == []
 
 
 def test_a_target_that_rests_at_one_router_is_waited_for_at_the_others(routers):
@@ -68,7 +69,7 @@ def test_a_target_that_rests_at_one_router_is_waited_for_at_the_others(routers):
 
     for _ in range(5):
         one.call().end(one.now, error=UpstreamUnreachable("spark", "refused"))
-    one.pulse.beat()
+    one.messages.beat()
 
     assert other.status().wait_seconds == RESTED_WAIT_SECONDS
     assert other.status().wait_because == "spark rests after 5 failures in a row at another router"
@@ -81,7 +82,7 @@ def test_a_target_that_serves_here_does_not_rest_because_another_router_cannot_r
 
     for _ in range(5):
         one.call().end(one.now, error=UpstreamUnreachable("spark", "refused"))
-    one.pulse.beat()
+    one.messages.beat()
 
     assert not other.status().is_resting
 
@@ -92,7 +93,7 @@ def test_where_every_target_rests_somewhere_none_is_worth_waiting_for(routers):
         one.call().end(one.now, error=UpstreamUnreachable("spark", "refused"))
         other.call(SAGE).end(other.now, error=UpstreamUnreachable("sage", "refused"))
 
-    one.pulse.beat()
+    one.messages.beat()
 
     assert (other.status("spark").wait_seconds, other.status("sage").wait_seconds) == (0.0, 0.0)
 
@@ -100,7 +101,7 @@ def test_where_every_target_rests_somewhere_none_is_worth_waiting_for(routers):
 def test_calls_of_all_routers_count_as_in_flight_and_order_targets_alike(routers):
     one, other = routers
     calls = [one.call(), one.call(), other.call(SAGE)]
-    one.pulse.beat()
+    one.messages.beat()
 
     assert other.status().in_flight == 2
     assert one.live.least_busy_first(["spark", "sage"]) == ["sage", "spark"]
@@ -108,7 +109,7 @@ def test_calls_of_all_routers_count_as_in_flight_and_order_targets_alike(routers
 
     for call in calls[:2]:
         call.end(one.now)
-    one.pulse.beat()
+    one.messages.beat()
     assert other.status().in_flight == 0
 
 
@@ -118,7 +119,7 @@ def test_the_newest_speed_counts_wherever_it_was_seen(routers):
     later(routers, 2.0)
 
     one.call().end(one.now, 300.0)
-    one.pulse.beat()
+    one.messages.beat()
     assert other.status().speed.tokens_per_second == 300.0
 
     later(routers, 1.0)
@@ -131,7 +132,7 @@ def test_the_longest_wait_of_all_routers_counts_and_runs_down(routers):
 
     one.call()  # a stream without its first token
     later(routers, 5.0)
-    one.pulse.beat()
+    one.messages.beat()
 
     wait = one.live.statuses(TARGETS, one.now)["spark"].wait_seconds
     assert wait > 4.0
@@ -145,7 +146,7 @@ def test_the_longest_wait_of_all_routers_counts_and_runs_down(routers):
 def test_what_a_router_reported_is_forgotten_five_seconds_after_its_last_word(routers):
     one, other = routers
     one.call().end(one.now, error=refused(300.0))
-    one.pulse.beat()
+    one.messages.beat()
 
     other.now += FORGOTTEN_SECONDS - 0.1
     assert other.status().closed_seconds > 0
@@ -157,31 +158,31 @@ def test_what_a_router_reported_is_forgotten_five_seconds_after_its_last_word(ro
 def test_what_was_heard_is_not_passed_on(routers):
     one, other = routers
     one.call().end(one.now, error=refused(300.0))
-    one.pulse.beat()
+    one.messages.beat()
     assert other.status().closed_seconds
 
-    other.pulse.beat()
+    other.messages.beat()
 
-    assert other.pulse.told == []
+    assert other.messages.told == []
 
 
 def test_a_router_says_once_that_it_has_nothing_more_to_say(routers):
     one, _ = routers
     call = one.call()
-    one.pulse.beat()
+    one.messages.beat()
     call.leave(one.now)
 
     for _ in range(3):
-        one.pulse.beat()
+        one.messages.beat()
 
-    assert one.pulse.told == [TargetsTold({"spark": TargetNews(in_flight=1)}), TargetsTold({})]
+    assert one.messages.told == [TargetReports({"spark": TargetReport(in_flight=1)}), TargetReports({})]
 
 
 def test_a_target_that_this_router_does_not_have_changes_nothing(routers):
     one, other = routers
     before = other.status()
 
-    one.pulse.tell(TargetsTold({"of another config": TargetNews(in_flight=9, speed=SpeedSeen(1.0, 1.0, 1.0, 0.0))}))
+    one.messages.publish(TargetReports({"of another config": TargetReport(in_flight=9, speed=SpeedSeen(1.0, 1.0, 1.0, 0.0))}))
 
     assert other.status() == before
     assert set(other.live.statuses(TARGETS, other.now)) == {"spark", "sage"}

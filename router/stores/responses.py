@@ -1,12 +1,12 @@
-"""Responses that several routers share: kept together in one place or two (`homes.py`), next to each router's own copies.
+"""Responses that a later request may continue from: this router's own copies, and those in stores that routers share.
 
-A home is asked for every response, so that what was deleted at one router is served by none. A router's own copies count
-where a home knows nothing of an id, or cannot be asked. An id that nobody here knows while a home is away may be known there:
-then the caller is told to come back (`StoreUnavailable`), and never that the response is gone.
+A shared store (`places.py`) is asked for every response, so that what was deleted at one router is served by none. Own copies
+count where it knows nothing of an id, or is away. An id that is unknown here while a store is away may be known there: the
+caller is asked to come back (`StoreUnavailable`), and never told that the response is gone.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,9 @@ from router.contract.caller import Caller
 from router.contract.errors import StoreUnavailable
 from router.contract.stores import StoredResponse, StoreUnusable
 from router.loop.tasks import spawn
-from router.stores.backlog import Backlog, Key
-from router.stores.homes import UNKNOWN, Home, Known
 from router.stores.memory.responses import MemoryResponses
+from router.stores.outbox import Outbox
+from router.stores.places import UNKNOWN, Key, Known, Place
 from router.telemetry import events
 
 if TYPE_CHECKING:
@@ -34,32 +34,33 @@ _LOOK_AGAIN_SECONDS = 0.2
 _REPORT_SECONDS = 60.0
 _SORTED_AT_ONCE = 100
 _KIND = "responses"
+_Load = Callable[[str, Caller], Awaitable[StoredResponse | None]]
 
 
-class SharedResponses:
-    """Keeps every response in Valkey for an hour, and those with `store: true` in Postgres, as far as there is either."""
+class Responses:
+    """Keeps responses here, all of them in Valkey for an hour, and those with `store: true` in Postgres, if there is either."""
 
     def __init__(
         self,
         own: MemoryResponses,
-        valkey: "ValkeyResponses | None",
-        postgres: "PostgresResponses | None",
+        valkey: "ValkeyResponses | None" = None,
+        postgres: "PostgresResponses | None" = None,
         disk: "SqliteResponses | None" = None,
     ) -> None:
         """`disk`: what `own` keeps for long, if anything. With Postgres, that is what Postgres could not take."""
         self._own, self._valkey, self._postgres, self._disk = own, valkey, postgres, disk
-        self._homes: list[Home] = [home for home in (valkey, postgres) if home is not None]
+        self._places: list[Place] = [place for place in (valkey, postgres) if place is not None]
         self._writing: dict[Key, asyncio.Future[None]] = {}
-        self._late = Backlog(self._write_late, self._note_dropped)
+        self._late = Outbox(self._write_late, _size, self._note_dropped)
         """What Postgres could not take yet."""
-        self._unwritten = Backlog(self._write_again)
+        self._unwritten = Outbox(self._write_again, _size)
         """What the Valkey server refused, as one does that is full."""
         self._sending: asyncio.Task[None] | None = None
         self._lost, self._reported_at = 0, 0.0
         self._settled_at = 0.0
         if valkey is not None:
             valkey.on_gone, valkey.on_unwritten = self._note_gone, self._begin_settling
-            valkey.link.on_up(self._note_up)
+            valkey.link.on_back(self._begin_settling, self._restore)
 
     def start(self) -> None:
         """Begin to write what an earlier run left on this router's disk. Called once, before the first request."""
@@ -97,24 +98,24 @@ class SharedResponses:
                 raise self._unavailable(f"response '{response_id[:80]}' cannot be looked up now")
             if known.is_others:
                 return None
-            if is_first:
+            if is_first and self._places:
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         return None
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """The newest that a home knows, else one of this router's own."""
-        is_away, found = self._is_settling(), list[tuple[StoredResponse, Home | None]]()
+        """The newest that a place knows, else one of this router's own."""
+        is_away, found = self._is_settling(), list[tuple[StoredResponse, Place | None]]()
         await self._written(*self._writing)
-        for home in self._homes:
+        for place in self._places:
             try:
-                if (holder := await home.find_holder(item_ids, caller)) is not None:
-                    found.append((holder, home))
+                if (holder := await place.find_holder(item_ids, caller)) is not None:
+                    found.append((holder, place))
             except StoreUnusable:
                 is_away = True
         if not found and (own := await self._own.find_holder(item_ids, caller)) is not None:
             found.append((own, None))
-        for response, place in sorted(found, key=lambda one: one[0].at, reverse=True):
-            is_sure = place is self._homes[0]  # it would be the first to be asked about the id, too
+        for response, found_in in sorted(found, key=lambda one: one[0].at, reverse=True):
+            is_sure = found_in is not None and found_in is self._places[0]  # the first to be asked about the id, too
             if is_sure or not (await self._look(response.id, caller))[0].is_deleted:
                 return response
         if is_away:
@@ -122,10 +123,12 @@ class SharedResponses:
         return None
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
-        """Delete it in every home, or raise: the one that keeps it longest comes first, so that a next try finds the rest."""
+        """Delete it in every place, or raise: the one that keeps it longest comes first, so that a next try finds the rest."""
+        if not self._places:
+            return await self._own.forget(response_id, caller)
         await self._written(*(key for key in self._writing if key[1] == response_id))
         try:
-            known = [await home.look(response_id, caller) for home in self._homes]
+            known = [await place.find(response_id, caller) for place in self._places]
             if not any(one.response for one in known):
                 if any(one.is_deleted for one in known):
                     return False
@@ -133,8 +136,8 @@ class SharedResponses:
                     if self._is_settling():
                         raise StoreUnusable("it may be on its way")
                     return False
-            for home in reversed(self._homes):
-                await home.bury(response_id, caller)
+            for place in reversed(self._places):
+                await place.delete(response_id, caller)
         except StoreUnusable as error:
             self._count_blind()
             raise self._unavailable(f"response '{response_id[:80]}' cannot be deleted now") from error
@@ -165,12 +168,12 @@ class SharedResponses:
     # Asking.
 
     async def _look(self, response_id: str, caller: Caller) -> tuple[Known, bool]:
-        """What the homes know of an id, and whether one of those that might know more cannot be asked."""
+        """What the places know of an id, and whether one of those that might know more cannot be asked."""
         is_away, best = self._is_settling(), UNKNOWN
         await self._written(*(key for key in self._writing if key[1] == response_id))
-        for home in self._homes:
+        for place in self._places:
             try:
-                known = await home.look(response_id, caller)
+                known = await place.find(response_id, caller)
             except StoreUnusable:
                 is_away = True
                 continue
@@ -210,17 +213,17 @@ class SharedResponses:
         if sent.cancelled() or sent.exception() is None:
             self._unwritten.remove((response.caller, response.id))  # an older one may have been refused since this was sent
         else:
-            self._unwritten.add(response)
-            valkey.say_unwritten()
+            self._unwritten.add((response.caller, response.id), response)
+            valkey.report_unwritten()
 
-    async def _write_again(self, response: StoredResponse) -> None:
+    async def _write_again(self, key: Key, response: StoredResponse) -> None:
         assert self._valkey is not None
         if self._valkey.is_over(response):
             return
         try:
             await self._valkey.keep(response)
         except StoreUnusable:
-            self._valkey.say_unwritten()
+            self._valkey.report_unwritten()
             raise
 
     def _drop_waiting(self, key: Key) -> None:
@@ -237,7 +240,7 @@ class SharedResponses:
             await self._postgres.keep(response)
         except StoreUnusable:
             self._own.keep(response, for_long=True)  # on this router's disk until it can be shared
-            self._late.add(response)
+            self._late.add(key, response)
             raise
         finally:
             if self._writing.get(key) is asyncio.current_task():
@@ -249,7 +252,7 @@ class SharedResponses:
         if writing:
             await asyncio.wait(writing)
 
-    async def _write_late(self, response: StoredResponse) -> None:
+    async def _write_late(self, key: Key, response: StoredResponse) -> None:
         assert self._postgres is not None
         await self._postgres.keep(response, is_late=True)
 
@@ -275,12 +278,7 @@ class SharedResponses:
                 rows = await disk.list_rows(after, _SORTED_AT_ONCE)
                 if not rows:
                     break
-                missing, deleted = await postgres.sort_out([key for _, key in rows])
-                for caller, name in missing:
-                    if (response := await disk.load(name, caller)) is not None:
-                        await postgres.keep(response, is_late=True)
-                for caller, name in deleted:
-                    await self._forget_own(name, caller)
+                await self._give_back(postgres, [key for _, key in rows], disk.load)
                 after = rows[-1][0]
             except StoreUnusable:
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -297,12 +295,6 @@ class SharedResponses:
         with suppress(StoreUnusable):
             await self._own.forget(response_id, caller)
 
-    def _note_up(self) -> None:
-        assert self._valkey is not None
-        if self._valkey.link.losses:  # else it is the start, and nothing was kept before
-            self._begin_settling()
-            spawn(self._restore(), name="restore responses")
-
     def _begin_settling(self) -> None:
         self._settled_at = asyncio.get_running_loop().time() + _SETTLE_SECONDS
 
@@ -312,17 +304,24 @@ class SharedResponses:
     async def _restore(self) -> None:
         """Write what the server has lost or never had, and forget what was deleted while this router did not hear of it."""
         assert self._valkey is not None
-        kept = self._own.list_kept()
-        with suppress(StoreUnusable):
-            for start in range(0, len(kept), _SORTED_AT_ONCE):
-                missing, deleted = await self._valkey.sort_out(kept[start : start + _SORTED_AT_ONCE])
-                for response in missing:
-                    await self._valkey.keep(response, is_late=True)  # one at a time: others use the connection
-                for response in deleted:
-                    await self._forget_own(response.id, response.caller)
+        kept = [(each.caller, each.id) for each in self._own.list_kept() if self._valkey.takes(each)]
+        for start in range(0, len(kept), _SORTED_AT_ONCE):
+            await self._give_back(self._valkey, kept[start : start + _SORTED_AT_ONCE], self._own.find)
+
+    async def _give_back(self, place: Place, keys: Collection[Key], load: _Load) -> None:
+        missing, deleted = await place.sort_out(keys)
+        for caller, name in missing:
+            if (response := await load(name, caller)) is not None:
+                await place.keep(response, is_late=True)  # one at a time: others use the connection
+        for caller, name in deleted:
+            await self._forget_own(name, caller)
+
+
+def _size(response: StoredResponse) -> int:
+    return len(response.raw)
 
 
 def _look_at(written: "asyncio.Future[Any]") -> None:
-    """A write that failed is known by its home, whoever waited for it."""
+    """Take the exception of a failed write: it waits in an outbox already."""
     if not written.cancelled():
         written.exception()

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from router.contract.entry import Line
-from router.contract.exchange import Exchange, Handler, Observers
+from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Fact, Recorded
 
 _MAX_ROWS = 1_000
@@ -49,6 +49,10 @@ class Ring:
 
         self._take, self._number = take, number
 
+    def start_again(self) -> None:
+        """Drop all rows: the page was switched on."""
+        self.rows.clear()
+
     def put(self, line: Line, decision: str | None, replica: str) -> None:
         """Hold a row of another router."""
         self.rows.append((self._number(), (line, decision, replica)))
@@ -60,20 +64,3 @@ class Ring:
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {Recorded: self._take}
-
-
-class PageSwitch:
-    """Whether there is a live page: while it is off, there is no ring, and nothing observes."""
-
-    def __init__(self, observers: Observers) -> None:
-        self._observers = observers
-        self.ring: Ring | None = None
-
-    def follow(self, *, on: bool) -> None:
-        """Turn it on or off, as a config says. A ring that was off begins empty."""
-        if on and self.ring is None:
-            self._observers.add(ring := Ring())
-            self.ring = ring
-        elif not on and self.ring is not None:
-            self._observers.remove(self.ring)
-            self.ring = None

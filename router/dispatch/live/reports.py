@@ -1,0 +1,143 @@
+"""What routers that share a server report to each other of their targets.
+
+Other routers' reports are laid over what was seen here and change nothing of it: each counts while it is repeated, and for five
+seconds more. So a router that is alone again is left with its own observations, and no report is ever passed on.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from router.contract.messages import FORGOTTEN_SECONDS, Messages, SpeedSeen, TargetReport, TargetReports
+from router.contract.target import Speed, TargetStatus
+from router.dispatch.live.target import RESTED_WAIT_SECONDS, LiveTarget
+
+_SPEED_REPORTED_SECONDS = 60.0
+"""How long after it was last seen a speed is still reported. It fades into what is usual meanwhile."""
+_PROBING_SECONDS = 1.0
+"""What is reported of a rest that is over, while one request probes the target."""
+_OWN_COUNTS_SECONDS = 5.0
+"""A target that lately served this router does not rest here because another cannot reach it."""
+_NOTHING = TargetReport()
+
+
+class _Reported(NamedTuple):
+    at: float
+    targets: Mapping[str, TargetReport]
+
+
+class OtherReports:
+    """The reports of other routers; none where nothing is shared."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._reported: dict[str, _Reported] = {}
+        self._has_sent = False
+
+    def exchange(self, messages: Messages, listed: Callable[[], Iterable[LiveTarget]], on_news: Callable[[], None]) -> None:
+        """Send and receive reports from now on: of the targets that `listed` returns, twice a second."""
+
+        def take(sender: str, reports: TargetReports) -> None:
+            self._reported[sender] = _Reported(self._clock(), reports.targets)
+            self._forget_old(self._clock())
+            on_news()
+
+        messages.subscribe(TargetReports, take)
+        messages.on_tick(lambda: self._send(messages, listed()))
+
+    def in_flight(self, name: str) -> int:
+        """How many calls of a target other routers have."""
+        return sum(report.in_flight for _, report in self._of(name, self._clock())) if self._reported else 0
+
+    def apply(
+        self, listed: Mapping[str, LiveTarget], own: Mapping[str, TargetStatus], now: float
+    ) -> Mapping[str, TargetStatus]:
+        """Targets by what was seen here and what others report of them."""
+        self._forget_old(now)
+        if not self._reported:
+            return own
+        together = {name: self.combine(listed[name], status, now) for name, status in own.items()}
+        if all(status.is_resting for status in together.values()):
+            # As with one router: where every target rests, none is better for waiting.
+            return {name: status.with_wait(0.0) for name, status in together.items()}
+        return together
+
+    def combine(self, live: LiveTarget, status: TargetStatus, now: float) -> TargetStatus:
+        """A target by what was seen here and what others report of it: the longest wait, and the newest speed."""
+        name = status.target.name
+        if not self._reported or not (reports := self._of(name, now)):
+            return status
+        in_flight = status.in_flight + sum(report.in_flight for _, report in reports)
+        status = structs.replace(status, in_flight=in_flight, speed=_newest_speed(live, status.speed, reports, now))
+        wait = max(report.wait_seconds - age for age, report in reports)
+        if wait > status.wait_seconds:
+            status = status.with_wait(wait)
+        closed = max(report.closed_seconds - age for age, report in reports)
+        if closed > (0.0 if status.is_over_max_wait else status.closed_seconds):
+            # The router that was given the time finds out whether it was right: not every router once more.
+            status = structs.replace(status, closed_seconds=closed, is_over_max_wait=False, may_probe=False)
+        resting = [report.failures for age, report in reports if report.rest_seconds > age]
+        serves_here = not live.circuit.failures and now - live.circuit.served_at < _OWN_COUNTS_SECONDS
+        if resting and not serves_here:
+            because = f"{name} rests after {max(1, *resting)} failures in a row at another router"
+            status = status.with_wait(max(status.wait_seconds, RESTED_WAIT_SECONDS), because, is_resting=True)
+        return status
+
+    def _of(self, name: str, now: float) -> list[tuple[float, TargetReport]]:
+        """The reports of a target, each with its age."""
+        return [
+            (now - at, report)
+            for at, targets in self._reported.values()
+            if (report := targets.get(name)) is not None and now - at <= FORGOTTEN_SECONDS
+        ]
+
+    def _forget_old(self, now: float) -> None:
+        for sender in [sender for sender, (at, _) in self._reported.items() if now - at > FORGOTTEN_SECONDS]:
+            del self._reported[sender]
+
+    def _send(self, messages: Messages, listed: Iterable[LiveTarget]) -> None:
+        """Report what was seen here, if there is anything to report, and once that there no longer is."""
+        now = self._clock()
+        targets = {live.target.name: report for live in listed if (report := _describe(live, now)) != _NOTHING}
+        if targets or self._has_sent:
+            messages.publish(TargetReports(targets))
+        self._has_sent = bool(targets)
+
+
+def _describe(live: LiveTarget, now: float) -> TargetReport:
+    """One target by the calls of this router alone."""
+    status, circuit = live.status(now), live.circuit
+    rest = max(circuit.rested_until - now, _PROBING_SECONDS) if circuit.is_resting(now) else 0.0
+    return TargetReport(
+        in_flight=len(live.queue.open),
+        wait_seconds=0.0 if status.is_resting else _finite(status.wait_seconds),
+        closed_seconds=0.0 if status.loading or status.is_over_max_wait else _finite(status.closed_seconds),
+        rest_seconds=rest,
+        failures=circuit.failures if rest else 0,
+        speed=_speed_seen(live, status.speed, now),
+    )
+
+
+def _finite(seconds: float) -> float:
+    return round(min(max(seconds, 0.0), 1e6), 3) if math.isfinite(seconds) else 1e6
+
+
+def _speed_seen(live: LiveTarget, speed: Speed, now: float) -> SpeedSeen | None:
+    age = now - live.pace.seen_at
+    if age > _SPEED_REPORTED_SECONDS or min(speed) <= 0:
+        return None
+    ttft, tokens, prefill = (float(f"{figure:.4g}") for figure in speed)
+    return SpeedSeen(ttft, tokens, prefill, round(max(age, 0.0), 1))
+
+
+def _newest_speed(live: LiveTarget, own: Speed, reports: Sequence[tuple[float, TargetReport]], now: float) -> Speed:
+    seen = [(age + report.speed.age_seconds, report.speed) for age, report in reports if report.speed is not None]
+    if not seen:
+        return own
+    age, newest = min(seen, key=lambda one: one[0])
+    if now - live.pace.seen_at <= age:
+        return own
+    return Speed(newest.ttft_seconds, newest.tokens_per_second, newest.prefill_tokens_per_second)
