@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from router.contract.allowance import Allowance
 from router.contract.errors import TandemError, TiersBusy, UpstreamBarred, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
@@ -20,7 +21,8 @@ from router.dispatch.live.reports import OtherReports
 from router.dispatch.live.target import LiveTarget
 from router.dispatch.live.targets import LiveTargets, told_window
 from router.limits.queues import Queues
-from router.limits.retries import Allowance, RetryBudget
+from router.limits.retries import Chances, RetryLimit
+from router.limits.whole import ALONE
 from router.telemetry import events
 
 _FRESH_SECONDS = 0.005
@@ -37,7 +39,8 @@ class LiveStatistics(LiveTargets):
     It outlives a plan: a target that is configured again keeps its figures, and one that is gone is no longer listed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, allowance: Allowance = ALONE) -> None:
+        """`allowance` gives this router its part of the targets' quotas."""
         super().__init__()
         self._fresh_until = _NEVER
         """Until when the statuses that were last worked out will do."""
@@ -52,7 +55,7 @@ class LiveStatistics(LiveTargets):
         """Whether a request may wait for room: a target has a quota, or was seen to serve only a few calls at once."""
         self.closed_until = _NEVER
         """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
-        self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
+        self.retries, self.limits, self.queues = RetryLimit(), RateLimits(), Queues(allowance)
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
         """Every target as it is now (or was five milliseconds ago), in the order given."""
@@ -103,15 +106,15 @@ class LiveStatistics(LiveTargets):
             signals = self.limits.apply(signals, view, now)
         return self.queues.apply(signals, view, now) if self.queues.is_on else signals
 
-    def allowance(self, candidates: Sequence[Target], failed: str, now: float) -> Allowance:
+    def chances(self, candidates: Sequence[Target], failed: str, now: float) -> Chances:
         """What a request may do whose attempt at one of these targets has failed."""
         own = self._live.get(failed)
         since = own.circuit.failing_since if own is not None else now
         known = [live for target in candidates if (live := self._live.get(target.name)) is not None]
-        awaited = {live.target.name: max(len(live.queue.open), self.budget.under_way(live.target.name)) for live in known}
+        awaited = {live.target.name: max(len(live.queue.open), self.retries.under_way[live.target.name]) for live in known}
         standings = {live.target.name: live.circuit.standing(now, since, awaited[live.target.name]) for live in known}
         active = 1 + sum(len(live.queue.open) + len(live.waiters) for live in self._live.values())
-        return Allowance(self.budget.has_room(now, active), standings)
+        return Chances(self.retries.has_room(now, active), standings)
 
     def check_rest(self, target: Target, now: float) -> None:
         """Raise `TiersBusy` if a target has begun to rest: a request that waited for its turn meanwhile need not find out."""

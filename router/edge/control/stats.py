@@ -65,9 +65,12 @@ class Stats:
 
     def _show_use(self, caller: Caller, rights: Rights) -> JsonObject:
         state = self._house.state
-        budget = state.budgets.picture(caller.name) if state.budgets is not None else {}
         in_flight = sum(exchange.caller == caller for exchange in state.running)
-        return {"in_flight": in_flight, "limits": state.rates.show(caller, rights), "budget": budget}
+        return {
+            "in_flight": in_flight,
+            "limits": state.rates.show(caller, rights),
+            "budget": state.budgets.picture(caller.name),
+        }
 
 
 def _show_some(targets: JsonObject) -> JsonObject:

@@ -41,7 +41,7 @@ class Waiting:
         self.context = make_context(self.exchange, self.caller, seconds_passed, make_decided(worth_waiting_seconds=worth))
         self.sink = WaitingSink(self.caller, self.exchange, self.context.decision, view)
         self.queue = TargetQueue("spark", self.target.quota)
-        self.first = self.queue.enter(SessionKey(LOCAL, "other"), 100, seconds_passed)
+        self.first = self.queue.hold(SessionKey(LOCAL, "other"), 100, seconds_passed)
         self.turn = later(await_turn(self.context, view, self.target, self.queue, self.sink))
 
     def facts(self):

@@ -208,7 +208,7 @@ def test_a_refusal_that_blames_the_request_proves_that_the_target_answers(live):
     Call(live, target=SAGE).end(99.0, error=GONE)
     Call(live).end(100.0, error=busy(None, 400))
 
-    assert live.allowance([SPARK], "sage", 100.1).standing("spark") is Track.PROVEN
+    assert live.chances([SPARK], "sage", 100.1).standing("spark") is Track.PROVEN
 
 
 def test_counted_pieces_are_its_speed_only_until_the_target_says_how_many_tokens_they_were():
@@ -385,20 +385,20 @@ def test_an_answer_to_a_call_from_before_the_failures_ends_no_rest_and_opens_no_
 def test_what_a_request_may_do_after_a_failure_is_told_from_what_others_met(live):
     status(live, 0.0)
     Call(live, at=100.0).end(100.0, error=GONE)
-    assert live.allowance((SPARK, SAGE), "spark", 100.1).standing("sage") is Track.UNKNOWN
+    assert live.chances((SPARK, SAGE), "spark", 100.1).standing("sage") is Track.UNKNOWN
     asked = Call(live, at=100.2, target=SAGE)
-    assert live.allowance((SPARK, SAGE), "spark", 100.3).standing("sage") is Track.AWAITED
+    assert live.chances((SPARK, SAGE), "spark", 100.3).standing("sage") is Track.AWAITED
     asked.begin(100.4)
-    assert live.allowance((SPARK, SAGE), "spark", 100.5).standing("sage") is Track.PROVEN
+    assert live.chances((SPARK, SAGE), "spark", 100.5).standing("sage") is Track.PROVEN
 
 
 def test_the_budget_grows_with_the_calls_that_are_open(live):
     for _ in range(3):
-        live.budget.take("sage")
-    assert not live.allowance((SPARK, SAGE), "spark", 0.0).has_budget
+        live.retries.under_way["sage"] += 1
+    assert not live.chances((SPARK, SAGE), "spark", 0.0).has_budget
     calls = [Call(live) for _ in range(19)]
 
-    assert live.allowance((SPARK, SAGE), "spark", 0.0).has_budget
+    assert live.chances((SPARK, SAGE), "spark", 0.0).has_budget
     assert len(calls) == 19
 
 

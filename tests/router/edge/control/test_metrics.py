@@ -82,7 +82,7 @@ class Rows:
     waiting_rows, lost = 7, 2
 
 
-class Purses:
+class FakeBudgets:
     """Budgets of which callers have spent a part."""
 
     def used_part(self, caller):
@@ -101,7 +101,7 @@ async def test_the_state_of_targets_is_labelled_by_tier_and_target():
     live.of(targets["sage"]).circuit.fail(0.0, fault=AccountFault.KEY)
 
     queue = live.queues.queue_of(targets["spark"], ask())
-    waiters = [queue.enter(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
+    waiters = [queue.hold(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
 
     state = read_state(road)
 
@@ -120,7 +120,7 @@ def test_the_state_of_ledger_and_budgets_is_there_where_they_are():
     road = FakeRoad()
     assert not {"tandem_ledger_queue_rows", "tandem_highest_budget_use_ratio"} & set(read_state(road))
 
-    road.state.ledger, road.state.budgets = Rows(), Purses()
+    road.state.ledger, road.state.budgets = Rows(), FakeBudgets()
     rights = {"ada": Rights(daily_usd=1.0), "bob": Rights(monthly_usd=1.0), "eve": Rights()}
     road.plan = FakePlan(keys=KeyRing([], rights))
     state = read_state(road)
