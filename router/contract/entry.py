@@ -1,6 +1,6 @@
 """The record of one admitted request: what the log prints, what the ledger keeps."""
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args, get_type_hints
 
 from msgspec import Struct
 
@@ -89,6 +89,13 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
 
 COLUMNS = Line.__struct_fields__[:-1]
 """The fields of a line that are columns of the ledger."""
+
+
+def column_types() -> dict[str, tuple[type, bool]]:
+    """Type of each column, and whether it may be null. Tables of every store follow from this: a field is a column."""
+    hints = get_type_hints(Line)
+    kinds = {name: get_args(hints[name]) or (hints[name],) for name in COLUMNS}
+    return {name: (of_one[0], type(None) in of_one) for name, of_one in kinds.items()}
 
 
 class Entry(Struct, frozen=True):
