@@ -345,7 +345,7 @@ BUDGETS = {
     "cli": (11947, 87),
     "dialects": (8207, 67),
     "stores": (8058, 59),
-    "dispatch": (4206, 33),
+    "dispatch": (4260, 34),
     "edge": (5403, 41),
     "contract": (4908, 37),
     "lab": (3604, 23),
