@@ -173,7 +173,7 @@ def test_of_several_who_open_an_old_file_at_once_one_migrates_it(tmp_path):
         done = list(openers.map(lambda _: prepare(path, TWO), range(8)))
 
     assert len([one for one in done if one is not None]) == 1
-    assert files_in(tmp_path) == {"a.db", "a.db.before-2"}
+    assert {name for name in files_in(tmp_path) if not name.endswith(("-wal", "-shm"))} == {"a.db", "a.db.before-2"}
     assert (version_of(path), ask(path, "SELECT x, y FROM a")) == (2, [(7, None)])
 
 
