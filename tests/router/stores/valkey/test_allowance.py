@@ -373,6 +373,17 @@ async def test_what_is_spent_does_not_come_back_and_is_known_to_all(make):
     assert await one.take(1) == 0
 
 
+async def test_what_the_ledger_says_while_a_statement_is_on_its_way_is_stated_next(make):
+    one = await make(limit=1_000, ledger="one", recorded=10)
+    asking = one.part.state()
+
+    one.part.recall(40)
+    await asking
+    await one.part.state()
+
+    await until(lambda: one.part.spent == 40)
+
+
 async def test_of_routers_with_one_ledger_what_it_says_is_counted_once(make):
     one = await make(ledger="a", recorded=10)
     await one.take(20)
