@@ -27,7 +27,7 @@ LEVELS = {
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),
     "screen": ("contract", "telemetry", "decide", "sessions"),
-    "lab": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan", "house"),
+    "past": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan", "house"),
     "connect": (),
     "notices": ("contract", "telemetry", "loop"),
     "page": (
@@ -41,7 +41,7 @@ LEVELS = {
         "settle",
         "plan",
         "house",
-        "lab",
+        "past",
         "notices",
         "edge",
     ),
@@ -74,7 +74,7 @@ LEVELS = {
         "notices",
         "page",
         "edge",
-        "lab",
+        "past",
     ),
     "cli": (
         "contract",
@@ -90,7 +90,7 @@ LEVELS = {
         "notices",
         "page",
         "edge",
-        "lab",
+        "past",
         "wiring",
         "screen",
         "connect",
@@ -267,7 +267,7 @@ def test_sql_is_seen(source):
 
 # The last is a router of its own, whose config Tandem recognises.
 _CLIENTS = re.compile(r"codex|claude[-_]code(?!-router)|opencode|qwen[-_]code|\bcline\b|\baider\b", re.IGNORECASE)
-_NAMING_CLIENTS = tuple(f"router/{room}/" for room in ("sessions/clients", "connect", "lab/logs", "cli"))
+_NAMING_CLIENTS = tuple(f"router/{room}/" for room in ("sessions/clients", "connect", "past/logs", "cli"))
 
 
 def clients_named_in(source: str) -> list[str]:
@@ -352,7 +352,7 @@ BUDGETS = {
     "dispatch": (4206, 33),
     "edge": (5403, 41),
     "contract": (4908, 37),
-    "lab": (3604, 23),
+    "past": (3604, 23),
     "config": (3_480, 20),
     "sessions": (3231, 26),
     "limits": (2205, 16),

@@ -15,9 +15,9 @@ from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
 from router.house import House
-from router.lab.cases import Case
-from router.lab.replay import choose_again, measure, quiet
-from router.lab.report import Example, Report, Row, Side
+from router.past.cases import Case
+from router.past.replay import choose_again, measure, quiet
+from router.past.report import Example, Report, Row, Side
 from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
 from router.telemetry.colour import BOLD, GREEN, RED, paint

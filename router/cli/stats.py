@@ -14,7 +14,7 @@ from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.decide.against import Side, TierSums, all_deep, all_fast, as_it_was
 from router.decide.yardstick import Assumptions
-from router.lab.lookback import MAX_ROWS
+from router.past.lookback import MAX_ROWS
 from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money, plural
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")

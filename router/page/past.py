@@ -11,9 +11,9 @@ from router.contract.errors import BadRequest
 from router.contract.request import JsonObject
 from router.contract.stores import EntryReader
 from router.edge.control.panel import Answer, Asked, Page, as_json
-from router.lab.lookback import look_back
-from router.lab.regret import PriceOf
 from router.page.queries import ask_ledger, read_number, whose
+from router.past.lookback import look_back
+from router.past.regret import PriceOf
 from router.settle.kept import explain_row
 
 _USUAL, _MAX_COUNT = 20, 10_000

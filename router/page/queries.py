@@ -15,10 +15,10 @@ from router.contract.stores import AskedTooMuch, EntryReader, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
-from router.lab.regret import PriceOf, price_hop
-from router.lab.turns import Call
 from router.page.feed import show_line
 from router.page.live import check_on
+from router.past.regret import PriceOf, price_hop
+from router.past.turns import Call
 
 _LIMIT, _MAX_LIMIT = 50, 200
 _MAX_SESSION_ROWS = 1_000

@@ -22,7 +22,7 @@ from router.contract.request import JsonObject
 from router.contract.stores import EntryReader, StoreUnusable
 from router.contract.target import Price
 from router.contract.words import Tier
-from router.lab.lookback import look_back
+from router.past.lookback import look_back
 from router.screen.feed_view import read_line
 from router.settle.kept import explain_row
 from router.stores.sqlite.past import SqliteEntryReader

@@ -202,6 +202,6 @@ def test_how_far_back_regret_goes_is_said_only_where_that_is_less_than_asked_for
     assert main(["stats"]) == 0
     assert "Regret is that of the newest" not in capsys.readouterr().out
 
-    monkeypatch.setattr("router.lab.lookback.MAX_ROWS", 2)
+    monkeypatch.setattr("router.past.lookback.MAX_ROWS", 2)
     assert main(["stats"]) == 0
     assert "Regret is that of the newest 10,000 rows, since" in capsys.readouterr().out
