@@ -12,10 +12,9 @@ from router.contract.entry import Entry
 from router.contract.request import Json, JsonObject, Transcript
 
 if TYPE_CHECKING:
-    from router.contract.entry import FinishedWork, PastCall
+    from router.contract.entry import PastCall
     from router.contract.past import (
         CallerSums,
-        PastEntry,
         RecentCalls,
         RecordedCall,
         RecordedTurn,
@@ -136,20 +135,16 @@ class EntryReader(Protocol):
         """Why no tier was chosen; None for a decided or unknown request."""
         ...
 
-    def read_finished_work(self, now: float) -> "list[FinishedWork]":
-        """The newest turns only."""
-        ...
-
     def read_past_calls(self) -> "list[PastCall]":
         """Newest calls, oldest first."""
         ...
 
     def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> "RecentCalls":
-        """Calls of persons' turns in which a model worked, among at most this many of the newest rows."""
+        """The calls among at most this many of the newest rows; with a caller's name, those of that caller alone."""
         ...
 
-    def read_history(self) -> "Iterator[PastEntry]":
-        """Every call of persons' turns in which a model worked, oldest first."""
+    def read_history(self) -> "Iterator[RecordedCall]":
+        """Every call with its text, oldest first."""
         ...
 
     def read_turns(self, asked: "TurnsAsked") -> "TurnsPage": ...

@@ -1,13 +1,14 @@
 """The regret meter: what the choice of tiers saved, what it cost, and how sure each figure is. No clock, no file.
 
 The page, `tandem stats`, `tandem top` and the metrics show these figures, so that they cannot disagree. What a turn would have
-taken on the other tier comes from `decide.against`, as it does on the screen: what was measured, times the ratio between what
+taken on the other tier comes from `past.sums`, as it does on the screen: what was measured, times the ratio between what
 the decisions expected of both tiers.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -15,30 +16,52 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from router.contract.decision import ESTIMATE
+from router.contract.entry import Line
 from router.contract.request import JsonObject
+from router.contract.stores import EntryReader
 from router.contract.target import Price
 from router.contract.words import Outcome, Tier, Word
-from router.decide.against import TierSums, all_deep, all_fast
 from router.decide.yardstick import Assumptions
-from router.past.cases import RegretSign
 from router.past.history import Size, size_of_work
 from router.past.regrets import is_asked_again
-from router.past.turns import Call, Turn
+from router.past.rows import Call, read_call
+from router.past.sums import TierSums, all_deep, all_fast
+from router.past.turns import LEFT, Turn, by_session, read_turns, with_following
 
-_MAX_ROWS = 50
+MAX_ROWS = 10_000
+"""The newest rows that are looked at: weeks of one person's work."""
+_MAX_NAMED = 50
 """How many requests a figure names."""
 _WITHIN_TURNS = 2
 """An override to deep says something of the turns before it, up to this many."""
 _FEW_CALLS = 4
 """Twice the calls of a quick edit, as `decision.quick` has them: a look around, the edit, and the answer."""
 _MILLION = 1_000_000.0
-_HARD = (RegretSign.MARKED, RegretSign.MOVED_UP)
-"""Signs that leave no doubt. The others are read from what the person did next."""
 _DIGITS = {"seconds": 3, "usd": 8, "tokens": 0}
 
 Unit = Literal["seconds", "usd", "tokens"]
 PriceOf = Callable[[str], Price | None]
 """What a target of this name costs."""
+
+
+class RegretSign(StrEnum):
+    """A sign that the person wished for something else."""
+
+    ASKED_AGAIN = "asked_again"
+    INTERRUPTED = "interrupted"
+    SWITCHED_MODEL = "switched_model"
+    MOVED_UP = "moved_up"
+    """The router itself took the running turn from fast to deep."""
+    ASKED_FOR_DEEP = "asked_for_deep"
+    """After a turn on fast the person asked for deep."""
+    OVERRODE = "overrode"
+    MARKED = "marked"
+    """The person said with `tandem wrong` that it should have gone to the other tier."""
+
+
+_HARD = (RegretSign.MARKED, RegretSign.MOVED_UP)
+"""Signs that leave no doubt. The others are read from what the person did next."""
 
 
 class Sure(Word):
@@ -89,8 +112,8 @@ class Regret:
         """
         signs = {id(turn): sign for turn, sign in find_signs(turns)}
         wrong = [turn for turn in turns if id(turn) in signs]
-        right = [turn for turn in turns if turn.tier is Tier.FAST and id(turn) not in signs]
-        needless = [turn for turn, after in _with_following(turns) if _is_needless(turn, after)]
+        right = [turn for turn in turns if turn.ask.line.tier == Tier.FAST and id(turn) not in signs]
+        needless = [turn for turn, after in with_following(turns) if _is_needless(turn, after)]
         is_certain = all(signs[id(turn)] in _HARD for turn in wrong)
         return cls(
             len(turns),
@@ -115,56 +138,80 @@ class Regret:
         return {"turns": self.turns, "figures": {name: figure.as_json() for name, figure in self.figures.items()}}
 
 
+class Lookback(NamedTuple):
+    regret: Regret
+    since: float
+    begins_at: float
+    """From this moment on, every row was looked at."""
+    is_complete: bool
+
+    def as_json(self) -> JsonObject:
+        """What `/tandem/regret` and `tandem stats --json` answer."""
+        return {"since": self.since, "from": self.begins_at, "complete": self.is_complete, **self.regret.as_json()}
+
+
+def look_back(ledger: EntryReader, price_of: PriceOf, since: float, caller: str | None = None) -> Lookback:
+    """The regret since a moment, of the newest rows; with a caller's name, of that caller alone. It blocks.
+
+    Prices are those of today: the ledger keeps what a request cost, not what each of its tokens did. Raises `StoreUnusable`.
+    """
+    calls, begins_at, is_complete = ledger.read_recent_calls(since, MAX_ROWS, caller)
+    return Lookback(Regret.of(read_turns(map(read_call, calls)), price_of), since, begins_at, is_complete)
+
+
 def find_signs(turns: Sequence[Turn]) -> Iterator[tuple[Turn, RegretSign]]:
     """Turns that were wrong on fast, each with its clearest sign: a turn that shows several is still one turn."""
-    for session in _sessions(turns):
+    for session in by_session(turns):
         for index, turn in enumerate(session):
-            sign = _find_sign(turn, session[index + 1 : index + 1 + _WITHIN_TURNS]) if turn.tier is Tier.FAST else None
+            is_fast = turn.ask.line.tier == Tier.FAST
+            sign = _find_sign(turn, session[index + 1 : index + 1 + _WITHIN_TURNS]) if is_fast else None
             if sign is not None:
                 yield turn, sign
 
 
 def _find_sign(turn: Turn, following: Sequence[Turn]) -> RegretSign | None:
-    if turn.should_be is Tier.DEEP:
-        return RegretSign.MARKED
-    if turn.should_be is Tier.FAST:
-        return None  # the person said that fast was right
-    ask, *later = turn.calls
-    if ask.decided is not Tier.DEEP and any(call.decided is Tier.DEEP and not call.is_asked_for for call in later):
+    if turn.ask.should_be is not None:
+        return RegretSign.MARKED if turn.ask.should_be is Tier.DEEP else None
+    if turn.was_moved_up:
         return RegretSign.MOVED_UP
     if _is_sent_up(turn, following):
         return RegretSign.ASKED_FOR_DEEP
-    return RegretSign.ASKED_AGAIN if following and _asks_again(turn, following[0]) else None
+    return RegretSign.ASKED_AGAIN if following and is_followed_by_a_redo(turn, following[0]) else None
 
 
 def _is_sent_up(turn: Turn, following: Sequence[Turn]) -> bool:
     """Whether the person soon asked for deep, in this turn or after it. Not where they choose the tier of every turn."""
-    if turn.calls[0].is_asked_for:
+    if turn.ask.is_asked_for:
         return False
-    later = (*turn.calls[1:], *(other.calls[0] for other in following))
-    return any(call.is_asked_for and call.decided is Tier.DEEP for call in later)
+    later = (*turn.ended[1:], *(other.ask for other in following))
+    return any(call.is_asked_for and call.decided == Tier.DEEP for call in later)
 
 
-def _asks_again(turn: Turn, after: Turn) -> bool:
-    """By what the decision heard then, which is kept without any text, or by the words where they are kept."""
-    return after.says_wrong or bool(turn.words and after.words and is_asked_again(turn.words, after.words))
+def is_followed_by_a_redo(turn: Turn, after: Turn) -> bool:
+    """Whether the person had to ask again: by what the decision heard then, which is kept without any text, or by the words."""
+    words, then = turn.ask.words, after.ask.words
+    return after.ask.says_wrong or bool(words and then and is_asked_again(words, then))
 
 
 def _is_needless(turn: Turn, after: Turn | None) -> bool:
     """Whether fast would probably have done a turn of deep: a short one, that went well, and that Tandem sent there."""
-    if turn.tier is not Tier.DEEP or turn.fast is None or turn.deep is None or turn.should_be is Tier.DEEP:
+    line, kept, should_be = turn.ask.line, turn.ask.kept, turn.ask.should_be
+    if line.tier != Tier.DEEP or kept is None or kept.fast is None or kept.deep is None or should_be is Tier.DEEP:
         return False
-    if turn.should_be is Tier.FAST:
+    if should_be is Tier.FAST:
         return True
-    calls, written = turn.calls, sum(call.output_tokens for call in turn.calls)
+    calls, written = turn.ended, sum(_count(call.line.output_tokens) for call in turn.ended)
     is_short = len(calls) <= _FEW_CALLS and size_of_work(0, written) is Size.QUICK
-    went_well = all(call.outcome is Outcome.SERVED and call.tier is Tier.DEEP and not call.has_trouble for call in calls)
-    return turn.is_weighed and is_short and went_well and not (after is not None and _asks_again(turn, after))
+    went_well = all(
+        call.line.outcome == Outcome.SERVED and call.line.tier == Tier.DEEP and not call.has_trouble for call in calls
+    )
+    is_weighed = kept.decided_by == ESTIMATE
+    return is_weighed and is_short and went_well and not (after is not None and is_followed_by_a_redo(turn, after))
 
 
 def _saved_seconds(turns: Sequence[Turn]) -> Figure:
     sums = _sum_up(Tier.FAST, turns)
-    shares = (_Share(turn.id, _seconds(turn.fast_calls)) for turn in turns)
+    shares = (_Share(turn.ask.line.id, _seconds(_on_fast(turn))) for turn in turns)
     return _figure(
         all_deep(sums).seconds - sums[Tier.FAST].seconds,
         "seconds",
@@ -185,12 +232,12 @@ def _saved_usd(turns: Sequence[Turn]) -> Figure:
         Sure.ESTIMATED,
         "The same for money: what the right turns on fast would have cost on deep by the expected ratio, minus what was paid;"
         " turns without a price on both tiers are left out.",
-        (_Share(turn.id, _usd(turn.fast_calls)) for turn in priced),
+        (_Share(turn.ask.line.id, _usd(_on_fast(turn))) for turn in priced),
     )
 
 
 def _lost_seconds(turns: Sequence[Turn], *, is_certain: bool) -> Figure:
-    shares = [_Share(turn.id, _seconds(turn.fast_calls)) for turn in turns]
+    shares = [_Share(turn.ask.line.id, _seconds(_on_fast(turn))) for turn in turns]
     return _figure(
         math.fsum(share.amount for share in shares),
         "seconds",
@@ -202,8 +249,8 @@ def _lost_seconds(turns: Sequence[Turn], *, is_certain: bool) -> Figure:
 
 
 def _lost_usd(turns: Sequence[Turn], *, is_certain: bool) -> Figure:
-    known = [turn for turn in turns if all(call.usd is not None for call in turn.fast_calls)]
-    shares = [_Share(turn.id, _usd(turn.fast_calls)) for turn in known]
+    known = [turn for turn in turns if all(call.line.cost_usd is not None for call in _on_fast(turn))]
+    shares = [_Share(turn.ask.line.id, _usd(_on_fast(turn))) for turn in known]
     return _figure(
         math.fsum(share.amount for share in shares),
         "usd",
@@ -221,12 +268,12 @@ def _needless_seconds(turns: Sequence[Turn]) -> Figure:
         Sure.GUESSED,
         f"What deep took, minus what fast would have taken by the expected ratio, for turns of at most {_FEW_CALLS} calls and"
         " 2,000 tokens in which nothing failed, or that were marked for fast: fast would probably have done them.",
-        (_Share(turn.id, _seconds(turn.calls)) for turn in turns),
+        (_Share(turn.ask.line.id, _seconds(turn.ended)) for turn in turns),
     )
 
 
 def _hops_usd(turns: Sequence[Turn], price_of: PriceOf) -> Figure:
-    shares = [share for session in _sessions(turns) for share in _price_hops(session, price_of)]
+    shares = [share for session in by_session(turns) for share in _price_hops(session, price_of)]
     return _figure(
         math.fsum(share.amount for share in shares),
         "usd",
@@ -238,81 +285,79 @@ def _hops_usd(turns: Sequence[Turn], price_of: PriceOf) -> Figure:
 
 
 def _after_interrupt(turns: Sequence[Turn]) -> Figure:
-    left = [call for turn in turns for call in turn.calls if call.is_left and call.output_tokens]
+    ended = (call.line for turn in turns for call in turn.ended)
+    left = [_Share(line.id, _count(line.output_tokens)) for line in ended if line.outcome in LEFT and line.output_tokens]
     return _figure(
-        sum(call.output_tokens for call in left),
+        sum(share.amount for share in left),
         "tokens",
         Sure.ESTIMATED,
         "All tokens of answers that were interrupted, which is the most that can have been written after the interrupt: the"
         " ledger does not say how many came before it.",
-        (_Share(call.id, call.output_tokens) for call in left),
+        left,
     )
 
 
-def cold_tokens(before: Call, call: Call, minutes: float) -> int:
+def cold_tokens(before: Line, line: Line, minutes: float) -> int:
     """How much of a prompt was read again because of a hop: it would have been cached where the session was before.
 
     Nothing after a pause of more than these minutes, in which that cache is forgotten as well.
     """
-    if call.at - (before.at + before.seconds) > minutes * 60:
+    if line.at - (before.at + before.duration_ms / 1000) > minutes * 60:
         return 0
-    return max(0, min(before.input_tokens + before.output_tokens, call.input_tokens) - call.cached_tokens)
+    known = _count(before.input_tokens) + _count(before.output_tokens)
+    return max(0, min(known, _count(line.input_tokens)) - _count(line.cached_tokens))
 
 
-def price_hop(before: Call, call: Call, price_of: PriceOf) -> float | None:
+def price_hop(before: Line, line: Line, price_of: PriceOf) -> float | None:
     """USD for what was read again because of a hop, by the prices of today. None where the new target has none."""
-    price, left = price_of(call.target), price_of(before.target)
+    price, left = price_of(line.target or ""), price_of(before.target or "")
     if price is None:
         return None
-    at = price.at(call.input_tokens)
-    return cold_tokens(before, call, (left or price).cache_minutes) * max(0.0, at.write - at.read) / _MILLION
+    at = price.at(_count(line.input_tokens))
+    return cold_tokens(before, line, (left or price).cache_minutes) * max(0.0, at.write - at.read) / _MILLION
 
 
 def _price_hops(session: Sequence[Turn], price_of: PriceOf) -> Iterator[_Share]:
-    known = (call for turn in session for call in turn.calls if call.tier is not None)
-    for before, call in pairwise(known):
-        if before.tier is not call.tier and (usd := price_hop(before, call, price_of)) is not None:
-            yield _Share(call.id, usd)
-
-
-def _sessions(turns: Iterable[Turn]) -> list[list[Turn]]:
-    sessions: dict[tuple[str, str], list[Turn]] = {}
-    for turn in turns:
-        sessions.setdefault((turn.caller, turn.session), []).append(turn)
-    return [*sessions.values()]
-
-
-def _with_following(turns: Iterable[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
-    for session in _sessions(turns):
-        yield from zip(session, (*session[1:], None), strict=True)
+    known = (call.line for turn in session for call in turn.ended if call.line.tier is not None)
+    for before, line in pairwise(known):
+        if before.tier != line.tier and (usd := price_hop(before, line, price_of)) is not None:
+            yield _Share(line.id, usd)
 
 
 def _sum_up(tier: Tier, turns: Iterable[Turn]) -> dict[Tier, TierSums]:
     """What was measured of these turns on a tier, and what was expected of them on both."""
     sums = {one: TierSums() for one in Tier}
     for turn in turns:
-        for call in turn.calls:
-            if call.tier is tier:
-                sums[tier].measure(call.seconds, call.usd)
-        sums[tier].begin(turn.fast, turn.deep, turn.score, has_cost=turn.calls[0].usd is not None)
+        for call in turn.ended:
+            if call.line.tier == tier:
+                sums[tier].measure(call.line)
+        sums[tier].begin(turn.ask.line, turn.ask.kept)
     return sums
 
 
 def _is_priced(turn: Turn) -> bool:
-    fast, deep = turn.fast, turn.deep
-    is_expected = fast is not None and deep is not None and fast.has_price and deep.has_price
-    return is_expected and all(call.usd is not None for call in turn.fast_calls)
+    kept = turn.ask.kept
+    is_expected = kept is not None and all(side is not None and side.has_price for side in (kept.fast, kept.deep))
+    return is_expected and all(call.line.cost_usd is not None for call in _on_fast(turn))
+
+
+def _on_fast(turn: Turn) -> list[Call]:
+    return [call for call in turn.ended if call.line.tier == Tier.FAST]
+
+
+def _count(tokens: int | None) -> int:
+    return max(0, tokens or 0)
 
 
 def _seconds(calls: Iterable[Call]) -> float:
-    return math.fsum(call.seconds for call in calls)
+    return math.fsum(call.line.duration_ms / 1000 for call in calls)
 
 
 def _usd(calls: Iterable[Call]) -> float:
-    return math.fsum(call.usd or 0.0 for call in calls)
+    return math.fsum(call.line.cost_usd or 0.0 for call in calls)
 
 
 def _figure(value: float, unit: Unit, sure: Sure, how: str, shares: Iterable[_Share]) -> Figure:
     largest = sorted(shares, key=attrgetter("amount"), reverse=True)
-    rows = tuple(share.id for share in largest[:_MAX_ROWS])
+    rows = tuple(share.id for share in largest[:_MAX_NAMED])
     return Figure(round(value, _DIGITS[unit]), unit, sure, how, rows, len(largest))

@@ -130,8 +130,11 @@ class Built:
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
         with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
+            from router.past.work import read_finished_work
+
             if (ledger := self.ledger) is not None:
-                return ledger.read_finished_work(time.time()), sum_up(ledger.read_past_calls())
+                paces = sum_up(ledger.read_past_calls())
+                return read_finished_work(ledger, time.time()), paces
         return [], {}
 
     def _apply(self, work: list[FinishedWork], paces: Paces) -> None:

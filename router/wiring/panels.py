@@ -48,7 +48,7 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.page.queries import LookingBack
     from router.page.race import Race
     from router.page.site import Site
-    from router.past.lookback import look_back
+    from router.past.regret import look_back
 
     house, state, ledger = built.house, built.house.state, built.ledger
     price_of = partial(_find_price, house)
@@ -77,7 +77,7 @@ def build_figures(built: Built) -> "Figures":
     """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
     from router.edge.control.metrics import Figures
     from router.jobs.panel import read_figures
-    from router.past.lookback import look_back
+    from router.past.regret import look_back
 
     house, ledger = built.house, built.ledger
 

@@ -11,14 +11,14 @@ import msgspec
 import pytest
 
 from router.contract.caller import Caller
-from router.contract.entry import Attempt, FinishedWork, Pace
+from router.contract.entry import Attempt, Pace
 from router.contract.past import TurnsAsked
 from router.contract.stores import EntryReader, StoreUnusable
 from router.contract.words import Outcome, Tier, TurnKind
-from router.decide.against import TierSums
+from router.past.sums import TierSums
 from router.stores.sqlite.past import SqliteEntryReader
-from tests.router.decide.test_against import expect, keep
-from tests.tools.kept import ANN, BOB, make_entry
+from tests.router.past.test_sums import expect, keep
+from tests.tools.kept import ANN, BOB, make_call, make_entry
 from tests.tools.ledgers import write_ledger
 
 NOW = time.time()
@@ -43,7 +43,6 @@ QUESTIONS: dict[str, Callable[[EntryReader], object]] = {
     "turn": lambda ledger: ledger.find_turn(None),
     "beginning": lambda ledger: ledger.find_beginning("req_1"),
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
-    "work": lambda ledger: ledger.read_finished_work(NOW),
     "past calls": lambda ledger: ledger.read_past_calls(),
     "recent calls": lambda ledger: ledger.read_recent_calls(0, 5),
     "history": lambda ledger: list(ledger.read_history()),
@@ -117,12 +116,6 @@ def test_calls_of_other_sessions_in_between_belong_to_their_own_turns(write):
     assert [found.line.id for found in calls] == ["1", "2", "3", "4", "5"]
 
 
-def test_the_tier_that_was_decided_on_is_told(write):
-    ledger = write(call("1", tier=Tier.DEEP, decision=keep()), call("2", decision="broken", session="t"))
-
-    assert [found.decided for found in ledger.read_newest(0, 5)[0]] == ["fast", None]
-
-
 def test_what_is_older_is_left_out(write):
     ledger = write(call("1", at=NOW - 1_000), call("2"))
 
@@ -182,7 +175,8 @@ def test_what_was_expected_is_summed_up_as_the_screen_does(write):
         names = ("fast_seconds", "deep_seconds", "fast_usd", "deep_usd")
         expected = {**dict(zip(names, figures, strict=True)), "has_price": chance.random() < 0.8}
         entries.append(call(str(number), tier=tier, score=score, cost_usd=cost, decision=keep(**expected)))
-        python[tier].begin(*expect(**expected), score, has_cost=cost is not None)
+        fast, deep = expect(**expected)
+        python[tier].begin(*make_call(score=score, cost_usd=cost, fast=fast, deep=deep)[:2])
 
     for row in write(*entries).read_sums(0).expected:
         mine = python[Tier(row.tier)]
@@ -236,13 +230,6 @@ def test_a_request_without_a_decision_has_its_reason(write):
     assert [ledger.find_undecided(name) for name in "123"] == [None, "model_not_found", "a quick edit"]
 
 
-def test_a_turn_is_finished_once_its_session_goes_on_or_is_silent(write):
-    ledger = write(call("1"), call("2", LOOP), call("3"))
-
-    assert ledger.read_finished_work(NOW) == [FinishedWork("spark", 0.2, 2, 10)]
-    assert ledger.read_finished_work(NOW + 3_600) == [FinishedWork("spark", 0.2, 2, 10), FinishedWork("spark", 0.2, 1, 5)]
-
-
 def test_calls_that_show_a_pace_come_oldest_first(write):
     paced = Attempt("spark", 200, None, 1.0, pace=Pace("m", 0.2, 640.0))
     written = msgspec.json.encode([paced]).decode()
@@ -252,28 +239,21 @@ def test_calls_that_show_a_pace_come_oldest_first(write):
     assert [(past.at, past.attempt, past.pace) for past in found] == [(NOW - 5, paced, paced.pace), (NOW, paced, paced.pace)]
 
 
-def test_history_is_every_call_of_a_persons_turns_in_which_a_model_worked(write):
-    unread = (call("4", TurnKind.SIDE), call("5", outcome=Outcome.FAILED), call("6", session=None), call("7", decision=None))
+def test_history_and_recent_calls_are_those_of_persons_turns(write):
+    unread = (call("4", TurnKind.SIDE), call("6", session=None), call("7", decision=None))
+    ledger = write(call("1", prompt_text="{}", cost_usd=0.5), call("2", LOOP, outcome=Outcome.FAILED), *unread)
 
-    found = list(write(call("1", prompt_text="{}"), call("2", LOOP, outcome=Outcome.ABANDONED), *unread).read_history())
+    found, recent = list(ledger.read_history()), ledger.read_recent_calls(0, 9)
 
-    assert [(entry.row[0], entry.prompt_text, entry.should_be, entry.places) for entry in found] == [
+    assert [(one.line.id, one.prompt_text, one.should_be, one.places) for one in found] == [
         ("1", "{}", None, b""),
         ("2", None, None, b""),
     ]
-    assert [json.loads(entry.row[-2])["decided_by"] for entry in found] == ["estimate", "estimate"]
-
-
-def test_recent_calls_are_those_of_persons_turns_in_which_a_model_worked(write):
-    unread = (call("4", TurnKind.SIDE), call("5", outcome=Outcome.FAILED), call("6", session=None), call("7", decision=None))
-
-    found = write(call("1", cost_usd=0.5), call("2", LOOP, outcome=Outcome.ABANDONED), *unread).read_recent_calls(0, 9)
-
-    assert [(one.id, one.turn_kind, one.cost_usd, one.should_be) for one in found.calls] == [
-        ("1", "ask", 0.5, None),
-        ("2", "tool_loop", None, None),
+    assert recent == ([one._replace(prompt_text=None) for one in found], 0, True)
+    assert [(one.line.cost_usd, json.loads(one.decision)["decided_by"]) for one in found] == [
+        (0.5, "estimate"),
+        (None, "estimate"),
     ]
-    assert (found.begins_at, found.is_complete) == (0, True)
 
 
 def test_no_more_rows_are_looked_at_than_asked_for_and_it_is_said_how_far_back_they_go(write):
@@ -282,10 +262,14 @@ def test_no_more_rows_are_looked_at_than_asked_for_and_it_is_said_how_far_back_t
 
     bounded, whole, later = (ledger.read_recent_calls(*ask) for ask in ((NOW, 4), (NOW, 6), (NOW + 3, 4)))
 
-    assert ([one.id for one in bounded.calls], bounded.begins_at, bounded.is_complete) == (["2", "3", "4", "5"], NOW + 1, False)
+    assert ([one.line.id for one in bounded.calls], bounded.begins_at, bounded.is_complete) == (
+        ["2", "3", "4", "5"],
+        NOW + 1,
+        False,
+    )
     assert (len(whole.calls), whole.begins_at, whole.is_complete) == (6, NOW, True)
-    assert ([one.id for one in later.calls], later.begins_at, later.is_complete) == (["3", "4", "5"], NOW + 3, True)
-    assert [one.id for one in ledger.read_recent_calls(NOW, 4, "bob").calls] == ["3", "5"]
+    assert ([one.line.id for one in later.calls], later.begins_at, later.is_complete) == (["3", "4", "5"], NOW + 3, True)
+    assert [one.line.id for one in ledger.read_recent_calls(NOW, 4, "bob").calls] == ["3", "5"]
 
 
 def test_spending_is_summed_by_caller_since_a_time_to_the_last_unit(write):
