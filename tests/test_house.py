@@ -26,7 +26,7 @@ LEVELS = {
     "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "second_opinion"),
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),
-    "screen": ("contract", "telemetry", "decide", "sessions"),
+    "screen": ("contract", "telemetry", "decide", "sessions", "past"),
     "past": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan", "house"),
     "connect": (),
     "notices": ("contract", "telemetry", "loop"),
