@@ -6,11 +6,11 @@ from functools import partial
 
 from router.contract.errors import BadRequest
 from router.contract.request import JsonObject
-from router.contract.stores import EntryReader
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.page.queries import ask_ledger, read_number, whose
 from router.past.answers import QUESTIONS, Query, Question
 from router.past.regret import PriceOf
+from router.stores.sqlite.past import SqliteEntryReader
 
 _MAX_COUNT = 10_000
 
@@ -18,13 +18,13 @@ _MAX_COUNT = 10_000
 class Past:
     """Answers a caller from its own rows, and an admin from all. One question at a time: each may read a whole ledger."""
 
-    def __init__(self, ledger: EntryReader | None, price_of: PriceOf) -> None:
+    def __init__(self, ledger: SqliteEntryReader | None, price_of: PriceOf) -> None:
         self._ledger, self._price_of = ledger, price_of
         self._one_at_a_time = asyncio.Lock()
         self.pages = tuple(Page(f"/tandem/past/{name}", partial(self._answer, ask)) for name, ask in QUESTIONS.items())
 
     async def _answer(self, ask: Question, asked: Asked) -> Answer:
-        def read(ledger: EntryReader) -> JsonObject:
+        def read(ledger: SqliteEntryReader) -> JsonObject:
             query = _read_query(asked)
             ledger.wait_for_writer()
             return ask(ledger, query, self._price_of)

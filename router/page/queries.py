@@ -10,13 +10,14 @@ from typing import TypeVar
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
-from router.contract.stores import AskedTooMuch, EntryReader, StoreUnusable
+from router.contract.stores import AskedTooMuch, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
 from router.page.feed import show_line
 from router.page.live import check_on
 from router.past.regret import PriceOf, price_hop
+from router.stores.sqlite.past import SqliteEntryReader
 
 _LIMIT, _MAX_LIMIT = 50, 200
 _MAX_SESSION_ROWS = 1_000
@@ -31,7 +32,7 @@ _Found = TypeVar("_Found")
 class LookingBack:
     """Answers from the ledger, for a caller from its own rows, for an admin from all."""
 
-    def __init__(self, house: House, ledger: EntryReader | None, price_of: PriceOf) -> None:
+    def __init__(self, house: House, ledger: SqliteEntryReader | None, price_of: PriceOf) -> None:
         self._house, self._ledger, self._price_of = house, ledger, price_of
         self._turn = asyncio.Semaphore(_MAX_AT_ONCE)
         self.pages = (
@@ -98,13 +99,13 @@ class LookingBack:
     def _shows_words(self, asked: Asked) -> bool:
         return asked.query.get("words") == "1" and self._house.plan.keeps_text
 
-    async def _ask(self, question: Callable[[EntryReader], _Found]) -> _Found:
+    async def _ask(self, question: Callable[[SqliteEntryReader], _Found]) -> _Found:
         check_on(self._house)
         return await ask_ledger(self._ledger, question, self._turn)
 
 
 async def ask_ledger(
-    ledger: EntryReader | None, question: Callable[[EntryReader], _Found], turn: AbstractAsyncContextManager[object]
+    ledger: SqliteEntryReader | None, question: Callable[[SqliteEntryReader], _Found], turn: AbstractAsyncContextManager[object]
 ) -> _Found:
     """What a ledger answers, in a thread, when it is this question's turn. Raises `NotFound` and `Unavailable`."""
     if ledger is None:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from msgspec.structs import asdict
 
 from router.contract.request import JsonObject
-from router.contract.stores import EntryReader
 from router.past.regret import PriceOf, look_back
 from router.past.rows import read_call
 from router.settle.kept import explain_row
+from router.stores.sqlite.past import SqliteEntryReader
 
 
 class Query(NamedTuple):
@@ -26,10 +26,10 @@ class Query(NamedTuple):
     """Whether the turn is meant that the request belongs to."""
 
 
-Question = Callable[[EntryReader, Query, PriceOf], JsonObject]
+Question = Callable[[SqliteEntryReader, Query, PriceOf], JsonObject]
 
 
-def _read_turns(ledger: EntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+def _read_turns(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
     calls, earlier = ledger.read_newest(asked.since, asked.most, asked.caller)
     return {
         "calls": [{**asdict(call.line), "decided": call.decided} for call in map(read_call, calls)],
@@ -37,11 +37,11 @@ def _read_turns(ledger: EntryReader, asked: Query, price_of: PriceOf) -> JsonObj
     }
 
 
-def _read_sessions(ledger: EntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+def _read_sessions(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
     return {"sessions": [sums._asdict() for sums in ledger.read_sessions(asked.since, asked.most, asked.caller)]}
 
 
-def _read_sums(ledger: EntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+def _read_sums(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
     sums = ledger.read_sums(asked.since, asked.caller)
     return {
         **sums._asdict(),
@@ -51,7 +51,7 @@ def _read_sums(ledger: EntryReader, asked: Query, price_of: PriceOf) -> JsonObje
     }
 
 
-def _find_turn(ledger: EntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+def _find_turn(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
     """One request, the turn that it belongs to, or the last turn. `undecided` says why it has none."""
     name, caller = asked.request, asked.caller
     turn = ledger.find_beginning(name) if name is not None and asked.begins else ledger.find_turn(name, caller)

@@ -10,7 +10,6 @@ from router.contract.features import unpack_places
 from router.contract.opinions import Lean, Opinion
 from router.contract.personal import MARKED
 from router.contract.request import Moment
-from router.contract.stores import EntryReader
 from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
 from router.decide.opinions import PERSONAL
 from router.dialects.requests import read_request
@@ -19,6 +18,7 @@ from router.past.regret import RegretSign, is_followed_by_a_redo
 from router.past.requests import write_headers, write_request
 from router.past.rows import Call, read_call
 from router.past.turns import BEGINS, Turn, by_session, is_of_a_turn, read_turns
+from router.stores.sqlite.past import SqliteEntryReader
 
 _SAME_SECONDS = 30.0
 """Between a client's note of an ask and the arrival of its request."""
@@ -169,14 +169,14 @@ class LedgerTally:
     sessions: set[str] = field(default_factory=set)
 
 
-def read_ledger(ledger: EntryReader, tally: LedgerTally) -> list[Case]:
+def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally) -> list[Case]:
     """Every turn of a ledger, in the order in which they began. Raises `StoreUnusable`."""
     turns = read_turns(_read_history(ledger, tally), keeps=lambda call: call.kept is not None and bool(call.kept.override))
     cases = [case for session in by_session(turns) for case in _as_cases(session)]
     return sorted(cases, key=lambda case: case.at or 0.0)
 
 
-def _read_history(ledger: EntryReader, tally: LedgerTally) -> Iterator[Call]:
+def _read_history(ledger: SqliteEntryReader, tally: LedgerTally) -> Iterator[Call]:
     for row in ledger.read_history():
         if row.decision is None or not is_of_a_turn(row.line):
             continue

@@ -19,7 +19,6 @@ from msgspec.structs import asdict
 from router.contract.decision import ESTIMATE
 from router.contract.entry import Line
 from router.contract.request import JsonObject
-from router.contract.stores import EntryReader
 from router.contract.target import Price
 from router.contract.words import Outcome, Tier, Word
 from router.decide.yardstick import Assumptions
@@ -28,6 +27,7 @@ from router.past.regrets import is_asked_again
 from router.past.rows import Call, read_call
 from router.past.sums import TierSums, all_deep, all_fast
 from router.past.turns import LEFT, Turn, by_session, read_turns, with_following
+from router.stores.sqlite.past import SqliteEntryReader
 
 MAX_ROWS = 10_000
 """The newest rows that are looked at: weeks of one person's work."""
@@ -150,7 +150,7 @@ class Lookback(NamedTuple):
         return {"since": self.since, "from": self.begins_at, "complete": self.is_complete, **self.regret.as_json()}
 
 
-def look_back(ledger: EntryReader, price_of: PriceOf, since: float, caller: str | None = None) -> Lookback:
+def look_back(ledger: SqliteEntryReader, price_of: PriceOf, since: float, caller: str | None = None) -> Lookback:
     """The regret since a moment, of the newest rows; with a caller's name, of that caller alone. It blocks.
 
     Prices are those of today: the ledger keeps what a request cost, not what each of its tokens did. Raises `StoreUnusable`.

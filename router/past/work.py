@@ -4,10 +4,10 @@ from itertools import dropwhile, takewhile
 
 from router.contract.decision import ESTIMATE
 from router.contract.entry import FinishedWork
-from router.contract.stores import EntryReader
 from router.contract.words import Outcome, Tier
 from router.past.rows import read_call
 from router.past.turns import BEGINS, NOBODY_SERVED, Turn, read_turns, with_following
+from router.stores.sqlite.past import SqliteEntryReader
 
 _MAX_ROWS = 4_000
 """The newest: enough to tell how a target works, and read in a tenth of a second."""
@@ -15,7 +15,7 @@ _LEAST_QUIET_SECONDS = 600.0
 """A session that has been silent for this long has finished its turn."""
 
 
-def read_finished_work(ledger: EntryReader, now: float) -> list[FinishedWork]:
+def read_finished_work(ledger: SqliteEntryReader, now: float) -> list[FinishedWork]:
     """The newest turns that are over and say something of their target's own way of working. Raises `StoreUnusable`."""
     found, calls = [], map(read_call, ledger.read_recent_calls(0.0, _MAX_ROWS).calls)
     for turn, after in with_following(read_turns(calls, tuple(Outcome))):

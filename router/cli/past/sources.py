@@ -20,7 +20,7 @@ from router.config.load import find_config, load_prices
 from router.contract.entry import Line, read_line
 from router.contract.past import CallSums, ExpectedSums, SessionSums, Sums
 from router.contract.request import JsonObject
-from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.stores import StoreUnusable
 from router.contract.target import Price
 from router.contract.words import Tier
 from router.past.answers import QUESTIONS, Query
@@ -128,7 +128,7 @@ class LedgerPast(Past):
             self._prices = load_prices(writer.config if writer is not None else find_config(self._config), known_names())
         return self._prices.get(target)
 
-    def _look(self, read: Callable[[EntryReader], Found]) -> Found:
+    def _look(self, read: Callable[[SqliteEntryReader], Found]) -> Found:
         ledger = SqliteEntryReader(self.path)
         try:
             ledger.wait_for_writer()

@@ -1,4 +1,4 @@
-"""The ledger for readers: `EntryReader` on SQLite. Read only, also while a router writes.
+"""The ledger for readers, also while a router writes.
 
 SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger. A plus before a name keeps
 SQLite from choosing its index: one by session or caller would have every row looked up in another place.
@@ -128,7 +128,12 @@ def wait_for_writer(path: Path) -> None:
 
 
 class SqliteEntryReader:
-    """Answers from one file. Nothing is kept open between two questions."""
+    """Queries the ledger. Nothing is kept open between two queries.
+
+    Every query blocks: on an event loop, use a thread. Times are seconds since 1970. A caller's name limits a query to that
+    caller. Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute, or a fifth of a second for a
+    live page (turns, pages of sessions, one session, series).
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -139,6 +144,7 @@ class SqliteEntryReader:
     def read_newest(
         self, since: float, turns: int, caller: str | None = None
     ) -> tuple[list[RecordedCall], Mapping[tuple[str, str], int]]:
+        """The calls of at least the newest turns, oldest first, and how many turns each caller's session had before them."""
         calls: list[RecordedCall] = []
         oldest: dict[tuple[str, str], int] = {}
         with open_ledger(self.path) as database:
