@@ -20,10 +20,10 @@ def expect(fast_seconds=2.0, deep_seconds=20.0, fast_usd=0.01, deep_usd=0.05, *,
     return tuple(Projection(name, 0.0, seconds, 0.0, usd, 0.0, has_price) for name, seconds, usd in sides)
 
 
-def keep(**more) -> str:
+def keep(tier: str = "fast", **more) -> str:
     """The same as the ledger keeps it."""
     fast, deep = expect(**more)
-    return msgspec.json.encode({"v": 3, "tier": "fast", "fast": fast, "deep": deep}).decode()
+    return msgspec.json.encode({"v": 3, "tier": tier, "fast": fast, "deep": deep}).decode()
 
 
 def begin(sums, tier: Tier, seconds: float, usd: float | None, expected, score: float) -> None:

@@ -262,7 +262,11 @@ def test_spending_is_summed_by_caller_since_a_time_to_the_last_unit(write):
 
 def test_one_callers_past_holds_nothing_of_another(write):
     own, other = {"caller": ANN, "decision": keep()}, {"caller": Caller("bob"), "decision": keep()}
-    moved = (call("b2", **other), call("b3", LOOP, Tier.DEEP, **other), call("b4", decision=None, caller=Caller("bob")))
+    moved = (
+        call("b2", **other),
+        call("b3", LOOP, Tier.DEEP, **other | {"decision": keep("deep")}),
+        call("b4", decision=None, caller=Caller("bob")),
+    )
     ledger = write(call("a1", **own), *moved)
 
     (session,), sums = ledger.read_sessions(0, 5, ANN.name), ledger.read_sums(0, ANN.name)
