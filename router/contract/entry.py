@@ -1,7 +1,7 @@
 """The record of one admitted request: what the log prints, what the ledger keeps."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -99,6 +99,13 @@ def read_line(values: Iterable[object]) -> Line | None:
         return msgspec.convert(dict(zip(Line.__struct_encode_fields__, values, strict=True)), Line, strict=False)
     except msgspec.ValidationError:
         return None
+
+
+def column_types() -> dict[str, tuple[type, bool]]:
+    """Type of each column, and whether it may be null. Tables of every store follow from this: a field is a column."""
+    hints = get_type_hints(Line)
+    kinds = {name: get_args(hints[name]) or (hints[name],) for name in COLUMNS}
+    return {name: (of_one[0], type(None) in of_one) for name, of_one in kinds.items()}
 
 
 class Entry(Struct, frozen=True):

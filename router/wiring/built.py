@@ -118,7 +118,7 @@ class Built:
 
         Raises `StoreUnusable`.
         """
-        if (budgets := self.house.state.budgets) is not None and budgets.is_needed:
+        if (budgets := self.house.state.budgets).is_needed:
             budgets.recall(await asyncio.to_thread(budgets.read_spending))
 
     @property
@@ -155,7 +155,7 @@ def list_notices(house: House) -> NoticeBoard:
         return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
 
     def of_budgets() -> list[Notice]:
-        return find_budget_troubles(state.budgets) if state.budgets is not None else []
+        return find_budget_troubles(state.budgets)
 
     def of_ledger() -> list[Notice]:
         return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []
