@@ -9,33 +9,21 @@ from router.decide.yardstick import Assumptions, Took, to_done
 from router.past.cases import Case
 from router.past.history import Size
 from router.past.replay import CHANCES, Choice
+from router.past.sums import Side
 
 
 @dataclass(slots=True)
-class Side:
+class Choices(Side):
     """One way of choosing, summed up."""
 
     fast: int = 0
-    seconds: float = 0.0
-    """To done, `redo_seconds` of them for wrong first answers."""
-    redo_seconds: float = 0.0
-    usd: float = 0.0
-    unpriced: int = 0
-    """Turns whose cost is not known."""
-    wrong: float = 0.0
-    """Wrong first answers, as assumed."""
     right: int = 0
 
-    def add(self, tier: Tier, measured: Mapping[Tier, Took], size: Size | None, assumed: Assumptions) -> None:
-        """Count one turn on a tier. All sides are measured the same way, or they could not be compared."""
+    def count(self, tier: Tier, measured: Mapping[Tier, Took], size: Size | None, assumed: Assumptions) -> None:
+        """Count one turn on a tier. All sides are measured alike, or they could not be compared."""
         self.fast += tier is Tier.FAST
         if measured and size is not None:
-            done = to_done(tier, measured[Tier.FAST], measured[Tier.DEEP], CHANCES[size], assumed)
-            self.seconds += done.seconds
-            self.redo_seconds += done.redo_seconds
-            self.usd += done.usd or 0.0
-            self.unpriced += done.usd is None
-            self.wrong += done.wrong
+            self.add(to_done(tier, measured[Tier.FAST], measured[Tier.DEEP], CHANCES[size], assumed))
         self.right += size is (Size.QUICK if tier is Tier.FAST else Size.LONG)
 
 
@@ -50,10 +38,10 @@ class Row:
     """Turns whose time on either tier is known, since their size is known."""
     to_fast: int = 0
     to_deep: int = 0
-    before: Side = field(default_factory=Side)
-    after: Side = field(default_factory=Side)
-    all_deep: Side = field(default_factory=Side)
-    all_fast: Side = field(default_factory=Side)
+    before: Choices = field(default_factory=Choices)
+    after: Choices = field(default_factory=Choices)
+    all_deep: Choices = field(default_factory=Choices)
+    all_fast: Choices = field(default_factory=Choices)
 
     def add(self, case: Case, before: Tier, after: Tier, measured: Mapping[Tier, Took], assumed: Assumptions) -> None:
         self.turns += 1
@@ -67,7 +55,7 @@ class Row:
             (self.all_deep, Tier.DEEP),
             (self.all_fast, Tier.FAST),
         ):
-            side.add(tier, measured, case.size, assumed)
+            side.count(tier, measured, case.size, assumed)
 
     def as_json(self) -> JsonObject:
         return {
@@ -76,7 +64,7 @@ class Row:
             "timed": self.timed,
             "to_fast": self.to_fast,
             "to_deep": self.to_deep,
-            "seconds_saved": round(self.before.seconds - self.after.seconds, 1),
+            "seconds_saved": round(self.before.done_seconds - self.after.done_seconds, 1),
             "before": _side_json(self.before, self),
             "after": _side_json(self.after, self),
             "all_deep": _side_json(self.all_deep, self),
@@ -84,12 +72,12 @@ class Row:
         }
 
 
-def _side_json(side: Side, row: Row) -> JsonObject:
+def _side_json(side: Choices, row: Row) -> JsonObject:
     return {
         "fast_share": round(side.fast / row.turns, 4) if row.turns else None,
-        "seconds": round(side.seconds, 1),
+        "seconds": round(side.done_seconds, 1),
         "redo_seconds": round(side.redo_seconds, 1),
-        "usd": None if side.unpriced else round(side.usd, 6),
+        "usd": None if side.usd is None else round(side.usd, 6),
         "accuracy": round(side.right / row.judged, 4) if row.judged else None,
         "wrong_per_100": round(100 * side.wrong / row.timed, 2) if row.timed else None,
     }

@@ -6,15 +6,14 @@ been, also counts the chance that its first answer is wrong: what that costs the
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
 
 from router.contract.decision import Weighing
 from router.contract.entry import Line
 from router.contract.past import CallSums, Sums
 from router.contract.request import JsonObject
 from router.contract.words import Tier
-from router.decide.yardstick import Assumptions
+from router.decide.yardstick import Assumptions, Done
 from router.past.rows import Kept
 from router.past.turns import lacks_cost
 
@@ -67,11 +66,12 @@ class TierSums:
             self.scored_deep_usd += p * deep_usd
 
 
-class Side(NamedTuple):
+@dataclass(slots=True)
+class Side:
     """All turns in one way. Money is None where prices are missing. `seconds` and `usd` are without redos."""
 
-    seconds: float
-    usd: float | None
+    seconds: float = 0.0
+    usd: float | None = 0.0
     redo_seconds: float = 0.0
     redo_usd: float | None = 0.0
     wrong: float = 0.0
@@ -86,6 +86,13 @@ class Side(NamedTuple):
     def done_usd(self) -> float | None:
         """The same for the money."""
         return _add(self.usd, self.redo_usd)
+
+    def add(self, done: Done) -> None:
+        """Count one turn. What its redo costs is part of `usd`."""
+        self.seconds += done.seconds - done.redo_seconds
+        self.redo_seconds += done.redo_seconds
+        self.usd = _add(self.usd, done.usd)
+        self.wrong += done.wrong
 
 
 def as_it_was(sums: dict[Tier, TierSums], assumed: Assumptions) -> Side:
@@ -176,7 +183,7 @@ def sum_up(sums: Sums, assumed: Assumptions) -> JsonObject:
     tiers = {tier: _read_tier(sums, tier) for tier in Tier}
     sides = {"as_it_was": as_it_was(tiers, assumed), "all_deep": all_deep(tiers), "all_fast": all_fast(tiers, assumed)}
     shown: JsonObject = {
-        name: {**side._asdict(), "done_seconds": side.done_seconds, "done_usd": side.done_usd} for name, side in sides.items()
+        name: {**asdict(side), "done_seconds": side.done_seconds, "done_usd": side.done_usd} for name, side in sides.items()
     }
     compared = sum(row.turns for row in sums.expected)
     return {
