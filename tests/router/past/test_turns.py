@@ -187,6 +187,12 @@ def test_it_is_marked_too_where_a_failed_call_used_tokens_that_have_no_price(tur
     assert turn.lacks_cost
 
 
+def test_it_is_not_where_nothing_was_used(turns, turn):
+    turns.end(ended("1", outcome=Outcome.ABANDONED, output_tokens=None, cost_usd=None))
+
+    assert not turn.lacks_cost
+
+
 def test_the_first_token_shows_before_the_call_is_over(turns, turn):
     turns.first_token("1", 0.25)
     assert turn.first_seconds == 0.25

@@ -15,7 +15,9 @@ from router.contract.entry import Attempt, Pace
 from router.contract.past import TurnsAsked
 from router.contract.stores import StoreUnusable
 from router.contract.words import Outcome, Tier, TurnKind
+from router.past.rows import read_call
 from router.past.sums import TierSums
+from router.past.turns import Turns
 from router.stores.sqlite.files import connect
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
 from tests.router.past.test_sums import expect, keep
@@ -113,6 +115,26 @@ def test_a_session_is_summed_up_with_its_moves(write):
     assert (session.turns, session.fast, session.deep, session.calls, session.moved_up) == (2, 1, 1, 5, 1)
     assert (session.cost_usd, session.unpriced, session.input_tokens) == (0.5, 4, 50)
     assert ledger.read_sessions(0, 1) == [newest]
+
+
+def test_turns_that_move_up_are_those_of_the_one_fold(write):
+    chance, turns, entries = random.Random(3), Turns(), []
+    for number in range(300):
+        kind, session = chance.choice((TurnKind.ASK, LOOP, LOOP)), chance.choice("ab")
+        tier, decided = (chance.choice(list(Tier)) for _ in range(2))
+        entries.append(call(str(number), kind, tier, session=session, decision=keep(decided)))
+    ledger = write(*entries)
+
+    shown = {id(turn): turn for row in ledger.read_newest(0, 999)[0] if (turn := turns.replay(read_call(row))) is not None}
+
+    moved = sum(turn.has_moved_up for turn in shown.values())
+    assert moved == ledger.read_sums(0).moved_up == sum(sums.moved_up for sums in ledger.read_sessions(0, 9)) > 10
+
+
+def test_a_call_of_no_known_kind_is_no_turn(write):
+    ledger = write(call("1", None))
+
+    assert (ledger.read_sums(0).calls[0].turns, ledger.read_sessions(0, 1)[0].turns) == (0, 0)
 
 
 def test_a_failed_call_is_unpriced_only_if_it_used_tokens(write):
