@@ -26,7 +26,7 @@ def test_a_recipe_fits_and_works(name, tmp_path):
     assert applied.returncode == 0, f"{name}.patch does not fit any more: {applied.stderr}"
     path = os.pathsep.join((str(tmp_path), str(RECIPES)))
     done = subprocess.run(
-        [sys.executable, "-c", f"from recipe_router import Router\n{check}"],
+        [sys.executable, "-c", f"import sys\nfrom recipe_router import Router\n{check}"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,

@@ -35,13 +35,14 @@ class Router:
 
     def __init__(self, adapter: str = "simulated", options: str = "{ttft_seconds: 0}", **blocks: str) -> None:
         self._folder = Path(tempfile.mkdtemp())
+        self.config = self._folder / "config.yaml"
         config = _TIERS.format(adapter=adapter, options=options) + "".join(f"{name}: {text}\n" for name, text in blocks.items())
-        (self._folder / "config.yaml").write_text(config)
+        self.config.write_text(config)
         with closing(socket.create_server(("127.0.0.1", 0))) as free:
             self._port = free.getsockname()[1]
 
     def __enter__(self) -> Self:
-        serve = ["-m", "router.cli", "serve", "--config", str(self._folder / "config.yaml"), "--port", str(self._port)]
+        serve = ["-m", "router.cli", "serve", "--config", str(self.config), "--port", str(self._port)]
         self._process = subprocess.Popen([sys.executable, *serve], stdout=subprocess.DEVNULL)
         while self._process.poll() is None:
             try:
