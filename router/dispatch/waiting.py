@@ -118,7 +118,7 @@ async def await_slot(context: DispatchContext, view: RequestView, target: Target
     decided in one moment do not know of each other.
     """
     decision, exchange, clock, live = context.decision, context.exchange, context.clock, context.live.of(target)
-    if target.in_flight is None and is_side_request(decision, view) and live.has_last_slot(clock()):
+    if target.in_flight is None and is_side_request(decision, view) and live.queue.has_last_slot(clock()):
         now, has_turn = clock(), False
         exchange.note(Queued(now, target, 1, 1, SIDE_WAIT_SECONDS))
         try:

@@ -3,13 +3,15 @@
 A refusal ends the request: it never goes to another target instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from router.contract.caller import Caller
 from router.contract.errors import NotPermitted
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
+from router.contract.opinions import MayHook
 from router.contract.relay import Headers
+from router.contract.request import RequestView
 from router.contract.rights import BOTH_TIERS, EVERYTHING, USUAL, Rights
 from router.contract.target import Target
 from router.contract.words import Operation, PassedRoute
@@ -32,12 +34,14 @@ KEPT_BY_ACCOUNT = frozenset(
 class CallerLimits:
     """What callers may use, by the rights of one plan. `rights` is None where callers need no key."""
 
-    def __init__(self, rights: Mapping[str, Rights] | None, rates: CallerRates, budgets: Budgets) -> None:
-        self.rates, self.budgets, self._rights = rates, budgets, rights
+    def __init__(
+        self, rights: Mapping[str, Rights] | None, rates: CallerRates, budgets: Budgets, hooks: Sequence[MayHook] = ()
+    ) -> None:
+        self.rates, self.budgets, self.hooks, self._rights = rates, budgets, hooks, rights
         named = (rights or {}).items()
         self._limited = {name: own for name, own in named if own.is_limited or own.tiers != BOTH_TIERS}
-        self.is_on = bool(self._limited)
-        """Whether any caller has a limit: if none has, no request need ask."""
+        self.is_on = bool(self._limited or hooks)
+        """Whether any caller has a limit, or the operator a hook: if not, no request need ask."""
         self.has_rates = any(own.requests_per_minute or own.tokens_per_minute for _, own in named)
         """Whether a caller may be refused by its head alone: no other request is asked about."""
 
@@ -47,7 +51,8 @@ class CallerLimits:
 
     def open(self, exchange: Exchange, decided: Decided) -> "Holding | None":
         """What counts a request; None for a caller whose use is not limited."""
-        rights = self._limited.get(exchange.caller.name)
+        name = exchange.caller.name
+        rights = self._rights_of(name) if self.hooks else self._limited.get(name)
         return Holding(self, exchange, rights, decided) if rights is not None else None
 
     def open_passed(self, exchange: Exchange, route: PassedRoute) -> "Holding":
@@ -86,6 +91,8 @@ class Holding:
         """
         rights, limits, caller = self._rights, self._limits, self._exchange.caller.name
         check_rights(rights, target, self._route)
+        if limits.hooks and self._decided is not None:
+            check_hooks(limits.hooks, self._decided.view, target)
         if self._is_admitted:
             if self._money is not None:
                 await self._money.hold_for(target, self._exchange.journal[self._noted :])
@@ -105,6 +112,13 @@ class Holding:
         for reservation in (self._money, self._counted):
             if reservation is not None:
                 reservation.settle(facts, now)
+
+
+def check_hooks(hooks: Sequence[MayHook], view: RequestView, target: Target) -> None:
+    """Refuse a request that a hook of the operator's own keeps from a target. Raises `NotPermitted`."""
+    for hook in hooks:
+        if reason := hook.may(view, target):
+            raise NotPermitted(f"{reason} ({hook.name})")
 
 
 def check_rights(rights: Rights, target: Target, route: PassedRoute | None) -> None:

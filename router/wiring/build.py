@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -56,7 +56,7 @@ from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
-from router.wiring.own_policies import Guarded, open_policy
+from router.wiring.own_policies import Guarded, list_hooks, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
 from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, show_others
@@ -217,7 +217,9 @@ def check_prices(loaded: LoadedConfig) -> None:
         raise ConfigError(loaded.source, faults)
 
 
-def _limit_callers(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, state: State) -> CallerLimits:
+def _limit_callers(
+    loaded: LoadedConfig, rights: Mapping[str, Rights] | None, state: State, policies: Sequence[Policy]
+) -> CallerLimits:
     """Apply what a config says of limits. Raises `ConfigError` where another plan brings the first budget, without a ledger."""
     settings, budgets = loaded.config.budgets, state.budgets
     if rights is not None:
@@ -228,7 +230,7 @@ def _limit_callers(loaded: LoadedConfig, rights: Mapping[str, Rights] | None, st
     if state.shared is not None:
         is_limited = any(own.is_limited for own in (rights or {}).values())
         state.shared.has_limits = is_limited or any(plan.target.quota is not None for plan in loaded.targets)
-    return CallerLimits(rights, state.rates, budgets)
+    return CallerLimits(rights, state.rates, budgets, list_hooks(policies))
 
 
 def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = time.perf_counter) -> Plan:
@@ -254,9 +256,10 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         for plan in loaded.targets
     }
     rights = keys.rights if keys is not None else None
-    limits = _limit_callers(loaded, rights, state)
+    policies = _choose_policies(loaded, rights)
+    limits = _limit_callers(loaded, rights, state, policies)
     rules = Rules(
-        policies=_choose_policies(loaded, rights),
+        policies=policies,
         economics=structs.replace(config.decision, preference=config.preference),
         spill_over=config.spill_over,
         config_fingerprint=loaded.fingerprint,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from router.contract.entry import FinishedWork
 from router.contract.notices import Notice, Notices, Trouble
 from router.contract.relay import Warmable
-from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.stores import StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.troubles import find_troubles as find_target_troubles
@@ -28,6 +28,7 @@ from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters
+    from router.stores.sqlite.past import SqliteEntryReader
 
 _LEARN_SECONDS = 600.0
 _LEDGER_HINT = "tandem check"
@@ -120,7 +121,7 @@ class Built:
             budgets.recall(await asyncio.to_thread(budgets.read_spending))
 
     @property
-    def ledger(self) -> EntryReader | None:
+    def ledger(self) -> "SqliteEntryReader | None":
         """Answers questions about the ledger, if one is kept. It is loaded late: no request needs it."""
         from router.stores.sqlite.past import SqliteEntryReader
 
@@ -129,8 +130,11 @@ class Built:
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
         with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
+            from router.past.work import read_finished_work
+
             if (ledger := self.ledger) is not None:
-                return ledger.read_finished_work(time.time()), sum_up(ledger.read_past_calls())
+                paces = sum_up(ledger.read_past_calls())
+                return read_finished_work(ledger, time.time()), paces
         return [], {}
 
     def _apply(self, work: list[FinishedWork], paces: Paces) -> None:

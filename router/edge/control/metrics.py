@@ -163,7 +163,7 @@ def _read_targets(house: House) -> "dict[str, Samples]":
     for name, known in live.statuses(house.plan.targets, now).items():
         status = live.queues.show(known, now)
         target, labels = status.target, (status.target.tier.value, name)
-        in_flight[labels] = len(live.of(target).open)  # those of this router: each counts its own
+        in_flight[labels] = len(live.of(target).queue.open)  # those of this router: each counts its own
         length[labels] = live.queues.waiting_for(name)
         wait[labels] = status.wait_seconds
         circuits[labels] = int(live.of(target).circuit.is_open)

@@ -103,7 +103,7 @@ def _draw_target(live: LiveStatistics, configured: Target, status: TargetStatus,
         "ttft_seconds": round(speed.ttft_seconds, 3),
         "tokens_per_second": round(speed.tokens_per_second, 1),
         "prefill_tokens_per_second": round(speed.prefill_tokens_per_second),
-        "figures_from": {**live.of(status.target).sources},
+        "figures_from": {**live.of(status.target).pace.sources},
         "limits": [_draw_window(window, now) for window in told.get((name, 0), ()) if window.resets_at > now],
         "callers_with_limits": sum(target == name and key != 0 for target, key in told),
     }

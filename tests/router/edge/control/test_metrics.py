@@ -12,7 +12,7 @@ from router.contract.rights import Rights
 from router.contract.shared import SharedTerms
 from router.contract.stores import StoreUnusable
 from router.contract.target import LimitWindow, Quota
-from router.contract.words import Tier
+from router.contract.words import AccountFault, Tier
 from router.edge.control.metrics import Figures, Regret, measure_lag, read_shared, read_state
 from router.edge.control.panel import Asked
 from router.stores.shared import Shared
@@ -98,7 +98,7 @@ async def test_the_state_of_targets_is_labelled_by_tier_and_target():
     windows = [(900.0, 60.0, True), (500.0, 9.0, True), (3.0, 60.0, False), (1.0, -1.0, False)]
     live.limits.told["sage", 0] = tuple(LimitWindow(left, resets_at, of_prompt) for left, resets_at, of_prompt in windows)
     live.limits.told["sage", 42] = (LimitWindow(1.0, 60.0, True),)
-    live.of(targets["sage"]).circuit.fail(0.0, is_lasting=True)
+    live.of(targets["sage"]).circuit.fail(0.0, fault=AccountFault.KEY)
 
     queue = live.queues.queue_of(targets["spark"], ask())
     waiters = [queue.hold(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
