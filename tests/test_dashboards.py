@@ -15,6 +15,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from router.contract.caller import Caller
+from router.contract.exchange import Part
 from router.contract.keys import KeyRing
 from router.contract.rights import Rights
 from router.contract.target import LimitWindow, Quota
@@ -24,10 +25,9 @@ from router.jobs.panel import read_figures
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
 from router.telemetry.metric_table import TABLE, Kind
-from router.telemetry.metrics_switch import MetricsSwitch
 from tests.tools.edge import FakePlan, FakeRoad
 from tests.tools.exchanges import make_decided, make_exchange
-from tests.tools.lines import make_recorded
+from tests.tools.kept import make_recorded
 from tests.tools.values import make_target
 
 DEPLOY = Path(__file__).resolve().parents[1] / "docs" / "deploy"
@@ -41,7 +41,7 @@ class Rows:
     waiting_rows, lost = 0, 0
 
 
-class Purses:
+class FakeBudgets:
     def used_part(self, caller):
         return 0.5
 
@@ -68,20 +68,17 @@ async def served() -> str:
     road = FakeRoad()
     target = make_target(quota=Quota(requests_per_minute=60, max_wait_seconds=5.0))
     road.plan = FakePlan(targets={"spark": target}, keys=KeyRing([], {"ada": Rights(daily_usd=1.0)}))
-    road.state.ledger, road.state.budgets = Rows(), Purses()
+    road.state.ledger, road.state.budgets = Rows(), FakeBudgets()
     road.state.live.limits.told["spark", 0] = (LimitWindow(900.0, 60.0, counts_prompt=True),)
     road.state.shared = SHARED
-    exchange = make_exchange()
-    switch = MetricsSwitch(exchange.observers)
-    exchange.observers.add = lambda observer: exchange.observers.handlers.update(
-        {kind: [handler] for kind, handler in observer.handlers().items()}
-    )
-    switch.follow(["spark"], on=True, callers=True)
+    road.state.observers.switch(Part.METRICS, on=True)
+    road.state.metrics.follow(["spark"], callers=True)
+    exchange = make_exchange(road.state.metrics)
     exchange.note(make_decided())
     exchange.note(make_recorded(caller="ada", key="00000001"))
     store = MemoryJobs(keep_seconds=60.0)
     jobs = SimpleNamespace(store=store, ended=EndedJobs())
-    figures = Figures(road, switch, regret=lambda since: ({"saved": 1.0}, True), jobs=partial(read_figures, jobs))
+    figures = Figures(road, regret=lambda since: ({"saved": 1.0}, True), jobs=partial(read_figures, jobs))
     answer = await figures.pages[0].answer(Asked("req_test", Caller("boss"), {}, {}, {}, None))
     await store.close()
     return answer.body.decode()

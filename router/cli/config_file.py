@@ -3,13 +3,18 @@
 import argparse
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+import yaml
 
 from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
-from router.cli.edit import CannotEdit
 from router.config.load import ConfigError, check_config, find_config
+
+_NULL = "tag:yaml.org,2002:null"
 
 
 def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> None:
@@ -59,3 +64,94 @@ def write_private(path: Path, content: bytes, mode: int) -> None:
     path.touch(mode=0o600)
     path.write_bytes(content)
     path.chmod(mode)
+
+
+class CannotEdit(Exception):
+    """The setting has no line of its own."""
+
+
+class NewRule(NamedTuple):
+    """The comment states the rule's origin."""
+
+    words: str
+    tier: str
+    comment: str
+
+    def as_line(self) -> str:
+        """Every JSON string is also a YAML string."""
+        return f"- {{when: {{words: {orjson.dumps(self.words).decode()}}}, tier: {self.tier}}}  # {self.comment}"
+
+
+def add_rules(text: str, rules: Sequence[NewRule]) -> str:
+    """Append rules, after the person's own. Raises `CannotEdit` for rules on one line (`[…]`) and invalid YAML."""
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    try:
+        header, found = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), "rules")
+    except yaml.YAMLError as error:
+        raise CannotEdit("the file is not valid YAML") from error
+    indent = 2
+    if header is None or found is None:
+        text += ("" if text.endswith("\n") or not text else line_end) + f"{line_end}rules:{line_end}"
+        begin = len(text)
+    elif isinstance(found, yaml.SequenceNode) and found.value and not found.flow_style:
+        indent = found.start_mark.column
+        begin = next_line(text, last_index(found.value[-1]))
+    elif found.tag == _NULL or (isinstance(found, yaml.SequenceNode) and not found.value):
+        if found.end_mark.index > found.start_mark.index:  # `[]`, `null`
+            text = text[: found.start_mark.index].rstrip(" ") + text[found.end_mark.index :]
+        begin = next_line(text, header.end_mark.index)
+    else:
+        raise CannotEdit("rules are written on one line: put each on a line of its own, then try again")
+    before = text[:begin] if text[:begin].endswith("\n") else text[:begin] + line_end
+    return before + "".join(f"{' ' * indent}{rule.as_line()}{line_end}" for rule in rules) + text[begin:]
+
+
+def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
+    """Set values in a top-level block. Raises `CannotEdit` for a block on one line (`{…}`) and invalid YAML."""
+    try:
+        for name, value in values.items():
+            text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")
+    except yaml.YAMLError as error:
+        raise CannotEdit("the file is not valid YAML") from error
+    return text
+
+
+def _set_value(text: str, block: str, name: str, value: str) -> str:
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    header, inner = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), block)
+    if header is None or inner is None:
+        gap = "" if text.endswith("\n") or not text else line_end
+        return f"{text}{gap}{line_end}{block}:{line_end}  {name}: {value}{line_end}"
+    _, found = find_entry(inner, name)
+    if isinstance(found, yaml.ScalarNode):
+        return text[: found.start_mark.index] + value + text[found.end_mark.index :]
+    if isinstance(inner, yaml.MappingNode) and not inner.flow_style:
+        first = inner.value[0][0].start_mark
+        begin = first.index - first.column
+        return f"{text[:begin]}{' ' * first.column}{name}: {value}{line_end}{text[begin:]}"
+    if inner.start_mark.index == inner.end_mark.index:
+        begin = text.find("\n", header.end_mark.index) + 1
+        before, after = (text[:begin], text[begin:]) if begin else (text + line_end, "")
+        return f"{before}  {name}: {value}{line_end}{after}"
+    raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
+
+
+def next_line(text: str, index: int) -> int:
+    if index and text[index - 1] == "\n":  # a text block ends with its line
+        return index
+    found = text.find("\n", index)
+    return found + 1 if found >= 0 else len(text)
+
+
+def last_index(node: yaml.Node) -> int:
+    """A block's own mark is past the comments that follow it."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style:
+        return last_index(node.value[-1][1])
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
+        return last_index(node.value[-1])
+    return node.end_mark.index
+
+
+def find_entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return next(((key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode) and key.value == name), (None, None))

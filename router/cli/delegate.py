@@ -5,12 +5,10 @@ import sys
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.agent_session import find_agent_session
 from router.cli.asking import Refused, Unreachable, explain_refusal
-from router.cli.background import Jobs
+from router.cli.background import MOST_BYTES, Jobs, TaskRefused, TaskTooLong, find_agent_session, read_file, write_request
 from router.cli.common import command_name, print_json, say
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
-from router.cli.task_text import MOST_BYTES, TaskRefused, TaskTooLong, read_file, write_request
 from router.cli.watching import watch
 from router.contract.request import JsonObject
 from router.contract.words import Tier

@@ -12,10 +12,18 @@ from pathlib import Path
 from router.cli import Ended
 from router.cli.common import add_yes_argument, command_name, free_backup, readable, say
 from router.cli.config_file import write_private
-from router.cli.setup.around import Found, look_around, say_litellm_keys
+from router.cli.setup.around import (
+    Found,
+    LocalOffers,
+    add_quotas,
+    look_around,
+    offer_locals,
+    say_litellm_keys,
+    say_windows,
+    with_local_model,
+)
 from router.cli.setup.findings import look_at_windows
 from router.cli.setup.interview import Interview
-from router.cli.setup.local_offers import LocalOffers, add_quotas, offer_locals, say_windows, with_local_model
 from router.cli.setup.presets import Offer, Presets, read_presets
 from router.config.faults import close_to, how_to_install
 from router.config.load import ConfigError, check_config, default_text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from router.cli.edit import CannotEdit, find_entry, last_index, next_line
+from router.cli.config_file import CannotEdit, find_entry, last_index, next_line
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, parse_keys, read_key_file
 from router.config.reading import read_config
 from router.connect import files

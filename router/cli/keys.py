@@ -17,7 +17,7 @@ from router.cli.common import (
     refuse_config,
     say,
 )
-from router.cli.edit import CannotEdit
+from router.cli.config_file import CannotEdit
 from router.cli.forget import forget_caller
 from router.cli.key_edit import change_key_file
 from router.cli.key_list import is_expired, now_in_utc, print_keys

@@ -1,15 +1,11 @@
 """`tandem status`: whether a router of this config runs, where and since when."""
 
 import argparse
-import json
 import time
-import urllib.error
-from contextlib import suppress
-from http.client import HTTPException
 from typing import Any
 
 from router.cli import installed_version
-from router.cli.asking import ask
+from router.cli.asking import WHOSE_KEY, Refused, Unreachable, ask_object
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
 from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running_or_none, list_running, read_own_key
 from router.cli.routers import Router
@@ -50,17 +46,16 @@ def run(arguments: argparse.Namespace) -> int:
 def describe(router: Router, key: str = "") -> JsonObject:
     problems: list[Any] = []
 
-    def fetch(path: str) -> dict[str, Any]:
+    def fetch(path: str) -> Any:
         try:
-            with ask(router.url, path, within_seconds=_ASK_SECONDS, key=key) as answer:
-                return dict(json.load(answer))
-        except urllib.error.HTTPError as error:
-            with error, suppress(ValueError):
-                if path == "/readyz" and error.code == _NOT_READY:
-                    return dict(json.load(error))
-            problems.append({"text": f"{path} answers with status {error.code}", "hint": _explain_status(error.code)})
-        except (OSError, HTTPException, ValueError, TypeError) as error:
-            problems.append({"text": f"no router answers at {router.url}: {getattr(error, 'reason', error)}", "hint": None})
+            return ask_object(router.url, path, within_seconds=_ASK_SECONDS, key=key)
+        except Refused as error:
+            if path == "/readyz" and error.status == _NOT_READY:
+                return error.told
+            hint = WHOSE_KEY if error.status in (401, 403) else None
+            problems.append({"text": f"{path} answers with status {error.status}", "hint": hint})
+        except Unreachable as error:
+            problems.append({"text": f"no router answers at {router.url}: {error}", "hint": None})
         return {}
 
     ready = fetch("/readyz")
@@ -80,12 +75,9 @@ def describe(router: Router, key: str = "") -> JsonObject:
         "stores": {"ledger": str(router.ledger) if router.ledger is not None else None, "shared": [*router.shared]},
         "targets": stats.get("targets", {}),
         "jobs": {"running": sum(running), "uncollected": len(stats.get("jobs", ()))},
+        "chain": stats.get("chain", []),
         "problems": problems,
     }
-
-
-def _explain_status(code: int) -> str | None:
-    return "run this as the user who started it, or name an admin's key with --key-env" if code in (401, 403) else None
 
 
 def _describe_none(config: str | None) -> JsonObject:
@@ -120,6 +112,8 @@ def _print(told: Any) -> None:
         "shared": ", ".join(stores["shared"]),
         "targets": ", ".join(f"{target['tier']} {name}" for name, target in told["targets"].items()),
         "jobs": f"{jobs['running']} running, {jobs['uncollected']} to collect" if told["targets"] else "",
+        "chain": ", ".join(link["name"] for link in told["chain"] if link["on"]),
+        "off": ", ".join(link["name"] for link in told["chain"] if not link["on"]),
         "problems": plural(len(told["problems"]), "problem") if told["problems"] else "none",
     }
     print("\n".join(f"{name:<10}{text}" for name, text in lines.items() if text))

@@ -90,24 +90,61 @@ class Observer(Protocol):
         ...
 
 
-class Observers:
-    """Observers by kind of fact, called in the order in which they were added."""
+class Part(Word):
+    """The links of the chain, by the names that `tandem status` shows."""
 
-    def __init__(self, observers: Iterable[Observer], report: Callable[["Exchange", Exception], None]) -> None:
+    SESSIONS = "sessions"
+    TARGETS = "targets"
+    SUPERSEDING = "superseding"
+    RESPONSES = "responses"
+    RECORDS = "records"
+    LOG = "log"
+    WATCHERS = "watchers"
+    TRACES = "traces"
+    METRICS = "metrics"
+    PAGE = "page"
+    JOBS = "jobs"
+    ALERTS = "alerts"
+
+
+class Link(Struct):
+    """One part of the chain. One that observes no facts is listed all the same."""
+
+    name: Part
+    observer: Observer | None = None
+    is_on: bool = True
+
+
+class Observers:
+    """The chain of parts that observe requests, in order. A link that is off is not called."""
+
+    def __init__(self, links: Iterable[Link], report: Callable[["Exchange", Exception], None]) -> None:
+        self.links = list(links)
         self.handlers: defaultdict[type[Fact], list[Handler]] = defaultdict(list)
-        for observer in observers:
-            self.add(observer)
         self.report = report
         """Called when a handler raises. Neither the request nor other handlers notice."""
+        self._connect()
 
-    def add(self, observer: Observer) -> None:
-        for kind, handler in observer.handlers().items():
-            self.handlers[kind].append(handler)
+    def add(self, *links: Link) -> None:
+        self.links += links
+        self._connect()
 
-    def remove(self, observer: Observer) -> None:
-        """Stop calling an observer, whose handlers must be methods or functions that stay identical."""
-        for kind, handler in observer.handlers().items():
-            self.handlers[kind].remove(handler)
+    def switch(self, name: Part, *, on: bool) -> bool:
+        """Switch a link on or off, and ask it for its handlers again. Returns whether it was the other before."""
+        link = next(link for link in self.links if link.name is name)
+        was_on, link.is_on = link.is_on, on
+        self._connect()
+        return was_on is not on
+
+    def is_on(self, name: Part) -> bool:
+        return any(link.is_on for link in self.links if link.name is name)
+
+    def _connect(self) -> None:
+        self.handlers.clear()
+        for link in self.links:
+            if link.is_on and link.observer is not None:
+                for kind, handler in link.observer.handlers().items():
+                    self.handlers[kind].append(handler)
 
 
 UNOBSERVED = Observers((), lambda exchange, error: None)
@@ -176,7 +213,7 @@ class Exchange(Struct, eq=False):
     company: Company | None = None
     """None for a request that arrived alone."""
     journal: list[Fact] = []
-    _newest: dict[type[Any], Any] = {}
+    newest: dict[type[Any], Any] = {}
     cancelled: CancelReason | None = None
     task: "asyncio.Task[None] | None" = None
     confirming: Confirming | None = None
@@ -187,12 +224,12 @@ class Exchange(Struct, eq=False):
     """The dictionary's own method, since a request asks ten times."""
 
     def __post_init__(self) -> None:
-        self.id, self.caller, self.last = self.arrival.id, self.arrival.caller, self._newest.get
+        self.id, self.caller, self.last = self.arrival.id, self.arrival.caller, self.newest.get
 
     def note(self, fact: Fact) -> None:
         kind = fact.__class__
         self.journal.append(fact)
-        self._newest[kind] = fact
+        self.newest[kind] = fact
         for handle in self.observers.handlers[kind]:
             try:
                 handle(self, fact)

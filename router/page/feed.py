@@ -1,6 +1,6 @@
 """The live feed: requests as they begin and end, for everybody who reads along.
 
-While nobody reads, nothing of this is loaded, and all that a request pays is one append to the ring (`page.ring`). Readers are
+While nobody reads, nothing of this is loaded, and a request pays one append to the ring (`telemetry.ring`). Readers are
 woken by one timer for all of them, which runs only while one of them waits. Each takes from the ring what is new to it, when
 its connection can take more: nothing is queued for a reader, so that one that is slow or has stopped costs no memory. What the
 ring has lost by then is counted for it.
@@ -24,7 +24,7 @@ from router.contract.past import name_hop
 from router.contract.request import Json, JsonObject
 from router.contract.words import PERSONS_KINDS
 from router.page.begun import has_begun, show_begun, target_of
-from router.page.ring import Ring, read_kept
+from router.telemetry.ring import Ring, read_kept
 
 if TYPE_CHECKING:
     from router.contract.messages import CallUnderWay

@@ -6,6 +6,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from router.contract.errors import BadRequest, NotFound, Unavailable
+from router.contract.exchange import Part
 from router.contract.keys import rights_of
 from router.contract.notices import Notice
 from router.contract.request import JsonObject
@@ -13,7 +14,7 @@ from router.edge.control.panel import Answer, Asked, Page
 from router.edge.logins import Logins
 from router.house import House
 from router.page.feed import Feed, Reader
-from router.page.ring import PageSwitch, Ring
+from router.telemetry.ring import Ring
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters
@@ -28,19 +29,17 @@ class LiveFeed:
     def __init__(
         self,
         house: House,
-        switch: PageSwitch | None,
         is_ready: Callable[[], bool],
         logins: Logins,
         notices: Callable[[], Sequence[Notice]] = tuple,
         others: "OtherRouters | None" = None,
     ) -> None:
-        self._others = others
-        self._house, self._switch, self._is_ready, self._notices, self._logins = house, switch, is_ready, notices, logins
-        self._feed: tuple[Ring, Feed] | None = None
+        self._house, self._is_ready, self._notices, self._logins = house, is_ready, notices, logins
+        self._feed = Feed(house.state.ring, house.state.running, notices, house.clock, others)
         self.pages = (Page("/tandem/feed", self._serve),)
 
     async def _serve(self, asked: Asked) -> Answer:
-        ring = check_on(self._switch)
+        check_on(self._house)
         if not self._is_ready():
             raise Unavailable("the router is shutting down")
         plan, rights, caller = self._house.plan, asked.rights, asked.caller
@@ -57,19 +56,10 @@ class LiveFeed:
 
         def goes_on() -> bool:
             """Not past a stop, nor when the page is turned off, nor when the reader has lost its key, or has other rights."""
-            return self._is_ready() and self._holds(ring) and is_known() and rights_of(self._house.plan.keys, caller) == rights
+            return self._is_ready() and is_on(self._house) and is_known() and rights_of(self._house.plan.keys, caller) == rights
 
-        pieces = self._feed_of(ring).read(reader, _read_place(asked, ring), hello, goes_on)
+        pieces = self._feed.read(reader, _read_place(asked, self._house.state.ring), hello, goes_on)
         return Answer(pieces, "text/event-stream", headers=dict(_NO_CACHE))
-
-    def _holds(self, ring: Ring) -> bool:
-        return self._switch is not None and self._switch.ring is ring
-
-    def _feed_of(self, ring: Ring) -> Feed:
-        """One for all readers of a ring."""
-        if self._feed is None or self._feed[0] is not ring:
-            self._feed = ring, Feed(ring, self._house.state.running, self._notices, self._house.clock, self._others)
-        return self._feed[1]
 
 
 class _Known:
@@ -90,11 +80,14 @@ class _Known:
         return not self._has_login or self._logins.find(self._cookies, keys, time()) is not None
 
 
-def check_on(switch: PageSwitch | None) -> Ring:
-    """The ring of the live page. Raises `NotFound` where the page is off."""
-    if switch is None or switch.ring is None:
+def is_on(house: House) -> bool:
+    """Whether the config has the live page."""
+    return house.state.observers.is_on(Part.PAGE)
+
+
+def check_on(house: House) -> None:
+    if not is_on(house):
         raise NotFound("the live page is off (page: off in the config)")
-    return switch.ring
 
 
 def _read_place(asked: Asked, ring: Ring) -> int | None:

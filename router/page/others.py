@@ -22,7 +22,7 @@ from router.contract.messages import (
     router_of,
 )
 from router.page.begun import has_begun, show_begun
-from router.page.ring import Kept, PageSwitch, Ring, read_kept
+from router.telemetry.ring import Kept, Ring, read_kept
 
 _MAX_CALLS = 200
 """Reported at a time, of those that ended and of those that are under way. Half a second lies between two reports."""
@@ -45,13 +45,12 @@ class OtherRouters:
     def __init__(
         self,
         messages: Messages,
-        switch: PageSwitch,
+        ring: Ring,
         running: Iterable[Exchange],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._messages, self._switch, self._running, self._clock = messages, switch, running, clock
+        self._messages, self._ring, self._running, self._clock = messages, ring, running, clock
         self._wanted_here = self._wanted_there = _LONG_AGO
-        self._ring: Ring | None = None
         self._told_number = 0
         """The newest row that was reported, or that nobody wanted."""
         self._told_calls: tuple[CallUnderWay, ...] = ()
@@ -88,12 +87,12 @@ class OtherRouters:
         self._wanted_there = self._clock()
 
     def _take_ended(self, teller: str, fact: CallsEnded) -> None:
-        if (ring := self._switch.ring) is None or not self._is_read():
+        if not self._is_read():
             return
-        ring.pass_over(fact.lost)
+        self._ring.pass_over(fact.lost)
         for call in fact.calls:
             decision = msgspec.json.encode(Kept(call.decided_by)).decode()
-            ring.put(call.line, decision, self._elsewhere(teller))
+            self._ring.put(call.line, decision, self._elsewhere(teller))
 
     def _take_under_way(self, teller: str, fact: CallsUnderWay) -> None:
         if self._is_read():
@@ -104,14 +103,11 @@ class OtherRouters:
 
     def _report(self) -> None:
         """Say that somebody reads here, and what happened here if somebody reads elsewhere."""
-        now, ring = self._clock(), self._switch.ring
+        now = self._clock()
         if self._is_read():
             self._messages.publish(FeedWanted())
-        if ring is not self._ring:
-            self._ring, self._told_number = ring, 0
         is_wanted = now - self._wanted_there <= FORGOTTEN_SECONDS
-        if ring is not None:
-            self._report_ended(ring, is_wanted=is_wanted)
+        self._report_ended(self._ring, is_wanted=is_wanted)
         if is_wanted:
             self._report_under_way()
         else:

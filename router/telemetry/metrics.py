@@ -19,6 +19,7 @@ from router.contract.exchange import Exchange, Handler
 from router.contract.facts import Decided, Fact, Recorded
 from router.contract.spending import as_units, as_usd
 from router.contract.words import PERSONS_KINDS, Outcome, Tier
+from router.telemetry.log import DefectLog
 
 NONE = "none"
 """The label of a request that no tier or target was chosen for, and of an attempt that did not fail."""
@@ -64,14 +65,17 @@ _TOKENS_PER_SECOND = (5.0, 10.0, 20.0, 30.0, 50.0, 75.0, 100.0, 150.0, 200.0, 30
 class Metrics:
     """Counts finished requests. Used by the event loop's thread alone."""
 
-    def __init__(self, report: Callable[[str, Exception], None]) -> None:
-        """`report` is told of a request that could not be counted, by its id: the others are."""
-        self._report = report
-        self.began_at = time.time()
-        """Since when it counts."""
-        self._waiting: list[_Finished] = []
+    def __init__(self, report: Callable[[str, Exception], None] | None = None) -> None:
+        """`report` is called with the id of a request that could not be counted."""
+        self._report = report or DefectLog().report_by_id
         self._targets: dict[str, None] = {}
         self._counts_callers = False
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Count from zero: metrics were switched on."""
+        self.began_at = time.time()
+        self._waiting: list[_Finished] = []
         self._requests: defaultdict[Labels, int] = defaultdict(int)
         self._attempts: defaultdict[Labels, int] = defaultdict(int)
         self._decisions: defaultdict[Labels, int] = defaultdict(int)

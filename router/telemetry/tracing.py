@@ -1,12 +1,11 @@
-"""Switching traces on and off, as the config says at the start and after each reload.
-
-What traces need is loaded with the first config that asks for them: until then, a request pays nothing for them.
-"""
+"""Traces as the config asks for them. What sends them is loaded with the first config that names a collector."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from router.contract.exchange import Observers
+from router.contract.exchange import Handler
+from router.contract.facts import Fact
 from router.contract.tracing import TraceHeaders, TraceTerms
 from router.telemetry.losses import Losses
 
@@ -18,25 +17,25 @@ _CLOSE_SECONDS = 1.0
 
 
 class Tracing:
-    """The traces in use, if any."""
+    """Observes requests for the traces in use, if any."""
 
     def __init__(self) -> None:
         self.losses = Losses()
         self._traces: Traces | None = None
         self._terms: TraceTerms | None = None
 
-    def follow(self, terms: TraceTerms | None, observers: Observers) -> TraceHeaders | None:
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return self._traces.handlers() if self._traces is not None else {}
+
+    def follow(self, terms: TraceTerms | None) -> TraceHeaders | None:
         """Trace requests by these terms from now on; None: not at all. Returns what asks for the headers of a call.
 
         What waits to be sent by other terms is still sent by them.
         """
         if terms != self._terms:
             if self._traces is not None:
-                observers.remove(self._traces)
                 self._traces.stop()
             self._traces, self._terms = _begin(terms, self.losses), terms
-            if self._traces is not None:
-                observers.add(self._traces)
         return self._traces.headers_for if self._traces is not None else None
 
     async def close(self) -> None:

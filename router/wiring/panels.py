@@ -43,12 +43,12 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
     from router.jobs.panel import OutsideJobs, Responses
-    from router.lab.lookback import look_back
     from router.page.live import LiveFeed
     from router.page.past import Past
     from router.page.queries import LookingBack
     from router.page.race import Race
     from router.page.site import Site
+    from router.past.regret import look_back
 
     house, state, ledger = built.house, built.house.state, built.ledger
     price_of = partial(_find_price, house)
@@ -61,8 +61,8 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
         RegretFigures(partial(look_back, ledger, price_of) if ledger is not None else None),
         NoticesPanel(built.notices),
         build_figures(built),
-        LiveFeed(house, built.page, is_ready, admission.logins, built.notices, built.others),
-        LookingBack(house, built.page, ledger, price_of),
+        LiveFeed(house, is_ready, admission.logins, built.notices, built.others),
+        LookingBack(house, ledger, price_of),
         Past(ledger, price_of),
         Responses(state.responses, built.jobs),
         OutsideJobs(house, built.jobs, lambda: admission.limits),
@@ -77,7 +77,7 @@ def build_figures(built: Built) -> "Figures":
     """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
     from router.edge.control.metrics import Figures
     from router.jobs.panel import read_figures
-    from router.lab.lookback import look_back
+    from router.past.regret import look_back
 
     house, ledger = built.house, built.ledger
 
@@ -88,7 +88,7 @@ def build_figures(built: Built) -> "Figures":
 
     is_first = built.group is None or built.group.number == 1
     regret = read_regret if ledger is not None and is_first else None
-    return Figures(house, built.metrics, regret, jobs=partial(read_figures, built.jobs, with_all=is_first), group=built.group)
+    return Figures(house, regret, jobs=partial(read_figures, built.jobs, with_all=is_first), group=built.group)
 
 
 def _find_reload(built: Built) -> Callable[[], Awaitable[JsonObject]] | None:

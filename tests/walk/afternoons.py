@@ -14,13 +14,13 @@ from msgspec import structs
 from router.config.load import check_config
 from router.contract.entry import Attempt
 from router.contract.errors import TandemError
-from router.contract.exchange import Arrival, Deadline, Exchange, Observers
+from router.contract.exchange import Arrival, Deadline, Exchange, Link, Observers, Part
 from router.contract.facts import AttemptEnded, Decided, Ending, FirstByte, Settled
 from router.contract.target import TargetStatus
 from router.contract.words import Dialect, Operation, Outcome
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
-from router.lab.replay import NoCounter
+from router.past.replay import NoCounter
 from router.sessions.memory import SessionMemory
 from router.stores.memory.entries import NoSessions
 from router.telemetry.log import report_defect
@@ -112,7 +112,7 @@ class Afternoons:
         self.clock, self.live = Clock(), Waits()
         self.memory = SessionMemory(NoSessions(), self.clock)
         self.house = House(built.plan, replace(built.state, memory=self.memory, live=self.live, counter=NoCounter()))
-        self.observers = Observers((self.memory,), report_defect)
+        self.observers = Observers((Link(Part.SESSIONS, self.memory),), report_defect)
 
     async def serve(self, arrival: Arrival, spills: bool = False, fails: bool = False) -> tuple[Decided, str | None]:
         """Decide a request, note its end (as decided, by the other tier, or unserved), and return the serving tier."""

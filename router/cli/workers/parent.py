@@ -20,9 +20,19 @@ from msgspec import Raw
 
 from router.cli import Ended
 from router.cli.hangup import has_terminal
-from router.cli.workers.messages import Kind, LastWords, Message, Taken, Topic, read_message, write_body, write_message
+from router.cli.workers.messages import (
+    Kind,
+    LastWords,
+    Message,
+    Round,
+    Rounds,
+    Taken,
+    Topic,
+    read_message,
+    write_body,
+    write_message,
+)
 from router.cli.workers.own_valkey import CannotStart, OwnValkey
-from router.cli.workers.rounds import Round, Rounds
 from router.cli.workers.seat import Seat
 from router.config.changes import keep_fixed
 from router.config.faults import ConfigError

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from router.contract.caller import SCRAPER
 from router.contract.errors import NotFound, NotPermitted, TandemError
+from router.contract.exchange import Part
 from router.contract.stores import StoreUnusable
 from router.edge.control.panel import Answer, Asked, Group, Page
 from router.edge.routes import METRICS
 from router.edge.shedding import read_resident_bytes
 from router.house import House
 from router.stores.shared import Shared
-from router.telemetry.metrics_switch import MetricsSwitch
 
 if TYPE_CHECKING:
     from router.telemetry.metrics import Buckets, Samples
@@ -37,19 +37,17 @@ class Figures:
     def __init__(
         self,
         house: House,
-        metrics: MetricsSwitch | None,
         regret: ReadRegret | None = None,
         clock: Callable[[], float] = time.monotonic,
         jobs: ReadJobs | None = None,
         group: Group | None = None,
     ) -> None:
-        self._house, self._switch, self._jobs, self._group = house, metrics, jobs, group
+        self._house, self._jobs, self._group = house, jobs, group
         self._regret = Regret(regret, clock) if regret is not None else None
         self.pages = (Page(METRICS, self._show),)
 
     async def _show(self, asked: Asked) -> Answer:
-        counting = self._switch.metrics if self._switch is not None else None
-        if counting is None:
+        if not self._house.state.observers.is_on(Part.METRICS):
             raise NotFound(f"{METRICS} is off. Set metrics: {{on: true}} in the router's config to count and serve figures")
         if asked.caller != SCRAPER and not asked.rights.is_admin:
             raise NotPermitted(f"{METRICS} needs a key with the right admin, or the one that metrics.key in the config names")
@@ -69,8 +67,8 @@ class Figures:
 
     async def read(self) -> "tuple[Mapping[str, Samples], Mapping[str, Buckets]] | None":
         """What this process has counted, and the state of everything in it; None while metrics are off."""
-        counting = self._switch.metrics if self._switch is not None else None
-        if counting is None:
+        counting = self._house.state.metrics
+        if not self._house.state.observers.is_on(Part.METRICS):
             return None
         lag = await measure_lag()
         regret = await self._regret.read(counting.began_at) if self._regret is not None else None
@@ -165,7 +163,7 @@ def _read_targets(house: House) -> "dict[str, Samples]":
     for name, known in live.statuses(house.plan.targets, now).items():
         status = live.queues.show(known, now)
         target, labels = status.target, (status.target.tier.value, name)
-        in_flight[labels] = len(live.of(target).open)  # those of this router: each counts its own
+        in_flight[labels] = len(live.of(target).queue.open)  # those of this router: each counts its own
         length[labels] = live.queues.waiting_for(name)
         wait[labels] = status.wait_seconds
         circuits[labels] = int(live.of(target).circuit.is_open)
@@ -191,7 +189,7 @@ def _read_targets(house: House) -> "dict[str, Samples]":
 def _find_highest_use(house: House) -> float | None:
     """How much of its budget the caller has spent who has spent most of it. None without budgets, or if that is not known."""
     budgets, keys = house.state.budgets, house.plan.keys
-    if budgets is None or keys is None:
+    if keys is None:
         return None
     with suppress(TandemError):
         return max((budgets.used_part(name) for name, rights in keys.rights.items() if rights.has_budget), default=None)

@@ -38,7 +38,8 @@ class Stats:
         jobs = self._show_jobs(None if asked.rights.is_admin else asked.caller)
         if not asked.rights.is_admin:
             return as_json({**self._show_own(asked.caller, asked.rights), "targets": _show_some(targets), "jobs": jobs})
-        shown: JsonObject = {"targets": targets, "quotas": live.queues.picture(plan.targets, now), "jobs": jobs}
+        chain: list[Json] = [{"name": link.name.value, "on": link.is_on} for link in house.state.observers.links]
+        shown: JsonObject = {"targets": targets, "quotas": live.queues.picture(plan.targets, now), "jobs": jobs, "chain": chain}
         if plan.keys is not None:
             names = (name for name in plan.keys.rights if name != LOCAL.name)
             shown["callers"] = {name: self._show_use(Caller(name), plan.keys.rights[name]) for name in names}
@@ -64,9 +65,12 @@ class Stats:
 
     def _show_use(self, caller: Caller, rights: Rights) -> JsonObject:
         state = self._house.state
-        budget = state.budgets.picture(caller.name) if state.budgets is not None else {}
         in_flight = sum(exchange.caller == caller for exchange in state.running)
-        return {"in_flight": in_flight, "limits": state.rates.show(caller, rights), "budget": budget}
+        return {
+            "in_flight": in_flight,
+            "limits": state.rates.show(caller, rights),
+            "budget": state.budgets.picture(caller.name),
+        }
 
 
 def _show_some(targets: JsonObject) -> JsonObject:
@@ -99,7 +103,7 @@ def _draw_target(live: LiveStatistics, configured: Target, status: TargetStatus,
         "ttft_seconds": round(speed.ttft_seconds, 3),
         "tokens_per_second": round(speed.tokens_per_second, 1),
         "prefill_tokens_per_second": round(speed.prefill_tokens_per_second),
-        "figures_from": {**live.of(status.target).sources},
+        "figures_from": {**live.of(status.target).pace.sources},
         "limits": [_draw_window(window, now) for window in told.get((name, 0), ()) if window.resets_at > now],
         "callers_with_limits": sum(target == name and key != 0 for target, key in told),
     }

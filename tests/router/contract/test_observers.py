@@ -3,8 +3,9 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from router.contract.exchange import Arrival, Deadline, Exchange, Observers
+from router.contract.exchange import Arrival, Deadline, Exchange, Link, Observers, Part
 from router.contract.facts import Ending, FirstByte, FirstToken, Settled
 from router.contract.words import Dialect, Operation, Outcome
 from router.telemetry.log import report_defect
@@ -41,7 +42,9 @@ class Leaving(Listening):
 
 def tell(*observers, facts=(BYTE, TOKEN, SETTLED)) -> None:
     arrival = Arrival("req_test", Dialect.CHAT, Operation.CREATE, {}, b"")
-    exchange = Exchange(arrival, 0.0, Deadline(1.0), Observers(observers, report_defect))
+    exchange = Exchange(
+        arrival, 0.0, Deadline(1.0), Observers([Link(Part.WATCHERS, observer) for observer in observers], report_defect)
+    )
     for fact in facts:
         exchange.note(fact)
 
@@ -110,15 +113,20 @@ def test_a_fact_that_an_observer_notes_reaches_all_before_the_first_is_told_furt
     assert exchange.journal == [BYTE, TOKEN]
 
 
-def test_one_that_is_added_comes_last_and_one_that_is_removed_is_told_nothing_more():
+def test_a_link_is_called_in_its_place_only_while_it_is_on():
     told = []
-    first, late = Listening("first", told, FirstByte), Listening("late", told, FirstByte)
-    observers = Observers((first,), report_defect)
+    first, second, late = (Link(part, Listening(part, told, FirstByte)) for part in (Part.LOG, Part.METRICS, Part.PAGE))
+    observers = Observers((first, replace(second, is_on=False)), report_defect)
     exchange = Exchange(Arrival("req_test", Dialect.CHAT, Operation.CREATE, {}, b""), 0.0, Deadline(1.0), observers)
 
     observers.add(late)
     exchange.note(BYTE)
-    observers.remove(first)
+    assert observers.switch(Part.METRICS, on=True)
+    assert not observers.switch(Part.METRICS, on=True)
+    exchange.note(BYTE)
+    assert observers.switch(Part.LOG, on=False)
     exchange.note(BYTE)
 
-    assert [name for name, *_ in told] == ["first", "late", "late"]
+    assert [name for name, *_ in told] == ["log", "page", "log", "metrics", "page", "metrics", "page"]
+    assert [(link.name, link.is_on) for link in observers.links] == [("log", False), ("metrics", True), ("page", True)]
+    assert [observers.is_on(part) for part in (Part.LOG, Part.METRICS, Part.JOBS)] == [False, True, False]

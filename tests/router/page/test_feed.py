@@ -11,7 +11,7 @@ from router.contract.facts import PassedOn, Recorded
 from router.contract.notices import Notice, Trouble
 from router.contract.words import Dialect, Operation
 from router.page.feed import BATCH_SECONDS, Feed, Reader
-from router.page.ring import Ring
+from router.telemetry.ring import Ring
 from tests.tools.kept import ANN, BOB, make_entry
 from tests.tools.waiting import later
 

@@ -148,7 +148,7 @@ async def test_a_place_in_an_earlier_ring_begins_with_all_that_is_held(start, co
     tandem = await start(config)
     for _ in range(2):
         await call(tandem.port, "/v1/chat/completions", chat())
-    ring = tandem.built.page.ring
+    ring = tandem.house.state.ring
 
     async def rows_after(place: str) -> int:
         reading = await Reading.open(tandem.port, headers={"last-event-id": place})
@@ -177,14 +177,15 @@ async def test_a_reader_whose_key_expires_is_ended(start, tmp_path, config, monk
 
 async def test_a_reload_turns_the_feed_off_and_ends_its_readers_and_on_again(start, tmp_path, config):
     tandem = await start(config)
-    handlers, before = tandem.house.state.observers.handlers[Recorded], len(tandem.house.state.observers.handlers[Recorded])
+    observers = tandem.house.state.observers
+    before = len(observers.handlers[Recorded])
     reading = await Reading.open(tandem.port)
 
     (tmp_path / "config.yaml").write_text(config + "page: off\n")
     await tandem.built.reloader.reload()
 
     assert await reading.end()
-    assert len(handlers) == before - 1
+    assert len(observers.handlers[Recorded]) == before - 1
     assert (await call(tandem.port, "/tandem/feed")).status == 404
     assert (await call(tandem.port, "/tandem/turns")).status == 404
 
@@ -221,7 +222,7 @@ async def draining(folder, **limits):
 
 async def fill(built, server) -> None:
     """Finish requests until a reader that does not read can be sent no more."""
-    take = built.page.ring.handlers()[Recorded]
+    take = built.house.state.ring.handlers()[Recorded]
 
     def is_paused() -> bool:
         for number in range(50):

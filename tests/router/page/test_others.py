@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from router.contract.facts import Recorded
-from router.contract.messages import FORGOTTEN_SECONDS, CallsEnded, CallsUnderWay, FeedWanted
+from router.contract.messages import FORGOTTEN_SECONDS, CallsEnded, FeedWanted
 from router.page.feed import Feed
 from router.page.others import OtherRouters
 from tests.router.page.test_feed import ANNS, BOSS, Rig, event
@@ -21,9 +21,8 @@ class Router(Rig):
     def __init__(self, channel: Channel, name: str) -> None:
         super().__init__()
         clock = asyncio.get_running_loop().time
-        self.ring_switch = type("Switch", (), {"ring": self.ring})()
         self.messages, self.name = channel.join(name), name
-        self.others = OtherRouters(self.messages, self.ring_switch, self.running, clock)
+        self.others = OtherRouters(self.messages, self.ring, self.running, clock)
         self.feed = Feed(self.ring, self.running, lambda: tuple(self.notices), clock, self.others)
 
     def end(self, name: str, caller=ANN) -> None:
@@ -186,20 +185,6 @@ async def test_a_page_learns_when_the_others_cannot_be_heard_and_when_they_can(r
 
     assert blind["shared"] == {"replica": "a", "routers": 2, "is_up": False}
     assert back["shared"]["is_up"]
-
-
-async def test_a_router_whose_page_is_off_reports_no_rows_and_takes_none(looking):
-    here, there, pieces = looking
-    there.ring_switch.ring = None
-
-    there.end("req_1")
-    there.messages.beat()
-    here.end("req_2")
-    _, _, batch = await event(pieces)
-
-    assert [row["id"] for row in batch["rows"]] == ["req_2"]
-    assert there.told(CallsEnded) == []
-    assert there.told(CallsUnderWay) == []
 
 
 async def test_calls_of_another_worker_of_this_router_are_shown_as_its_own():

@@ -135,7 +135,7 @@ async def test_without_a_ledger_there_is_nothing_to_look_back_at_and_the_feed_go
 
     assert (await call(tandem.port, "/tandem/turns")).status == 404
     assert (await call(tandem.port, "/v1/chat/completions", chat())).status >= 400
-    assert len(tandem.built.page.ring.rows) == 1
+    assert len(tandem.house.state.ring.rows) == 1
 
 
 async def test_a_question_that_takes_too_long_is_refused_with_what_to_do(tandem, monkeypatch):

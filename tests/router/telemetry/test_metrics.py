@@ -7,7 +7,7 @@ from router.contract.session import SessionState
 from router.contract.words import Tier
 from router.telemetry.metrics import MAX_CALLERS, Metrics
 from tests.tools.exchanges import make_decided, make_decision, make_exchange, make_snapshot
-from tests.tools.lines import UNDECIDED, make_recorded
+from tests.tools.kept import UNDECIDED, make_recorded
 
 
 class Counting:
@@ -225,3 +225,23 @@ def test_what_is_read_does_not_change_while_more_is_counted(counting):
 
     assert counts["tandem_requests_total"] == {("fast", "spark", "SERVED"): 1}
     assert histograms["tandem_request_seconds"].rows["fast",][-1] == 1.5
+
+
+def test_metrics_that_are_switched_on_again_count_from_zero(counting):
+    counting.finish()
+    before = sum(counting["requests_total"].values())
+
+    counting.metrics.start_again()
+
+    assert (before, sum(counting["requests_total"].values())) == (1, 0)
+    counting.finish()
+    assert sum(counting["requests_total"].values()) == 1
+
+
+def test_a_defect_in_counting_is_logged_once_and_not_for_every_request(listen):
+    logged, metrics = listen(), Metrics()
+    for _ in range(200):
+        make_exchange(metrics).note(make_recorded(duration_ms=None))
+    metrics.counts()
+
+    assert [(line["event"], line["kind"]) for line in logged()] == [("fault.caught", "TypeError")]

@@ -140,3 +140,25 @@ async def test_the_keys_in_use_stay_where_the_config_has_none_any_more(start, tm
 
     assert done.changes.needs_restart == ("keys: removed",)
     assert (await call(tandem.port, "/v1/chat/completions", chat())).status == 401
+
+
+async def test_a_reload_switches_links_of_the_chain_and_keeps_what_those_that_stay_on_have_counted(tandem, write):
+    async def switch(more: str) -> tuple[dict[str, bool], float, int]:
+        """Take a config, and serve a request. Returns the chain, the requests counted, and the rows of the page."""
+        write(SIMULATED + more)
+        await tandem.built.reloader.reload()
+        await call(tandem.port, "/v1/chat/completions", chat())
+        chain = (await call(tandem.port, "/tandem/stats")).json["chain"]
+        state = tandem.house.state
+        state.entries.write()
+        counted = sum(state.metrics.counts()["tandem_requests_total"].values())
+        return {link["name"]: link["on"] for link in chain}, counted, len(state.ring.rows)
+
+    on = "metrics: {on: true}\n"
+    first, again, off, anew = [await switch(more) for more in (on, on, "page: off\nmetrics: {on: false}\n", on)]
+
+    always = ["sessions", "targets", "superseding", "responses", "records", "log"]
+    assert list(first[0]) == [*always, "traces", "metrics", "page", "jobs", "alerts"]
+    assert [name for name, is_on in first[0].items() if not is_on] == ["traces", "alerts"]
+    assert [name for name, is_on in off[0].items() if not is_on] == ["traces", "metrics", "page", "alerts"]
+    assert [taken[1:] for taken in (first, again, off, anew)] == [(1, 1), (2, 2), (0, 0), (1, 1)]

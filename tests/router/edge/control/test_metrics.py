@@ -6,26 +6,25 @@ from types import SimpleNamespace
 import pytest
 
 from router.contract.caller import LOCAL, Caller, SessionKey
-from router.contract.exchange import Observers
+from router.contract.exchange import Part
 from router.contract.keys import Key, KeyRing, digest_of, make_key
 from router.contract.rights import Rights
 from router.contract.shared import SharedTerms
 from router.contract.stores import StoreUnusable
 from router.contract.target import LimitWindow, Quota
-from router.contract.words import Tier
+from router.contract.words import AccountFault, Tier
 from router.edge.control.metrics import Figures, Regret, measure_lag, read_shared, read_state
 from router.edge.control.panel import Asked
 from router.stores.shared import Shared
-from router.telemetry.metrics_switch import MetricsSwitch
 from tests.tools.edge import FakePlan, FakeRoad, running_edge
 from tests.tools.http import call
 from tests.tools.values import ask, make_target
 
 
-def switched(*, on: bool = True) -> MetricsSwitch:
-    switch = MetricsSwitch(Observers((), print))
-    switch.follow(["spark", "sage"], on=on, callers=False)
-    return switch
+def counting(road: FakeRoad) -> FakeRoad:
+    road.state.observers.switch(Part.METRICS, on=True)
+    road.state.metrics.follow(["spark", "sage"], callers=False)
+    return road
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def keyed(road):
 
 @pytest.mark.parametrize(("who", "status"), [("boss", 200), ("scraper", 200), ("ada", 403), ("wrong", 401), ("nobody", 401)])
 async def test_with_keys_an_admin_and_the_key_of_the_metrics_open_them(road, keyed, who, status):
-    async with running_edge(road, metrics=switched()) as (port, _):
+    async with running_edge(counting(road)) as (port, _):
         reply = await call(port, "/metrics", headers=keyed[who])
 
     assert reply.status == status
@@ -50,14 +49,14 @@ async def test_with_keys_an_admin_and_the_key_of_the_metrics_open_them(road, key
 
 
 async def test_the_key_of_the_metrics_opens_no_other_page(road, keyed):
-    async with running_edge(road, metrics=switched()) as (port, _):
+    async with running_edge(counting(road)) as (port, _):
         replies = [await call(port, path, headers=keyed["scraper"]) for path in ("/tandem/stats", "/v1/models")]
 
     assert [reply.status for reply in replies] == [401, 401]
 
 
 async def test_without_keys_every_program_of_this_machine_may_read_them_and_no_web_page(road):
-    async with running_edge(road, metrics=switched()) as (port, _):
+    async with running_edge(counting(road)) as (port, _):
         own = await call(port, "/metrics")
         others = [
             await call(port, "/metrics", headers=headers)
@@ -69,9 +68,8 @@ async def test_without_keys_every_program_of_this_machine_may_read_them_and_no_w
     assert [reply.status for reply in others] == [403, 403]
 
 
-@pytest.mark.parametrize("switch", [None, switched(on=False)])
-async def test_metrics_that_are_off_are_not_found_and_the_answer_says_how_to_turn_them_on(road, switch):
-    async with running_edge(road, metrics=switch) as (port, _):
+async def test_metrics_that_are_off_are_not_found_and_the_answer_says_how_to_turn_them_on(road):
+    async with running_edge(road) as (port, _):
         reply = await call(port, "/metrics")
 
     assert reply.status == 404
@@ -84,7 +82,7 @@ class Rows:
     waiting_rows, lost = 7, 2
 
 
-class Purses:
+class FakeBudgets:
     """Budgets of which callers have spent a part."""
 
     def used_part(self, caller):
@@ -100,10 +98,10 @@ async def test_the_state_of_targets_is_labelled_by_tier_and_target():
     windows = [(900.0, 60.0, True), (500.0, 9.0, True), (3.0, 60.0, False), (1.0, -1.0, False)]
     live.limits.told["sage", 0] = tuple(LimitWindow(left, resets_at, of_prompt) for left, resets_at, of_prompt in windows)
     live.limits.told["sage", 42] = (LimitWindow(1.0, 60.0, True),)
-    live.of(targets["sage"]).circuit.fail(0.0, is_lasting=True)
+    live.of(targets["sage"]).circuit.fail(0.0, fault=AccountFault.KEY)
 
     queue = live.queues.queue_of(targets["spark"], ask())
-    waiters = [queue.enter(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
+    waiters = [queue.hold(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
 
     state = read_state(road)
 
@@ -122,7 +120,7 @@ def test_the_state_of_ledger_and_budgets_is_there_where_they_are():
     road = FakeRoad()
     assert not {"tandem_ledger_queue_rows", "tandem_highest_budget_use_ratio"} & set(read_state(road))
 
-    road.state.ledger, road.state.budgets = Rows(), Purses()
+    road.state.ledger, road.state.budgets = Rows(), FakeBudgets()
     rights = {"ada": Rights(daily_usd=1.0), "bob": Rights(monthly_usd=1.0), "eve": Rights()}
     road.plan = FakePlan(keys=KeyRing([], rights))
     state = read_state(road)
@@ -200,7 +198,7 @@ async def test_two_scrapes_at_once_read_the_ledger_once():
 
 
 async def test_regret_is_served_by_kind():
-    figures = Figures(FakeRoad(), switched(), regret=lambda since: ({"saved": 12.5}, True))
+    figures = Figures(counting(FakeRoad()), regret=lambda since: ({"saved": 12.5}, True))
     asked = Asked("req_test", Caller("local"), {}, {}, {}, None)
 
     answer = await figures.pages[0].answer(asked)
