@@ -27,7 +27,7 @@ from router.stores.sqlite.jobs import MemoryJobs
 from router.telemetry.metric_table import TABLE, Kind
 from tests.tools.edge import FakePlan, FakeRoad
 from tests.tools.exchanges import make_decided, make_exchange
-from tests.tools.lines import make_recorded
+from tests.tools.kept import make_recorded
 from tests.tools.values import make_target
 
 DEPLOY = Path(__file__).resolve().parents[1] / "docs" / "deploy"

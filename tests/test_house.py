@@ -25,8 +25,8 @@ LEVELS = {
     "plan": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "limits", "second_opinion"),
     "house": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan"),
     "edge": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "plan", "house"),
-    "screen": ("contract", "telemetry", "decide", "sessions"),
-    "lab": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan", "house"),
+    "screen": ("contract", "telemetry", "decide", "sessions", "past"),
+    "past": ("contract", "dialects", "telemetry", "loop", *MIDDLE, "settle", "plan", "house"),
     "connect": (),
     "notices": ("contract", "telemetry", "loop"),
     "page": (
@@ -39,7 +39,7 @@ LEVELS = {
         "settle",
         "plan",
         "house",
-        "lab",
+        "past",
         "notices",
         "edge",
     ),
@@ -71,7 +71,7 @@ LEVELS = {
         "notices",
         "page",
         "edge",
-        "lab",
+        "past",
     ),
     "cli": (
         "contract",
@@ -86,7 +86,7 @@ LEVELS = {
         "notices",
         "page",
         "edge",
-        "lab",
+        "past",
         "wiring",
         "screen",
         "connect",
@@ -263,7 +263,7 @@ def test_sql_is_seen(source):
 
 # The last is a router of its own, whose config Tandem recognises.
 _CLIENTS = re.compile(r"codex|claude[-_]code(?!-router)|opencode|qwen[-_]code|\bcline\b|\baider\b", re.IGNORECASE)
-_NAMING_CLIENTS = tuple(f"router/{room}/" for room in ("sessions/clients", "connect", "lab/logs", "cli"))
+_NAMING_CLIENTS = tuple(f"router/{room}/" for room in ("sessions/clients", "connect", "past/logs", "cli"))
 
 
 def clients_named_in(source: str) -> list[str]:
@@ -344,27 +344,27 @@ def test_every_function_of_the_road_can_be_said_aloud():
 BUDGETS = {
     "cli": (11947, 87),
     "dialects": (8207, 67),
-    "stores": (8058, 59),
+    "stores": (7931, 56),
     "dispatch": (4260, 34),
     "edge": (5403, 41),
     "contract": (4908, 37),
-    "lab": (3604, 23),
+    "past": (4114, 25),
     "config": (3_480, 20),
-    "sessions": (3231, 26),
+    "sessions": (3230, 25),
     "limits": (2205, 16),
     "upstream": (1985, 13),
     "telemetry": (2111, 17),
     "adapters": (1911, 14),
     "jobs": (1764, 9),
-    "responses": (1715, 14),
+    "responses": (1715, 13),
     "connect": (1636, 14),
     "sense": (1593, 12),
-    "decide": (1508, 11),
-    "screen": (1573, 10),
-    "page": (1271, 9),
+    "decide": (1357, 10),
+    "screen": (1280, 9),
+    "page": (1202, 9),
     "policies": (1303, 14),
     "wiring": (1_470, 11),
-    "settle": (561, 5),
+    "settle": (541, 5),
     "notices": (391, 4),
     "loop": (326, 7),
     "api": (195, 1),
