@@ -18,7 +18,7 @@ from tests.router.limits.spending import decided_for, ended
 from tests.tools.allowances import Pool
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target
-from tests.tools.waiting import at_once, until
+from tests.tools.waiting import at_once, some_turns, until
 
 SPARK = make_target(price=Price(input=0.0, output=10.0))
 DIME = decided_for(SPARK, prompt_tokens=0, max_tokens=10_000)
@@ -166,7 +166,7 @@ async def test_all_that_share_a_limit_have_it_once_together(join, kind):
                 await limit.hold()
                 taken += 1
             except TandemError:
-                await asyncio.sleep(0.01)
+                await some_turns()
         return taken
 
     taken = await asyncio.gather(*map(take, limits))

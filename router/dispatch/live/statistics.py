@@ -61,7 +61,7 @@ class LiveStatistics(LiveTargets):
         """Every target as it is now (or was five milliseconds ago), in the order given."""
         if targets is not self._targets:
             self._list(targets)
-        elif now < self._fresh_until:
+        elif 0 < self._fresh_until - now <= _FRESH_SECONDS:
             return self._statuses
         self._fresh_until = now + _FRESH_SECONDS
         if now >= self._settle_at:

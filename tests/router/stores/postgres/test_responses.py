@@ -28,11 +28,11 @@ async def test_a_response_is_found_for_thirty_days_and_deleted_after_them(postgr
     now = time.time()
     before = PostgresResponses(link, clock=lambda: now)
     await before.keep(make_response("resp_old", at=now, item_ids=["msg_a"]))
-    assert (await before.look("resp_old", ANN)).response is not None
+    assert (await before.find("resp_old", ANN)).response is not None
 
     after = PostgresResponses(link, clock=lambda: now + 31 * DAY)
 
-    assert await after.look("resp_old", ANN) == UNKNOWN
+    assert await after.find("resp_old", ANN) == UNKNOWN
     assert await after.find_holder(["msg_a"], ANN) is None
     await after.keep(make_response("resp_new", at=now + 31 * DAY))
     async with link.borrow() as connection:

@@ -10,7 +10,7 @@ from router.contract.job import JobState
 from router.contract.stores import StoreUnusable
 from router.stores.owners import name_owner
 from router.stores.sqlite.jobs import MemoryJobs
-from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, make_ending, make_job, make_segment, open_sqlite_jobs
+from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, Observing, make_ending, make_job, make_segment, open_sqlite_jobs
 from tests.tools.kept import ANN
 from tests.tools.waiting import until
 
@@ -203,8 +203,9 @@ async def test_jobs_are_deleted_with_their_logs_some_time_after_their_end(opened
 
 async def test_what_is_given_up_is_deleted_with_its_time_and_what_is_due_is_not(opened):
     store = opened()
+    store.observe(Observing("https://a.example", "https://b.example"))
     job = await begin(store)
-    await store.finish(job, make_ending(at=opened.clock()), ["https://a.example", "https://b.example"])
+    await store.finish(job, make_ending(at=opened.clock()))
     dead, _ = await store.take_due(opened.clock(), 60.0)
     await store.note_undelivered(dead.id, None)
     await store.close()
