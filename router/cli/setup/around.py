@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from router.cli.common import command_name, readable, say
-from router.cli.setup.engines import describe, size_of
-from router.cli.setup.live import Reached, gather, look_at
+from router.cli.setup.engines import Reached, describe, size_of
+from router.cli.setup.live import gather, look_at
 from router.cli.setup.presets import LibraryKey, Offer, Presets, Provider
 from router.config.faults import how_to_install
 from router.contract.relay import Endpoint

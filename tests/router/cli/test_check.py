@@ -175,16 +175,6 @@ def test_a_home_that_nobody_has_is_a_path_like_any_other(check):
     assert "tls.ca_file: no such file" in said
 
 
-def test_windows_that_are_small_for_coding_agents_are_warned_of(check):
-    config = two_targets("http://h/v1", "http://h/v1").replace("window_tokens: 400000", "window_tokens: 9000")
-
-    code, said = check(f"{config}\n")
-
-    assert code == 0
-    assert "warn window window too small for coding agents: sage (9,000 tokens)" in said
-    assert "hint: start the engine with a larger window" in said
-
-
 @pytest.mark.parametrize("old", ["doctor --no-calls", "stores", "stores show"])
 def test_old_names_check_live(here, capsys, old):
     (here / "config.yaml").write_text(f"{SIMULATED}server: {{port: 0}}\n")

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from router.cli.setup.engines import Engine, ListedModel
-from router.cli.setup.live import Reached, ask_target, gather, judge_model, look_at
+from router.cli.setup.engines import Engine, ListedModel, Reached
+from router.cli.setup.live import ask_target, gather, judge_model, look_at
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
 from router.upstream.address import read_address
