@@ -7,7 +7,6 @@ import pytest
 
 from router.cli import main
 from tests.conftest import SIMULATED
-from tests.tools.certificates import EXPIRED, TLS, write_pair
 from tests.tools.running import two_targets
 
 SIMULATED_TIERS = """
@@ -140,29 +139,6 @@ def test_a_host_that_cannot_be_judged_adds_no_fault(check, server):
 
     assert code == 2
     assert "loopback" not in said
-
-
-def test_a_ledger_that_cannot_be_written_to_is_to_be_fixed_though_a_router_serves_without_it(check):
-    code, said = check(SIMULATED.replace("test.db", "/proc/nowhere/test.db"))
-
-    assert code == 1
-    assert "fix ledger /proc/nowhere/test.db cannot be written to (" in said
-    assert "), so no record is kept hint: set ledger.path, or --no-ledger" in said
-
-
-def test_an_expired_certificate_is_to_be_renewed_and_another_says_for_which_names_it_is(check, here):
-    write_pair(here)
-    assert (
-        "cert.pem: for localhost, 127.0.0.1; expires on 2120-01-01, in "
-        in check(SIMULATED_TIERS + TLS.replace("tls", "port: 0, tls"), port=False)[1]
-    )
-    write_pair(here, EXPIRED)
-
-    code, said = check(SIMULATED_TIERS + TLS.replace("tls", "port: 0, tls"), port=False)
-
-    assert code == 1
-    assert "fix tls " in said
-    assert "expired on 2021-01-01" in said
 
 
 def test_a_home_that_nobody_has_is_a_path_like_any_other(check):
