@@ -1,22 +1,23 @@
-"""The ledger for readers: `EntryReader` on SQLite. Read only, also while a router writes.
+"""The ledger for readers, also while a router writes.
 
 SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger. A plus before a name keeps
 SQLite from choosing its index: one by session or caller would have every row looked up in another place.
 """
 
+import contextlib
 import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 
-from router.contract.entry import FinishedWork, Line, PastCall
+import msgspec
+
+from router.contract.entry import Attempt, PastCall, read_line
 from router.contract.past import (
     CallerSums,
     CallSums,
     ExpectedSums,
-    PastEntry,
     RecentCalls,
     RecordedCall,
     RecordedTurn,
@@ -30,9 +31,9 @@ from router.contract.past import (
 )
 from router.contract.spending import UNITS_PER_USD
 from router.contract.words import Outcome, Tier, TurnKind
-from router.stores.sqlite import pages, turns, work
+from router.stores.sqlite import pages, turns
 from router.stores.sqlite.files import open_ledger
-from router.stores.sqlite.pages import BEGIN, IS_TURN, LINE, UNPRICED, WAYS, count_moved
+from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, UNPRICED, WAYS, count_moved
 
 _LEARNING_SECONDS = 1.0
 """How long a router waits for a locked ledger: it can do without."""
@@ -43,11 +44,16 @@ _HISTORY_SECONDS = 3_600.0
 # Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped. Older rows have a
 # space.
 _IS_ASKED_FOR = """(instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
+_PACES = """
+    SELECT at, attempts FROM entries
+    WHERE sequence > (SELECT max(sequence) - 2000 FROM entries) AND instr(attempts, '"pace"') ORDER BY sequence
+"""
+"""The newest calls: days of one person's use."""
+_decode = msgspec.json.Decoder(list[Attempt]).decode
 _MAX_ROWS = 20_000
 """How far back to look for the beginning of the newest turns."""
 _NEWEST = (
-    f"SELECT {LINE},"  # noqa: S608  fixed names
-    " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.tier') END, sequence"
+    f"SELECT {LINE}, decision, sequence"  # noqa: S608  fixed names
     # The index by time tells where to stop: without it, all older rows would be looked at for the few that are lacking.
     " FROM entries WHERE at >= :since"
     " AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END"
@@ -60,7 +66,7 @@ _BEGINNINGS = (
 _LOOK = f"""
     CREATE TEMP TABLE looked_at AS
     SELECT sequence, at, caller, session, client, turn_kind, tier, outcome, score, input_tokens, output_tokens, cost_usd,
-        ttft_ms, duration_ms, {IS_TURN} AS is_turn, {UNPRICED} AS is_unpriced,
+        ttft_ms, duration_ms, {IS_TURN} AS is_turn, {UNPRICED} AS is_unpriced, {DECIDED} AS decided,
         CASE WHEN {IS_TURN} THEN {_IS_ASKED_FOR} END AS is_asked_for
     FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
 """  # noqa: S608  fixed names
@@ -122,7 +128,12 @@ def wait_for_writer(path: Path) -> None:
 
 
 class SqliteEntryReader:
-    """Answers from one file. Nothing is kept open between two questions."""
+    """Queries the ledger. Nothing is kept open between two queries.
+
+    Every query blocks: on an event loop, use a thread. Times are seconds since 1970. A caller's name limits a query to that
+    caller. Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute, or a fifth of a second for a
+    live page (turns, pages of sessions, one session, series).
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -133,16 +144,18 @@ class SqliteEntryReader:
     def read_newest(
         self, since: float, turns: int, caller: str | None = None
     ) -> tuple[list[RecordedCall], Mapping[tuple[str, str], int]]:
+        """The calls of at least the newest turns, oldest first, and how many turns each caller's session had before them."""
         calls: list[RecordedCall] = []
         oldest: dict[tuple[str, str], int] = {}
         with open_ledger(self.path) as database:
             begun, waiting = 0, set[tuple[str, str]]()
             looked = {"since": since, "caller": caller, "rows": _MAX_ROWS}
-            for *values, decided, sequence in database.execute(_NEWEST, looked):
-                line = Line(*values)
-                key = (line.caller, line.session or "")
+            for *values, decision, sequence in database.execute(_NEWEST, looked):
                 if begun >= turns and not waiting:
                     break
+                if (line := read_line(values)) is None:
+                    continue
+                key = (line.caller, line.session or "")
                 if line.turn_kind == TurnKind.TOOL_LOOP:
                     if begun >= turns and key not in waiting:
                         continue  # of a turn that is older than those asked for
@@ -152,7 +165,7 @@ class SqliteEntryReader:
                     waiting.discard(key)
                 else:
                     continue
-                calls.append(RecordedCall(line, decided))
+                calls.append(RecordedCall(line, decision))
                 oldest[key] = sequence
             sessions = sorted({session for _, session in oldest})
             rows = database.execute(_BEGINNINGS.format(marks=", ".join("?" * len(sessions))), sessions)
@@ -184,7 +197,9 @@ class SqliteEntryReader:
             database.execute(_LOOK, {"since": since, "caller": caller})
             calls = [CallSums(*row) for row in database.execute(_SUMS)]
             expected = [ExpectedSums(*row) for row in database.execute(_EXPECTED)]
-            ways = database.execute(WAYS.format(entries="looked_at", sessions="session IS NOT NULL"), (since,))
+            ways = database.execute(
+                WAYS.format(entries="looked_at", decided="decided", sessions="session IS NOT NULL"), (since,)
+            )
             moved = sum(count_moved(way) for *_, way in ways)
             ((asked_for,),) = database.execute("SELECT count(*) FROM looked_at WHERE is_asked_for")
             return Sums(calls, expected, moved, turns.count_misjudged(database, since, caller), asked_for)
@@ -209,21 +224,21 @@ class SqliteEntryReader:
         with open_ledger(self.path) as database:
             return turns.find_undecided(database, request_id, caller)
 
-    def read_finished_work(self, now: float) -> list[FinishedWork]:
-        with open_ledger(self.path, _LEARNING_SECONDS) as database:
-            return work.read_finished_work(database, now)
-
     def read_past_calls(self) -> list[PastCall]:
+        found: list[PastCall] = []
         with open_ledger(self.path, _LEARNING_SECONDS) as database:
-            return work.read_past_calls(database)
+            for at, attempts in database.execute(_PACES):
+                with contextlib.suppress(msgspec.DecodeError):  # of another version, or not written by us
+                    found += (PastCall(at, one, one.pace) for one in _decode(attempts) if one.pace is not None)
+        return found
 
     def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> RecentCalls:
         with open_ledger(self.path) as database:
             return turns.read_recent_calls(database, since, rows, caller)
 
-    def read_history(self) -> Iterator[PastEntry]:
+    def read_history(self) -> Iterator[RecordedCall]:
         with open_ledger(self.path, within_seconds=_HISTORY_SECONDS) as database:
             yield from turns.read_history(database)
 
-    def _open_page(self) -> AbstractContextManager[sqlite3.Connection]:
+    def _open_page(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return open_ledger(self.path, within_seconds=pages.WITHIN_SECONDS)

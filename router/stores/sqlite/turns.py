@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from router.contract.entry import COLUMNS
-from router.contract.past import PastEntry, RecentCalls, RecordedTurn, TurnCall
-from router.contract.words import Outcome, Tier, TurnKind
+from router.contract.entry import COLUMNS, read_line
+from router.contract.past import RecentCalls, RecordedCall, RecordedTurn
+from router.contract.words import Tier, TurnKind
 from router.stores.sqlite.files import open_ledger
 from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
+from router.stores.sqlite.pages import LINE, PERSONS
 
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 _ROW = ", ".join((*COLUMNS, "decision", "attempts"))
@@ -23,19 +24,10 @@ _OWN = "AND (:caller IS NULL OR +caller = :caller)"
 _LAST = f"{_COLUMNS} AND turn_kind IN ('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}') {_OWN} ORDER BY sequence DESC LIMIT 1"
 _ONE = f"{_COLUMNS} AND id = :id {_OWN}"
 _UNDECIDED = f"SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = :id AND decision IS NULL {_OWN}"  # noqa: S608
-_WORKED = (Outcome.SERVED, Outcome.ABANDONED, Outcome.INTERRUPTED, Outcome.CUT_SHORT)
-"""The outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
-_HISTORY = f"""
-    SELECT id, prompt_text, {_ROW} FROM entries
-    WHERE session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN (?, ?, ?) AND outcome IN (?, ?, ?, ?) ORDER BY sequence
-"""  # noqa: S608  fixed names
-
-_PERSONS = (*_BEGINS, TurnKind.TOOL_LOOP)
-_RECENT = f"""
-    SELECT {", ".join(TurnCall._fields[:-1])} FROM entries
-    WHERE sequence > :cut AND at >= :since AND (:caller IS NULL OR caller = :caller) AND session IS NOT NULL
-        AND typeof(decision) = 'text' AND turn_kind IN ({", ".join(f"'{kind}'" for kind in _PERSONS)})
-        AND outcome IN ({", ".join(f"'{outcome}'" for outcome in _WORKED)}) ORDER BY sequence
+_CALLS = f"""
+    SELECT {{texts}}, decision, {LINE} FROM entries
+    WHERE sequence > :cut AND at >= :since AND (:caller IS NULL OR caller = :caller)
+        AND session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN {PERSONS} ORDER BY sequence
 """  # noqa: S608  fixed names
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 
@@ -59,21 +51,26 @@ def find_beginning(database: sqlite3.Connection, request_id: str) -> RecordedTur
     return _read(database.execute(_BEGINNING, (*found[1:], *_BEGINS)).fetchone())
 
 
-def read_history(database: sqlite3.Connection) -> Iterator[PastEntry]:
-    """Every call of a person's turns in which a model worked, oldest first."""
-    should_be, places = read_misjudged(database), _read_places(database)
-    for name, prompt_text, *row in database.execute(_HISTORY, (*_BEGINS, TurnKind.TOOL_LOOP, *_WORKED)):
-        yield PastEntry(tuple(row), prompt_text, should_be.get(str(name)), places.get(str(name), b""))
+def read_history(database: sqlite3.Connection) -> Iterator[RecordedCall]:
+    """Every call with its text, oldest first."""
+    places = dict(_read_newer(database, "SELECT request_id, places FROM places"))
+    for call in _read_calls(database, "prompt_text", cut=0, since=0.0, caller=None):
+        yield call._replace(places=found if isinstance(found := places.get(call.line.id), bytes) else b"")
 
 
 def read_recent_calls(database: sqlite3.Connection, since: float, rows: int, caller: str | None) -> RecentCalls:
-    """What tells whether a turn's tier was right, of the newest rows."""
+    """The calls among the newest rows."""
     cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row that is not looked at
     is_complete = at <= since
-    should_be = read_misjudged(database)
-    found = database.execute(_RECENT, {"cut": cut, "since": since, "caller": caller})
-    calls = [TurnCall._make((*row, should_be.get(row[0]))) for row in found]
+    calls = list(_read_calls(database, "NULL", cut=cut, since=since, caller=caller))
     return RecentCalls(calls, since if is_complete else at, is_complete)
+
+
+def _read_calls(database: sqlite3.Connection, texts: str, **which: float | str | None) -> Iterator[RecordedCall]:
+    should_be = read_misjudged(database)
+    for text, decision, *values in database.execute(_CALLS.format(texts=texts), which):
+        if (line := read_line(values)) is not None:
+            yield RecordedCall(line, decision, should_be.get(line.id), text)
 
 
 def _read(row: tuple[Any, ...] | None) -> RecordedTurn | None:
@@ -137,12 +134,6 @@ def read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
     """Every mark: by request, the tier that would have been right."""
     rows = _read_newer(database, "SELECT request_id, should_be FROM misjudged")
     return {str(name): Tier(tier) for name, tier in rows if tier in tuple(Tier)}
-
-
-def _read_places(database: sqlite3.Connection) -> dict[str, bytes]:
-    """Where the words of the newest and the marked turns are in the table of weights, by request."""
-    rows = _read_newer(database, "SELECT request_id, places FROM places")
-    return {str(name): places for name, places in rows if isinstance(places, bytes)}
 
 
 def count_misjudged(database: sqlite3.Connection, since: float, caller: str | None = None) -> int:

@@ -19,8 +19,8 @@ from router.wiring.build import known_names
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
 from tests.router.cli.told import TURNS, UNSURE, write_history
-from tests.router.stores.rows import write_ledger
 from tests.tools.histories import BEGAN, Told, codex_log, write_home
+from tests.tools.ledgers import write_ledger
 
 
 @pytest.fixture

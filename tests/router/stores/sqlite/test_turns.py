@@ -11,7 +11,7 @@ from router.contract.words import Tier
 from router.settle.kept import explain_row
 from router.stores.sqlite.past import SqliteEntryReader
 from router.stores.sqlite.turns import mark_misjudged
-from tests.router.stores.rows import write_ledger
+from tests.tools.ledgers import write_ledger
 
 
 def read_marks(path: Path) -> list[tuple[str, str]]:
