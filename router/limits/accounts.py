@@ -21,11 +21,6 @@ _GIVE_SECONDS = 1.0
 class Budget:
     """What one caller may spend in one day or month. It is counted without a limit too: a reload may set one."""
 
-    __slots__ = (
-        *("_allowance", "_caller", "_part", "_recorded", "held", "near_since", "period", "refused_since", "refused_with"),
-        "span",
-    )
-
     def __init__(self, caller: str, period: Period, span: Span, recorded: int = 0, allowance: Allowance = ALONE) -> None:
         """`recorded` is what the ledger of this router says that was spent."""
         self._caller, self.period, self.span, self._recorded, self._allowance = caller, period, span, recorded, allowance
@@ -108,6 +103,12 @@ class Limited(NamedTuple):
     def share(self) -> float:
         """How much of it is spent: 1 is all."""
         return self.budget.spent / self.limit
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left, or a request was refused for want of room and the budget was not raised since."""
+        budget, limit = self
+        return self.share >= 1 or (budget.refused_since is not None and budget.refused_with >= limit)
 
     def lacks(self, needed: int) -> bool:
         """Whether this much more is too much."""

@@ -59,10 +59,8 @@ class Terms(Struct, frozen=True):
         return [name for name, rights in self.rights.items() if rights.has_budget]
 
 
-class Spending(Struct, frozen=True):
-    """What the ledger says that each caller has spent in the present day and month."""
-
-    sums: tuple[tuple[Period, Span, Mapping[str, int]], ...]
+Spending = list[tuple[Period, Span, Mapping[str, int]]]
+"""What the ledger says that each caller has spent in the present day and month."""
 
 
 class Money(Reservation):
@@ -78,6 +76,8 @@ class Money(Reservation):
 
     async def hold(self, units: int) -> None:
         """Hold this much more. Raises `BudgetSpent`, or `StoreUnavailable` where nobody knows what is left."""
+        if self.hold_now(units):
+            return
         for budget, limit in self.limits:
             if not await budget.reach(limit, units):
                 raise unknown("what is left of your budget")
@@ -162,7 +162,7 @@ class Budgets:
         """What the ledger says. It blocks: on an event loop, ask in a thread. Raises `StoreUnusable`."""
         now, zone, read = self._now(), self._terms.zone, self._read or (lambda _: {})
         spans = [(period, span_of(period, now, zone)) for period in Period]
-        return Spending(tuple((period, span, read(span.begins)) for period, span in spans))
+        return [(period, span, read(span.begins)) for period, span in spans]
 
     def recall(self, spending: Spending) -> None:
         """Count what the ledger says, for every caller that has a budget now."""
@@ -171,14 +171,14 @@ class Budgets:
             if account is None:
                 self._accounts[name] = self._open_account(name, spending)
                 continue
-            for period, span, sums in spending.sums:
+            for period, span, sums in spending:
                 account.catch_up(period, span, sums.get(name, 0))
         for _, limits in self.known_limits():
             for budget, limit in limits:
                 budget.share(limit)
 
     def _open_account(self, name: str, spending: Spending) -> Account:
-        budgets = tuple(Budget(name, period, span, sums.get(name, 0), self._allowance) for period, span, sums in spending.sums)
+        budgets = tuple(Budget(name, period, span, sums.get(name, 0), self._allowance) for period, span, sums in spending)
         for limited in limits_of(budgets, self._terms.rights.get(name, USUAL)):  # before a restart, somebody was told
             limited.budget.near_since = self._now() if limited.share >= self._terms.warn_at else None
         return Account(*budgets)
@@ -204,38 +204,47 @@ class Budgets:
     @contextmanager
     def hold_question(self, exchange: Exchange, target: Target, words: str, most_tokens: int) -> Iterator[bool]:
         """Hold what a second opinion may cost until it is answered. False where there is too little: then nobody is asked."""
-        rights = self._terms.rights.get(exchange.caller.name)
-        if rights is None or not rights.has_budget:
-            yield True
-            return
-        if target.price is None:
-            yield False
+        rights, caller = self._terms.rights.get(exchange.caller.name, USUAL), exchange.caller.name
+        if not rights.has_budget or target.price is None:
+            yield not rights.has_budget
             return
         most = bound_of_question(target, words, most_tokens)
-        money, noted = Money(self, exchange.caller.name, rights, lambda _: most), len(exchange.journal)
-        if not money.hold_now(most):
-            yield False
-            return
+        money, noted = Money(self, caller, rights, lambda _: most), len(exchange.journal)
         try:
-            yield True
+            yield money.hold_now(most)
         finally:
             money.settle(exchange.journal[noted:], self._now())
 
     def picture(self, caller: str) -> dict[str, Json]:
         """A caller's budgets with what is left of each, for the caller itself. Empty without a budget."""
-        rights = self._terms.rights.get(caller)
-        if rights is None or not rights.has_budget:
-            return {}
         return {
-            str(limited.budget.period): {
-                "limit_usd": as_usd(limited.limit),
-                "spent_usd": as_usd(limited.budget.spent),
-                "held_usd": as_usd(limited.budget.held),
-                "left_usd": as_usd(max(0, limited.limit - limited.budget.spent)),
-                "resets_at": self._time_of(limited.budget.span.ends).isoformat(),
+            str(budget.period): {
+                "limit_usd": as_usd(limit),
+                "spent_usd": as_usd(budget.spent),
+                "held_usd": as_usd(budget.held),
+                "left_usd": as_usd(max(0, limit - budget.spent)),
+                "resets_at": self._time_of(budget.span.ends).isoformat(),
             }
-            for limited in limits_of(self.budgets_of(caller), rights)
+            for budget, limit in self.limits_of(caller, self._terms.rights.get(caller, USUAL))
         }
+
+    def find_troubles(self) -> list[Notice]:
+        """One notice for each caller that has spent nearly all of a budget, or all of it."""
+        found: list[Notice] = []
+        for name, limits in self.known_limits():
+            spent = [limited for limited in limits if limited.is_spent]
+            near = [limited for limited in limits if limited.share >= self._terms.warn_at]
+            if not spent and not near:
+                continue
+            # Of a daily and a monthly budget, the one that keeps the caller waiting longer.
+            budget, limit = max(spent or near, key=lambda limited: limited.budget.span.ends)
+            whole, hint = f"the {budget.period.adjective} budget of {show_usd(limit)}", "set a higher budget in the key file"
+            since = (spent and budget.refused_since) or budget.near_since or budget.span.begins
+            text = f"{name}: {budget.spent / limit:.0%} of {whole} is spent"
+            if spent:
+                text = f"{name}: {whole} is used up until {self._say_end(budget)}"
+            found.append(Notice(Trouble.BUDGET_SPENT if spent else Trouble.BUDGET_NEAR, name, since, text, hint))
+        return found
 
     def known_limits(self) -> Iterator[tuple[str, list[Limited]]]:
         """Every caller with a budget whose spending is known, with its budgets of this moment. No file is read."""
@@ -244,19 +253,16 @@ class Budgets:
             if (account := self._accounts.get(name)) is not None:
                 yield name, limits_of(account.budgets(now, zone), self._terms.rights[name])
 
-    def say_end(self, budget: Budget) -> str:
+    def _say_end(self, budget: Budget) -> str:
         """When a budget is full again, in the time zone that it is counted in."""
         return f"{self._time_of(budget.span.ends):%Y-%m-%d %H:%M %Z}"
 
-    @property
-    def warn_at(self) -> float:
-        """The share of a budget from which on it counts as nearly spent."""
-        return self._terms.warn_at
-
     def used_part(self, caller: str) -> float:
         """How much of a caller's budget is spent, 0 to 1: of the day or the month, where it is more."""
-        limits = limits_of(self.budgets_of(caller), self._terms.rights[caller])
-        return max((limited.share for limited in limits), default=0.0)
+        return max((limited.share for limited in self.limits_of(caller, self._terms.rights[caller])), default=0.0)
+
+    def limits_of(self, caller: str, rights: Rights) -> list[Limited]:
+        return limits_of(self.budgets_of(caller), rights) if rights.has_budget else []
 
     def budgets_of(self, caller: str) -> tuple[Budget, ...]:
         account = self._accounts.get(caller)
@@ -303,12 +309,12 @@ class Budgets:
             )
         words = f"{show_usd(budget.spent)} is spent, and this request may cost up to {needed}"
         seconds = max(1.0, budget.span.ends - self._now())
-        told = f"{name} is used up: {words}. It is full again at {self.say_end(budget)}"
+        told = f"{name} is used up: {words}. It is full again at {self._say_end(budget)}"
         return BudgetSpent(told, retry_after_seconds=seconds)
 
-    def headers(self, caller: str, rights: Rights) -> Headers:
+    def headers(self, limits: list[Limited]) -> Headers:
         """What an answer tells its caller of its budgets."""
-        share = max(limited.share for limited in limits_of(self.budgets_of(caller), rights))
+        share = max(limited.share for limited in limits)
         # Rounded down: 1.00 is for a budget that is spent to the last cent.
         return ((HEADER, f"{int(share * 100) / 100:.2f}"),) if share >= self._terms.warn_at else ()
 
@@ -320,31 +326,3 @@ class Budgets:
 
     def _time_of(self, at: float) -> datetime:
         return datetime.fromtimestamp(at, self._terms.zone)
-
-
-def find_troubles(budgets: Budgets) -> list[Notice]:
-    """One notice for each caller that has spent nearly all of a budget, or all of it."""
-    found = (_find_trouble(budgets, name, limits) for name, limits in budgets.known_limits())
-    return [notice for notice in found if notice is not None]
-
-
-def _find_trouble(budgets: Budgets, name: str, limits: list[Limited]) -> Notice | None:
-    """Of a daily and a monthly budget, the one that keeps the caller waiting longer."""
-    spent = [limited for limited in limits if _is_spent(limited)]
-    near = [limited for limited in limits if limited.share >= budgets.warn_at]
-    if not spent and not near:
-        return None
-    budget, limit = max(spent or near, key=lambda limited: limited.budget.span.ends)
-    whole, hint = f"the {budget.period.adjective} budget of {show_usd(limit)}", "set a higher budget in the key file"
-    if spent:
-        since = budget.refused_since or budget.near_since or budget.span.begins
-        text = f"{name}: {whole} is used up until {budgets.say_end(budget)}"
-        return Notice(Trouble.BUDGET_SPENT, name, since, text, hint)
-    text = f"{name}: {budget.spent / limit:.0%} of {whole} is spent"
-    return Notice(Trouble.BUDGET_NEAR, name, budget.near_since or budget.span.begins, text, hint)
-
-
-def _is_spent(limited: Limited) -> bool:
-    """Whether nothing is left, or a request was refused for want of room and the budget was not raised since."""
-    budget, limit = limited
-    return limited.share >= 1 or (budget.refused_since is not None and budget.refused_with >= limit)

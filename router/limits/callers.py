@@ -101,9 +101,10 @@ class Holding:
         self._is_admitted, decided = True, self._decided
         if not rights.has_budget or decided is None:
             return ()
-        if decided.view.operation is not Operation.COUNT_TOKENS:
-            self._money = await limits.budgets.hold(caller, rights, decided)
-        return limits.budgets.headers(caller, rights)
+        if decided.view.operation is Operation.COUNT_TOKENS:
+            return limits.budgets.headers(limits.budgets.limits_of(caller, rights))
+        self._money = await limits.budgets.hold(caller, rights, decided)
+        return limits.budgets.headers(self._money.limits)
 
     def settle(self) -> None:
         """The request is over: count what it took."""

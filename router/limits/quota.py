@@ -77,24 +77,6 @@ class Meter:
     when there may be more.
     """
 
-    __slots__ = (
-        "_allowance",
-        "_blocked_until",
-        "_clock",
-        "_ended",
-        "_log",
-        "_name",
-        "_open",
-        "_output_tokens",
-        "_parts",
-        "_quota",
-        "_seconds",
-        "_wake",
-        "requests",
-        "tokens",
-        "window_seconds",
-    )
-
     def __init__(
         self,
         quota: Quota,

@@ -17,7 +17,6 @@ from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
-from router.limits.budgets import find_troubles as find_budget_troubles
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
 from router.stores.sqlite.alarm import Failing
@@ -155,7 +154,7 @@ def list_notices(house: House) -> NoticeBoard:
         return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
 
     def of_budgets() -> list[Notice]:
-        return find_budget_troubles(state.budgets)
+        return state.budgets.find_troubles()
 
     def of_ledger() -> list[Notice]:
         return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []

@@ -16,7 +16,7 @@ from router.contract.spending import UNITS_PER_USD, as_units
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
 from router.contract.words import Operation, Tier
-from router.limits.budgets import Terms, find_troubles
+from router.limits.budgets import Terms
 from tests.router.limits.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, hold, make_budgets, open_for, opened
 from tests.tools.allowances import Pool
 from tests.tools.scripted import HandClock
@@ -422,17 +422,17 @@ async def test_a_budget_is_near_from_warn_at_on_and_no_longer_the_next_day():
     clock = HandClock(NOON)
     budgets = make_budgets(ONE, now=clock)
     await spend(budgets, 0.79)
-    before = find_troubles(budgets)
+    before = budgets.find_troubles()
     clock.now = NOON + 60.0
     await spend(budgets, 0.04)
 
-    (notice,) = find_troubles(budgets)
+    (notice,) = budgets.find_troubles()
 
     assert before == []
     assert (notice.kind, notice.subject, notice.since) == ("budget_near", "ada", NOON + 60.0)
     assert notice.text == "ada: 83% of the daily budget of 1.00 USD is spent"
     clock.now = NOON + DAY
-    assert find_troubles(budgets) == []
+    assert budgets.find_troubles() == []
 
 
 async def test_a_budget_is_spent_from_the_first_refusal_on():
@@ -443,7 +443,7 @@ async def test_a_budget_is_spent_from_the_first_refusal_on():
 
     await refuse(budgets)
 
-    (notice,) = find_troubles(budgets)
+    (notice,) = budgets.find_troubles()
     assert (notice.kind, notice.since) == ("budget_spent", NOON + 60.0)
     assert notice.text == "ada: the daily budget of 1.00 USD is used up until 2026-11-17 00:00 UTC"
 
@@ -452,7 +452,7 @@ async def test_a_budget_of_which_nothing_is_left_is_spent_without_a_refusal():
     budgets = make_budgets(ONE, now=HandClock(NOON))
     await spend(budgets, 1.0)
 
-    assert [notice.kind for notice in find_troubles(budgets)] == ["budget_spent"]
+    assert [notice.kind for notice in budgets.find_troubles()] == ["budget_spent"]
 
 
 async def test_a_higher_budget_ends_the_trouble():
@@ -462,7 +462,7 @@ async def test_a_higher_budget_ends_the_trouble():
 
     budgets.follow(Terms({"ada": Rights(daily_usd=5.0)}))
 
-    assert find_troubles(budgets) == []
+    assert budgets.find_troubles() == []
 
 
 async def test_of_two_budgets_that_are_spent_the_monthly_is_shown():
@@ -470,7 +470,7 @@ async def test_of_two_budgets_that_are_spent_the_monthly_is_shown():
     budgets = make_budgets(both, now=HandClock(NOON))
     await spend(budgets, 1.0, both)
 
-    (notice,) = find_troubles(budgets)
+    (notice,) = budgets.find_troubles()
 
     assert "monthly budget" in notice.text
     assert "2026-12-01" in notice.text
@@ -479,7 +479,7 @@ async def test_of_two_budgets_that_are_spent_the_monthly_is_shown():
 async def test_what_was_nearly_spent_before_a_restart_still_is():
     budgets = make_budgets(ONE, now=HandClock(NOON), read=lambda since: {"ada": as_units(0.9)})
 
-    assert [notice.text for notice in find_troubles(budgets)] == ["ada: 90% of the daily budget of 1.00 USD is spent"]
+    assert [notice.text for notice in budgets.find_troubles()] == ["ada: 90% of the daily budget of 1.00 USD is spent"]
 
 
 async def test_no_file_is_read():
@@ -491,7 +491,7 @@ async def test_no_file_is_read():
 
     budgets = make_budgets(ONE, read=read, now=HandClock(NOON))
     reads.clear()
-    find_troubles(budgets)
+    budgets.find_troubles()
 
     assert reads == []
 
