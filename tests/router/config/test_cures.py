@@ -9,18 +9,9 @@ from tests.conftest import SIMULATED
 from tests.tools.configs import faults_in, load_text
 
 WRITTEN = [
-    "$K1",
-    "${K1}",
-    "${env:K1}",
-    "${K1:-none}",
-    "os.environ/K1",
-    "{{ env.K1 }}",
-    "{{K1}}",
-    "%K1%",
-    "ENV:K1",
-    "env: K1",
+    "$K1", "${K1}", "${env:K1}", "${K1:-none}", "os.environ/K1", "{{ env.K1 }}", "{{K1}}", "%K1%", "ENV:K1", "env: K1",
     " $K1 ",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("written", WRITTEN)

@@ -45,18 +45,11 @@ tiers:
     faults = faults_of(config)
 
     assert set(faults) == {
-        "models.x",
-        "policies[1]",
-        "policies[2]",
-        "policies[3].window.output_reserve_tokens",
-        "tiers.fast.targets[0].adapter",
-        "tiers.fast.targets[1].base_url",
-        "tiers.fast.targets[2].dialect",
-        "tiers.fast.targets[2].api_key",
-        "tiers.deep.targets[0].name",
-        "tiers.deep.targets[0].simulated.speed",
+        "models.x", "policies[1]", "policies[2]", "policies[3].window.output_reserve_tokens",
+        "tiers.fast.targets[0].adapter", "tiers.fast.targets[1].base_url", "tiers.fast.targets[2].dialect",
+        "tiers.fast.targets[2].api_key", "tiers.deep.targets[0].name", "tiers.deep.targets[0].simulated.speed",
         "tiers.deep.targets[1].name",
-    }
+    }  # fmt: skip
     assert "known: openai_http, anthropic_http, litellm, simulated" in faults["tiers.fast.targets[0].adapter"]
 
 
@@ -74,17 +67,10 @@ tiers:
     told, faults = [fault.path for fault in faults_in(config)], faults_of(config)
 
     assert sorted(told) == [
-        "policies[1]",
-        "policies[2].learned.weights",
-        "rules[0]",
-        "server.port",
-        "spill_over",
-        "tiers.deep.targets[0].windowtokens",
-        "tiers.deep.targets[1].base_url",
-        "tiers.deep.targets[1].window_tokens",
-        "tiers.fast.targets[0].base_url",
-        "tiers.fast.targets[1].adaptor",
-    ]
+        "policies[1]", "policies[2].learned.weights", "rules[0]", "server.port", "spill_over",
+        "tiers.deep.targets[0].windowtokens", "tiers.deep.targets[1].base_url", "tiers.deep.targets[1].window_tokens",
+        "tiers.fast.targets[0].base_url", "tiers.fast.targets[1].adaptor",
+    ]  # fmt: skip
     assert "did you mean learned?" in faults["policies[1]"]
     assert "did you mean adapter?" in faults["tiers.fast.targets[1].adaptor"]
     assert "did you mean window_tokens?" in faults["tiers.deep.targets[0].windowtokens"]
@@ -501,14 +487,9 @@ tiers:
     told = {fault.path: fault.problem for fault in faults_in(text)}
 
     assert set(told) == {
-        "tiers.fast.targets[0].dialect",
-        "tiers.fast.targets[0].api_key",
-        "tiers.fast.targets[1].name",
-        "tiers.fast.targets[1].adapter",
-        "tiers.deep.targets",
-        "models.x",
-        "store.path",
-    }
+        "tiers.fast.targets[0].dialect", "tiers.fast.targets[0].api_key", "tiers.fast.targets[1].name",
+        "tiers.fast.targets[1].adapter", "tiers.deep.targets", "models.x", "store.path",
+    }  # fmt: skip
     assert told["tiers.deep.targets"] == "needs a target"
     assert "ledger" in told["store.path"]
 

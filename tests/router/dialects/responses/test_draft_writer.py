@@ -93,15 +93,9 @@ def test_a_tool_loop_of_messages_becomes_items_with_pictures_in_the_results():
 
     assert dropped == ("the tool web", "reasoning of earlier answers", "stop sequences")
     assert [item["type"] for item in body["input"]] == [
+        "message", "message", "function_call", "function_call", "function_call_output", "function_call_output", "message",
         "message",
-        "message",
-        "function_call",
-        "function_call",
-        "function_call_output",
-        "function_call_output",
-        "message",
-        "message",
-    ]
+    ]  # fmt: skip
     assert body["input"][4]["output"][1] == {"type": "input_image", "image_url": PICTURE, "detail": "auto"}
     assert body["input"][5]["output"] == "Error: not there"
     assert body["input"][7]["role"] == "developer"
