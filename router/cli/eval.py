@@ -19,7 +19,7 @@ from router.contract.request import JsonObject
 from router.contract.rescue import FROM_CALL, SHIPPED
 from router.contract.words import DEFAULT_DIALECT, SAID_WRONG, Tier
 from router.dialects.fields import as_list, as_object, as_text
-from router.lab.figures import (
+from router.past.figures import (
     AFTER_CALLS,
     LONG_CALLS,
     Judged,
@@ -29,7 +29,7 @@ from router.lab.figures import (
     measure_rescue,
     split_by_set,
 )
-from router.lab.labelled import BadData, Item, arrival_of, load_items, load_remarks, load_turns
+from router.past.labelled import BadData, Item, arrival_of, load_items, load_remarks, load_turns
 from router.screen.figures import plural
 from router.wiring.build import build_house
 

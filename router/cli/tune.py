@@ -15,10 +15,10 @@ from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.contract.decision import ESTIMATE
 from router.contract.personal import BadTable, load_personal, write_personal
-from router.lab.cases import Sample
-from router.lab.marks import Taught
-from router.lab.replay import choose_again, choose_from_kept, quiet
-from router.lab.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
+from router.past.cases import Sample
+from router.past.marks import Taught
+from router.past.replay import choose_again, choose_from_kept, quiet
+from router.past.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring.build import build_house

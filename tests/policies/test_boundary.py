@@ -9,7 +9,7 @@ from policies.boundary import BoundaryConfig, BoundaryPolicy
 from router.contract.opinions import Rank
 from router.contract.signals import SessionPosition, Trajectory
 from router.contract.words import Tier, TurnKind
-from router.lab.labelled import RecordedTurn, load_turns
+from router.past.labelled import RecordedTurn, load_turns
 from tests.tools.values import ask, make_signals, make_target, stand
 
 NO_TROUBLE = Trajectory()

@@ -31,10 +31,10 @@ from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.edge.server import bind
 from router.edge.server import run as run_loop
+from router.past.turns import Turn
 from router.screen.screen import Screen
 from router.screen.terminal import Plain, Terminal, style_of
 from router.screen.text import Style
-from router.screen.turns import Turn
 from router.telemetry import events
 from router.telemetry.colour import BOLD, DIM, can_redraw
 from router.upstream.pool import Pool

@@ -13,7 +13,7 @@ import pytest
 
 from router.cli import main
 from router.house import House
-from router.lab.labelled import arrival_of, load_items
+from router.past.labelled import arrival_of, load_items
 from tests.tools.http import request_bytes
 from tests.tools.raw import Caller
 

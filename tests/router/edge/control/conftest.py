@@ -19,7 +19,7 @@ async def port(road):
         yield port
 
 
-class Purses:
+class FakeBudgets:
     """Budgets that say what is left of them."""
 
     def picture(self, caller):
@@ -33,5 +33,5 @@ def callers(road):
     rights = {"ada": Rights(requests_per_minute=9), "boss": Rights(is_admin=True)}
     ring = KeyRing([Key(key.id, Caller(name), key.digest) for name, key in keys.items()], rights)
     road.plan = FakePlan(keys=ring, tells_callers_apart=True)
-    road.state.budgets = Purses()
+    road.state.budgets = FakeBudgets()
     return {name: {"x-api-key": key.text} for name, key in keys.items()}
