@@ -257,6 +257,27 @@ def test_a_body_may_be_as_large_as_the_limit_says_and_no_more():
         admission.admit(head(request_bytes("/v1/messages", b"x" * 11)))
 
 
+@pytest.mark.parametrize(
+    ("limits", "error"),
+    [
+        ({"max_headers": 1}, HeadersTooLarge),
+        ({"max_header_bytes": 10}, HeadersTooLarge),
+        ({"max_body_bytes": 10}, BodyTooLarge),
+        ({"max_in_flight": 0}, Unavailable),
+    ],
+)
+def test_the_limits_count_for_a_head_that_was_checked_before(limits, error):
+    road, asked = FakeRoad(), head()
+    admission = Admission(road)
+    admission.admit(asked)
+    admission.release()
+    road.use(**limits)
+
+    assert asked.is_checked
+    with pytest.raises(error):
+        admission.admit(asked)
+
+
 def test_a_head_that_is_refused_was_not_checked():
     asked = head(without(GOOD, b"host"))
 
