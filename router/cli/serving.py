@@ -183,7 +183,7 @@ class Serving:
         if seat is not None:
             events.worker_started(pid=os.getpid(), took_ms=took_ms)
             seat.note_ready()
-        built.begin(has_ledger=self._has_ledger, reports_troubles=seat is None or seat.number == 1)
+        built.begin(reports_troubles=seat is None or seat.number == 1)
         for warning in (*self._warnings, *warn_of_expiry(loaded)) if seat is None else ():
             events.config_warned(warning=warning)
         if self._screen is not None:
