@@ -15,10 +15,10 @@ from router.config.schema import write_schema
 from router.config.settings import field_notes, fields_of, inner_block
 from router.contract import errors
 from router.contract.economics import Economics
-from router.contract.entry import Attempt, Line
+from router.contract.entry import Attempt, Line, column_types
 from router.dialects.overrides import HEADERS
 from router.settle.kept import KeptDecision
-from router.stores.sqlite.migrate import LEDGER
+from router.stores.sqlite.migrate import LEDGER, SQL, tables_of
 from router.telemetry import events
 from router.telemetry.metric_table import TABLE as METRICS
 from router.wiring.build import known_names
@@ -268,7 +268,13 @@ def cli_page() -> str:
 
 
 def ledger_page() -> str:
-    schema = "\n\n".join(script.rstrip() for script in LEDGER)
+    scripted = tables_of(LEDGER)["entries"]
+    added = [
+        f"ALTER TABLE entries ADD COLUMN {name} {SQL[kind]};"
+        for name, (kind, _) in column_types().items()
+        if name not in scripted
+    ]
+    schema = "\n\n".join([*(script.rstrip() for script in LEDGER), *added])
     return page(
         "Ledger",
         "One SQLite file (`ledger.path`), readable by its owner alone. The router writes it; query it as you like:",

@@ -26,6 +26,7 @@ from router.contract.exchange import Arrival
 from router.contract.opinions import Insist, Lean, Opinion, PolicyConfig, Rank, RuleOut
 from router.contract.request import RequestView
 from router.contract.signals import Signals
+from router.contract.target import Target
 from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
 from router.edge.http.asgi import App, Receive, Scope, Send
 from router.edge.http.refuse import send_refusal
@@ -49,6 +50,7 @@ __all__ = [
     "Signals",
     "TandemApp",
     "TandemError",
+    "Target",
     "Tier",
     "TurnKind",
     "build_app",

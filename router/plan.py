@@ -1,19 +1,16 @@
 """What one config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from router.contract.caller import Caller
-from router.contract.errors import NotPermitted
 from router.contract.exchange import Exchange, Observers, Passed
 from router.contract.facts import Ending
 from router.contract.job import USUAL_TERMS, JobTerms
-from router.contract.keys import Key, KeyRing, rights_of
+from router.contract.keys import Key, KeyRing
 from router.contract.limits import Limits
 from router.contract.opinions import Policy
 from router.contract.relay import Sink, Upstream
-from router.contract.rights import Rights
 from router.contract.signals import TokenCounter
 from router.contract.stores import EntryStore, ResponseStore
 from router.contract.target import Target
@@ -23,7 +20,7 @@ from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
 from router.dispatch.live.statistics import LiveStatistics
 from router.limits.budgets import Budgets
-from router.limits.limit import CallerLimit
+from router.limits.callers import NO_LIMITS, CallerLimits
 from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
 from router.responses.repeats import Repeats
@@ -37,33 +34,6 @@ from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry.metrics import Metrics
 from router.telemetry.ring import Ring
 from router.telemetry.tracing import Tracing
-
-KEPT_BY_ACCOUNT = frozenset(
-    {
-        PassedRoute.VIDEOS,
-        PassedRoute.FILES,
-        PassedRoute.UPLOADS,
-        PassedRoute.BATCHES,
-        PassedRoute.VECTOR_STORES,
-        PassedRoute.FINE_TUNING,
-    }
-)
-"""Routes on which a provider keeps things for its account, and lists them. All callers share the account of a target's key."""
-
-
-def check_passed(rights: Rights, route: PassedRoute, target: Target) -> None:
-    """Refuse a caller whose key is not for the target's tier, who has a budget, or who would see what others keep there.
-
-    Raises `NotPermitted`.
-    """
-    if target.tier not in rights.tiers:
-        own = " and ".join(sorted(rights.tiers))
-        raise NotPermitted(f"{route} goes to a {target.tier} target here, and this key is for {own} only (tiers)")
-    if rights.has_budget:
-        budget = "daily_usd" if rights.daily_usd is not None else "monthly_usd"
-        raise NotPermitted(f"what a request to {route} costs is not known, and this key has a budget ({budget})")
-    if route in KEPT_BY_ACCOUNT and not target.takes_callers_key and not rights.is_admin:
-        raise NotPermitted(f"{route} shows what every caller keeps at {target.name}, so it needs a key with the right admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +58,8 @@ class Plan:
     """The digest of a key that opens `/metrics` and nothing else, where callers need keys and the config names one."""
     tells_callers_apart: bool = False
     """Whether there is more than one caller, by either kind of key."""
-    turn_away: Callable[[Caller], None] | None = None
-    """Refuses a caller that has used up its minute, before its request is read; None where nobody has such a limit."""
+    caller_limits: CallerLimits = NO_LIMITS
+    """What callers with a key may use. The dispatcher asks it before every attempt."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
     """Which target gets the requests of each route that is not decided."""
     adviser: Adviser | None = None
@@ -107,13 +77,8 @@ class Plan:
         return replace(self, rules=rules, background=(), deadline_seconds=self.jobs.deadline_seconds)
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
-        """Relay a request for a route that is not decided: there is nothing to read, and one target alone to ask.
-
-        Raises `NotPermitted` where its caller may not use that target, or not in this way.
-        """
-        target = self.pass_through[passed.route]
-        check_passed(rights_of(self.keys, exchange.caller), passed.route, self.targets[target])
-        return self.dispatcher.pass_on(exchange, passed, target, caller)
+        """Relay a request for a route that is not decided. Raises `NotPermitted` where its caller may not use that target."""
+        return self.dispatcher.pass_on(exchange, passed, self.pass_through[passed.route], caller)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +103,8 @@ class State:
     """What is known of conversations that go on."""
     rates: CallerRates = field(default_factory=CallerRates)
     """What callers with a key used in the last minute."""
-    caller_limits: tuple[CallerLimit, ...] = ()
-    """What is counted for callers with a key: their rates first."""
-    budgets: Budgets | None = None
-    """Those of callers with a key, one of the limits above."""
+    budgets: Budgets = field(default_factory=Budgets)
+    """What callers with a key spent."""
     ledger: SqliteWriter | None = None
     """Writes the ledger's file, if one is kept."""
     tracing: Tracing = field(default_factory=Tracing)

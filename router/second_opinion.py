@@ -99,7 +99,7 @@ class Adviser:
         target, permit = self._reachable.target, None
         if target.quota is not None:
             queue = queues.queue_of(target, decided.view)
-            permit = queue.enter_at_once(key[0], estimate_tokens(words), self._clock)
+            permit = queue.hold_now(key[0], estimate_tokens(words), self._clock)
             if permit is None:
                 return _with_opinion(decided, replace(opinion, answer=NOT_ASKED, because=f"{target.name} has no room now"))
         self._remember(key, _BEING_ASKED)

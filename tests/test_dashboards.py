@@ -27,7 +27,7 @@ from router.stores.sqlite.jobs import MemoryJobs
 from router.telemetry.metric_table import TABLE, Kind
 from tests.tools.edge import FakePlan, FakeRoad
 from tests.tools.exchanges import make_decided, make_exchange
-from tests.tools.lines import make_recorded
+from tests.tools.kept import make_recorded
 from tests.tools.values import make_target
 
 DEPLOY = Path(__file__).resolve().parents[1] / "docs" / "deploy"
@@ -41,7 +41,7 @@ class Rows:
     waiting_rows, lost = 0, 0
 
 
-class Purses:
+class FakeBudgets:
     def used_part(self, caller):
         return 0.5
 
@@ -68,7 +68,7 @@ async def served() -> str:
     road = FakeRoad()
     target = make_target(quota=Quota(requests_per_minute=60, max_wait_seconds=5.0))
     road.plan = FakePlan(targets={"spark": target}, keys=KeyRing([], {"ada": Rights(daily_usd=1.0)}))
-    road.state.ledger, road.state.budgets = Rows(), Purses()
+    road.state.ledger, road.state.budgets = Rows(), FakeBudgets()
     road.state.live.limits.told["spark", 0] = (LimitWindow(900.0, 60.0, counts_prompt=True),)
     road.state.shared = SHARED
     road.state.observers.switch(Part.METRICS, on=True)

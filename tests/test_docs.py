@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from router.cli import COMMANDS, RENAMED, build_parser, main
-from router.cli.welcome import LONG_EXAMPLE, QUICK_EXAMPLE
+from router.cli.serving import LONG_EXAMPLE, QUICK_EXAMPLE
 from router.config.load import check_config
 from router.contract.words import PassedRoute
 from router.edge.admission import Admission

@@ -128,7 +128,7 @@ from tests.conftest import SIMULATED
 from tests.tools.http import call, chat
 from tests.tools.running import running
 
-COSTLY = ("fastapi", "starlette", "anyio", "opentelemetry", "pydantic.v1", "http.client", "urllib.request", "router.lab")
+COSTLY = ("fastapi", "starlette", "anyio", "opentelemetry", "pydantic.v1", "http.client", "urllib.request", "router.past")
 COSTLY += ("hiredis", "redis", "asyncpg", "router.stores.valkey", "router.stores.postgres")
 COSTLY += ("router.page.others",)
 COSTLY += ("router.limits.shared_quota", "router.limits.shared_budgets")

@@ -23,14 +23,17 @@ from router.contract.request import JsonObject
 _HERE = ("127.0.0.1", "localhost", "::1")
 _OWN_ID = "x-tandem-request-id"
 _NO_ROUTE = "no route "
+_NOT_TANDEM = "what answers there is not a Tandem router"
+WHOSE_KEY = "name it with --key-env, or run this as the user who started the router"
 MAY_PASS = (408, 425, 429, 500, 502, 503, 504)
 """Statuses after which a retry may succeed."""
 
 
 class Refused(Exception):
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, message: str, told: JsonObject | None = None) -> None:
+        """`told` is the whole answer."""
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status, self.told = status, told or {}
 
     @property
     def may_pass(self) -> bool:
@@ -62,31 +65,31 @@ def ask(
     return _opener(router, base).open(request, timeout=within_seconds)
 
 
-def ask_object(
-    url: str,
-    path: str,
-    body: bytes | None = None,
-    *,
-    within_seconds: float,
-    key: str = "",
-    more: Mapping[str, str] | None = None,
-) -> JsonObject:
-    """Raises `Refused` and `Unreachable`."""
-    with errors_of(url), ask(url, path, body, within_seconds=within_seconds, key=key, more=more) as answer:
-        told: Any = json.load(answer)
-        if not isinstance(told, dict):
-            raise ValueError("not a JSON object")
-        return told
-    raise AssertionError("an error is raised or an answer returned")
+def ask_object(url: str, path: str, body: bytes | None = None, **given: Any) -> JsonObject:
+    """As `ask`, but returns the answer. Raises `Refused` and `Unreachable`."""
+    with explained_errors(), ask(url, path, body, **given) as answer:
+        told = parse_object(answer.read())
+    if told is None:
+        raise Unreachable(f"{_NOT_TANDEM} (no JSON object)")
+    return told
+
+
+def parse_object(data: bytes) -> JsonObject | None:
+    try:
+        told: Any = json.loads(data)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
 
 
 @contextlib.contextmanager
-def errors_of(url: str) -> Iterator[None]:
+def explained_errors() -> Iterator[None]:
+    """Turns the errors of `urllib` into `Refused` and `Unreachable`."""
     try:
         yield
     except urllib.error.HTTPError as error:
         with error:
-            raise _read_refusal(error, url) from error
+            raise _read_refusal(error) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise Unreachable(str(getattr(error, "reason", None) or error) or type(error).__name__) from error
 
@@ -96,21 +99,23 @@ def explain_refusal(url: str, error: Refused | Unreachable) -> Ended:
         hint = f"{command_name()} serve starts one; --url names one elsewhere"
         return Ended(1, f"no router answers at {url}: {error}\n  hint: {hint}")
     if error.status == 401:
-        return Ended(1, f"the router at {url} needs a key, or does not accept this one (401)\n  hint: name it with --key-env")
+        return Ended(1, f"the router at {url} needs a key, or does not accept this one (401)\n  hint: {WHOSE_KEY}")
     if error.status == 404 and str(error).startswith(_NO_ROUTE):
         hint = "run this version there, or this command on its machine, without --url"
         return Ended(1, f"the router at {url} is an older version, which cannot be asked for this\n  hint: {hint}")
     return Ended(1, f"the router at {url} refused: {error}")
 
 
-def _read_refusal(error: urllib.error.HTTPError, url: str) -> Exception:
+def _read_refusal(error: urllib.error.HTTPError) -> Exception:
     if error.headers.get(_OWN_ID) is None:
-        return Unreachable(f"what answers at {url} is not a Tandem router (status {error.code})")
+        return Unreachable(f"{_NOT_TANDEM} (status {error.code})")
     try:
-        told = json.load(error)["error"]
-        return Refused(error.code, str(told.get("code") or ""), str(told["message"]))
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
-        return Refused(error.code, "", f"status {error.code}")
+        told = parse_object(error.read()) or {}
+    except (OSError, http.client.HTTPException):
+        told = {}
+    why = told.get("error")
+    message = str(why["message"]) if isinstance(why, dict) and "message" in why else f"status {error.code}"
+    return Refused(error.code, message, told)
 
 
 def _opener(router: Router | None, base: str) -> urllib.request.OpenerDirector:

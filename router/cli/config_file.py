@@ -3,13 +3,18 @@
 import argparse
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+import yaml
 
 from router.cli import Ended
 from router.cli.common import command_name, free_backup, known_names, say
-from router.cli.edit import CannotEdit
 from router.config.load import ConfigError, check_config, find_config
+
+_NULL = "tag:yaml.org,2002:null"
 
 
 def change_config(arguments: argparse.Namespace, change: Callable[[str], str]) -> None:
@@ -59,3 +64,101 @@ def write_private(path: Path, content: bytes, mode: int) -> None:
     path.touch(mode=0o600)
     path.write_bytes(content)
     path.chmod(mode)
+
+
+class CannotEdit(Exception):
+    """The setting has no line of its own."""
+
+
+class NewRule(NamedTuple):
+    """The comment states the rule's origin."""
+
+    words: str
+    tier: str
+    comment: str
+
+    def as_line(self) -> str:
+        """Every JSON string is also a YAML string."""
+        return f"- {{when: {{words: {orjson.dumps(self.words).decode()}}}, tier: {self.tier}}}  # {self.comment}"
+
+
+def add_rules(text: str, rules: Sequence[NewRule]) -> str:
+    """Append rules, after the person's own. Raises `CannotEdit` for rules on one line (`[…]`) and invalid YAML."""
+    end, indent = line_end(text), 2
+    header, found = find_entry(compose(text), "rules")
+    if header is None or found is None:
+        text = f"{with_line_end(text)}{end}rules:{end}"
+        begin = len(text)
+    elif isinstance(found, yaml.SequenceNode) and found.value and not found.flow_style:
+        indent = found.start_mark.column
+        begin = next_line(text, last_index(found.value[-1]))
+    elif found.tag == _NULL or (isinstance(found, yaml.SequenceNode) and not found.value):
+        if found.end_mark.index > found.start_mark.index:  # `[]`, `null`
+            text = text[: found.start_mark.index].rstrip(" ") + text[found.end_mark.index :]
+        begin = next_line(text, header.end_mark.index)
+    else:
+        raise CannotEdit("rules are written on one line: put each on a line of its own, then try again")
+    return with_line_end(text[:begin]) + "".join(f"{' ' * indent}{rule.as_line()}{end}" for rule in rules) + text[begin:]
+
+
+def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
+    """Set values in a top-level block. Raises `CannotEdit` for a block on one line (`{…}`) and invalid YAML."""
+    for name, value in values.items():
+        text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")
+    return text
+
+
+def _set_value(text: str, block: str, name: str, value: str) -> str:
+    end = line_end(text)
+    header, inner = find_entry(compose(text), block)
+    if header is None or inner is None:
+        return f"{with_line_end(text)}{end}{block}:{end}  {name}: {value}{end}"
+    _, found = find_entry(inner, name)
+    if isinstance(found, yaml.ScalarNode):
+        return text[: found.start_mark.index] + value + text[found.end_mark.index :]
+    if isinstance(inner, yaml.MappingNode) and not inner.flow_style:
+        first = inner.value[0][0].start_mark
+        begin = first.index - first.column
+        return f"{text[:begin]}{' ' * first.column}{name}: {value}{end}{text[begin:]}"
+    if inner.start_mark.index == inner.end_mark.index:
+        begin = next_line(text, header.end_mark.index)
+        return f"{with_line_end(text[:begin])}  {name}: {value}{end}{text[begin:]}"
+    raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
+
+
+def compose(text: str) -> yaml.Node | None:
+    """Raises `CannotEdit` for invalid YAML."""
+    try:
+        found: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise CannotEdit("the file is not valid YAML") from error
+    return found
+
+
+def line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def with_line_end(text: str) -> str:
+    return text if text.endswith("\n") or not text else text + line_end(text)
+
+
+def next_line(text: str, index: int) -> int:
+    if index and text[index - 1] == "\n":  # a text block ends with its line
+        return index
+    found = text.find("\n", index)
+    return found + 1 if found >= 0 else len(text)
+
+
+def last_index(node: yaml.Node) -> int:
+    """A block's own mark is past the comments that follow it."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style:
+        return last_index(node.value[-1][1])
+    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
+        return last_index(node.value[-1])
+    return node.end_mark.index
+
+
+def find_entry(node: yaml.Node | None, name: str) -> tuple[yaml.Node | None, yaml.Node | None]:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    return next(((key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode) and key.value == name), (None, None))

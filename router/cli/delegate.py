@@ -5,12 +5,10 @@ import sys
 from pathlib import Path
 
 from router.cli import Ended
-from router.cli.agent_session import find_agent_session
 from router.cli.asking import Refused, Unreachable, explain_refusal
-from router.cli.background import Jobs
+from router.cli.background import MOST_BYTES, Jobs, TaskRefused, TaskTooLong, find_agent_session, read_file, write_request
 from router.cli.common import command_name, print_json, say
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
-from router.cli.task_text import MOST_BYTES, TaskRefused, TaskTooLong, read_file, write_request
 from router.cli.watching import watch
 from router.contract.request import JsonObject
 from router.contract.words import Tier
@@ -67,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     jobs = Jobs(find_url(arguments.url), read_own_key(arguments.key_env))
     try:
         if arguments.agent:
-            started = _start_agent(jobs, str(body["input"]), arguments)
+            from router.cli.agent.start import start  # reads the config, which other tasks do not need
+
+            started = start(jobs, str(body["input"]), arguments)
         else:
             started = jobs.start(body, find_agent_session())
         job_id = str(started["id"])
@@ -87,12 +87,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise Ended(2, f"--{'file' if arguments.file else 'tier'} cannot be used with --agent: {why}")
     if arguments.config is not None and not arguments.agent:
         raise Ended(2, "--config can only be used with --agent")
-
-
-def _start_agent(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
-    from router.cli.agent.start import start  # reads the config, which other tasks do not need
-
-    return start(jobs, task, arguments)
 
 
 def _report(started: JsonObject, job_id: str, *, as_json: bool, is_agent: bool) -> int:

@@ -3,17 +3,13 @@
 import argparse
 import asyncio
 import contextlib
-import http.client
-import urllib.error
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-
 from router.cli import Ended
-from router.cli.asking import ask
+from router.cli.asking import Refused, Unreachable, ask_object
 from router.cli.common import add_config_argument, load_or_end, number_between, print_json, say
 from router.cli.progress import Progress
 from router.cli.tables import cell, style_here, write_table
@@ -23,7 +19,7 @@ from router.contract.request import JsonObject
 from router.contract.rescue import FROM_CALL, SHIPPED
 from router.contract.words import DEFAULT_DIALECT, SAID_WRONG, Tier
 from router.dialects.fields import as_list, as_object, as_text
-from router.lab.figures import (
+from router.past.figures import (
     AFTER_CALLS,
     LONG_CALLS,
     Judged,
@@ -33,7 +29,7 @@ from router.lab.figures import (
     measure_rescue,
     split_by_set,
 )
-from router.lab.labelled import BadData, Item, arrival_of, load_items, load_remarks, load_turns
+from router.past.labelled import BadData, Item, arrival_of, load_items, load_remarks, load_turns
 from router.screen.figures import plural
 from router.wiring.build import build_house
 
@@ -245,16 +241,13 @@ def _ask(url: str, item: Item) -> JsonObject:
     """Errors name the URL."""
     try:
         path = f"/tandem/explain?dialect={DEFAULT_DIALECT}"
-        with ask(url, path, arrival_of(item).raw, within_seconds=_TIMEOUT_SECONDS) as answer:
-            told = as_object(orjson.loads(answer.read()))
-    except urllib.error.HTTPError as error:
-        if error.code in _REFUSALS:
-            raise BadRequest(f"status {error.code}") from error
-        raise ValueError(f"{url} answered {error.code}") from error
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"{url} answered with something other than JSON") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ValueError(f"{url} cannot be reached: {getattr(error, 'reason', error)}") from error
+        told = ask_object(url, path, arrival_of(item).raw, within_seconds=_TIMEOUT_SECONDS)
+    except Refused as error:
+        if error.status in _REFUSALS:
+            raise BadRequest(f"status {error.status}") from error
+        raise ValueError(f"{url} answered {error.status}") from error
+    except Unreachable as error:
+        raise ValueError(f"{url} cannot be asked: {error}") from error
     if not isinstance(told.get("score"), (int, float)) or told.get("tier") not in tuple(Tier):
         raise ValueError(f"{url} answered without a score and a tier: is it a Tandem router?")
     return told

@@ -27,7 +27,7 @@ from router.contract.words import Dialect, Operation
 from router.dialects.json_body import parse_body
 from router.dialects.requests import guess_dialect
 from router.dialects.table import SPECS
-from router.lab.rehearsal import AssumedTurn, rehearse
+from router.past.rehearsal import AssumedTurn, rehearse
 from router.sessions.clients import BY_NAME, NICKNAMES, UNKNOWN_CLIENT
 from router.wiring.build import build_house
 from router.wiring.built import Built

@@ -1,14 +1,13 @@
 """Reads a router's feed in a thread, and reconnects."""
 
-import json
 import threading
 import urllib.error
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from http.client import HTTPException
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from router.cli.asking import MAY_PASS
+from router.cli.asking import MAY_PASS, parse_object
 from router.contract.request import JsonObject
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 5.0
@@ -93,15 +92,7 @@ def read_events(lines: Iterable[bytes]) -> Iterator[tuple[str, str, JsonObject]]
         elif field == b"id":
             number = value.decode("ascii", "replace")
         elif not line:
-            body = _parse(data)
+            body = parse_object(data)
             if body is not None:
                 yield event, number, body
             event, number, data = "", "", b""
-
-
-def _parse(data: bytes) -> JsonObject | None:
-    try:
-        body: Any = json.loads(data) if data else None
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None

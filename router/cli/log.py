@@ -10,10 +10,10 @@ from router.cli.past.looking import add_looking_arguments, nothing_found, open_p
 from router.cli.tables import columns_here, style_here, write_lines, write_markdown
 from router.contract.past import SessionSums
 from router.contract.request import JsonObject
+from router.past.turns import Turn
 from router.screen.figures import count, day_and_clock, duration, money
 from router.screen.lines import Layout, short_name
 from router.screen.text import Style
-from router.screen.turns import Turn
 
 _TITLES = ("time", "client", "turn", "tier", "calls", "first", "took", "in", "out", "cost", "why")
 _LEFT = ("time", "caller", "client", "tier", "why")

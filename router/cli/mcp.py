@@ -9,8 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from router.cli import Ended, installed_version
-from router.cli.agent_session import find_agent_session
-from router.cli.background import Jobs
+from router.cli.background import Jobs, find_agent_session
 from router.cli.mcp_tools import INSTRUCTIONS, PACKAGE_HINT, TOOLS, Delegation, Tool, has_package
 from router.cli.reaching import add_router_arguments, find_url, read_own_key
 

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from router.cli.asking import Refused, Unreachable
-from router.cli.background import Jobs, is_over, text_of, why_it_ended
-from router.cli.task_text import TaskRefused, write_request
+from router.cli.background import Jobs, TaskRefused, is_over, text_of, why_it_ended, write_request
 from router.contract.job import JobState
 from router.contract.request import JsonObject
 from router.screen.figures import duration

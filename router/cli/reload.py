@@ -1,22 +1,20 @@
 """`tandem reload`: have a running router reload its config."""
 
 import argparse
-import json
-import urllib.error
-from http.client import HTTPException
 from typing import Any
 
 from router.cli import Ended
-from router.cli.asking import ask
-from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, refuse_config, say
+from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
+from router.cli.common import add_config_argument, add_json_argument, print_json, refuse_config, say
 from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running, read_own_key
 from router.config.faults import Fault
+from router.contract.request import objects_in
+from router.dialects.fields import as_object
 
 EXAMPLES = ("reload", "reload --config work.yaml", "reload --url https://tandem.example:4000 --key-env ADMIN_KEY")
 _PATH = "/tandem/reload"
 _ASK_SECONDS = 60.0
 _FAULTY, _UNAUTHORIZED, _FORBIDDEN = 422, 401, 403
-_OWN_ID = "x-tandem-request-id"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,14 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.url and router.config != find_path(arguments.config):
         say(f"reloading the router at {url}, which serves {router.config or 'the built-in default'}")
     try:
-        with ask(url, _PATH, b"", within_seconds=_ASK_SECONDS, key=key) as answer:
-            told = json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return _refuse(error, url, as_json=arguments.json)
-    except (OSError, HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise Ended(1, f"no router answers at {url}: {reason}\n  hint: {command_name()} serve starts one") from error
+        told = ask_object(url, _PATH, b"", within_seconds=_ASK_SECONDS, key=key)
+    except Refused as error:
+        return _refuse(error, url, as_json=arguments.json)
+    except Unreachable as error:
+        raise explain_refusal(url, error) from error
     if arguments.json:
         print_json(told)
     else:
@@ -59,26 +54,21 @@ def _print(told: Any, url: str) -> None:
         say(f"warning: {warning}")
 
 
-def _refuse(error: urllib.error.HTTPError, url: str, *, as_json: bool) -> int:
+def _refuse(error: Refused, url: str, *, as_json: bool) -> int:
     """Raises `Ended`."""
-    if error.headers.get(_OWN_ID) is None:
-        raise Ended(1, f"what answers at {url} is not a Tandem router (status {error.code})") from error
-    if error.code == _UNAUTHORIZED:
-        hint = "run this as the user who started it, or name an admin's key with --key-env"
-        raise Ended(1, f"the router at {url} needs a key\n  hint: {hint}") from error
-    if error.code == _FORBIDDEN:
+    if error.status == _UNAUTHORIZED:
+        raise explain_refusal(url, error) from error
+    if error.status == _FORBIDDEN:
         hint = "tandem keys add NAME --admin makes a key with that right"
         raise Ended(1, f"this key may not reload the router at {url}\n  hint: {hint}") from error
-    try:
-        told = json.load(error)["error"]
-        faults = [Fault(fault["path"], fault["problem"], fault["hint"]) for fault in told.get("faults", ())]
-        message = str(told["message"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        told, faults, message = {}, [], f"status {error.code}"
+    told = as_object(error.told.get("error"))
     if as_json:
         print_json({"error": told})
         return 1
-    if error.code != _FAULTY or not faults:
-        raise Ended(1, f"the router at {url} did not reload: {message}") from error
+    faults = [
+        Fault(**{name: str(fault[name]) for name in ("path", "problem", "hint")}) for fault in objects_in(told.get("faults"))
+    ]
+    if error.status != _FAULTY or not faults:
+        raise Ended(1, f"the router at {url} did not reload: {error}") from error
     problems = refuse_config(f"the router at {url} changed nothing, since its config cannot be used", faults)
     raise Ended(1, problems.text) from error

@@ -15,9 +15,8 @@ from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
 from router.house import House
-from router.lab.cases import Case
-from router.lab.replay import choose_again, measure, quiet
-from router.lab.report import Example, Report, Row, Side
+from router.past.replay import choose_again, measure, quiet
+from router.past.report import Choices, Example, Report, Row
 from router.screen.figures import UNKNOWN, duration, money
 from router.telemetry import events
 from router.telemetry.colour import BOLD, GREEN, RED, paint
@@ -62,7 +61,8 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
     async with _open_house(present) as house, _open_house(other) as other_house:
         for case in history.cases("replaying"):
             after = await choose_again(other_house, case)
-            before = await _choose_before(house, case) if is_compared else case.was or Tier.DEEP
+            chosen = await choose_again(house, case) if is_compared else None
+            before = (chosen.tier if chosen is not None else None) if is_compared else case.was or Tier.DEEP
             if after is None or before is None:
                 report.unservable += 1
                 continue
@@ -70,11 +70,6 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
             report.show(case, before, after, show)
             await asyncio.sleep(0)  # lets Ctrl-C through
     return report
-
-
-async def _choose_before(house: House, case: Case) -> Tier | None:
-    choice = await choose_again(house, case)
-    return None if choice is None else choice.tier
 
 
 @contextlib.asynccontextmanager
@@ -115,7 +110,7 @@ def _readable(report: Report) -> str:
             f" of {total.judged} turns known to be quick or long"
         )
     if total.timed:
-        saved = total.before.seconds - total.after.seconds
+        saved = total.before.done_seconds - total.after.done_seconds
         lines.append(f"time to done   {_saved(saved)} over {total.timed} turns of known size")
         lines += ["", *_compare(report)]
     for name, rows in (("kind", report.by_kind), ("client", report.by_client), ("turned out", report.by_size)):
@@ -136,9 +131,9 @@ def _compare(report: Report) -> list[str]:
     rows = [
         [
             name,
-            duration(side.seconds),
+            duration(side.done_seconds),
             duration(side.redo_seconds),
-            UNKNOWN if side.unpriced else money(side.usd),
+            money(side.usd),
             _wrong(side, total),
         ]
         for name, side in sides.items()
@@ -171,7 +166,7 @@ def _table(name: str, rows: Mapping[str, Row]) -> list[str]:
             str(row.turns),
             _share(row.before.fast, row.turns),
             _share(row.after.fast, row.turns),
-            _signed(row.before.seconds - row.after.seconds),
+            _signed(row.before.done_seconds - row.after.done_seconds),
             duration(row.after.redo_seconds),
             _share(row.after.right, row.judged),
             _wrong(row.after, row),
@@ -194,7 +189,7 @@ def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else UNKNOWN
 
 
-def _wrong(side: Side, row: Row) -> str:
+def _wrong(side: Choices, row: Row) -> str:
     return f"{100 * side.wrong / row.timed:.1f}" if row.timed else UNKNOWN
 
 

@@ -6,20 +6,20 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_ledger_switch, load_or_end, say
-from router.cli.inside import serving
-from router.cli.pointed import KEY_VARIABLE, point_command
 from router.cli.refused import REFUSALS, explain
 from router.cli.routers import url_of
+from router.cli.setup.facts import KEY_VARIABLE, point_command
 from router.cli.setup.reach import ClientKey
 from router.config.load import LoadedConfig
-from router.edge.server import bind
+from router.edge.server import Server, bind
 from router.edge.server import run as run_loop
 from router.loop.tasks import spawn
 from router.screen.screen import Screen
@@ -29,6 +29,7 @@ from router.stores.sqlite.lock import StoreInUse
 from router.telemetry import events
 from router.wiring.build import build_house
 from router.wiring.built import Built
+from router.wiring.panels import build_edge
 
 TAKES_REST = True
 EXAMPLES = (
@@ -147,3 +148,28 @@ async def _run_to_its_end(command: list[str], environment: Mapping[str, str]) ->
             loop.remove_signal_handler(number)
     sys.stdout.flush()
     return 128 - code if code < 0 else code
+
+
+class _QuietServer(Server):
+    """Leaves signals to the command."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(built: Built, listener: socket.socket, drain_seconds: float) -> AsyncIterator[None]:
+    """Serve on this socket until the block ends. The house stays open."""
+    server: Server
+    ready = asyncio.Event()
+    admission, app = build_edge(built, lambda: not server.should_exit)
+    server = _QuietServer(admission, app, drain_seconds=drain_seconds, on_ready=ready.set)
+    task = spawn(server.serve(sockets=[listener]), name="serve")
+    try:
+        await ready.wait()
+        built.warm()
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.gather(task, return_exceptions=True)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import gc
+import json
 import os
 import re
 import resource
@@ -18,6 +19,7 @@ from router.cli import Ended, installed_version
 from router.cli.common import (
     Reading,
     command_name,
+    common_dialect,
     init_command,
     readable,
     refuse_config,
@@ -26,11 +28,12 @@ from router.cli.common import (
 from router.cli.hangup import Hangup, stop_with_terminal
 from router.cli.refused import REFUSALS, explain, say_unwritable
 from router.cli.routers import Router, leave_router, note_reload, note_router, record_of, url_of
-from router.cli.welcome import warn_of_expiry, welcome
 from router.config.across import check_recorded
-from router.config.certificate import CertificateUnusable
+from router.config.certificate import CertificateUnusable, read_certificate
 from router.config.load import ConfigError, LoadedConfig
 from router.config.targets import TargetPlan
+from router.contract.words import Dialect, Operation
+from router.dialects.table import SPECS
 from router.edge.admission import Admission
 from router.edge.http.asgi import AsgiApp
 from router.edge.server import Server
@@ -59,6 +62,8 @@ _FULL = 0.8
 """Large pages take their full size, so only nearly full spans are moved."""
 _OURS = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ 0 *(?:\[heap\])?\n(?:[A-Z].*\n)*?Rss: +(\d+) kB", re.MULTILINE)
 """Writable anonymous memory: begin, end and resident kB."""
+QUICK_EXAMPLE = "Fix the typo in this line: retrun x"
+LONG_EXAMPLE = "Implement an expression parser with tests and docs, step by step, until everything passes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,3 +316,42 @@ def refuse_unrecorded(loaded: LoadedConfig, *, with_ledger: bool) -> None:
         check_recorded(loaded.keys, loaded.source, with_ledger=with_ledger)
     except ConfigError as error:
         raise refuse_config(error.source, error.faults) from error
+
+
+def welcome(loaded: LoadedConfig, url: str) -> str:
+    lines = []
+    if loaded.is_simulated:
+        lines += [
+            f"No model is configured ({loaded.source}), so simulated tiers answer, with placeholder text at realistic speeds.",
+            f"`{init_command()}` writes a config.yaml for the keys and local servers it finds here.",
+        ]
+    else:
+        names = ", ".join(f"{plan.target.tier} {plan.target.name}" for plan in loaded.targets)
+        lines.append(f"Serving {names} ({loaded.source}).")
+    if loaded.second_opinion:
+        lines.append(f"Second opinion: {loaded.second_opinion}.")
+    dialect = common_dialect(loaded)
+    lines += [
+        "",
+        f"Base URL    {url}/v1          (Claude Code and Anthropic SDKs: {url})",
+        "",
+        "A quick edit:",
+        _curl(url, dialect, QUICK_EXAMPLE),
+        "A long task:",
+        _curl(url, dialect, LONG_EXAMPLE),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _curl(url: str, dialect: Dialect, words: str) -> str:
+    spec = SPECS[dialect]
+    body = {**spec.write_example(words), **spec.stream_fields}
+    return f"  curl -iN {url}/v1{spec.paths[Operation.CREATE]} -H 'content-type: application/json' -d '{json.dumps(body)}'"
+
+
+def warn_of_expiry(loaded: LoadedConfig) -> list[str]:
+    if loaded.tls_paths is None:
+        return []
+    certificate, now = read_certificate(loaded.tls_paths), time.time()
+    return [f"server.tls.cert: {certificate.describe(now)}"] if certificate.expires_soon(now) else []

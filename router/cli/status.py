@@ -1,15 +1,11 @@
 """`tandem status`: whether a router of this config runs, where and since when."""
 
 import argparse
-import json
 import time
-import urllib.error
-from contextlib import suppress
-from http.client import HTTPException
 from typing import Any
 
 from router.cli import installed_version
-from router.cli.asking import ask
+from router.cli.asking import WHOSE_KEY, Refused, Unreachable, ask_object
 from router.cli.common import add_config_argument, add_json_argument, command_name, print_json, say
 from router.cli.reaching import RUNNING_URL, add_router_arguments, find_path, find_running_or_none, list_running, read_own_key
 from router.cli.routers import Router
@@ -50,17 +46,16 @@ def run(arguments: argparse.Namespace) -> int:
 def describe(router: Router, key: str = "") -> JsonObject:
     problems: list[Any] = []
 
-    def fetch(path: str) -> dict[str, Any]:
+    def fetch(path: str) -> Any:
         try:
-            with ask(router.url, path, within_seconds=_ASK_SECONDS, key=key) as answer:
-                return dict(json.load(answer))
-        except urllib.error.HTTPError as error:
-            with error, suppress(ValueError):
-                if path == "/readyz" and error.code == _NOT_READY:
-                    return dict(json.load(error))
-            problems.append({"text": f"{path} answers with status {error.code}", "hint": _explain_status(error.code)})
-        except (OSError, HTTPException, ValueError, TypeError) as error:
-            problems.append({"text": f"no router answers at {router.url}: {getattr(error, 'reason', error)}", "hint": None})
+            return ask_object(router.url, path, within_seconds=_ASK_SECONDS, key=key)
+        except Refused as error:
+            if path == "/readyz" and error.status == _NOT_READY:
+                return error.told
+            hint = WHOSE_KEY if error.status in (401, 403) else None
+            problems.append({"text": f"{path} answers with status {error.status}", "hint": hint})
+        except Unreachable as error:
+            problems.append({"text": f"no router answers at {router.url}: {error}", "hint": None})
         return {}
 
     ready = fetch("/readyz")
@@ -83,10 +78,6 @@ def describe(router: Router, key: str = "") -> JsonObject:
         "chain": stats.get("chain", []),
         "problems": problems,
     }
-
-
-def _explain_status(code: int) -> str | None:
-    return "run this as the user who started it, or name an admin's key with --key-env" if code in (401, 403) else None
 
 
 def _describe_none(config: str | None) -> JsonObject:

@@ -111,5 +111,5 @@ def _refuse(url: str, told: Told) -> Ended:
     if status == 404:
         hint = "set page: on in its config, and run the same version there"
         return Ended(1, f"what answers at {url} has no live feed (404)\n  hint: {hint}")
-    error = Refused(int(str(status)), "", f"status {status}") if status else Unreachable(str(told.data.get("reason")))
+    error = Refused(int(str(status)), f"status {status}") if status else Unreachable(str(told.data.get("reason")))
     return explain_refusal(url, error)

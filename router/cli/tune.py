@@ -8,18 +8,17 @@ from dataclasses import replace
 
 from router.cli import Ended
 from router.cli.common import add_config_argument, add_old_option, load_or_end, print_json, say, table_path
-from router.cli.config_file import change_config, replace_file
-from router.cli.edit import NewRule, add_rules, set_values
+from router.cli.config_file import NewRule, add_rules, change_config, replace_file, set_values
 from router.cli.past.history import PastFiles, add_history_arguments, find_history
 from router.cli.past.tuning import as_json, readable, taught_json, write_taught
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.contract.decision import ESTIMATE
 from router.contract.personal import BadTable, load_personal, write_personal
-from router.lab.cases import Sample
-from router.lab.marks import Taught
-from router.lab.replay import choose_again, choose_from_kept, quiet
-from router.lab.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
+from router.past.cases import Sample
+from router.past.marks import Taught
+from router.past.replay import choose_again, choose_from_kept, quiet
+from router.past.tune import RESAMPLINGS, Fit, Tuning, as_sample, say_what_lacks, teach, tune, without_taught
 from router.screen.figures import plural
 from router.telemetry import events
 from router.wiring.build import build_house

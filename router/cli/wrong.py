@@ -8,8 +8,7 @@ import yaml
 
 from router.cli import Ended
 from router.cli.common import say
-from router.cli.config_file import change_config
-from router.cli.edit import NewRule, add_rules
+from router.cli.config_file import NewRule, add_rules, change_config
 from router.cli.past.looking import add_past_arguments, open_past
 from router.cli.past.sources import Past, PastTurn
 from router.cli.tables import style_here

@@ -1,7 +1,9 @@
 """The record of one admitted request: what the log prints, what the ledger keeps."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, get_args, get_type_hints
 
+import msgspec
 from msgspec import Struct
 
 from router.contract.usage import Usage
@@ -89,6 +91,21 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
 
 COLUMNS = Line.__struct_fields__[:-1]
 """The fields of a line that are columns of the ledger."""
+
+
+def read_line(values: Iterable[object]) -> Line | None:
+    """A line out of values in the order of its fields, as a file or another router has them; None if they are not a line's."""
+    try:
+        return msgspec.convert(dict(zip(Line.__struct_encode_fields__, values, strict=True)), Line, strict=False)
+    except msgspec.ValidationError:
+        return None
+
+
+def column_types() -> dict[str, tuple[type, bool]]:
+    """Type of each column, and whether it may be null. Tables of every store follow from this: a field is a column."""
+    hints = get_type_hints(Line)
+    kinds = {name: get_args(hints[name]) or (hints[name],) for name in COLUMNS}
+    return {name: (of_one[0], type(None) in of_one) for name, of_one in kinds.items()}
 
 
 class Entry(Struct, frozen=True):

@@ -213,7 +213,7 @@ class Exchange(Struct, eq=False):
     company: Company | None = None
     """None for a request that arrived alone."""
     journal: list[Fact] = []
-    _newest: dict[type[Any], Any] = {}
+    newest: dict[type[Any], Any] = {}
     cancelled: CancelReason | None = None
     task: "asyncio.Task[None] | None" = None
     confirming: Confirming | None = None
@@ -224,12 +224,12 @@ class Exchange(Struct, eq=False):
     """The dictionary's own method, since a request asks ten times."""
 
     def __post_init__(self) -> None:
-        self.id, self.caller, self.last = self.arrival.id, self.arrival.caller, self._newest.get
+        self.id, self.caller, self.last = self.arrival.id, self.arrival.caller, self.newest.get
 
     def note(self, fact: Fact) -> None:
         kind = fact.__class__
         self.journal.append(fact)
-        self._newest[kind] = fact
+        self.newest[kind] = fact
         for handle in self.observers.handlers[kind]:
             try:
                 handle(self, fact)

@@ -1,4 +1,4 @@
-"""Features of a text, as numbers: computed by `sense`, weighed by the trained reading, fitted by the lab."""
+"""Features of a text, as numbers: computed by `sense`, weighed by the trained reading, fitted by `tests.lab`."""
 
 import re
 import struct

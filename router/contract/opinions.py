@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from router.contract.request import RequestView
 from router.contract.signals import Signals
+from router.contract.target import Target
 from router.contract.words import Tier
 
 
@@ -113,6 +114,16 @@ class PolicyConfig(BaseModel):
     def warnings(self) -> tuple[str, ...]:
         """Oddities of the policy's files that do not prevent serving."""
         return ()
+
+
+class MayHook(Protocol):
+    """Asked before every attempt whether a request may go to a target."""
+
+    name: ClassVar[str]
+
+    def may(self, request: RequestView, target: Target) -> str | None:
+        """Why it may not, for the caller to read; None if it may."""
+        ...
 
 
 class Policy(Protocol):

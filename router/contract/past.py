@@ -7,10 +7,27 @@ from router.contract.words import Tier
 
 
 class RecordedCall(NamedTuple):
-    """One request, with the tier that was decided on."""
+    """One request as the ledger has it."""
 
     line: Line
-    decided: str | None
+    decision: str | None = None
+    """The JSON of the decision; None where no tier was chosen."""
+    should_be: Tier | None = None
+    """The tier that the person said it should have had."""
+    prompt_text: str | None = None
+    """The whole request, where the ledger keeps text; read only with the whole history."""
+    places: bytes = b""
+    """Where its words are in the table of weights; empty where that is not known, or was not asked for."""
+
+
+class RecentCalls(NamedTuple):
+    """Some of the newest rows of a ledger, oldest first."""
+
+    calls: list[RecordedCall]
+    begins_at: float
+    """From this moment on, every row was looked at."""
+    is_complete: bool
+    """Whether that is the moment that was asked for."""
 
 
 class SessionSums(NamedTuple):
@@ -108,52 +125,6 @@ class RecordedTurn(NamedTuple):
     row: tuple[object, ...]
     """The values of `entry.COLUMNS`, then `decision` and `attempts`: all that an explanation needs."""
     caller: str = ""
-
-
-class PastEntry(NamedTuple):
-    """A call of a person's turn as it is in the file, which anybody may have written to."""
-
-    row: tuple[object, ...]
-    """As in `RecordedTurn`."""
-    prompt_text: object
-    should_be: Tier | None
-    """The tier that the person said it should have had."""
-    places: bytes
-    """Where its words are in the table of weights; empty where that is not known."""
-
-
-class TurnCall(NamedTuple):
-    """A call of a person's turn in which a model worked, with what tells whether its tier was the right one."""
-
-    id: str
-    at: float
-    caller: str
-    session: str
-    turn_kind: str
-    outcome: str
-    tier: str | None
-    """Of the target that served."""
-    target: str | None
-    score: float | None
-    duration_ms: float
-    input_tokens: int | None
-    cached_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    decision: str
-    """As the ledger keeps it."""
-    should_be: Tier | None = None
-    """The tier that the person said it should have had."""
-
-
-class RecentCalls(NamedTuple):
-    """Some of the newest rows of a ledger, oldest first."""
-
-    calls: list[TurnCall]
-    begins_at: float
-    """From this moment on, every row was looked at."""
-    is_complete: bool
-    """Whether that is the moment that was asked for."""
 
 
 class TurnsAsked(NamedTuple):

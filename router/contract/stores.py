@@ -1,8 +1,8 @@
 """What outlives a request. Writes are queued, and one that fails is counted and logged: it never fails a request."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
@@ -10,23 +10,6 @@ from router.contract.caller import Caller
 from router.contract.digits import as_written, parse_exactly
 from router.contract.entry import Entry
 from router.contract.request import Json, JsonObject, Transcript
-
-if TYPE_CHECKING:
-    from router.contract.entry import FinishedWork, PastCall
-    from router.contract.past import (
-        CallerSums,
-        PastEntry,
-        RecentCalls,
-        RecordedCall,
-        RecordedTurn,
-        SessionRows,
-        SessionsPage,
-        SessionSums,
-        Sums,
-        TargetSeries,
-        TurnsAsked,
-        TurnsPage,
-    )
 
 
 class StoreUnusable(Exception):
@@ -92,79 +75,6 @@ class EntryStore(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-class EntryReader(Protocol):
-    """Queries the ledger, also while a router writes to it. Held by `tests/contract/test_entry_reader.py`.
-
-    Every query blocks: on an event loop, use a thread. Times are seconds since 1970. A caller's name limits a query to that
-    caller. Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute, or a fifth of a second for a
-    live page (turns, pages of sessions, one session, series).
-    """
-
-    def wait_for_writer(self) -> None:
-        """Let a running router write what it has just answered."""
-        ...
-
-    def read_newest(
-        self, since: float, turns: int, caller: str | None = None
-    ) -> "tuple[list[RecordedCall], Mapping[tuple[str, str], int]]":
-        """Calls of at least the newest turns, oldest first; and how many turns each session had before them."""
-        ...
-
-    def read_sessions(self, since: float, limit: int, caller: str | None = None) -> "list[SessionSums]": ...
-
-    def read_sums(self, since: float, caller: str | None = None) -> "Sums":
-        """Sums by day, client, tier and caller, and what the decisions expected of both tiers."""
-        ...
-
-    def read_spending(self, since: float) -> Mapping[str, int]:
-        """Costs by caller, in units of money (`contract.spending`). Unknown ones are left out."""
-        ...
-
-    def read_spent(self, day: float, month: float) -> "list[CallerSums]":
-        """Spending since these moments, by key if the ledger knows it."""
-        ...
-
-    def find_turn(self, request_id: str | None, caller: str | None = None) -> "RecordedTurn | None":
-        """The last turn that a person began, or one decided request by its id."""
-        ...
-
-    def find_beginning(self, request_id: str) -> "RecordedTurn | None": ...
-
-    def find_undecided(self, request_id: str, caller: str | None = None) -> str | None:
-        """Why no tier was chosen; None for a decided or unknown request."""
-        ...
-
-    def read_finished_work(self, now: float) -> "list[FinishedWork]":
-        """The newest turns only."""
-        ...
-
-    def read_past_calls(self) -> "list[PastCall]":
-        """Newest calls, oldest first."""
-        ...
-
-    def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> "RecentCalls":
-        """Calls of persons' turns in which a model worked, among at most this many of the newest rows."""
-        ...
-
-    def read_history(self) -> "Iterator[PastEntry]":
-        """Every call of persons' turns in which a model worked, oldest first."""
-        ...
-
-    def read_turns(self, asked: "TurnsAsked") -> "TurnsPage": ...
-
-    def read_session_page(self, limit: int, before: int | None, caller: str | None) -> "SessionsPage":
-        """Sessions with their sums, newest calls first."""
-        ...
-
-    def read_session(self, session: str, caller: str | None, limit: int) -> "SessionRows | None":
-        """A session with its newest calls; without a caller, that of the last one to use it."""
-        ...
-
-    def read_series(self, ends_at: float, step_seconds: float, steps: int, caller: str | None) -> "Mapping[str, TargetSeries]":
-        """Figures of each target that was called, up to a moment."""
-        ...
 
 
 class StoredResponse(NamedTuple):

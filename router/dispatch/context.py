@@ -12,6 +12,7 @@ from router.contract.request import JsonObject
 from router.contract.sinks import AnswerSink
 from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
+from router.limits.callers import Holding
 
 
 class DispatchContext(Struct, frozen=True):
@@ -25,3 +26,5 @@ class DispatchContext(Struct, frozen=True):
     live: LiveStatistics
     explanation: JsonObject | None = None
     carried: Mapping[Tier, Headers] = {}
+    holding: Holding | None = None
+    """What the request takes of its caller's limits, where there are any."""

@@ -31,19 +31,26 @@ from router.dispatch.rules import (
     Wait,
     candidates_of,
     failed_in_words,
-    first_step,
     last_failure,
     next_step,
     refuses_asking,
 )
 from router.dispatch.waiting import WaitingSink, await_slot, await_turn
+from router.limits.callers import NO_LIMITS, CallerLimits, Holding
 
 
 class Dispatcher:
     """Opens calls and relays answers. Knows targets by name; decides nothing."""
 
-    def __init__(self, reachable: Mapping[str, Reachable], *, max_response_bytes: int, clock: Callable[[], float]) -> None:
-        self._reachable, self._max_response_bytes, self._clock = reachable, max_response_bytes, clock
+    def __init__(
+        self,
+        reachable: Mapping[str, Reachable],
+        *,
+        max_response_bytes: int,
+        clock: Callable[[], float],
+        limits: CallerLimits = NO_LIMITS,
+    ) -> None:
+        self._reachable, self._max_response_bytes, self._clock, self._limits = reachable, max_response_bytes, clock, limits
         self._ahead = Preconnector(reachable)
 
     @property
@@ -75,14 +82,19 @@ class Dispatcher:
         context = DispatchContext(
             exchange, decided, decision, sink, self._max_response_bytes, self._clock, live, explanation, carried
         )
-        if live.closed_until > exchange.began:
-            live.check_closed([self._reachable[name].target for name in candidates_of(decision)], self._clock())
+        if self._limits.is_on and (holding := self._limits.open(exchange, decided)) is not None:
+            return self._try_within(holding, replace(context, holding=holding))
         return self._try_in_queues(context) if live.queues.is_on else self._try_targets(context)
+
+    async def _try_within(self, holding: Holding, context: DispatchContext) -> Ending:
+        """The same for a caller with limits: what its attempts took is counted however they end."""
+        try:
+            return await (self._try_in_queues(context) if context.live.queues.is_on else self._try_targets(context))
+        finally:
+            holding.settle()
 
     async def _try_in_queues(self, context: DispatchContext) -> Ending:
         """The same where targets have quotas. Once a wait has sent the head, a failure is an event of the stream."""
-        if context.decided.missed:
-            self._note_missed(context, context.decided.missed)
         waiting = WaitingSink(context.sink, context.exchange, context.decision, context.decided.view)
         try:
             return await self._try_targets(replace(context, sink=waiting), waiting)
@@ -94,12 +106,18 @@ class Dispatcher:
             waiting.close()
 
     async def _try_targets(self, context: DispatchContext, waiting: WaitingSink | None = None) -> Ending:
-        live, view = context.live, context.decided.view
+        live, view, decision = context.live, context.decided.view, context.decision
         tried: list[Tried] = []
-        step: Try | GiveUp = first_step(context.decision)
-        while isinstance(step, Try):
+        step = Try((decision.targets or decision.spill)[0])
+        while True:
             reachable = self._reachable[step.target]
-            if step.target in live.windows:
+            if context.holding is not None and (told := await context.holding.admit(reachable.target)):
+                context = replace(context, carried={tier: (*context.carried.get(tier, ()), *told) for tier in Tier})
+            if waiting is not None and not tried and context.decided.missed:
+                self._note_missed(context, context.decided.missed)
+            if live.closed_until > context.exchange.began and not tried:
+                live.check_closed([self._reachable[name].target for name in candidates_of(decision)], self._clock())
+            if live.windows and step.target in live.windows:
                 reachable = dataclasses.replace(reachable, target=live.known(reachable.target))
             sent, failed = view, ""
             left_out: tuple[str, ...] = ()
@@ -132,8 +150,10 @@ class Dispatcher:
                 tried.append(_remember(view, sent, live.known(asked.target), step, ended, tried))
                 if isinstance(ended.error, UpstreamLoading):
                     watch_loading(asked, live, self._clock)
-            step = await self.choose_next(context, tried)
-        raise step.error
+            following = await self._choose_next(context, tried)
+            if isinstance(following, GiveUp):
+                raise following.error
+            step = following
 
     async def _in_turn(
         self,
@@ -149,7 +169,7 @@ class Dispatcher:
         exchange, live, target = context.exchange, context.live, reachable.target
         if view.operation is Operation.COUNT_TOKENS:  # which providers do not count
             return await attempt(context, view, reachable, failed)
-        waited, before = exchange.last(Dequeued), exchange.last(AttemptEnded)
+        waited, noted = exchange.last(Dequeued), len(exchange.journal)
         permit = await await_turn(context, view, target, live.queues.queue_of(target, view), waiting)
         try:
             if exchange.last(Dequeued) is not waited and candidates_of(context.decision)[-1] != target.name:
@@ -158,11 +178,10 @@ class Dispatcher:
                 return await _paid(context, view, reachable, failed)
             return await attempt(context, view, reachable, failed)
         except (BadRequest, TiersBusy):  # it was never sent
-            permit.take_back(self._clock())
+            permit.release(self._clock())
             raise
         finally:
-            ended = exchange.last(AttemptEnded)
-            permit.end(self._clock(), ended if ended is not before else None)
+            permit.settle(exchange.journal[noted:], self._clock())
 
     def _note_missed(self, context: DispatchContext, target: str) -> None:
         """Remember where a request would have gone, had there been room: its session is owed that."""
@@ -172,14 +191,14 @@ class Dispatcher:
         if queue.expect(who, tokens, now).seconds:
             queue.miss(who, tokens, now)
 
-    async def choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
+    async def _choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
         """The next step, after the wait for what others hear of a target where the rules ask for one."""
         live, deadline = context.live, context.exchange.deadline
         candidates = [live.known(self._reachable[name].target) for name in candidates_of(context.decision)]
         failed = last_failure(tried) or tried[-1]
         while True:
             now = self._clock()
-            step = next_step(candidates, tried, now, deadline, live.allowance(candidates, failed.target.name, now))
+            step = next_step(candidates, tried, now, deadline, live.chances(candidates, failed.target.name, now))
             if not isinstance(step, Wait):
                 return step
             with saying_why(context.exchange):
@@ -190,9 +209,14 @@ class Dispatcher:
         exchange.note(AttemptEnded(self._clock(), target, row, misfit.without_frames(), None, None))
         return Tried(target, row, misfit, step.form)
 
-    def pass_on(self, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Coroutine[Any, Any, Ending]:
-        """Relay a request for a route that is not decided to this target."""
-        return pass_on(exchange, passed, self._reachable[target], sink, self._clock)
+    async def pass_on(self, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Ending:
+        """Relay a request for a route that is not decided: there is nothing to read, and this target alone to ask."""
+        reachable, holding = self._reachable[target], self._limits.open_passed(exchange, passed.route)
+        try:
+            await holding.admit(reachable.target)
+            return await pass_on(exchange, passed, reachable, sink, self._clock)
+        finally:
+            holding.settle()
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
         """What this request would lose on its way to a target, or why it cannot go there."""
@@ -204,16 +228,15 @@ class Dispatcher:
 
 
 async def _paid(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
-    """An attempt that counts against the budget."""
-    budget = context.live.budget
-    budget.take(reachable.target.name)
-    has_failed = False
+    """A second attempt. One that failed counts for a while; one that served, or whose caller left, no longer does."""
+    retry, noted = await context.live.retries.hold(reachable.target.name), len(context.exchange.journal)
     try:
         ended = await attempt(context, view, reachable, failed)
-        has_failed = isinstance(ended, AttemptEnded) and not _is_callers_own(ended.error)
+        if isinstance(ended, AttemptEnded) and not _is_callers_own(ended.error):
+            retry.settle(context.exchange.journal[noted:], context.clock())
         return ended
     finally:
-        budget.give_back(reachable.target.name, context.clock(), has_failed=has_failed)
+        retry.release(context.clock())
 
 
 def _is_callers_own(error: TandemError | None) -> bool:

@@ -38,7 +38,7 @@ class Patience:
         self._others = _others(relay)
         self._timer: asyncio.TimerHandle | None = None
         if self._others:
-            usual = live.of(relay.opened.target).usual_seconds(relay.context.decision.prompt_tokens)
+            usual = live.of(relay.opened.target).pace.usual_seconds(relay.context.decision.prompt_tokens)
             self._wait(max(_FIRST_LOOK_SECONDS if max_seconds is None else max_seconds, _TIMES_USUAL * usual))
             relay.finished.add_done_callback(self._drop)
 
@@ -62,8 +62,8 @@ class Patience:
         decision = context.decision
         max_wait = waited
         if self._max_seconds is None:
-            left = live.of(opened.target).wait_left(context.exchange.id, now)
-            max_wait = left * _MUCH_SOONER - _MARGIN_SECONDS - live.of(target).usual_seconds(decision.prompt_tokens)
+            left = live.of(opened.target).queue.wait_left(context.exchange.id, now)
+            max_wait = left * _MUCH_SOONER - _MARGIN_SECONDS - live.of(target).pace.usual_seconds(decision.prompt_tokens)
         return live.is_sooner(target, decision.signals, self._relay.view, max_wait, now)
 
     def _drop(self, _: "asyncio.Future[TandemError | None]") -> None:

@@ -23,7 +23,7 @@ from router.dialects.table import SPECS
 from router.dispatch.meter import cost_of, is_billed, measure_usage
 from router.dispatch.outgoing import Outgoing, Reachable, prepare
 from router.dispatch.refused import read_refusal
-from router.limits.waiter import Permit
+from router.limits.queue import Permit
 
 LATE = "late"
 _ABANDONED = "abandoned"
@@ -76,7 +76,7 @@ async def ask(
         row = Attempt(target.name, answer.status or None, code or None, seconds, usage, cost, is_question=True)
         exchange.note(ended := QuestionEnded(now, target, row, error, usage, None, opened_at))
         if permit is not None:
-            permit.end(now, ended)
+            permit.settle((ended,), now)
     return Asked(ended, text)
 
 

@@ -2,8 +2,8 @@
 
 Everything here holds while nothing has gone to the caller. An attempt whose bytes the caller has seen is the last one.
 
-All requests share a budget of second attempts (`budget`). A move to another target is free of it once that target has served
-since the failures began, or where the first one did not fail but cannot take this request, or has no room for it.
+All requests share a budget of second attempts (`limits.retries`). A move to another target is free of it once that target has
+served since the failures began, or where the first one did not fail but cannot take this request, or has no room for it.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from router.contract.exchange import Deadline
 from router.contract.target import Target
 from router.dialects.hosts import STREAM_OPTIONS, says_too_long
 from router.dispatch.live.circuit import blames_request
-from router.limits.retries import Allowance, Track
+from router.limits.retries import Chances, Track
 
 _NO_TIME_SECONDS = 0.01
 """What is left of a deadline whose timer fired a moment early: nobody answers in that time."""
@@ -100,22 +100,15 @@ def candidates_of(decision: Decision) -> tuple[str, ...]:
     return (*decision.targets[:_MAX_TARGETS_OF_TIER], *decision.spill[:_MAX_SPILL_TARGETS])
 
 
-def next_step(
-    candidates: Sequence[Target], tried: Sequence[Tried], now: float, deadline: Deadline, allowance: Allowance
-) -> Step:
+def next_step(candidates: Sequence[Target], tried: Sequence[Tried], now: float, deadline: Deadline, chances: Chances) -> Step:
     """What to do now. A decision always names a target, so the first step is always a try."""
     if not tried:
         return Try(candidates[0].name)
     if deadline.left(now) <= _NO_TIME_SECONDS:
         return GiveUp(final_error(tried))
     rest = _other_targets(candidates, tried)
-    found = _same_again(tried[-1]) or _move(rest, tried, allowance) or (None if rest else _once_more(tried, allowance))
+    found = _same_again(tried[-1]) or _move(rest, tried, chances) or (None if rest else _once_more(tried, chances))
     return found or GiveUp(final_error(tried, [target.name for target in rest]))
-
-
-def first_step(decision: Decision) -> Try:
-    """The same when nothing was tried yet, as is nearly always so: no other candidate is looked at."""
-    return Try((decision.targets or decision.spill)[0])
 
 
 def _same_again(last: Tried) -> Try | None:
@@ -140,29 +133,29 @@ def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list
     return [target for target in rest if failure is None or may_follow(failure, target)]
 
 
-def _move(rest: Sequence[Target], tried: Sequence[Tried], allowance: Allowance) -> Try | Wait | None:
+def _move(rest: Sequence[Target], tried: Sequence[Tried], chances: Chances) -> Try | Wait | None:
     """To the next target. Without budget: to one that has served, or that nobody has asked; else wait for who has asked."""
     failure = last_failure(tried)
     is_free = failure is None or blames_request(failure.error) or isinstance(failure.error, UpstreamLoading | UpstreamQueued)
     for target in rest:
-        standing = allowance.standing(target.name)
+        standing = chances.standing(target.name)
         if is_free or standing is Track.PROVEN:
             return Try(target.name)
-        if allowance.has_budget or standing is Track.UNKNOWN:
+        if chances.has_budget or standing is Track.UNKNOWN:
             return Try(target.name, is_paid=True)
         if standing is Track.AWAITED:
             return Wait(target.name)
     return None
 
 
-def _once_more(tried: Sequence[Tried], allowance: Allowance) -> Try | None:
+def _once_more(tried: Sequence[Tried], chances: Chances) -> Try | None:
     """The same target a second time, where there is no other: most failures of this kind pass.
 
     Not one that named a time, which is waited for by the caller, nor one that could not be reached or did not answer in time.
     """
     first, error = tried[0], tried[0].error
     is_passing = isinstance(error, UpstreamCut) or (isinstance(error, UpstreamRefused) and error.status >= 500)
-    if len(tried) > 1 or not is_passing or error.retry_after_seconds is not None or not allowance.has_budget:
+    if len(tried) > 1 or not is_passing or error.retry_after_seconds is not None or not chances.has_budget:
         return None
     return Try(first.target.name, Form.AGAIN, is_paid=True)
 

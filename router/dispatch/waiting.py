@@ -24,8 +24,7 @@ from router.dialects.table import SPECS
 from router.dispatch.context import DispatchContext
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.dispatch.streaming import HEARTBEAT, HEARTBEAT_SECONDS
-from router.limits.queue import SIDE_WAIT_SECONDS, TargetQueue
-from router.limits.waiter import Expected, Permit, Waiter
+from router.limits.queue import SIDE_WAIT_SECONDS, Expected, Permit, TargetQueue, Waiter
 
 _LOOK_SECONDS = 0.5
 """How often a request that waits looks whether it is still worth it."""
@@ -119,7 +118,7 @@ async def await_slot(context: DispatchContext, view: RequestView, target: Target
     decided in one moment do not know of each other.
     """
     decision, exchange, clock, live = context.decision, context.exchange, context.clock, context.live.of(target)
-    if target.in_flight is None and is_side_request(decision, view) and live.has_last_slot(clock()):
+    if target.in_flight is None and is_side_request(decision, view) and live.queue.has_last_slot(clock()):
         now, has_turn = clock(), False
         exchange.note(Queued(now, target, 1, 1, SIDE_WAIT_SECONDS))
         try:
@@ -144,7 +143,7 @@ async def await_turn(
     who = SessionKey(exchange.caller, decision.turn.session)
     is_job = exchange.arrival.job is not None
     is_side = is_side_request(decision, view) and not is_job
-    waiter = queue.enter(who, decision.prompt_tokens, clock, is_side_request=is_side, is_background=is_job)
+    waiter = queue.hold(who, decision.prompt_tokens, clock, is_side_request=is_side, is_background=is_job)
     if waiter.permit is not None:
         return waiter.permit
     now = clock()

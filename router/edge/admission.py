@@ -93,8 +93,8 @@ class Admission:
         caller = LOCAL
         if plan.tells_callers_apart:
             caller = identify(plan, head, head.headers)
-            if plan.turn_away is not None and takes is REQUEST and head.route is not None:
-                plan.turn_away(caller)
+            if plan.caller_limits.has_rates and takes is REQUEST and head.route is not None:
+                plan.caller_limits.check(caller)
         if takes is REQUEST:
             if head.length > limits.max_body_bytes:
                 raise too_large(limits)

@@ -1,24 +1,32 @@
 """What a caller has spent in a day and a month, and what is held for its requests under way. No clock, no file.
 
-A purse is one day's or one month's budget of one caller. What is held is held in the purses of the moment in which the request
-began to be served, and is settled in the same, even if another day has begun meanwhile: the ledger too counts a request for the
-day of its arrival. All amounts are whole units of money (`contract.spending`).
+A request is held and settled in the budgets of the day and month in which it began to be served, as the ledger counts it. All
+amounts are whole units of money (`contract.spending`).
 """
 
+import asyncio
+import time
 from datetime import tzinfo
 from typing import NamedTuple
 
+from router.contract.allowance import Allowance, SpentPart, Use
 from router.contract.rights import Rights
 from router.contract.spending import Period, Span, as_units, span_of
+from router.limits.whole import ALONE
+
+_GIVE_SECONDS = 1.0
+"""How long a request waits for what other routers have and do not need: they give it back within this time."""
 
 
-class Purse:
-    """One budget of one caller, for one day or month."""
+class Budget:
+    """What one caller may spend in one day or month. It is counted without a limit too: a reload may set one."""
 
-    __slots__ = ("held", "near_since", "period", "refused_since", "refused_with", "span", "spent")
-
-    def __init__(self, period: Period, span: Span, spent: int = 0) -> None:
-        self.period, self.span, self.spent, self.held = period, span, spent, 0
+    def __init__(self, caller: str, period: Period, span: Span, recorded: int = 0, allowance: Allowance = ALONE) -> None:
+        """`recorded` is what the ledger of this router says that was spent."""
+        self._caller, self.period, self.span, self._recorded, self._allowance = caller, period, span, recorded, allowance
+        self.held = 0
+        self._part: SpentPart | None = None
+        """What this router may spend, once a limit was asked for."""
         self.near_since: float | None = None
         """When it was logged that the budget is nearly spent, in seconds since 1970; None before that."""
         self.refused_since: float | None = None
@@ -27,90 +35,111 @@ class Purse:
         """The limit at that time: a higher one may have been set since."""
 
     @property
+    def spent(self) -> int:
+        """What all routers spent, as far as it is known here."""
+        return self._recorded if self._part is None else max(self._recorded, self._part.spent)
+
+    @property
     def held_by_all(self) -> int:
         """Units held for requests under way, here and at other routers."""
-        return self.held
+        return self.held + (self._part.held_elsewhere if self._part is not None else 0)
 
     def room(self, limit: int) -> int:
-        """The units left of a limit if everything that is held is spent."""
-        return limit - self.spent - self.held
+        """The units that this router may still hold."""
+        return self.part(limit).allowed - self.held
+
+    async def reach(self, limit: int, needed: int) -> bool:
+        """Try to have room for this much; False where nobody can be asked whether there is."""
+        part, until = self.part(limit), time.monotonic() + _GIVE_SECONDS
+        while (room := self.room(limit)) < needed:
+            part.ask(needed - room, part.slice)
+            if await part.answered():
+                continue
+            if part.is_blind or not part.held_elsewhere or time.monotonic() >= until:
+                return not part.is_blind
+            await asyncio.sleep(part.asks_in_seconds or 0)
+        return True
 
     def settle(self, held: int, cost: int) -> None:
         """Give back what was held for something, and count what it came to."""
         self.held -= held
-        self.spent += cost
+        self._recorded += cost
+        if self._part is not None:
+            self._part.spend(cost)
 
-    def recall(self, spent: int) -> None:
+    def recall(self, recorded: int) -> None:
         """Count what the ledger says, where that is more."""
-        self.spent = max(self.spent, spent)
+        self._recorded = max(self._recorded, recorded)
+        if self._part is not None:
+            self._part.recall(recorded)
 
-    def renew(self, span: Span) -> "Purse":
-        return Purse(self.period, span)
+    def renew(self, span: Span) -> "Budget":
+        if self._part is not None:
+            self._part.close()
+        return Budget(self._caller, self.period, span, 0, self._allowance)
+
+    def share(self, limit: int) -> None:
+        """Have all routers count what the ledger says, also before anybody asks for this budget here."""
+        if self._recorded:
+            self.part(limit)
+
+    def part(self, limit: int) -> SpentPart:
+        part = self._part
+        if part is None:
+            name = (self._caller, self.period.value, str(int(self.span.begins)))
+            part = self._part = self._allowance.budget(name, limit, lambda: Use(self.held), lambda: None)
+            part.recall(self._recorded)
+        part.limit = limit
+        return part
 
 
 class Limited(NamedTuple):
-    """A purse with the limit that its caller has there."""
+    """A budget with the limit that its caller has there."""
 
-    purse: Purse
+    budget: Budget
     limit: int
 
     @property
     def share(self) -> float:
         """How much of it is spent: 1 is all."""
-        return self.purse.spent / self.limit
+        return self.budget.spent / self.limit
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left, or a request was refused for want of room and the budget was not raised since."""
+        budget, limit = self
+        return self.share >= 1 or (budget.refused_since is not None and budget.refused_with >= limit)
 
     def lacks(self, needed: int) -> bool:
         """Whether this much more is too much."""
-        return needed > self.purse.room(self.limit)
+        return needed > self.budget.room(self.limit)
 
 
 class Account:
-    """Both purses of a caller. Both are counted, whichever has a limit: a reload may set the other."""
+    """Both budgets of a caller."""
 
-    __slots__ = ("_purses",)
+    __slots__ = ("_budgets",)
 
-    def __init__(self, *purses: Purse) -> None:
-        self._purses = {purse.period: purse for purse in purses}
+    def __init__(self, *budgets: Budget) -> None:
+        self._budgets = {budget.period: budget for budget in budgets}
 
-    def purses(self, now: float, zone: tzinfo) -> tuple[Purse, ...]:
+    def budgets(self, now: float, zone: tzinfo) -> tuple[Budget, ...]:
         """Those of this moment: a new one where a day or month is over. A clock that is set back begins none."""
-        for period, purse in self._purses.items():
-            if now >= purse.span.ends:
-                self._purses[period] = purse.renew(span_of(period, now, zone))
-        return tuple(self._purses.values())
+        for period, budget in self._budgets.items():
+            if now >= budget.span.ends:
+                self._budgets[period] = budget.renew(span_of(period, now, zone))
+        return tuple(self._budgets.values())
 
-    def catch_up(self, period: Period, span: Span, spent: int) -> None:
-        """Take what the ledger says of a period, where that is more: requests that nobody counted, since no budget was set.
+    def catch_up(self, period: Period, span: Span, recorded: int) -> None:
+        """Count what the ledger says of a period, where that is more: requests that were not counted, since no budget was set.
 
         It is never less than the truth that is counted here, unless rows were deleted or could not be written.
         """
-        purse = self._purses[period]
-        if purse.span == span:
-            purse.recall(spent)
+        budget = self._budgets[period]
+        if budget.span == span:
+            budget.recall(recorded)
 
 
-def limits_of(purses: tuple[Purse, ...], rights: Rights) -> list[Limited]:
+def limits_of(budgets: tuple[Budget, ...], rights: Rights) -> list[Limited]:
     limits = {Period.DAY: rights.daily_usd, Period.MONTH: rights.monthly_usd}
-    return [Limited(purse, as_units(usd)) for purse in purses if (usd := limits[purse.period]) is not None]
-
-
-class Reservation:
-    """Units held for one request, in every purse that it will be paid from. It is settled once."""
-
-    __slots__ = ("_purses", "is_settled", "units")
-
-    def __init__(self, purses: tuple[Purse, ...]) -> None:
-        self._purses, self.units, self.is_settled = purses, 0, False
-
-    def hold(self, units: int) -> None:
-        self.units += units
-        for purse in self._purses:
-            purse.held += units
-
-    def settle(self, cost: int) -> None:
-        """Give back what was held, and count what it came to. A second time changes nothing."""
-        if self.is_settled:
-            return
-        self.is_settled = True
-        for purse in self._purses:
-            purse.settle(self.units, cost)
+    return [Limited(budget, as_units(usd)) for budget in budgets if (usd := limits[budget.period]) is not None]

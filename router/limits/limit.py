@@ -1,32 +1,47 @@
-"""What every limit of a caller is asked."""
+"""What every limit answers: a `Reservation`, or a `TandemError` that says why not and in how many seconds to ask again.
 
-from contextlib import AbstractContextManager
+`await limit.hold(amount)` takes a part of a limit before it is used. Where nothing has to be waited for, it does not suspend.
+"""
 
-from router.contract.exchange import Exchange
-from router.contract.facts import Decided
-from router.contract.relay import Headers
-from router.contract.rights import Rights
-from router.contract.target import Target
+from collections.abc import Sequence
+
+from router.contract.errors import StoreUnavailable
+from router.contract.facts import Fact
+
+RETRY_SECONDS = 2.0
+"""When to try again while the store cannot be used: it is probed twice a second."""
 
 
-class CallerLimit:
-    """Something of which a caller has only so much: requests a minute, or money."""
+class Reservation:
+    """A part of a limit, held for one request or one attempt. The first of `settle` and `release` counts."""
 
-    async def reach(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> None:
-        """Where routers share a limit, ask for what a request needs. `hold` takes it, or says that there is too little.
+    __slots__ = ("is_open",)
 
-        Raises `StoreUnavailable` where that is not known.
-        """
+    def __init__(self) -> None:
+        self.is_open = True
 
-    def hold(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> AbstractContextManager[Headers]:
-        """Take what a request needs, and settle what it took when it is over; says what its answer is to tell its caller.
+    def settle(self, facts: Sequence[Fact], now: float) -> None:
+        """Count what was used, by the facts that were noted since it was held."""
+        if self.is_open:
+            self.is_open = False
+            self._settle(facts, now)
 
-        `decided` is None for a request that is passed on. Raises a `TandemError` where too little is left.
-        """
+    def release(self, now: float) -> None:
+        """Give it back: nothing of it was used."""
+        if self.is_open:
+            self.is_open = False
+            self._release(now)
+
+    def _settle(self, facts: Sequence[Fact], now: float) -> None:
         raise NotImplementedError
 
-    async def reach_another(self, exchange: Exchange, target: Target) -> None:
-        """Where routers share a limit, ask for what a further attempt at this target needs."""
+    def _release(self, now: float) -> None:
+        raise NotImplementedError
 
-    def allow_another(self, exchange: Exchange, target: Target) -> None:
-        """Take what a further attempt at this target needs. Raises a `TandemError` where too little is left."""
+
+def unknown(what: str) -> StoreUnavailable:
+    words = (
+        f"{what} is not known: the store that the routers share cannot be used, and this router's part is used up. "
+        f"Try again in {RETRY_SECONDS:g} s"
+    )
+    return StoreUnavailable(words, retry_after_seconds=RETRY_SECONDS)

@@ -3,18 +3,21 @@
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from msgspec import Struct
+
+from router.contract.allowance import Allowance
 from router.contract.caller import SessionKey
 from router.contract.errors import UpstreamRefused
-from router.contract.facts import AttemptEnded
+from router.contract.facts import AttemptEnded, Fact
 from router.contract.request import JsonObject
 from router.contract.target import Quota
-from router.limits.fair import Shares
+from router.limits.fair import Miss, Shares
 from router.limits.quota import WINDOW_SECONDS, Grant, Meter
-from router.limits.waiter import Ask, Expected, Permit, Waiter
+from router.limits.whole import ALONE
 from router.telemetry import events
 
 _LEAST_SECONDS, _NEARLY = 0.001, 1e-9
@@ -31,16 +34,76 @@ SIDE_WAIT_SECONDS, _MAX_SIDE_WAIT_SECONDS = 0.3, 30.0
 """How long a side request leaves the last slot free for its session's own turn: since it came, and since the turn's last call
 ended. Clients send both in one moment, and go on with a turn as soon as a tool has run."""
 
-MakeMeter = Callable[[Quota, Callable[[], float], Callable[[], None]], Meter]
-"""Makes the meter of a queue, by its clock and by what is to be called when there may be more room."""
-_A = TypeVar("_A", bound=Ask)
 _due = attrgetter("due")
+
+
+class Expected(Struct, frozen=True):
+    """A wait as it looks now. `because` follows the target's name."""
+
+    seconds: float
+    because: str = ""
+    position: int = 1
+    length: int = 1
+
+
+class Ask(Struct, eq=False):
+    """What one request asks for: tokens, and which part of a minute's they are. Numbers go by arrival."""
+
+    who: SessionKey
+    tokens: int
+    amount: float
+    number: int
+    is_side_request: bool = False
+    is_background: bool = False
+    """Whether nobody waits for it: it goes after all others."""
+    due: float = math.inf
+    """When it was to have its turn, as it looked when it came."""
+
+
+_A = TypeVar("_A", bound=Ask)
+
+
+class Waiter(Ask, eq=False, kw_only=True):
+    """A request that asks for a permit, and may have to wait. Awaited, it gives the permit."""
+
+    let_in: "asyncio.Future[Permit]"
+    came_at: float
+    miss: Miss | None = None
+    """What is owed for the wait, once it is one."""
+    expected: Expected = Expected(0.0)
+    """What the wait looked like when somebody looked last."""
+
+    def __await__(self) -> "Generator[Any, None, Permit]":
+        return self.let_in.__await__()
+
+    @property
+    def permit(self) -> "Permit | None":
+        return self.let_in.result() if self.let_in.done() and not self.let_in.cancelled() else None
+
+
+class Permit(Grant):
+    """The right to make one call."""
+
+    __slots__ = ("_queue", "amount", "ended_at", "is_side_request", "who")
+
+    def __init__(self, queue: "TargetQueue", at: float, ask: Ask) -> None:
+        super().__init__(at, ask.tokens)
+        self._queue, self.who, self.amount, self.is_side_request = queue, ask.who, ask.amount, ask.is_side_request
+        self.ended_at: float | None = None
+
+    def _settle(self, facts: Sequence[Fact], now: float) -> None:
+        self.ended_at = now
+        self._queue.end(self, facts, now)
+
+    def _release(self, now: float) -> None:
+        self._queue.take_back(self, now)
 
 
 class TargetQueue:
     """One target's meter, the shares in it, and who waits."""
 
-    def __init__(self, name: str, quota: Quota, make_meter: MakeMeter | None = None) -> None:
+    def __init__(self, name: str, quota: Quota, allowance: Allowance = ALONE, key: str = "") -> None:
+        """`key` names a caller's key, where each has a quota of its own."""
         self._name, self._shares = name, Shares(WINDOW_SECONDS)
         self._waiting: list[Waiter] = []
         self._permits: dict[Grant, Permit] = {}
@@ -48,7 +111,8 @@ class TargetQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._clock: Callable[[], float] = lambda: 0.0
         self._told_at = self._looked_at = -math.inf
-        self.meter = make_meter(quota, self.read_clock, self.wake) if make_meter is not None else Meter(quota)
+        shared_as = ("target", name, key) if key else ("target", name)
+        self.meter = Meter(quota, WINDOW_SECONDS, allowance, shared_as, lambda: self._clock(), self._wake)  # noqa: PLW0108  it is set by who comes
 
     @property
     def length(self) -> int:
@@ -63,24 +127,12 @@ class TargetQueue:
     def picture(self, now: float) -> JsonObject:
         """What is used of the quota, how many wait, and how many missed it in the last minute: who waits, or went elsewhere."""
         self._expire(now)
-        quota, meter = self.meter.quota, self.meter
-        return {
-            "requests_per_minute": {"used": meter.requests, "limit": quota.requests_per_minute},
-            "tokens_per_minute": {"used": meter.tokens, "limit": quota.tokens_per_minute},
-            "in_flight": {"used": meter.in_flight, "limit": quota.in_flight},
-            "waiting": len(self._waiting),
-            "missed": self._shares.misses,
-        }
+        used: JsonObject = {name: {"used": used, "limit": limit} for name, (used, limit) in self.meter.uses.items()}
+        return {**used, "waiting": len(self._waiting), "missed": self._shares.misses}
 
     def left(self, now: float) -> dict[str, int]:
         self._expire(now)
-        quota, meter = self.meter.quota, self.meter
-        limits = {
-            "requests_per_minute": (quota.requests_per_minute, meter.requests),
-            "tokens_per_minute": (quota.tokens_per_minute, meter.tokens),
-            "in_flight": (quota.in_flight, meter.in_flight),
-        }
-        return {name: max(0, limit - used) for name, (limit, used) in limits.items() if limit is not None}
+        return self.meter.left
 
     def expect(self, who: SessionKey, prompt_tokens: int, now: float) -> Expected:
         ask = self._ask(who, prompt_tokens)
@@ -93,7 +145,7 @@ class TargetQueue:
             self._look_at_all(now)
         return waiter.expected
 
-    def enter(
+    def hold(
         self,
         who: SessionKey,
         prompt_tokens: int,
@@ -104,9 +156,9 @@ class TargetQueue:
     ) -> Waiter:
         """Ask for a permit. Where there is room, and nobody goes first, the waiter has it at once."""
         self._clock, now = clock, clock()
-        let_in = asyncio.get_running_loop().create_future()
-        ask = self._ask(who, prompt_tokens, is_side_request=is_side_request, is_background=is_background)
-        waiter = Waiter(ask, let_in, now)
+        ask, let_in = self._ask(who, prompt_tokens), asyncio.get_running_loop().create_future()
+        wanted = (who, ask.tokens, ask.amount, ask.number, is_side_request, is_background)
+        waiter = Waiter(*wanted, let_in=let_in, came_at=now)
         self._numbers += 1
         self._waiting.append(waiter)
         self._let_in(now)
@@ -120,11 +172,11 @@ class TargetQueue:
             self._tell_formed(now)
         return waiter
 
-    def enter_at_once(self, who: SessionKey, prompt_tokens: int, clock: Callable[[], float]) -> Permit | None:
+    def hold_now(self, who: SessionKey, prompt_tokens: int, clock: Callable[[], float]) -> Permit | None:
         """A permit if there is room now, for what nobody would wait for."""
         if self.expect(who, prompt_tokens, clock()).seconds:
             return None
-        waiter = self.enter(who, prompt_tokens, clock)
+        waiter = self.hold(who, prompt_tokens, clock)
         if waiter.permit is None:
             self.leave(waiter, is_owed=False)
         return waiter.permit
@@ -134,7 +186,7 @@ class TargetQueue:
         if waiter in self._waiting:
             self._waiting.remove(waiter)
         if waiter.permit is not None:  # it had its turn in the moment in which it gave up
-            waiter.permit.take_back(self._clock())
+            waiter.permit.release(self._clock())
         waiter.let_in.cancel()
         if waiter.miss is not None and not is_owed:
             self._shares.forgive(waiter.miss)
@@ -157,27 +209,27 @@ class TargetQueue:
         if self._waiting:
             self._let_in(now)
 
-    def end(self, grant: Grant, now: float, ended: AttemptEnded | None) -> None:
+    def end(self, permit: Permit, facts: Sequence[Fact], now: float) -> None:
+        ended = next((fact for fact in reversed(facts) if isinstance(fact, AttemptEnded)), None)
         usage, error = (ended.usage, ended.error) if ended is not None else (None, None)
         if usage is not None and not usage.is_estimated:
-            self.meter.end(grant, now, usage.input_tokens, usage.output_tokens)
+            self.meter.end(permit, now, usage.input_tokens, usage.output_tokens)
         else:
-            self.meter.end(grant, now)
+            self.meter.end(permit, now)
         if isinstance(error, UpstreamRefused) and error.status == _TOO_MANY:
             self.meter.block(now + (error.retry_after_seconds or _BLOCKED_SECONDS))
-        if not grant.is_counted:
-            self._forget(grant)
+        if not permit.is_counted:
+            self._forget(permit)
         self._let_in(now)
 
-    def take_back(self, grant: Grant, now: float) -> None:
-        self.meter.take_back(grant)
-        self._forget(grant)
+    def take_back(self, permit: Permit, now: float) -> None:
+        self.meter.take_back(permit)
+        self._forget(permit)
         self._let_in(now)
 
-    def _ask(self, who: SessionKey, prompt_tokens: int, *, is_side_request: bool = False, is_background: bool = False) -> Ask:
+    def _ask(self, who: SessionKey, prompt_tokens: int) -> Ask:
         tokens = self.meter.expect_tokens(prompt_tokens)
-        kinds = {"is_side_request": is_side_request, "is_background": is_background}
-        return Ask(who, tokens, self.meter.part_of(tokens), self._numbers, **kinds)
+        return Ask(who, tokens, self.meter.part_of(tokens), self._numbers)
 
     def _expire(self, now: float) -> None:
         for grant in self.meter.expire(now):
@@ -199,9 +251,8 @@ class TargetQueue:
             self._waiting.remove(waiter)
             if waiter.miss is not None:
                 self._shares.forgive(waiter.miss)
-            grant = self.meter.take(waiter.tokens, now)
-            permit = Permit(self, grant, waiter.who, waiter.amount, is_side_request=waiter.is_side_request)
-            self._permits[grant] = permit
+            self.meter.take(permit := Permit(self, now, waiter))
+            self._permits[permit] = permit
             self._shares.take(waiter.who, waiter.amount)
             waiter.let_in.set_result(permit)
         else:
@@ -273,7 +324,7 @@ class TargetQueue:
             self._timer.cancel()
             self._timer = None
         if self._waiting and (change := now if is_soon else self._next_change(now)) is not None:
-            self._timer = loop.call_later(max(change - now, _LEAST_SECONDS), self._wake)
+            self._timer = loop.call_later(max(change - now, _LEAST_SECONDS), self._ring)
 
     def _next_change(self, now: float) -> float | None:
         changes = [at for at in (self.meter.next_change(now), self._shares.next_change()) if at is not None]
@@ -281,16 +332,12 @@ class TargetQueue:
         changes += [at for waiter in self._waiting if waiter.is_side_request and (at := self._gives_way_until(waiter)) > now]
         return min(changes, default=None)
 
-    def read_clock(self) -> float:
-        """The time, once anybody has come."""
-        return self._clock()
-
-    def wake(self) -> None:
-        """There may be more room: who may go is let in."""
+    def _wake(self) -> None:
+        """There may be more room."""
         if self._waiting:
             self._let_in(self._clock())
 
-    def _wake(self) -> None:
+    def _ring(self) -> None:
         self._timer = None
         self._let_in(self._clock())
 

@@ -3,17 +3,19 @@
 They live with the live figures and outlive a plan: a new config changes a quota, not what was sent in the last minute.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from router.contract.allowance import Allowance
 from router.contract.caller import Caller, SessionKey
 from router.contract.keys import digest_of
 from router.contract.request import JsonObject, RequestView
 from router.contract.secret import read_callers_key
 from router.contract.signals import Signals
 from router.contract.target import Quota, Target, TargetStatus
-from router.limits.queue import MakeMeter, TargetQueue
+from router.limits.queue import TargetQueue
+from router.limits.whole import ALONE
 
 _MAX_QUEUES = 1_000
 """Keys of callers. Queues in which nothing was sent for a minute are forgotten first."""
@@ -23,12 +25,11 @@ _NO_QUOTA, _ANYBODY = Quota(), SessionKey(Caller(""), "")
 class Queues:
     """The queues of all targets that have a quota. One that takes its callers' keys has one for each key."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowance: Allowance = ALONE) -> None:
+        self._allowance = allowance
         self.is_on = False
         """Whether any target has a quota: if none has, no request need ask."""
         self._queues: dict[tuple[str, int], TargetQueue] = {}
-        self.make_meter: Callable[[str, str], MakeMeter] | None = None
-        """Makes the meters of a target, and of one of its callers' keys, where several routers share its quota."""
 
     def follow(self, targets: Mapping[str, Target]) -> None:
         """Take the quotas of another plan. What was sent under the one before still counts."""
@@ -59,8 +60,8 @@ class Queues:
         if queue is None:
             if len(self._queues) >= _MAX_QUEUES:
                 self._forget_idle()
-            make = self.make_meter(target.name, _digest(target, view)) if self.make_meter is not None else None
-            queue = self._queues[target.name, key] = TargetQueue(target.name, target.quota or _NO_QUOTA, make)
+            queue = TargetQueue(target.name, target.quota or _NO_QUOTA, self._allowance, _digest(target, view))
+            self._queues[target.name, key] = queue
         return queue
 
     def _forget_idle(self) -> None:

@@ -5,98 +5,114 @@ The meters outlive a plan. A request is counted by the limits of the plan that i
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
+from router.contract.allowance import Allowance
 from router.contract.caller import Caller
 from router.contract.errors import RateLimited
-from router.contract.exchange import Exchange
-from router.contract.facts import AttemptEnded, AttemptOpened, Decided, QuestionEnded
-from router.contract.relay import Headers
+from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, QuestionEnded
 from router.contract.request import JsonObject
-from router.contract.rights import USUAL, Rights
+from router.contract.rights import Rights
 from router.contract.target import Quota
 from router.contract.words import Operation
-from router.limits.limit import CallerLimit
+from router.limits.limit import unknown
 from router.limits.quota import Grant, Meter, Wait
+from router.limits.whole import ALONE
 from router.telemetry import events
 
 MINUTE_SECONDS = 60.0
 _FEW_METERS = 256
-_TOLD_NOTHING: Headers = ()
 _NO_QUOTA = Quota()
 
 
-class CallerRates(CallerLimit):
-    """The meters of all callers that have a limit. A request that calls no target is not counted."""
+class Counted(Grant):
+    """A request of a caller, on its meter."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.clock = clock
+    __slots__ = ("_meter",)
+
+    def __init__(self, meter: Meter, at: float, tokens: int) -> None:
+        super().__init__(at, tokens)
+        self._meter = meter
+
+    def _settle(self, facts: Sequence[Fact], now: float) -> None:
+        """Count what all attempts took together. A request for which no target was called is not counted."""
+        if not any(isinstance(fact, AttemptOpened) for fact in facts):
+            self._release(now)
+            return
+        ended = [fact for fact in facts if isinstance(fact, AttemptEnded) and not isinstance(fact, QuestionEnded)]
+        usages = [fact.usage for fact in ended if fact.usage is not None]
+        if usages:
+            told = sum(usage.input_tokens for usage in usages), sum(usage.output_tokens for usage in usages)
+            self._meter.end(self, now, *told)
+        else:
+            self._meter.end(self, now)
+            self._meter.charge(self, self.requests, 0)
+
+    def _release(self, now: float) -> None:
+        self._meter.take_back(self)
+
+
+class CallerRates:
+    """The meters of all callers that have a limit."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, allowance: Allowance = ALONE) -> None:
+        self.clock, self._allowance = clock, allowance
         self._meters: dict[str, Meter] = {}
         self._told_at: dict[str, float] = {}
         """When it was last logged that a caller reached a limit."""
         self._most = _FEW_METERS
 
-    def make_meter(self, name: str, quota: Quota) -> Meter:
-        return Meter(quota, MINUTE_SECONDS)
-
     def __len__(self) -> int:
         """How many callers have a meter."""
         return len(self._meters)
 
-    @contextmanager
-    def hold(self, exchange: Exchange, decided: Decided | None, rights: Rights) -> Iterator[Headers]:
-        """Count a request, and when it is over what it really took. Raises `RateLimited` where there is no room for it."""
+    async def hold(self, caller: str, rights: Rights, decided: Decided | None) -> Counted | None:
+        """Count a request; None where its caller has no such limit. `decided` is None for one that is passed on.
+
+        Raises `RateLimited` where there is no room, or `StoreUnavailable` where nobody knows whether there is.
+        """
         quota = quota_of(rights)
         if quota is None:
-            yield _TOLD_NOTHING
-            return
-        name, now = exchange.caller.name, self.clock()
-        meter = self.find(name, quota)
-        tokens = expect_tokens(meter, decided)
-        if not meter.has_room(tokens, now):
-            raise self._refuse(name, meter.wait(tokens, now), now)
-        grant = meter.take(tokens, now)
-        try:
-            yield _TOLD_NOTHING
-        finally:
-            _settle(meter, grant, exchange, self.clock())
+            return None
+        meter = self._find(caller, quota)
+        is_counted = decided is not None and decided.view.operation is not Operation.COUNT_TOKENS
+        tokens = meter.expect_tokens(decided.decision.prompt_tokens) if decided is not None and is_counted else 0
+        if not await meter.reach_room(tokens):
+            if meter.is_blind:
+                raise unknown("how much of its limits this key has used")
+            raise self._refuse(caller, meter.wait(tokens, self.clock()), self.clock())
+        counted = Counted(meter, self.clock(), tokens)
+        meter.take(counted)
+        return counted
 
-    def turn_away(self, rights: Mapping[str, Rights], caller: Caller) -> None:
-        """Refuse a caller that has used up its minute, before more than a head is read, or another target is asked about it.
+    def check(self, caller: str, rights: Rights) -> None:
+        """Refuse a caller that has used up its minute, before more than a head is read. Counts nothing: `hold` does.
 
-        Counts nothing: `hold` does. Raises `RateLimited`.
+        Raises `RateLimited`.
         """
-        quota = quota_of(rights.get(caller.name, USUAL))
-        if quota is None or caller.name not in self._meters:
+        quota = quota_of(rights)
+        if quota is None or caller not in self._meters:
             return
-        meter, now = self.find(caller.name, quota), self.clock()
-        if not meter.free_part():
-            raise self._refuse(caller.name, meter.wait(meter.expect_tokens(0), now), now)
+        meter, now = self._find(caller, quota), self.clock()
+        if not meter.is_blind and not meter.free_part():
+            raise self._refuse(caller, meter.wait(meter.expect_tokens(0), now), now)
 
     def show(self, caller: Caller, rights: Rights) -> JsonObject:
         """The used and left part of each limit that a caller has, by its name."""
         quota = quota_of(rights)
         if quota is None:
             return {}
-        meter = self.find(caller.name, quota) if caller.name in self._meters else Meter(quota)
-        used = {
-            "requests_per_minute": (meter.requests, quota.requests_per_minute),
-            "tokens_per_minute": (meter.tokens, quota.tokens_per_minute),
-            "in_flight": (meter.in_flight, quota.in_flight),
-        }
+        meter = self._find(caller.name, quota) if caller.name in self._meters else Meter(quota)
         return {
-            name: {"used": count, "limit": limit, "left": max(0, limit - count)}
-            for name, (count, limit) in used.items()
-            if limit is not None
+            name: {"used": meter.uses[name][0], "limit": meter.uses[name][1], "left": left} for name, left in meter.left.items()
         }
 
-    def find(self, name: str, quota: Quota) -> Meter:
+    def _find(self, name: str, quota: Quota) -> Meter:
         """The meter of a caller, by the limits that it has now."""
         meter = self._meters.get(name)
         if meter is None:
             self._forget_idle()
-            meter = self._meters[name] = self.make_meter(name, quota)
+            meter = self._meters[name] = Meter(quota, MINUTE_SECONDS, self._allowance, ("caller", name), self.clock)
         meter.quota = quota
         # Where no minute is counted nothing need be kept for one, however many requests come in it.
         meter.expire(self.clock() if meter.counts_minutes else math.inf)
@@ -128,24 +144,3 @@ def quota_of(rights: Rights) -> Quota | None:
     """The limits that a meter counts by; None for a caller without any."""
     quota = Quota(rights.requests_per_minute, rights.tokens_per_minute, rights.in_flight)
     return None if quota == _NO_QUOTA else quota
-
-
-def expect_tokens(meter: Meter, decided: Decided | None) -> int:
-    """How many tokens a request will take: none where it is passed on, or only counts them."""
-    if decided is None or decided.view.operation is Operation.COUNT_TOKENS:
-        return 0
-    return meter.expect_tokens(decided.decision.prompt_tokens)
-
-
-def _settle(meter: Meter, grant: Grant, exchange: Exchange, now: float) -> None:
-    """Count what all attempts took together. What no target was called for is not counted."""
-    if exchange.last(AttemptOpened) is None:
-        meter.forget(grant)
-        return
-    ended = [fact for fact in exchange.journal if isinstance(fact, AttemptEnded) and not isinstance(fact, QuestionEnded)]
-    usages = [fact.usage for fact in ended if fact.usage is not None]
-    if usages:
-        meter.end(grant, now, sum(usage.input_tokens for usage in usages), sum(usage.output_tokens for usage in usages))
-    else:
-        meter.end(grant, now)
-        meter.charge(grant, grant.requests, 0)

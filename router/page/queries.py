@@ -7,18 +7,17 @@ from contextlib import AbstractAsyncContextManager
 from statistics import median
 from typing import TypeVar
 
-from router.contract.entry import Line
 from router.contract.errors import BadRequest, NotFound, Unavailable
 from router.contract.past import PageRow, SessionSums, TurnsAsked
 from router.contract.request import JsonObject
-from router.contract.stores import AskedTooMuch, EntryReader, StoreUnusable
+from router.contract.stores import AskedTooMuch, StoreUnusable
 from router.contract.words import Outcome, Tier
 from router.edge.control.panel import Answer, Asked, Page, as_json
 from router.house import House
-from router.lab.regret import PriceOf, price_hop
-from router.lab.turns import Call
 from router.page.feed import show_line
 from router.page.live import check_on
+from router.past.regret import PriceOf, price_hop
+from router.stores.sqlite.past import SqliteEntryReader
 
 _LIMIT, _MAX_LIMIT = 50, 200
 _MAX_SESSION_ROWS = 1_000
@@ -33,7 +32,7 @@ _Found = TypeVar("_Found")
 class LookingBack:
     """Answers from the ledger, for a caller from its own rows, for an admin from all."""
 
-    def __init__(self, house: House, ledger: EntryReader | None, price_of: PriceOf) -> None:
+    def __init__(self, house: House, ledger: SqliteEntryReader | None, price_of: PriceOf) -> None:
         self._house, self._ledger, self._price_of = house, ledger, price_of
         self._turn = asyncio.Semaphore(_MAX_AT_ONCE)
         self.pages = (
@@ -100,13 +99,13 @@ class LookingBack:
     def _shows_words(self, asked: Asked) -> bool:
         return asked.query.get("words") == "1" and self._house.plan.keeps_text
 
-    async def _ask(self, question: Callable[[EntryReader], _Found]) -> _Found:
+    async def _ask(self, question: Callable[[SqliteEntryReader], _Found]) -> _Found:
         check_on(self._house)
         return await ask_ledger(self._ledger, question, self._turn)
 
 
 async def ask_ledger(
-    ledger: EntryReader | None, question: Callable[[EntryReader], _Found], turn: AbstractAsyncContextManager[object]
+    ledger: SqliteEntryReader | None, question: Callable[[SqliteEntryReader], _Found], turn: AbstractAsyncContextManager[object]
 ) -> _Found:
     """What a ledger answers, in a thread, when it is this question's turn. Raises `NotFound` and `Unavailable`."""
     if ledger is None:
@@ -158,9 +157,6 @@ def _read_word(query: Mapping[str, str], name: str, words: type[Outcome] | type[
 
 def _show_row(row: PageRow, *, with_words: bool) -> JsonObject:
     shown = show_line(row.line, row.number, row.decided_by, row.hop)
-    shown["streaming"] = bool(row.line.streaming)
-    if row.line.tokens_estimated is not None:
-        shown["tokens_estimated"] = bool(row.line.tokens_estimated)
     return {**shown, "words": row.words} if with_words else shown
 
 
@@ -193,7 +189,7 @@ def cost_of_hop(rows: Sequence[PageRow], place: int, price_of: PriceOf) -> float
     line, before = rows[place].line, _call_before(rows, place)
     if before is None or before.line.input_tokens is None or line.input_tokens is None:
         return None
-    usd = price_hop(_as_call(before.line), _as_call(line), price_of)
+    usd = price_hop(before.line, line, price_of)
     return round(usd, 8) if usd is not None else None
 
 
@@ -212,16 +208,3 @@ def _call_before(rows: Sequence[PageRow], place: int) -> PageRow | None:
     """The session's call that a person's turn was at before this one."""
     before = rows[place].tier_before
     return next((row for row in reversed(rows[:place]) if row.line.tier == before), None)
-
-
-def _as_call(line: Line) -> Call:
-    return Call(
-        line.id,
-        None,
-        line.duration_ms / 1_000,
-        line.at,
-        target=line.target or "",
-        input_tokens=line.input_tokens or 0,
-        cached_tokens=line.cached_tokens or 0,
-        output_tokens=line.output_tokens or 0,
-    )

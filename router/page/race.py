@@ -199,7 +199,7 @@ def _read_body(raw: bytes) -> JsonObject:
 def _write_arrival(asked: Asked, tier: Tier, body: JsonObject) -> Arrival:
     """One side's request. Each has a session of its own: in one, the second would look like the first asked again.
 
-    The regret meter leaves races out by the names of their sessions (`lab.turns`).
+    The regret meter leaves races out by the names of their sessions (`past.turns`).
     """
     headers: Mapping[str, str] = {
         **{name: value for name in (*CREDENTIALS, UPSTREAM_KEY) if (value := asked.headers.get(name)) is not None},

@@ -3,14 +3,16 @@
 The body is looked through once for all of these, and written again once, with the whole conversation.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from operator import is_
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from router.contract.caller import Caller
 from router.contract.digits import with_digits
-from router.contract.errors import BadRequest, ResponseForgotten
+from router.contract.errors import BadRequest, ItemForgotten, ResponseForgotten
 from router.contract.exchange import Exchange, OffLoop
 from router.contract.request import Continuation, Json, JsonObject, RequestView, Transcript
 from router.contract.stores import ResponseStore, StoredResponse
@@ -25,12 +27,18 @@ from router.dialects.table import SPECS
 from router.dialects.translate.envelope import MARK, SUMMARY_MARK
 from router.responses.compact import ask_for_summary, open_summary, write_body
 from router.responses.items import derive_id, input_items
-from router.responses.references import REFERENCE, find_items
 from router.responses.threads import THREAD, resume_thread
 
 PREVIOUS = "previous_response_id"
 _NO_HISTORY = Transcript([], [])
-_REFERENCE, _SUMMARY = REFERENCE.encode(), SUMMARY_MARK.encode()
+_REFERENCE = "item_reference"
+"""The kind of an item that names another, as the Vercel AI SDK names its earlier answers.
+
+A host knows only its own items, and a target of another dialect none: a reference never leaves us.
+"""
+_MARKS = _REFERENCE.encode(), SUMMARY_MARK.encode()
+_Held = dict[str, tuple[Json, str]]
+"""Items by their ids, each with the target that wrote it."""
 
 
 async def restore_history(
@@ -54,8 +62,8 @@ def _may_leave_out(view: RequestView) -> bool:
     raw, body = view.raw, view.body
     if PREVIOUS in body or view.operation is Operation.COMPACT:
         return True
-    items = body.get("input")
-    return holds(raw, items, _REFERENCE) or (holds(raw, items, MARK) and _SUMMARY in raw)
+    items, (reference, summary) = body.get("input"), _MARKS
+    return holds(raw, items, reference) or (holds(raw, items, MARK) and summary in raw)
 
 
 async def _resume(
@@ -85,13 +93,42 @@ async def _read_input(view: RequestView, sent: JsonObject, store: ResponseStore,
     items = input_items(sent)
     opened = [open_summary(item, index) for index, item in enumerate(items)]
     named = {
-        index: as_text(item.get("id")) for index, item in enumerate(map(as_object, opened)) if item.get("type") == REFERENCE
+        index: as_text(item.get("id")) for index, item in enumerate(map(as_object, opened)) if item.get("type") == _REFERENCE
     }
     if not named and all(map(is_, opened, items)):
         return None
-    found = await find_items(named, store, view.caller, off_loop)
+    found = await _find_items(named, store, view.caller, off_loop)
     pairs = [found[named[index]] if index in named else (item, "") for index, item in enumerate(opened)]
     return Transcript([item for item, _ in pairs], [origin for _, origin in pairs])
+
+
+async def _find_items(named: dict[int, str], store: ResponseStore, caller: Caller, off_loop: OffLoop) -> _Held:
+    """All items that an input names, by their indexes there. Raises `ItemForgotten`.
+
+    The newest response usually holds every one of them, since each holds what led to it.
+    """
+    wanted, found = set(named.values()), _Held()
+    while missing := wanted - found.keys():
+        if found:
+            await asyncio.sleep(0)  # one request may name items of a thousand responses: others have their turns meanwhile
+        holder = await store.find_holder(missing, caller)
+        held = await off_loop(_items_of, holder) if holder is not None else _Held()
+        found |= {name: held[name] for name in missing & held.keys()}
+        if missing.isdisjoint(held):
+            index = next(index for index, name in named.items() if name in missing)
+            raise ItemForgotten(
+                f"Item with id '{named[index][:80]}' not found: it may have expired, been deleted, or been created with"
+                " store: false. Send the item itself",
+                param=f"input[{index}].id",
+            )
+    return found
+
+
+def _items_of(holder: StoredResponse) -> _Held:
+    history, response = holder.read()
+    whole = history.then(as_list(response.get("output")), holder.target)
+    pairs = zip(whole.items, whole.origins, strict=True)
+    return {name: (item, origin) for item, origin in pairs if (name := as_text(as_object(item).get("id")))}
 
 
 def _read_previous_id(sent: JsonObject) -> str:

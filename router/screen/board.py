@@ -8,9 +8,9 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
+from router.past.turns import Turn
 from router.screen.lines import Layout
 from router.screen.text import Style, drop_colours, fit, width_of
-from router.screen.turns import Turn
 from router.telemetry.colour import DIM
 
 _MAX_LINES = 12

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from router.contract.entry import Line
+from router.contract.entry import Line, read_line
 from router.contract.notices import Notice
 from router.contract.request import Json, JsonObject, objects_in
+from router.past.turns import Begun, Turn
 from router.screen.around import read_jobs, write_regret, write_targets
 from router.screen.figures import plural
 from router.screen.screen import Output, Screen
 from router.screen.text import Style
-from router.screen.turns import Begun, Turn
 from router.telemetry.colour import DIM
 
 STATS, REGRET = "stats", "regret"
@@ -104,9 +104,9 @@ class FeedView:
         self._screen.begin(Begun(name, float(at), kind, tier, because, caller, session, client))
 
     def _end(self, row: JsonObject) -> None:
-        line = read_line(row)
+        line = read_line(map(row.get, Line.__struct_fields__))
         if line is None:
-            return
+            return  # another version's router left out what is needed
 
         def add_words(turn: Turn) -> None:
             if isinstance(words := row.get("words"), str) and turn.calls <= 1:
@@ -118,16 +118,6 @@ class FeedView:
             self._screen.end(line, complete=add_words)
         else:
             self._screen.replay(line, add_words)
-
-
-def read_line(row: JsonObject) -> Line | None:
-    """The row as every view has it; None where another version's router left out what is needed."""
-    fields = {name: row.get(name) for name in Line.__struct_fields__}
-    fields["request_id"] = fields.pop("id")
-    try:
-        return msgspec.convert(fields, Line, strict=False)  # SQLite's truths are 0 and 1
-    except msgspec.ValidationError:
-        return None
 
 
 def _read_notices(value: Json) -> list[Notice]:

@@ -6,9 +6,9 @@ from textwrap import wrap
 from typing import NamedTuple
 
 from router.contract.words import Outcome, TurnKind
+from router.past.turns import Turn
 from router.screen.figures import clock, count, day_and_clock, duration, money
 from router.screen.text import Style, clean, drop_colours, fit, pad, width_of
-from router.screen.turns import Turn
 from router.telemetry.colour import BOLD, DIM, RED, TIER_COLOURS
 
 _WIDE = 120

@@ -20,15 +20,16 @@ from router.contract.facts import Decided, Dequeued, Fact, FirstToken, Queued, R
 from router.contract.job import ListEnded
 from router.contract.notices import Notice, Notices
 from router.contract.words import Operation, Outcome, Tier
-from router.decide.against import TierSums, all_deep, as_it_was
 from router.decide.estimate import estimates_of, weighing_of
 from router.decide.yardstick import Assumptions
+from router.past.rows import Call
+from router.past.sums import TierSums, all_deep, as_it_was
+from router.past.turns import BEGINS, Begun, Turns
+from router.past.turns import Turn as ShownTurn
 from router.screen.around import Facts, write_head, write_jobs, write_notices
 from router.screen.board import Board
 from router.screen.figures import duration, money, plural
 from router.screen.text import Style, clean, fit
-from router.screen.turns import BEGINS, Begun, Turns
-from router.screen.turns import Turn as ShownTurn
 from router.sessions.turns import read_turn
 from router.telemetry.colour import DIM
 
@@ -77,10 +78,9 @@ class Totals:
             return
         self.failed += turn.has_failed - had_failed
         sums = self.sums[Tier(line.tier)]
-        sums.measure(line.duration_ms / 1000, line.cost_usd)
+        sums.measure(line)
         if line.turn_kind in BEGINS:
-            fast, deep = (expected.fast, expected.deep) if expected is not None else (None, None)
-            sums.begin(fast, deep, line.score, has_cost=line.cost_usd is not None)
+            sums.begin(line, expected)
 
     def sentence(self) -> str:
         """All of it in one line."""
@@ -308,7 +308,7 @@ class Screen:
 
     def replay(self, line: Line, complete: Callable[[ShownTurn], None]) -> None:
         """A call whose beginning was not seen is over."""
-        if (shown := self._turns.replay(line)) is not None:
+        if (shown := self._turns.replay(Call(line))) is not None:
             complete(shown)
             self._board.show(shown)
 

@@ -1,6 +1,6 @@
 """A tier asked for inside a message, by people whose client cannot set headers: a first line `tier: fast`, `deep` or `auto`.
 
-Only a line that the person wrote counts (`own_texts.py`), as the whole first line of their words. The lines are taken out of
+Only a line that the person wrote counts (`tier_line.py`), as the whole first line of their words. The lines are taken out of
 every request that repeats them, always in the same way, so that prefixes, caches and signatures hold. A message that is only
 such a line is answered by the router itself; that exchange is left out of later requests.
 """
@@ -20,8 +20,7 @@ from router.dialects.histories import learn
 from router.dialects.requests import rewrite
 from router.dialects.table import SPECS
 from router.sessions.clients import Client
-from router.sessions.own_texts import may_hold_own_text, own_texts
-from router.sessions.tier_line import TIERS, Line, may_have_line, read_line, say_tier, without_lines
+from router.sessions.tier_line import TIERS, Line, may_have_line, own_texts, read_line, say_tier, texts_of, without_lines
 from router.sessions.turns import read_kind
 from router.sessions.words import strip_harness
 
@@ -105,7 +104,7 @@ def _learn_indexes(indexes: tuple[int, ...], conversation: Conversation, start: 
     if "user" not in roles:
         return indexes
     users = compress(enumerate(items, start), map(eq, roles, repeat("user")))
-    found = [index for index, item in users if any(map(may_have_line, may_hold_own_text(item)))]
+    found = [index for index, item in users if any(map(may_have_line, texts_of(item)))]
     return (*indexes, *found)[: _MAX_INDEXES + 1]
 
 

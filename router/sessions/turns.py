@@ -59,32 +59,42 @@ def read_turn(view: RequestView) -> Turn:
     kind = told_kind = stated.kind or by_system
     if kind is None or kind is TurnKind.SUBAGENT:  # may also be compacted or asked for a label
         kind = _marked_kind(view, end.message) or kind or _structural_kind(view, words)
-    goes_on, only_reads = False, kind is TurnKind.SUBAGENT and clients.SEARCHER in view.system[:_SYSTEM_HEAD]
+    session = f"x:{view.overrides.session}" if view.overrides.session else stated.session
+    if not session and view.continued is not None:
+        session = view.continued.session
+    compacted_ask, goes_on, goes_on_after, only_reads = None, False, "", False
+    history, trajectory = _NO_HISTORY, _NO_TRAJECTORY
     if kind in _ON_AND_ON:
         goes_on = kind is TurnKind.TOOL_LOOP or _structural_kind(view, words) is TurnKind.TOOL_LOOP
         if kind is TurnKind.TOOL_LOOP or words is None:
             words = told.find_words(conversation, client)
-    session = f"x:{view.overrides.session}" if view.overrides.session else stated.session
-    if not session and view.continued is not None:
-        session = view.continued.session
-    is_persons = kind in PERSONS_KINDS
+        if goes_on:
+            goes_on_after = _find_interruption(end.message)
+            trajectory = read_trajectory(told.work, len(conversation.items))
+    if kind in PERSONS_KINDS:
+        asked = _find_ask(conversation, client, words, told)
+        if told.turns:
+            history = told.as_session()
+    else:
+        asked, words = words if kind is TurnKind.SUBAGENT else None, None
+        only_reads = kind is TurnKind.SUBAGENT and clients.SEARCHER in view.system[:_SYSTEM_HEAD]
+        if kind is TurnKind.COMPACTION and told_kind is not TurnKind.SUBAGENT:
+            compacted_ask = told.find_words(conversation, client)
     return Turn(
         kind=kind,
         session=session or _guess_session(view, client, told),
         client=client.name,
-        person_text=words if is_persons else None,
-        ask_text=_find_ask(conversation, client, words, told) if is_persons else words if kind is TurnKind.SUBAGENT else None,
+        person_text=words,
+        ask_text=asked,
         is_planning=stated.is_planning or is_planning(conversation),
         goes_on=goes_on,
-        goes_on_after=_find_interruption(end.message) if goes_on else "",
-        compacted_ask=told.find_words(conversation, client)
-        if kind is TurnKind.COMPACTION and told_kind is not TurnKind.SUBAGENT
-        else None,
+        goes_on_after=goes_on_after,
+        compacted_ask=compacted_ask,
         only_reads=only_reads,
         turn_id=stated.turn_id,
         is_guessed=not session,
-        history=told.as_session() if is_persons and told.turns else _NO_HISTORY,
-        trajectory=read_trajectory(told.work, len(conversation.items)) if goes_on else _NO_TRAJECTORY,
+        history=history,
+        trajectory=trajectory,
         usual_efforts=client.default_efforts,
     )
 

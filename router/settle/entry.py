@@ -71,10 +71,10 @@ class _NoUsage:
 
 def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
     """Build the entry from the journal's facts. The request ended `at` that time; what it never came to is null."""
-    last, answer, kinds = exchange.last, settled.answer, list(map(type, exchange.journal))
+    last, answer, newest = exchange.last, settled.answer, exchange.newest
     decided, opened, ended = last(Decided), last(AttemptOpened), last(AttemptEnded)
-    # Usually there is one attempt, and it is at hand.
-    if ended is None or opened is None or kinds.count(AttemptEnded) > 1 or not _WAITS.isdisjoint(kinds):
+    # Usually there is one attempt, and it is at hand: no kind of fact came twice.
+    if ended is None or opened is None or len(newest) < len(exchange.journal) or not _WAITS.isdisjoint(newest):
         attempts, first_at, waits = _read_calls(exchange)
     else:
         attempts, first_at, waits = [ended.attempt], opened.at, ()

@@ -3,22 +3,20 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from router.callers.guard import GuardedDispatcher
 from router.config.across import check_budgets, check_recorded
 from router.config.faults import ConfigError, Fault, Known
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS, Config
-from router.contract.caller import LOCAL, Caller
+from router.contract.caller import LOCAL
 from router.contract.exchange import Exchange, Link, Observer, Observers, Part
 from router.contract.keys import OWN_ID, Key, digest_of, make_key
 from router.contract.opinions import Policy
@@ -29,19 +27,20 @@ from router.contract.words import Subagents, Tier
 from router.decide.opinions import Rules
 from router.dialects.histories import Histories
 from router.dispatch.dispatch import Dispatcher
-from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.outgoing import Reachable
 from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
 from router.limits.budgets import Budgets, Terms
+from router.limits.callers import CallerLimits
 from router.limits.rates import CallerRates
+from router.limits.whole import ALONE
 from router.loop.speedups import Speedups, is_plain_asked
 from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
 from router.plan import Plan, State
 from router.responses.keep import ResponseKeeper
-from router.second_opinion import Adviser, hold_nothing
+from router.second_opinion import Adviser
 from router.sense.exact import ExactCounter
 from router.sense.models import ModelNames, models_behind
 from router.sense.tokens import Calibration
@@ -50,16 +49,16 @@ from router.sessions.ended_jobs import EndedJobs
 from router.sessions.memory import SessionMemory
 from router.sessions.supersede import Superseding
 from router.settle.record import Recorder
-from router.stores.shared import Shared, open_shared
+from router.stores.shared import open_shared
 from router.telemetry import events
 from router.telemetry.log import DefectLog, RequestLog
 from router.telemetry.tracing import Tracing
 from router.upstream.pool import Pool
 from router.wiring.built import Built, list_notices
-from router.wiring.own_policies import Guarded, open_policy
+from router.wiring.own_policies import Guarded, list_hooks, open_policy
 from router.wiring.registry import ADAPTERS, POLICIES, BackgroundPolicy, RightsPolicy, SubagentPolicy
 from router.wiring.reloader import Reloader
-from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, share_limits, show_others
+from router.wiring.sharing import make_tokens, observe_targets, recognise_repeats, show_others
 from router.wiring.stores import (
     keep_entries,
     name_ledger,
@@ -105,7 +104,7 @@ def build_house(
         jobs = open_jobs(loaded, address, state.ended_jobs, on_disk=with_ledger, watches=watches)
         closing.push_async_callback(jobs.close)
         house = House(build_plan(loaded, state), state, accept_job=jobs.accept)
-        if state.budgets is not None and state.budgets.is_needed:
+        if state.budgets.is_needed:
             state.budgets.recall(state.budgets.read_spending())
     except BaseException:
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
@@ -164,8 +163,8 @@ def build_state(
     closing.push_async_callback((recorder := Recorder(keep_entries(loaded, ledger), plain=speedups.is_plain)).close)
     closing.callback((counter := ExactCounter(lambda reason: events.tokens_uncounted(reason=reason))).close)
     closing.push_async_callback((upstream := Pool(speedups)).close)
-    live, running = observe_targets(shared), set[Exchange]()
-    rates, budgets = _make_limits(loaded, path, live, shared)
+    allowance = (shared.open_allowance(partial(name_ledger, path)) if shared is not None else None) or ALONE
+    live, running = observe_targets(shared, allowance), set[Exchange]()
     state = State(
         memory=memory,
         live=live,
@@ -179,9 +178,8 @@ def build_state(
         observers=Observers((), DefectLog().report),
         running=running,
         repeats=repeats,
-        rates=rates,
-        caller_limits=(rates, budgets) if budgets is not None else (rates,),
-        budgets=budgets,
+        rates=CallerRates(allowance=allowance),
+        budgets=Budgets(partial(read_spending, path) if path is not None else None, allowance=allowance),
         ledger=ledger,
         tracing=tracing,
         shared=shared,
@@ -209,16 +207,6 @@ def list_links(state: State, recorder: Recorder, watchers: tuple[Observer, ...])
     )
 
 
-def _make_limits(
-    loaded: LoadedConfig, ledger: Path | None, live: LiveStatistics, shared: Shared | None
-) -> tuple[CallerRates, Budgets | None]:
-    """What counts the limits of callers: this router alone, or together with those that share a server with it."""
-    read = partial(read_spending, ledger) if ledger is not None else None
-    if shared is not None and (allowance := shared.open_allowance(partial(name_ledger, ledger))) is not None:
-        return share_limits(allowance, live, read, has_keys=loaded.keys is not None)
-    return CallerRates(), Budgets(read) if loaded.keys is not None else None
-
-
 def check_prices(loaded: LoadedConfig) -> None:
     """Re-check budgets when the key file changes: it may bring the first one."""
     faults: list[Fault] = []
@@ -228,18 +216,20 @@ def check_prices(loaded: LoadedConfig) -> None:
         raise ConfigError(loaded.source, faults)
 
 
-def _follow_budgets(loaded: LoadedConfig, budgets: Budgets, rights: Mapping[str, Rights]) -> None:
-    """Apply what a config says of budgets. Raises `ConfigError` where another plan brings the first, and no ledger is kept."""
-    if budgets.has_terms:
-        check_recorded(loaded.keys, loaded.source, with_ledger=budgets.is_recorded)
-    settings, targets = loaded.config.budgets, {plan.target.name: plan for plan in loaded.targets}
-    terms = Terms(
-        rights=rights,
-        zone=find_zone(settings.time_zone),
-        warn_at=settings.warn_at,
-        added_tokens={name: len(plan.fit.instructions.encode()) for name, plan in targets.items()},
-    )
-    budgets.follow(terms)
+def _limit_callers(
+    loaded: LoadedConfig, rights: Mapping[str, Rights] | None, state: State, policies: Sequence[Policy]
+) -> CallerLimits:
+    """Apply what a config says of limits. Raises `ConfigError` where another plan brings the first budget, without a ledger."""
+    settings, budgets = loaded.config.budgets, state.budgets
+    if rights is not None:
+        if budgets.has_terms:
+            check_recorded(loaded.keys, loaded.source, with_ledger=budgets.is_recorded)
+        added = {plan.target.name: len(plan.fit.instructions.encode()) for plan in loaded.targets}
+        budgets.follow(Terms(rights, find_zone(settings.time_zone), settings.warn_at, added))
+    if state.shared is not None:
+        is_limited = any(own.is_limited for own in (rights or {}).values())
+        state.shared.has_limits = is_limited or any(plan.target.quota is not None for plan in loaded.targets)
+    return CallerLimits(rights, state.rates, budgets, list_hooks(policies))
 
 
 def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = time.perf_counter) -> Plan:
@@ -265,10 +255,10 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         for plan in loaded.targets
     }
     rights = keys.rights if keys is not None else None
-    if rights is not None and state.budgets is not None:
-        _follow_budgets(loaded, state.budgets, rights)
+    policies = _choose_policies(loaded, rights)
+    limits = _limit_callers(loaded, rights, state, policies)
     rules = Rules(
-        policies=_choose_policies(loaded, rights),
+        policies=policies,
         economics=structs.replace(config.decision, preference=config.preference),
         spill_over=config.spill_over,
         config_fingerprint=loaded.fingerprint,
@@ -279,7 +269,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         rules=rules,
         models=ModelNames(config.models, tuple(targets), SHIPPED_MODELS, models_behind(_own_models(loaded))),
         targets=targets,
-        dispatcher=_build_dispatcher(loaded, reachable, rights, state, clock),
+        dispatcher=Dispatcher(reachable, max_response_bytes=config.limits.max_response_bytes, clock=clock, limits=limits),
         limits=config.limits,
         deadline_seconds=config.limits.deadline_seconds,
         keeps_text=config.ledger.keep_text,
@@ -289,7 +279,7 @@ def build_plan(loaded: LoadedConfig, state: State, clock: Callable[[], float] = 
         keys=keys,
         metrics_key=digest_of(loaded.metrics_key.reveal()) if loaded.metrics_key is not None else None,
         tells_callers_apart=takes_callers_keys or keys is not None,
-        turn_away=_turn_away_by(rights, state),
+        caller_limits=limits,
         pass_through=config.pass_through,
         adviser=_find_adviser(config, reachable, rules, state),
         shows_page=config.page,
@@ -309,30 +299,6 @@ def _choose_policies(loaded: LoadedConfig, rights: Mapping[str, Rights] | None) 
     return tuple(chosen)
 
 
-def _build_dispatcher(
-    loaded: LoadedConfig,
-    reachable: Mapping[str, Reachable],
-    rights: Mapping[str, Rights] | None,
-    state: State,
-    clock: Callable[[], float],
-) -> Dispatcher:
-    """The dispatcher, with a guard only where a caller has a limit: no other request pays for one."""
-    max_bytes, limited = loaded.config.limits.max_response_bytes, rights or {}
-    has_limits = any(own.is_limited for own in limited.values())
-    if state.shared is not None:
-        state.shared.has_limits = has_limits or any(plan.target.quota is not None for plan in loaded.targets)
-    if not has_limits:
-        return Dispatcher(reachable, max_response_bytes=max_bytes, clock=clock)
-    return GuardedDispatcher(reachable, max_response_bytes=max_bytes, clock=clock, rights=limited, limits=state.caller_limits)
-
-
-def _turn_away_by(rights: Mapping[str, Rights] | None, state: State) -> Callable[[Caller], None] | None:
-    """Refuses a caller by its head alone; None where no caller has such a limit, so that no request pays for it."""
-    if not any(own.requests_per_minute or own.tokens_per_minute for own in (rights or {}).values()):
-        return None
-    return partial(state.rates.turn_away, rights or {})
-
-
 def _own_models(loaded: LoadedConfig) -> list[tuple[Target, str]]:
     """Every target that has a model, with the model's own name there."""
     return [(plan.target, plan.endpoint.model) for plan in loaded.targets if plan.endpoint.model]
@@ -345,5 +311,4 @@ def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rul
         return None
     target = reachable[asked.target]
     plain = replace(target, fit=target.fit._replace(instructions=""))
-    hold = state.budgets.hold_question if state.budgets is not None else hold_nothing
-    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, hold)
+    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, state.budgets.hold_question)

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 from router.contract.entry import FinishedWork
 from router.contract.notices import Notice, Notices, Trouble
 from router.contract.relay import Warmable
-from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.stores import StoreUnusable
 from router.decide.ratios import learn_failures, learn_ratios
 from router.dispatch.live.past import Paces, sum_up
 from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
-from router.limits.budgets import find_troubles as find_budget_troubles
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
 from router.stores.sqlite.alarm import Failing
@@ -29,6 +28,7 @@ from router.wiring.reloader import Reloader
 
 if TYPE_CHECKING:
     from router.page.others import OtherRouters
+    from router.stores.sqlite.past import SqliteEntryReader
 
 _LEARN_SECONDS = 600.0
 _LEDGER_HINT = "tandem check"
@@ -118,11 +118,11 @@ class Built:
 
         Raises `StoreUnusable`.
         """
-        if (budgets := self.house.state.budgets) is not None and budgets.is_needed:
+        if (budgets := self.house.state.budgets).is_needed:
             budgets.recall(await asyncio.to_thread(budgets.read_spending))
 
     @property
-    def ledger(self) -> EntryReader | None:
+    def ledger(self) -> "SqliteEntryReader | None":
         """Answers questions about the ledger, if one is kept. It is loaded late: no request needs it."""
         from router.stores.sqlite.past import SqliteEntryReader
 
@@ -131,8 +131,11 @@ class Built:
     def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
         """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
         with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
+            from router.past.work import read_finished_work
+
             if (ledger := self.ledger) is not None:
-                return ledger.read_finished_work(time.time()), sum_up(ledger.read_past_calls())
+                paces = sum_up(ledger.read_past_calls())
+                return read_finished_work(ledger, time.time()), paces
         return [], {}
 
     def _apply(self, work: list[FinishedWork], paces: Paces) -> None:
@@ -156,7 +159,7 @@ def list_notices(house: House) -> NoticeBoard:
         return find_target_troubles(state.live, house.plan.targets, house.clock(), time.time())
 
     def of_budgets() -> list[Notice]:
-        return find_budget_troubles(state.budgets) if state.budgets is not None else []
+        return state.budgets.find_troubles()
 
     def of_ledger() -> list[Notice]:
         return find_ledger_troubles(state.ledger, time.time()) if state.ledger is not None else []

@@ -18,7 +18,7 @@ from router.config.own_policies import OwnPolicy, PolicyUnusable
 from router.config.settings import field_notes
 from router.contract.exchange import Arrival
 from router.contract.notices import Notice, Trouble
-from router.contract.opinions import Insist, Lean, Opinion, Policy, PolicyConfig, RuleOut
+from router.contract.opinions import Insist, Lean, MayHook, Opinion, Policy, PolicyConfig, RuleOut
 from router.contract.request import JsonObject, Moment, RequestView
 from router.contract.signals import Alias, Signals, TokenCount, Turn
 from router.contract.target import Speed, Target, TargetStatus, Timeouts
@@ -29,6 +29,7 @@ from router.telemetry import events
 from router.wiring.registry import POLICIES
 
 _IMPURE = frozenset(("time", "datetime", "random", "os", "socket", "asyncio", "pathlib", "structlog", "logging", "subprocess"))
+_METHODS = ("judge", "may")
 _LEAST_WORDS = 3
 """A setting's sentence has at least this many words."""
 _BODIES: tuple[JsonObject, ...] = (
@@ -46,7 +47,7 @@ def open_policy(source: str, *, is_package: bool) -> type[Policy]:
         raise PolicyUnusable(f"{type(error).__name__}: {error}") from error
     found = [kind for kind in vars(module).values() if inspect.isclass(kind) and _is_policy_of(kind, module)]
     if len(found) != 1:
-        raise PolicyUnusable(f"it has {len(found) or 'no'} classes with a method `judge`, and needs one")
+        raise PolicyUnusable(f"it has {len(found) or 'no'} classes with a method `judge` or `may`, and needs one")
     if breach := next(find_breaches(found[0]), ""):
         raise PolicyUnusable(breach)
     return cast("type[Policy]", found[0])
@@ -65,7 +66,7 @@ def _run_file(path: Path) -> ModuleType:
 
 def _is_policy_of(kind: type, module: ModuleType) -> bool:
     is_own = kind.__module__.partition(".")[0] == module.__name__.partition(".")[0]
-    return is_own and callable(getattr(kind, "judge", None)) and not getattr(kind, "_is_protocol", False)
+    return is_own and not getattr(kind, "_is_protocol", False) and any(callable(getattr(kind, name, None)) for name in _METHODS)
 
 
 def find_breaches(kind: Any) -> Iterator[str]:
@@ -105,6 +106,10 @@ def _find_misjudged(kind: Any, config: type[PolicyConfig]) -> Iterator[str]:
     try:
         policy = kind(config())
         for view, signals in _samples():
+            if callable(getattr(policy, "may", None)):
+                yield from _find_misheld(policy, view, signals)
+            if not callable(getattr(policy, "judge", None)):
+                continue
             opinions = policy.judge(view, signals)
             if not isinstance(opinions, tuple) or not all(isinstance(one, Insist | RuleOut | Lean) for one in opinions):
                 yield f"judge returned {opinions!r:.60}, not a tuple of opinions"
@@ -113,7 +118,16 @@ def _find_misjudged(kind: Any, config: type[PolicyConfig]) -> Iterator[str]:
             elif policy.judge(view, signals) != opinions:
                 yield "judge returned other opinions for the same request"
     except Exception as error:  # noqa: BLE001  whatever a foreign policy raises
-        yield f"judge raised {type(error).__name__}: {error}"
+        yield f"it raised {type(error).__name__}: {error}"
+
+
+def _find_misheld(hook: Any, view: RequestView, signals: Signals) -> Iterator[str]:
+    for status in signals.statuses.values():
+        reason = hook.may(view, status.target)
+        if reason is not None and not isinstance(reason, str):
+            yield f"may returned {reason!r:.60}, not a reason or None"
+        elif reason != hook.may(view, status.target):
+            yield "may returned another reason for the same request"
 
 
 def _samples() -> Iterable[tuple[RequestView, Signals]]:
@@ -151,30 +165,45 @@ class Guarded:
     def __init__(self, own: OwnPolicy) -> None:
         self._source = own.source
         vars(self)["name"] = own.name
-        self._policy: Policy | None = None
+        self._policy: object = None
+        self._judges = self.has_hook = False
         self.notice: Notice | None = None
         if own.kind is None:
             self._switch_off(own.trouble)
             return
         try:
             self._policy = cast("Any", own.kind)(own.settings)
+            self._judges, self.has_hook = (callable(getattr(self._policy, name, None)) for name in _METHODS)
         except Exception as error:  # noqa: BLE001  whatever a foreign policy raises
             self._switch_off(f"{type(error).__name__}: {error}")
 
     def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
-        if self._policy is None:
+        if not self._judges:
             return ()
         try:
-            return self._policy.judge(request, signals)
+            return cast("Policy", self._policy).judge(request, signals)
         except Exception as error:
-            self._policy = None
             self._switch_off(f"{type(error).__name__}: {error}")
             raise  # so that this decision names it
 
+    def may(self, request: RequestView, target: Target) -> str | None:
+        if not self.has_hook:
+            return None
+        try:
+            return cast("MayHook", self._policy).may(request, target)
+        except Exception as error:  # noqa: BLE001  whatever a foreign hook raises
+            self._switch_off(f"{type(error).__name__}: {error}")
+            return None
+
     def _switch_off(self, why: str) -> None:
+        self._judges = self.has_hook = False
         text = f"policy {self.name}: switched off. {self._source}: {why}"
         self.notice = Notice(Trouble.POLICY_OFF, self.name, time.time(), text, "mend the file, then tandem reload")
         events.policy_switched_off(policy=self.name, source=self._source, why=why)
+
+
+def list_hooks(policies: Iterable[Policy]) -> list[MayHook]:
+    return [policy for policy in policies if isinstance(policy, Guarded) and policy.has_hook]
 
 
 def list_troubles(policies: Iterable[Policy]) -> list[Notice]:

@@ -43,12 +43,12 @@ def list_panels(built: Built, is_ready: Callable[[], bool], admission: Admission
     from router.edge.control.stats import Stats
     from router.edge.control.wrong import Wrong
     from router.jobs.panel import OutsideJobs, Responses
-    from router.lab.lookback import look_back
     from router.page.live import LiveFeed
     from router.page.past import Past
     from router.page.queries import LookingBack
     from router.page.race import Race
     from router.page.site import Site
+    from router.past.regret import look_back
 
     house, state, ledger = built.house, built.house.state, built.ledger
     price_of = partial(_find_price, house)
@@ -77,7 +77,7 @@ def build_figures(built: Built) -> "Figures":
     """What `/metrics` shows of this process. Of what all workers share, the first shows it alone."""
     from router.edge.control.metrics import Figures
     from router.jobs.panel import read_figures
-    from router.lab.lookback import look_back
+    from router.past.regret import look_back
 
     house, ledger = built.house, built.ledger
 

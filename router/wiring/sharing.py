@@ -1,6 +1,5 @@
 """What a router builds differently that shares its stores with others. Without `shared:`, nothing more is loaded here."""
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,8 +7,6 @@ from typing import TYPE_CHECKING
 from router.contract.allowance import Allowance
 from router.contract.shared import SharedTerms, WhenBlind
 from router.dispatch.live.statistics import LiveStatistics
-from router.limits.budgets import Budgets, ReadSpending
-from router.limits.rates import CallerRates
 from router.plan import State
 from router.responses.repeats import Repeats
 from router.sessions.turn_state import TurnTokens, derive_key
@@ -42,21 +39,9 @@ def make_tokens(ledger: Path | None, shared: SharedTerms | None) -> TurnTokens:
     return TurnTokens(partial(read_key, ledger.with_name(f"{ledger.name}.key"))) if ledger is not None else TurnTokens()
 
 
-def observe_targets(shared: Shared | None) -> LiveStatistics:
+def observe_targets(shared: Shared | None, allowance: Allowance) -> LiveStatistics:
     """Figures of targets, exchanged with the routers that share a server."""
-    live = LiveStatistics()
+    live = LiveStatistics(allowance)
     if shared is not None and shared.messages is not None:
         live.share(shared.messages)
     return live
-
-
-def share_limits(
-    allowance: Allowance, live: LiveStatistics, read: ReadSpending | None, *, has_keys: bool
-) -> tuple[CallerRates, Budgets | None]:
-    """Have quotas of targets, rates and budgets counted together with other routers. Only these routers load what does that."""
-    from router.limits.shared_budgets import SharedBudgets
-    from router.limits.shared_limits import SharedRates
-    from router.limits.shared_quota import share_quotas
-
-    live.queues.make_meter = partial(share_quotas, allowance)
-    return SharedRates(allowance, time.perf_counter), SharedBudgets(read, allowance) if has_keys else None

@@ -81,10 +81,7 @@ async def test_tool_calls_keep_their_fragments_and_reasoning_its_field(upstream)
     fragments = [call for delta in deltas for call in delta.get("tool_calls", ())]
     assert deltas[0]["reasoning_content"] == "hm"
     assert fragments[0] == first
-    assert fragments[1:] == [
-        {"index": 0, "function": {"arguments": '{"a":'}},
-        {"index": 0, "function": {"arguments": "1}"}},
-    ]
+    assert fragments[1:] == [{"index": 0, "function": {"arguments": '{"a":'}}, {"index": 0, "function": {"arguments": "1}"}}]
     assert basket.frames[-1]["choices"][0]["finish_reason"] == "tool_calls"
     assert upstream.seen[0].json["tools"] == tools
 

@@ -5,13 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from adapters.litellm_answers import (
-    ChunkWriter,
-    answer_headers,
-    read_usage,
-    stream_usage,
-    write_whole,
-)
+from adapters.litellm_answers import ChunkWriter, answer_headers, read_usage, stream_usage, write_whole
 
 
 class Dumped:

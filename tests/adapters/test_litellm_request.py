@@ -24,10 +24,7 @@ CLAUDE_CODE = {
     "messages": [
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}]},
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "seen", "cache_control": MARK}],
-        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "seen", "cache_control": MARK}]},
     ],
 }
 CODEX = {

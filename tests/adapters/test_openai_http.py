@@ -20,11 +20,7 @@ def send(dialect=Dialect.CHAT, base_url="https://models.example/v1", headers=Non
 
 @pytest.mark.parametrize(
     ("dialect", "path"),
-    [
-        (Dialect.CHAT, "/chat/completions"),
-        (Dialect.RESPONSES, "/responses"),
-        (Dialect.COMPLETIONS, "/completions"),
-    ],
+    [(Dialect.CHAT, "/chat/completions"), (Dialect.RESPONSES, "/responses"), (Dialect.COMPLETIONS, "/completions")],
 )
 @pytest.mark.parametrize("base_url", ["https://models.example/v1", "https://models.example/v1/"])
 def test_each_dialect_has_its_path(dialect, path, base_url):

@@ -93,20 +93,16 @@ def endless() -> dict:
 WIDE = [f"name{number}" for number in range(1_000)]
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        endless(),
-        {"$ref": "#"},
-        {"type": "object", "required": WIDE, "additionalProperties": {"$ref": "#"}},
-        {"type": "array", "minItems": 10**9, "items": {"$ref": "#"}},
-        {"type": "string", "minLength": 10**12},
-        {"type": "integer", "minimum": 10**400},
-        {"type": "number", "minimum": float("inf"), "multipleOf": 1e-300},
-        {"$ref": 7, "allOf": "x", "properties": [], "required": {}, "type": 5},
-        {"anyOf": [5, None], "enum": {}},
-    ],
-    ids=lambda schema: repr(schema)[:40],
-)
+@pytest.mark.parametrize("schema", [
+    endless(),
+    {"$ref": "#"},
+    {"type": "object", "required": WIDE, "additionalProperties": {"$ref": "#"}},
+    {"type": "array", "minItems": 10**9, "items": {"$ref": "#"}},
+    {"type": "string", "minLength": 10**12},
+    {"type": "integer", "minimum": 10**400},
+    {"type": "number", "minimum": float("inf"), "multipleOf": 1e-300},
+    {"$ref": 7, "allOf": "x", "properties": [], "required": {}, "type": 5},
+    {"anyOf": [5, None], "enum": {}},
+], ids=lambda schema: repr(schema)[:40])  # fmt: skip
 def test_a_hostile_schema_costs_little(schema):
     assert count_calls(lambda: fitting_value(schema)) < 1_000_000

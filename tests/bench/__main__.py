@@ -12,17 +12,7 @@ from pathlib import Path
 from tests.bench import costs, many_sockets, peak, quotas, real_time
 from tests.bench.compare import PAIR_SECONDS, ROUNDS, compare
 from tests.bench.decision import decision_times
-from tests.bench.processes import (
-    CORES,
-    HERE,
-    RESPONSES_CONFIG,
-    Process,
-    interpreter,
-    pinned,
-    say,
-    start_tandem,
-    start_upstream,
-)
+from tests.bench.processes import CORES, HERE, RESPONSES_CONFIG, Process, interpreter, pinned, say, start_tandem, start_upstream
 
 ROOT = HERE.parents[1]
 REQUESTS = (
@@ -144,11 +134,7 @@ def main() -> int:
     )
     parser.add_argument("--against", metavar="COMMIT", help="compare the working tree with this commit, not with direct calls")
     parser.add_argument("--rounds", type=int, help=f"rounds; medians are shown (default 3, with --against {ROUNDS})")
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        help=f"length of one measurement (default 1.5, with --against {PAIR_SECONDS})",
-    )
+    parser.add_argument("--seconds", type=float, help=f"length of one measurement (default 1.5, with --against {PAIR_SECONDS})")
     parser.add_argument("--json", metavar="FILE", help="write every single figure and the medians here")
     arguments = parser.parse_args()
     for name in ("rounds", "seconds"):

@@ -19,8 +19,8 @@ from policies.learned import LearnedConfig
 from router.contract.past import TurnsAsked
 from router.contract.stores import AskedTooMuch
 from router.contract.words import Outcome, Tier, TurnKind
-from router.lab.lookback import look_back
 from router.page.queries import SPANS
+from router.past.regret import look_back
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import LEDGER, prepare
 from router.stores.sqlite.past import SqliteEntryReader

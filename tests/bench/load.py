@@ -49,11 +49,7 @@ async def ask(port: int, requests: Iterator[bytes], until: float, latencies: lis
 
 
 async def ask_over(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    requests: Iterator[bytes],
-    until: float,
-    latencies: list[float],
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: Iterator[bytes], until: float, latencies: list[float]
 ) -> None:
     while time.monotonic() < until:
         request = next(requests)

@@ -178,12 +178,7 @@ async def measure(folder: Path) -> dict[str, dict[str, float]]:
     starting = asyncio.to_thread(start_tandem, upstream.port, folder, config=CONFIG)
     tandem, port, _ = await starting
     storing_agent = partial(http_agent, kind=StoringHttpAgent)
-    ways: dict[str, Agents] = {
-        "http": http_agent,
-        "stored": storing_agent,
-        "socket": socket_agent,
-        "deflated": deflating_agent,
-    }
+    ways: dict[str, Agents] = {"http": http_agent, "stored": storing_agent, "socket": socket_agent, "deflated": deflating_agent}
     try:
         say("loop, directly")
         found = {"direct": await measure_loop(upstream, upstream.port, http_agent)}

@@ -24,7 +24,7 @@ from router.contract.words import Tier
 from router.decide.doubt import decide_with
 from router.decide.estimate import costs_of
 from router.house import House
-from router.lab.labelled import BadData, Item, arrival_of, chat_body, load_items
+from router.past.labelled import BadData, Item, arrival_of, chat_body, load_items
 from router.second_opinion import WOULD_ASK
 from router.wiring.build import build_house, known_names
 from tests.bench.processes import interpreter, say

@@ -1,6 +1,6 @@
 """The generated ledger has rows that every reader takes for a router's own."""
 
-from router.lab.ledger import LedgerTally, read_ledger
+from router.past.cases import LedgerTally, read_ledger
 from router.stores.sqlite.migrate import LEDGER, prepare
 from router.stores.sqlite.past import SqliteEntryReader
 from tests.bench.large_ledger import WEIGHTS, write_large

@@ -3,10 +3,10 @@
 import pytest
 
 from router.config.load import check_config
-from router.lab.cases import cases_of
-from router.lab.logs import find_logs, read_logs
-from router.lab.logs.lines import Tally
-from router.lab.replay import choose_again, quiet
+from router.past.cases import cases_of
+from router.past.logs import find_logs, read_logs
+from router.past.logs.lines import Tally
+from router.past.replay import choose_again, quiet
 from router.wiring.build import build_house, known_names
 from tests.conftest import SIMULATED
 from tests.tools.clients import CODEX_KEY, claude, claude_environment, codex, make_scratch, run_client

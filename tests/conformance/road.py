@@ -19,7 +19,6 @@ from tests.tools.values import EVERYTHING, make_target
 
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
 SIMULATED = "simulated"
-_HELLO = Speech("Hello.")
 _COMPLETION = b"""{"id": "cmpl-x", "object": "text_completion", "created": 1, "model": "host-model",
  "choices": [{"index": 0, "text": "Hello.", "logprobs": null, "finish_reason": "stop"}]}""".replace(b"\n", b"")
 

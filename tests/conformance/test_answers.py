@@ -11,12 +11,7 @@ from tests.tools.loop_clock import jumping_clock
 from tests.tools.speech import Speech, ToolCall
 
 DIALECTS = ["chat", "responses", "messages"]
-SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
 SPEECHES = {
     "text": Speech("Hello there."),
     "a call": Speech("I look.", (ToolCall("call_1", "get_weather", '{"city": "Bern"}'),)),

@@ -9,15 +9,8 @@ CHAT_ANSWER = {
     "object": "chat.completion",
     "created": 1,
     "model": "m",
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "hi", "refusal": None},
-            "finish_reason": "stop",
-            "logprobs": None,
-        }
-    ],
-}
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi", "refusal": None}, "finish_reason": "stop", "logprobs": None}],
+}  # fmt: skip
 CALL = {"id": "x", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 

@@ -69,9 +69,7 @@ picture = some.sampled_from(["data:image/png;base64,AAAA", "https://example.org/
 chat_part = some.one_of(
     thing({"type": kinds("text"), "text": words}), thing({"type": kinds("image_url"), "image_url": thing({"url": picture})})
 )
-chat_call = thing(
-    {"id": ids, "type": kinds("function"), "function": thing({"name": names, "arguments": some.just("{}")})},
-)
+chat_call = thing({"id": ids, "type": kinds("function"), "function": thing({"name": names, "arguments": some.just("{}")})})
 chat_message = thing(
     {"role": roles, "content": words | some.lists(mostly(chat_part), max_size=2)},
     {"tool_calls": some.lists(mostly(chat_call), max_size=2), "tool_call_id": ids, "name": names},

@@ -123,7 +123,7 @@ class Rig:
         house = self.tandem.house
         live, targets = house.state.live, house.plan.targets
         under_way = sum(status.in_flight for status in live.statuses(targets, house.clock() + 1).values())
-        paid = sum(live.budget.under_way(name) for name in targets)
+        paid = live.retries.under_way.total()
         return not (house.state.running or self.tandem.admission.in_flight or under_way or paid)
 
     def _check_secrets(self, log: str) -> None:

@@ -17,9 +17,9 @@ from router.config.load import LoadedConfig
 from router.contract.economics import FLIP_SCORES
 from router.contract.rescue import SHIPPED, RescueWeights
 from router.contract.words import Preference, Tier
-from router.lab.figures import Judged, count_heard, measure, measure_rescue, split_by_set
-from router.lab.labelled import BadData, Item, load_items, load_turns
-from router.lab.marks import sigmoid
+from router.past.figures import Judged, count_heard, measure, measure_rescue, split_by_set
+from router.past.labelled import BadData, Item, load_items, load_turns
+from router.past.marks import sigmoid
 from tests.lab.items import Row, load_rows, load_said
 from tests.lab.measure import Pace, cost_curve, measure_all, regret, reliability
 from tests.lab.plots import draw_cost_curve, draw_reliability

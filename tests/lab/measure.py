@@ -8,7 +8,7 @@ from typing import NamedTuple
 from router.contract.target import Speed
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions, regret_of, to_done, took
-from router.lab.figures import Judged, auroc, measure, share
+from router.past.figures import Judged, auroc, measure, share
 
 LONG_TO_FAST_COST, QUICK_TO_DEEP_COST = regret_of(Tier.FAST, is_long=True), regret_of(Tier.DEEP, is_long=False)
 """Regret: what a wrong choice costs, as `balanced` weighs it."""

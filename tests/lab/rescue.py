@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from router.contract.rescue import FROM_CALL, SHIPPED, RescueWeights
-from router.lab.figures import LONG_CALLS, score
-from router.lab.labelled import RecordedTurn
+from router.past.figures import LONG_CALLS, score
+from router.past.labelled import RecordedTurn
 from tests.lab.train import CannotFit, divide, load_libraries
 
 _FITTED_EVERY = 5

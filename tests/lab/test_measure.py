@@ -9,8 +9,8 @@ from router.contract.economics import FLIP_SCORES
 from router.contract.target import Speed
 from router.contract.words import Preference
 from router.decide.yardstick import Assumptions
-from router.lab.figures import Judged
-from router.lab.labelled import Item
+from router.past.figures import Judged
+from router.past.labelled import Item
 from tests.lab.measure import LONG_TO_FAST_COST, Pace, auroc_within, cost_curve, measure_all, regret, reliability
 from tests.lab.plots import draw_cost_curve, draw_reliability
 

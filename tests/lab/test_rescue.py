@@ -4,8 +4,8 @@ import pytest
 
 from router.contract.rescue import SHIPPED
 from router.contract.signals import Trajectory
-from router.lab.figures import measure_rescue
-from router.lab.labelled import RecordedTurn, load_turns
+from router.past.figures import measure_rescue
+from router.past.labelled import RecordedTurn, load_turns
 from tests.lab.rescue import fit_out_of_fold, fit_rescue
 from tests.lab.train import CannotFit
 

@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from policies.reading import load_weights, read_weights
-from router.lab.labelled import ASKS, COMMITS, MEANING, Item, Remark
+from router.past.labelled import ASKS, COMMITS, MEANING, Item, Remark
 from tests.lab.__main__ import SHIPPED_WEIGHTS, shipped_data
 from tests.lab.items import VAGUE, Row, Said, load_items, load_rows, load_said, row_of
 from tests.lab.train import CannotFit, Fitted, fingerprint_of

@@ -17,7 +17,7 @@ from typing import Any
 from policies.reading import write_weights
 from router.contract.features import MARKS, TABLE_SIZE, Features
 from router.contract.request import JsonObject
-from router.lab.labelled import ASKS, COMMITS, MEANING
+from router.past.labelled import ASKS, COMMITS, MEANING
 from router.sense.features import read_features
 from tests.lab.items import VAGUE, Row, Said
 

@@ -9,7 +9,7 @@ from policies.boundary import BoundaryConfig, BoundaryPolicy
 from router.contract.opinions import Rank
 from router.contract.signals import SessionPosition, Trajectory
 from router.contract.words import Tier, TurnKind
-from router.lab.labelled import RecordedTurn, load_turns
+from router.past.labelled import RecordedTurn, load_turns
 from tests.tools.values import ask, make_signals, make_target, stand
 
 NO_TROUBLE = Trajectory()
@@ -63,16 +63,12 @@ def grown(tier: Tier | None, trajectory: Trajectory, **place):
     return replace(signals, turn=turn)
 
 
-@pytest.mark.parametrize(
-    "trajectory",
-    [
-        Trajectory(calls=60),
-        Trajectory(calls=50, edits=5, files=2),
-        Trajectory(calls=24, edits=12, files=2, unevenness=2.4),
-        Trajectory(calls=6, edits=6, files=6, written_chars=80_000),
-    ],
-    ids=["a lot of reading", "edits", "counts that look like trouble", "much that was written"],
-)
+@pytest.mark.parametrize("trajectory", [
+    Trajectory(calls=60),
+    Trajectory(calls=50, edits=5, files=2),
+    Trajectory(calls=24, edits=12, files=2, unevenness=2.4),
+    Trajectory(calls=6, edits=6, files=6, written_chars=80_000),
+], ids=["a lot of reading", "edits", "counts that look like trouble", "much that was written"])  # fmt: skip
 @pytest.mark.parametrize("tier", [Tier.FAST, None])
 def test_a_turn_that_has_grown_is_moved_up_where_deep_is_done_sooner(trajectory, tier):
     (opinion,) = BOUNDARY.judge(ask(), grown(tier, trajectory))

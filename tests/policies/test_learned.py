@@ -12,7 +12,7 @@ from router.contract.personal import Kind, PersonalTable, write_personal
 from router.contract.signals import FinishedTurn, SessionHistory, SessionPosition
 from router.contract.words import Tier, TurnKind
 from router.dialects.headers import header_text
-from router.lab.labelled import arrival_of, load_items
+from router.past.labelled import arrival_of, load_items
 from router.sense.lexicon import PHRASES
 from router.wiring.build import build_house, known_names
 from tests.tools.values import ask, make_signals

@@ -16,20 +16,13 @@ def running(tier: Tier, trajectory: Trajectory, kind: TurnKind = TurnKind.TOOL_L
     return replace(signals, turn=replace(signals.turn, position=SessionPosition(tier, is_running=True), trajectory=trajectory))
 
 
-@pytest.mark.parametrize(
-    ("trajectory", "log_odds", "because"),
-    [
-        (Trajectory(calls=5, failures=2), 1.5, "in this turn 2 calls failed"),
-        (Trajectory(calls=9, failures=9), 4.5, "in this turn 9 calls failed"),
-        (Trajectory(calls=5, red_runs=3), 1.6, "in this turn 3 test runs failed"),
-        (Trajectory(calls=5, failures=1, repeats=4), 1.0, "in this turn the same call is repeated"),
-        (
-            Trajectory(calls=9, failures=2, red_runs=2, same_file_edits=4),
-            3.3,
-            "in this turn 2 test runs failed and the same call is repeated",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("trajectory", "log_odds", "because"), [
+    (Trajectory(calls=5, failures=2), 1.5, "in this turn 2 calls failed"),
+    (Trajectory(calls=9, failures=9), 4.5, "in this turn 9 calls failed"),
+    (Trajectory(calls=5, red_runs=3), 1.6, "in this turn 3 test runs failed"),
+    (Trajectory(calls=5, failures=1, repeats=4), 1.0, "in this turn the same call is repeated"),
+    (Trajectory(calls=9, failures=2, red_runs=2, same_file_edits=4), 3.3, "in this turn 2 test runs failed and the same call is repeated"),
+])  # fmt: skip
 def test_trouble_leans_to_deep_by_how_much_of_it_there_is_up_to_a_bound(trajectory, log_odds, because):
     (opinion,) = TRAJECTORY.judge(ask(), running(Tier.FAST, trajectory))
 

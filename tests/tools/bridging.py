@@ -54,10 +54,16 @@ def answer_to(caller: Dialect, target: Dialect, **more):
 def heard(caller: Dialect, target: Dialect, *events: dict | bytes, **more) -> list[dict]:
     """The caller's events for those of a target."""
     answer = answer_to(caller, target, stream=True, **more)
-    out = b""
-    for event in events:
-        out += answer.feed(event if isinstance(event, bytes) else b"data: " + json.dumps(event).encode() + b"\n\n")
-    return [frame.json() for frame in split_frames(out + answer.finish()) if frame.data != b"[DONE]"]
+    out = b"".join([answer.feed(event if isinstance(event, bytes) else frames(event)) for event in events])
+    return events_in(out + answer.finish())
+
+
+def frames(*events: dict) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+def events_in(data: bytes) -> list[dict]:
+    return [frame.json() for frame in split_frames(data) if frame.data != b"[DONE]"]
 
 
 def chunk(delta: dict | None = None, finish: str | None = None) -> dict:

@@ -111,4 +111,4 @@ class NotedJobs:
 
 
 AWAY = Unreachable("connection refused")
-GONE = Refused(404, "job_not_found", "no such job")
+GONE = Refused(404, "no such job")

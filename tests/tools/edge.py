@@ -20,6 +20,8 @@ from router.contract.words import Tier
 from router.dispatch.live.statistics import LiveStatistics
 from router.edge.admission import Admission
 from router.edge.server import Server, bind
+from router.limits.budgets import Budgets
+from router.limits.callers import NO_LIMITS
 from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
 from router.sense.models import ModelNames
@@ -124,7 +126,7 @@ class FakePlan:
     tells_callers_apart: bool = False
     keys: KeyRing | None = None
     metrics_key: bytes | None = None
-    turn_away: Any = None
+    caller_limits: Any = NO_LIMITS
     shows_page: bool = True
 
 
@@ -153,7 +155,7 @@ class FakeState:
     def __init__(self) -> None:
         self.entries, self.responses, self.live = FakeEntries(), FakeResponses(), LiveStatistics()
         self.speedups = Speedups()
-        self.rates, self.budgets, self.running, self.ledger = CallerRates(), None, set(), None
+        self.rates, self.budgets, self.running, self.ledger = CallerRates(), Budgets(), set(), None
         self.shared: Any = None
         self.ended_jobs, self.metrics, self.ring = EndedJobs(), Metrics(), Ring()
         links = Link(Part.METRICS, self.metrics, is_on=False), Link(Part.PAGE, self.ring, is_on=False)

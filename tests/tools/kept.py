@@ -5,14 +5,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from router.contract.caller import LOCAL, Caller
-from router.contract.entry import COLUMNS, Entry, Line
+from router.contract.entry import COLUMNS, Attempt, Entry, Line
+from router.contract.facts import Recorded
 from router.contract.request import Json, JsonObject, Transcript
 from router.contract.shared import PostgresTerms, SharedTerms, ValkeyTerms
 from router.contract.stores import ResponseStore, StoredResponse
 from router.contract.words import Dialect, Outcome, Tier, TurnKind
+from router.past.rows import Call, Kept
 from router.stores.memory.responses import MemoryResponses
 from router.stores.shared import Shared
 from router.stores.sqlite.entries import SqliteEntries
@@ -69,6 +72,31 @@ def make_entry(name: str = "req_1", caller: Caller = LOCAL, **more) -> Entry:
     typed = f"typed for {name}"
     kept = json.dumps({"decided_by": "estimate", "person_text": typed if "prompt_text" in own else None})
     return Entry(line, **{"decision": kept, "attempts": ATTEMPTS, "person_text": typed, **own})
+
+
+def make_call(name: str = "1", kind: str = "ask", tier: str | None = "fast", *, should_be: Tier | None = None, **more) -> Call:
+    """A call of the past: of its line and of its decision, whatever a test names."""
+    kept = {name: more.pop(name) for name in Kept.__struct_fields__ if name in more and name != "tier"}
+    decided = more.pop("decided", tier)
+    line = replace(LINE, id=name, turn_kind=kind, tier=tier, **{"cost_usd": 0.01, **more})
+    return Call(line, Kept(tier=decided, **{"decided_by": "estimate", **kept}), should_be)
+
+
+_COUNTED = {"at": 1_794_000_000.0, "session": "session", "client": "unknown", "ttft_ms": 200.0, "duration_ms": 1_500.0,
+    "input_tokens": 100, "cached_tokens": 40, "output_tokens": 20, "reasoning_tokens": 5, "tokens_per_second": 120.0, "cost_usd": 0.0012}  # fmt: skip
+UNDECIDED = dict.fromkeys(
+    "tier target because score ttft_ms tokens_per_second input_tokens cached_tokens output_tokens reasoning_tokens cost_usd".split()
+)
+"""What a request lacks that was refused before a tier was chosen."""
+
+
+def make_recorded(*attempts: Attempt, **changed) -> Recorded:
+    """A served request for what counts them. Without attempts, one at its target that went well."""
+    values = {**_COUNTED, **changed}
+    target = values.get("target", LINE.target)
+    made = attempts or ((Attempt(target, 200, None, 1.0),) if target else ())
+    line = replace(LINE, **{**values, "attempts": len(made)})
+    return Recorded(Entry(line, None, msgspec.json.encode(list(made)).decode()))
 
 
 def explain_shortly(row: tuple[object, ...]) -> JsonObject | None:

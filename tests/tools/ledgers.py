@@ -1,6 +1,7 @@
 """Ledger rows without a router, and the locks of a process on a file."""
 
 import contextlib
+import json
 import os
 import time
 from pathlib import Path
@@ -18,22 +19,37 @@ from router.stores.recent import row_of
 from router.stores.sqlite.files import connect, create_private
 from router.stores.sqlite.migrate import LEDGER, prepare
 from tests.tools.exchanges import Told
+from tests.tools.kept import make_entry
 
 _NAMES = (*COLUMNS, "decision", "attempts", "prompt_text", "answer_text")
 
 
-def write_ledger(path: Path, *entries: Entry, version: int = len(LEDGER)) -> Path:
+_PLAIN = make_entry(at=1_000.0, output_tokens=100, decision='{"decided_by":"estimate"}', attempts="[]")
+
+
+def write_ledger(path: Path, *entries: Entry | dict, version: int = len(LEDGER)) -> Path:
+    """Write these rows, in the schema of some version.
+
+    Of a row that is given as columns, with whatever is in them, the rest is as of a served ask; ids are req_1, req_2, and so on.
+    """
     create_private(path)
     prepare(path, LEDGER[:version])
     with contextlib.closing(connect(path)) as database:
         there = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('entries')")}
         names = [name for name in _NAMES if name in there]
-        rows = [dict(zip(_NAMES, row_of(entry), strict=True)) for entry in entries]
+        rows = [_read_columns(number, entry) for number, entry in enumerate(entries, 1)]
         database.executemany(
             f"INSERT INTO entries ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
             [[row[name] for name in names] for row in rows],
         )
     return path
+
+
+def _read_columns(number: int, entry: Entry | dict) -> dict[str, object]:
+    if isinstance(entry, Entry):
+        return dict(zip(_NAMES, row_of(entry), strict=True))
+    values = {**_read_columns(number, _PLAIN), "id": f"req_{number}", **entry}
+    return values | {"decision": json.dumps(values["decision"])} if isinstance(values["decision"], dict) else values
 
 
 def locks_on(path: Path, pid: int | None = None) -> list[tuple[str, ...]]:

@@ -2,8 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
@@ -43,3 +43,13 @@ async def until_steady(value: Callable[[], object], seconds: float = 30.0) -> No
         assert asyncio.get_running_loop().time() < deadline, "it did not come to rest"
         before = value()
         await some_turns()
+
+
+def at_once(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """What a coroutine returns that must not suspend: no task is switched for it."""
+    try:
+        coroutine.send(None)
+    except StopIteration as returned:
+        return returned.value
+    coroutine.close()
+    raise AssertionError("it waits for something")

@@ -20,7 +20,7 @@ from router.contract.target import TargetStatus
 from router.contract.words import Dialect, Operation, Outcome
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
-from router.lab.replay import NoCounter
+from router.past.replay import NoCounter
 from router.sessions.memory import SessionMemory
 from router.stores.memory.entries import NoSessions
 from router.telemetry.log import report_defect

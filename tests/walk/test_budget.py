@@ -77,4 +77,4 @@ def test_rules_add_little_for_words_that_were_judged_before(counted):
 def test_the_counter_counts():
     """Code off the road costs nothing, and the road is counted."""
     assert "router/edge" in ROOMS
-    assert "router/lab" not in ROOMS
+    assert "router/past" not in ROOMS

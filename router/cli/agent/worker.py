@@ -3,6 +3,7 @@
 `python -m router.cli.agent.worker` reads its assignment from standard input: it has keys, and arguments are public.
 """
 
+import codecs
 import contextlib
 import os
 import shutil
@@ -16,7 +17,6 @@ from typing import IO
 
 import msgspec
 
-from router.cli.agent.log import AgentLog
 from router.cli.asking import Refused, Unreachable
 from router.cli.background import Jobs
 from router.cli.orphans import end_with_parent
@@ -41,6 +41,10 @@ _MISLEADING = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 )
 """Set by git for hooks and commands. With them git would ignore the folder's own repository."""
+_PIECE_BYTES = 128 << 10
+MOST_BYTES = 2 << 20
+"""Of a longer log, this much is sent as it comes, and its last lines at the end."""
+_LAST_BYTES = 64 << 10
 
 
 class Assignment(msgspec.Struct, frozen=True):
@@ -175,13 +179,10 @@ class Worker:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return process.wait(_LOOK_SECONDS)
                 self._report()
-                if self._must_stop():
+                if self._log.is_cancelled or self.is_stopped or self._is_lost or time.monotonic() > self._until:
                     return None
         finally:
             end_group(process)
-
-    def _must_stop(self) -> bool:
-        return self._log.is_cancelled or self.is_stopped or self._is_lost or time.monotonic() > self._until
 
     def _report(self) -> None:
         try:
@@ -254,6 +255,56 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     worker.run()
+
+
+class AgentLog:
+    """Sends what is new in a file. A failed piece is sent again under its number."""
+
+    def __init__(self, jobs: Jobs, job_id: str, owner: str, number: int, path: Path, most_bytes: int = MOST_BYTES) -> None:
+        self._jobs, self._job_id, self._owner, self._path, self._most = jobs, job_id, owner, path, most_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._waiting = ""
+        self._read_bytes = 0
+        self.number = number
+        self.is_cancelled = False
+
+    def note(self, line: str) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"tandem: {line}\n")
+
+    def send(self) -> None:
+        """Send what is new, and renew the lease. Raises `Refused` and `Unreachable`."""
+        while True:
+            has_more = self._read()
+            told = self._jobs.write_log(self._job_id, self._owner, self.number, self._waiting)
+            number = told.get("number")
+            self.number = number if isinstance(number, int) else self.number
+            self.is_cancelled = told.get("is_cancelled") is True
+            self._waiting = ""
+            if not has_more:
+                return
+
+    def finish(self) -> None:
+        """Send the rest, or of a long log its last lines. Raises as `send` does."""
+        self.send()
+        size = self._path.stat().st_size
+        if size > self._read_bytes:
+            start = max(self._read_bytes, size - _LAST_BYTES)
+            if start > self._read_bytes:
+                self._waiting += f"\ntandem: {start - self._read_bytes:,} bytes of the log are left out here\n"
+            self._read_bytes, self._most = start, size
+            self.send()
+
+    def _read(self) -> bool:
+        """Returns whether there is more."""
+        end = min(self._path.stat().st_size, self._most)
+        if not self._waiting:
+            with self._path.open("rb") as file:
+                file.seek(self._read_bytes)
+                raw = file.read(min(end - self._read_bytes, _PIECE_BYTES))
+            self._read_bytes += len(raw)
+            self._waiting = self._decoder.decode(raw)
+        return end > self._read_bytes
 
 
 if __name__ == "__main__" and os.fork() == 0:  # the starting command waits for the first process alone

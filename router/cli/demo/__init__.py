@@ -21,20 +21,20 @@ from router.cli import Ended
 from router.cli.common import known_names, number_between, print_json
 from router.cli.demo.afternoon import AFTERNOON, say_speeds, write_config
 from router.cli.demo.agent import Agent, Refused
-from router.cli.inside import serving
 from router.cli.past.looking import read_turns
 from router.cli.past.sources import LedgerPast
 from router.cli.routers import url_of
+from router.cli.run import serving
 from router.config.load import check_config
 from router.contract.relay import Headers
 from router.contract.request import JsonObject
 from router.contract.words import Tier
 from router.edge.server import bind
 from router.edge.server import run as run_loop
+from router.past.turns import Turn
 from router.screen.screen import Screen
 from router.screen.terminal import Plain, Terminal, style_of
 from router.screen.text import Style
-from router.screen.turns import Turn
 from router.telemetry import events
 from router.telemetry.colour import BOLD, DIM, can_redraw
 from router.upstream.pool import Pool

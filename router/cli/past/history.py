@@ -11,10 +11,9 @@ from router.cli.common import say
 from router.cli.progress import Progress
 from router.config.load import LoadedConfig
 from router.contract.stores import StoreUnusable
-from router.lab.cases import Case, cases_of, join
-from router.lab.ledger import LedgerTally, read_ledger
-from router.lab.logs import LogFile, find_logs, read_logs, usual_places
-from router.lab.logs.lines import Tally
+from router.past.cases import Case, LedgerTally, cases_of, join, read_ledger
+from router.past.logs import LogFile, find_logs, read_logs, usual_places
+from router.past.logs.lines import Tally
 from router.stores.sqlite.past import SqliteEntryReader
 
 

@@ -14,8 +14,8 @@ from router.cli.routers import find_router
 from router.cli.tables import style_here
 from router.config.load import ConfigError, find_config, load_ledger_path
 from router.contract.spending import read_ago
+from router.past.turns import Turn, Turns
 from router.screen.text import clean
-from router.screen.turns import Turn, Turns
 
 
 def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") -> None:
@@ -52,12 +52,7 @@ def read_turns(past: Past, since: float, limit: int, caller: str | None = None) 
     turns = Turns()
     for (of, session), known in before.items():
         turns.count_from(of, session, known)
-    found: dict[int, Turn] = {}
-    for call in calls:
-        turn = turns.replay(call.line, decided=call.decided)
-        if turn is not None:
-            found[id(turn)] = turn
-    return list(found.values())[-limit:]
+    return turns.replay_all(calls)[-limit:]
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:

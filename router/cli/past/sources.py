@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -17,22 +17,22 @@ from router.cli.asking import Refused, Unreachable, ask_object, explain_refusal
 from router.cli.common import known_names, say
 from router.cli.routers import known_routers
 from router.config.load import find_config, load_prices
-from router.contract.past import CallSums, ExpectedSums, RecordedCall, SessionSums, Sums
+from router.contract.entry import Line, read_line
+from router.contract.past import CallSums, ExpectedSums, SessionSums, Sums
 from router.contract.request import JsonObject
-from router.contract.stores import EntryReader, StoreUnusable
+from router.contract.stores import StoreUnusable
 from router.contract.target import Price
 from router.contract.words import Tier
-from router.lab.lookback import look_back
-from router.screen.feed_view import read_line
-from router.settle.kept import explain_row
+from router.past.answers import QUESTIONS, Query
+from router.past.rows import Call, Kept
+from router.stores.sqlite.marks import has_places, judge_turn
 from router.stores.sqlite.past import SqliteEntryReader
-from router.stores.sqlite.turns import has_places, judge_turn
 
 _ASK_SECONDS = 60.0
 """The sums of a large ledger take their time."""
 _Row = TypeVar("_Row", SessionSums, CallSums, ExpectedSums)
 Found = TypeVar("Found")
-Newest = tuple[list[RecordedCall], dict[tuple[str, str], int]]
+Newest = tuple[list[Call], dict[tuple[str, str], int]]
 """Calls, oldest first, and how many turns each caller's session had before them."""
 
 
@@ -56,26 +56,45 @@ class Marked(NamedTuple):
     """Whether turns like it can be told: its words are still known by their places."""
 
 
-class Past(Protocol):
-    """Somebody's turns: of a ledger here, or of a router."""
+class Past:
+    """Somebody's turns: of a ledger here, or of a router. Both answer the same questions (`past.answers`)."""
 
     place: str
     """For messages."""
 
-    def read_newest(self, since: float, turns: int, caller: str | None) -> Newest: ...
-    def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]: ...
+    def read_newest(self, since: float, turns: int, caller: str | None) -> Newest:
+        told = self._ask("turns", Query(since, turns, caller))
+        lines = ((read_line(map(call.get, Line.__struct_fields__)), call["decided"]) for call in told["calls"])
+        calls = [Call(line, Kept(tier=decided)) for line, decided in lines if line is not None]
+        return calls, {(one["caller"], one["session"]): one["turns"] for one in told["earlier"]}
+
+    def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:
+        return _rows(SessionSums, self._ask("sessions", Query(since, limit, caller))["sessions"])
+
     def read_sums(self, since: float) -> tuple[Sums, JsonObject]:
         """The sums, and the regret as `/tandem/regret` has it."""
-        ...
+        told = self._ask("sums", Query(since))
+        calls, expected = _rows(CallSums, told["calls"]), _rows(ExpectedSums, told["expected"])
+        return Sums(calls, expected, told["moved_up"], told["marked_wrong"], told["asked_for"]), told["regret"]
 
     def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
         """The last turn, a request by its id, or with `begins` the turn that it belongs to."""
-        ...
+        if request_id is not None and begins:
+            self.find_turn(request_id)
+        told = self._ask("turn", Query(request=request_id, begins=begins))
+        if (turn := told["turn"]) is None:
+            raise no_turn(self.place, request_id, told["undecided"], begins=begins)
+        tier = Tier(turn["tier"]) if turn["tier"] in tuple(Tier) else None
+        return PastTurn(turn["id"], tier, turn["target"], turn["because"], turn["decision"])
 
-    def mark(self, turn_id: str, should_be: Tier) -> Marked: ...
+    def mark(self, turn_id: str, should_be: Tier) -> Marked:
+        raise NotImplementedError
+
+    def _ask(self, question: str, query: Query) -> Any:
+        raise NotImplementedError
 
 
-class LedgerPast:
+class LedgerPast(Past):
     """The past of a ledger on this machine."""
 
     def __init__(self, path: Path, config: str | None = None) -> None:
@@ -83,26 +102,8 @@ class LedgerPast:
         self._config = config
         self._prices: dict[str, Price] | None = None
 
-    def read_newest(self, since: float, turns: int, caller: str | None) -> Newest:
-        calls, before = self._look(lambda ledger: ledger.read_newest(since, turns, caller))
-        return calls, dict(before)
-
-    def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:
-        return self._look(lambda ledger: ledger.read_sessions(since, limit, caller))
-
-    def read_sums(self, since: float) -> tuple[Sums, JsonObject]:
-        return self._look(lambda ledger: (ledger.read_sums(since), look_back(ledger, self.price_of, since).as_json()))
-
-    def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
-        if request_id is not None and begins:
-            self.find_turn(request_id)
-            turn = self._look(lambda ledger: ledger.find_beginning(request_id))
-        else:
-            turn = self._look(lambda ledger: ledger.find_turn(request_id))
-        if turn is None:
-            undecided = self._look(lambda ledger: ledger.find_undecided(request_id)) if request_id is not None else None
-            raise no_turn(self.place, request_id, undecided, begins=begins)
-        return PastTurn(turn.id, turn.tier, turn.target, turn.because, explain_row(turn.row))
+    def _ask(self, question: str, query: Query) -> Any:
+        return self._look(lambda ledger: QUESTIONS[question](ledger, query, self.price_of))
 
     def mark(self, turn_id: str, should_be: Tier) -> Marked:
         turn = self._look(lambda ledger: ledger.find_beginning(turn_id))
@@ -127,7 +128,7 @@ class LedgerPast:
             self._prices = load_prices(writer.config if writer is not None else find_config(self._config), known_names())
         return self._prices.get(target)
 
-    def _look(self, read: Callable[[EntryReader], Found]) -> Found:
+    def _look(self, read: Callable[[SqliteEntryReader], Found]) -> Found:
         ledger = SqliteEntryReader(self.path)
         try:
             ledger.wait_for_writer()
@@ -136,41 +137,22 @@ class LedgerPast:
             raise Ended(1, str(error)) from error
 
 
-class RouterPast:
-    """A caller's own turns at a router; of an admin's key, all turns. Everything raises `Ended`."""
+class RouterPast(Past):
+    """A caller's own turns at a router; of an admin's key, all turns."""
 
     def __init__(self, url: str, key: str) -> None:
         self.place, self._key = url, key
-
-    def read_newest(self, since: float, turns: int, caller: str | None) -> Newest:
-        told = self._ask("turns", since=_ago(since), count=turns, caller=caller)
-        calls = [RecordedCall(line, call["decided"]) for call in told["calls"] if (line := read_line(call)) is not None]
-        return calls, {(one["caller"], one["session"]): one["turns"] for one in told["earlier"]}
-
-    def read_sessions(self, since: float, limit: int, caller: str | None) -> list[SessionSums]:
-        return _rows(SessionSums, self._ask("sessions", since=_ago(since), count=limit, caller=caller)["sessions"])
-
-    def read_sums(self, since: float) -> tuple[Sums, JsonObject]:
-        told = self._ask("sums", since=_ago(since))
-        calls, expected = _rows(CallSums, told["calls"]), _rows(ExpectedSums, told["expected"])
-        return Sums(calls, expected, told["moved_up"], told["marked_wrong"], told["asked_for"]), told["regret"]
-
-    def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
-        if request_id is not None and begins:
-            self.find_turn(request_id)
-        told = self._ask("turn", request=request_id, begins=1 if begins else None)
-        if (turn := told["turn"]) is None:
-            raise no_turn(self.place, request_id, told["undecided"], begins=begins)
-        tier = Tier(turn["tier"]) if turn["tier"] in tuple(Tier) else None
-        return PastTurn(turn["id"], tier, turn["target"], turn["because"], turn["decision"])
 
     def mark(self, turn_id: str, should_be: Tier) -> Marked:
         told = self._get(f"/tandem/wrong/{quote(turn_id, safe='')}", msgspec.json.encode({"tier": should_be}))
         return Marked(told["marked"] is not None, bool(told.get("unmarked")), bool(told.get("teaches")))
 
-    def _ask(self, question: str, **query: str | float | None) -> Any:
-        given = urlencode({name: value for name, value in query.items() if value is not None})
-        return self._get(f"/tandem/past/{question}{f'?{given}' if given else ''}")
+    def _ask(self, question: str, query: Query) -> Any:
+        ago = max(0.0, time.time() - query.since) if query.since else None
+        named = {"since": ago, "count": query.most, "caller": query.caller, "request": query.request}
+        named["begins"] = 1 if query.begins else None
+        given = urlencode({name: value for name, value in named.items() if value is not None})
+        return self._get(f"/tandem/past/{question}?{given}")
 
     def _get(self, path: str, body: bytes | None = None) -> Any:
         try:
@@ -188,10 +170,6 @@ def no_turn(place: str, request_id: str | None, undecided: str | None, *, begins
     if begins:
         return Ended(1, f"{request_id} does not belong to a turn that a person typed: nothing was marked")
     return Ended(1, f"no request {request_id} in {place}")
-
-
-def _ago(since: float) -> float | None:
-    return max(0.0, time.time() - since) if since else None
 
 
 def _rows(kind: type[_Row], told: Sequence[JsonObject]) -> list[_Row]:

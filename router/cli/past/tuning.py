@@ -3,8 +3,8 @@
 from dataclasses import asdict, astuple
 
 from router.contract.request import JsonObject
-from router.lab.marks import Taught
-from router.lab.tune import Change, Fit, Tuning
+from router.past.marks import Taught
+from router.past.tune import Change, Fit, Tuning
 from router.screen.figures import plural
 
 

@@ -1,4 +1,7 @@
-"""For `tandem init`: providers with a key, and local servers that answer, with their models."""
+"""For `tandem init`: providers with a key, and local servers that answer, with their models and a tier for each.
+
+Servers are not timed: engines are slow after a start. The model with fewer parameters is taken for the faster one.
+"""
 
 import asyncio
 import importlib.util
@@ -9,9 +12,9 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from router.cli.common import command_name, readable, say
-from router.cli.setup.engines import describe
-from router.cli.setup.live import Reached, gather, look_at
-from router.cli.setup.presets import LibraryKey, Offer, Presets, Provider
+from router.cli.setup.engines import Reached, describe, size_of
+from router.cli.setup.live import gather, look_at
+from router.cli.setup.presets import Offer, Presets, Provider
 from router.config.faults import how_to_install
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
@@ -24,6 +27,10 @@ _LOCAL_SECONDS, _REMOTE_SECONDS = 2.0, 4.0
 LOADING_SECONDS, LOOK_AGAIN_SECONDS = 120.0, 0.5
 _PAGE = "docs/how-to/use-real-models.md"
 _SAY_AGAIN_SECONDS = 5.0
+_MAX_WAIT_SECONDS = 5
+"""How long a request may wait for a slot before another server takes it."""
+_ALONE_SECONDS = 60
+"""As above without another server, where moving on would only lose its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +45,9 @@ class Found:
 def look_around(presets: Presets, values: Mapping[str, str], *, is_offline: bool) -> dict[str, Found]:
     usable: list[tuple[Provider, str]] = []
     for provider in presets.providers.values():
-        variable = next((name for name in provider.keys if values.get(name, "").strip()), "")
-        missing = [name for offer in _offers_of(presets, provider) for name in offer.needs if not values.get(name)]
+        variable = _find_variable(provider.keys, values)
+        offers = (offer for offers in presets.offers.values() for offer in offers if offer.provider is provider)
+        missing = [name for offer in offers for name in offer.needs if not values.get(name)]
         if variable and missing:
             say(f"{variable} is set; {' and '.join(dict.fromkeys(missing))} must be set too for {provider.title}")
         elif variable or (provider.is_local and not is_offline):
@@ -53,10 +61,6 @@ def look_around(presets: Presets, values: Mapping[str, str], *, is_offline: bool
         found[answer.provider.name] = answer
         say(f"found {answer.provider.title}: {_tell(answer, is_offline=is_offline)}")
     return found
-
-
-def _offers_of(presets: Presets, provider: Provider) -> list[Offer]:
-    return [offer for offers in presets.offers.values() for offer in offers if offer.provider is provider]
 
 
 def _tell(found: Found, *, is_offline: bool) -> str:
@@ -148,7 +152,7 @@ def _address(provider: Provider, values: Mapping[str, str]) -> str:
 
 def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
     """Returns False if none is set."""
-    found = [(row, name) for row in presets.by_litellm if (name := _find_variable(row, values))]
+    found = [(row, name) for row in presets.by_litellm if (name := _find_variable(row.keys, values))]
     if not found:
         return False
     for row, name in found:
@@ -164,5 +168,85 @@ def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
     return True
 
 
-def _find_variable(row: LibraryKey, values: Mapping[str, str]) -> str:
-    return next((name for name in row.keys if values.get(name, "").strip()), "")
+def _find_variable(keys: Sequence[str], values: Mapping[str, str]) -> str:
+    return next((name for name in keys if values.get(name, "").strip()), "")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOffers:
+    all: Sequence[Offer]
+    proposed: Mapping[Tier, Sequence[Offer]]
+
+
+def offer_locals(presets: Presets, found: Mapping[str, Found], *, is_alone: bool) -> LocalOffers:
+    """Local servers as offers. If alone, they serve both tiers: the largest model deep, the others fast, if sizes are known."""
+    offers = [_offer(presets, one) for one in found.values() if one.provider.is_local]
+    sizes = {offer.provider.name: size_of(offer.model, found[offer.provider.name].reached.listed) for offer in offers}
+    known = {name: size for name, size in sizes.items() if size is not None}
+    if len(known) == len(offers):
+        offers.sort(key=lambda offer: (known[offer.provider.name], offer.facts["window_tokens"]))
+    if not is_alone or len(offers) < 2:
+        return LocalOffers(offers, {Tier.FAST: offers, Tier.DEEP: []})
+    if len({readable(offer.model) for offer in offers}) == 1:
+        say(f"the {len(offers)} local servers have the same model, so both tiers use all of them:")
+        say("  which tier a turn goes to does not change the answer, only which server gives it")
+        return LocalOffers(offers, {Tier.FAST: offers, Tier.DEEP: offers[::-1]})
+    if len(known) < len(offers) or len(set(known.values())) < 2:
+        say("cannot tell which local server has the larger model: both tiers use all of them")
+        say("  hint: --fast NAME --deep NAME assigns them")
+        return LocalOffers(offers, {Tier.FAST: offers, Tier.DEEP: offers})
+    *smaller, largest = offers
+    faster = ", ".join(_describe(offer) for offer in smaller)
+    say(f"fast gets {faster}; deep gets the larger model, {_describe(largest)}")
+    return LocalOffers(offers, {Tier.FAST: smaller, Tier.DEEP: [largest]})
+
+
+def _describe(offer: Offer) -> str:
+    return f"{readable(offer.model)} ({offer.provider.name})"
+
+
+def _offer(presets: Presets, found: Found) -> Offer:
+    kind = found.reached.engine.kind or found.provider.name
+    preset = next(offer for offer in presets.offers[Tier.FAST] if offer.provider.name == kind)
+    model = preset.choose(_usable_models(found)) or preset.model
+    return with_local_model(replace(preset, provider=found.provider), model, found)
+
+
+def _usable_models(found: Found) -> list[str]:
+    """Loaded models first: loading takes long."""
+    models = [model for model in found.reached.models if "embed" not in model.lower()]
+    return sorted(models, key=lambda model: model not in found.reached.engine.windows)
+
+
+def with_local_model(offer: Offer, model: str, found: Found) -> Offer:
+    chosen = offer.with_model(model)
+    window = found.reached.engine.window_of(model)
+    return replace(chosen, facts={**chosen.facts, "window_tokens": window}) if window else chosen
+
+
+def add_quotas(chosen: dict[Tier, list[Offer]], found: Mapping[str, Found]) -> None:
+    is_shared = len({offer.provider.base_url for offers in chosen.values() for offer in offers}) == 1
+    for tier, offers in chosen.items():
+        for index, offer in enumerate(offers):
+            if not offer.provider.is_local:
+                continue
+            slots, quota = found[offer.provider.name].reached.engine.slots, dict[str, int]()
+            if slots is not None:
+                quota["in_flight"] = slots
+            if tier is Tier.FAST:  # deep's queue is weighed against fast, and not bounded
+                quota["max_wait_seconds"] = _ALONE_SECONDS if is_shared else _MAX_WAIT_SECONDS
+            if quota:
+                offers[index] = replace(offer, facts={**offer.facts, "quota": quota})
+
+
+def say_windows(chosen: Mapping[Tier, Sequence[Offer]], found: Mapping[str, Found]) -> None:
+    guessed = {
+        offer.provider.name: offer
+        for offers in chosen.values()
+        for offer in offers
+        if offer.provider.is_local and found[offer.provider.name].reached.engine.window_of(offer.model) is None
+    }
+    for offer in guessed.values():
+        window = offer.facts["window_tokens"]
+        say(f"{offer.provider.title} does not report the window of {readable(offer.model)}: {window} is a guess")
+        say("  hint: tandem check --live loads the model and compares its window with the config")

@@ -17,8 +17,10 @@ from router.cli.setup.reach import ClientKey, ask_router
 from router.config.folders import state_folder
 from router.config.load import LoadedConfig
 from router.config.models import SHIPPED_MODELS
+from router.connect import KEY
 from router.connect.key import key_facts
-from router.connect.recipe import Facts
+from router.connect.recipe import Facts, Recipe, known_clients, load_recipe
+from router.connect.run import point
 from router.connect.store import Store
 from router.contract.request import JsonObject
 from router.contract.words import Tier
@@ -36,6 +38,7 @@ _UNFIT = re.compile(r"[\x00-\x20\x7f\"'\\\\$`{}<>]")
 
 _WITHOUT_TEMPERATURE = re.compile(r"(?:^|/)(?:gpt-[5-9]|o\d)")
 """Models that refuse a temperature; aider sends them none either."""
+KEY_VARIABLE = "TANDEM_KEY"
 
 
 def read_facts(
@@ -70,11 +73,12 @@ def read_facts(
         "window_deep": str(windows.get("deep", windows["auto"])),
         "catalogue": _write_catalogue(known, windows, catalogue if is_ours else None),
         "codex_models": json.dumps(known),
-        "auto": _name_of_auto(catalogue, behind["deep"]),
+        # For clients that take prompt, tools and limits from a model's name.
+        "auto": behind["deep"] if behind["deep"] and catalogue.means_auto(behind["deep"]) else "auto",
         "claude_models": _claude_models(behind),
         "aider_temperature": str(_WITHOUT_TEMPERATURE.search(behind["deep"]) is None).lower(),
         **_copilot_facts(behind["deep"], loaded if is_ours else None),
-        "websockets": str(_serves_websockets()).lower(),
+        "websockets": str(any(spec.has_socket for spec in SPECS.values())).lower(),
         "statusline": shlex.join(status),
     }
 
@@ -111,14 +115,6 @@ def _models_behind(loaded: LoadedConfig) -> dict[str, str]:
     """The provider's model for each of our names; for `auto`, deep's."""
     first = {tier: next((p.endpoint.model for p in loaded.targets if p.target.tier is tier), "") for tier in Tier}
     return {"auto": first[Tier.DEEP], "fast": first[Tier.FAST], "deep": first[Tier.DEEP]}
-
-
-def _name_of_auto(catalogue: Catalogue, model: str) -> str:
-    """The name of `auto` for clients that take prompt, tools and limits from a model's name.
-
-    The model behind it, if the router reads that as `auto`, as with shipped patterns.
-    """
-    return model if model and catalogue.means_auto(model) else "auto"
 
 
 def _claude_models(behind: Mapping[str, str]) -> str:
@@ -167,10 +163,6 @@ def shell_here() -> str:
     return os.path.basename(os.environ.get("SHELL", ""))
 
 
-def _serves_websockets() -> bool:
-    return any(spec.has_socket for spec in SPECS.values())
-
-
 def _own_catalogue(loaded: LoadedConfig) -> Catalogue:
     targets = {plan.target.name: plan.target for plan in loaded.targets}
     names = ModelNames(loaded.config.models, tuple(targets), SHIPPED_MODELS)
@@ -200,3 +192,37 @@ def ask_codex(command: str = "codex") -> list[JsonObject]:
         if found:
             return found
     return []
+
+
+def point_command(
+    loaded: LoadedConfig, url: str, command: list[str], key: ClientKey | None, folder: Path
+) -> tuple[list[str], dict[str, str]]:
+    """The command, and variables that point it at the router. Files go into `folder`. Raises `Ended` for a refused key."""
+    recipe = _find_recipe(command[0])
+    codex = ask_codex() if recipe is not None and recipe.client == "codex" else ()
+    facts = read_facts(loaded, url, codex, key)
+    variables = _usual_variables(facts)
+    if recipe is not None:
+        command, added = point(recipe, facts, folder, command)
+        variables |= added
+    return command, variables
+
+
+def _find_recipe(program: str) -> Recipe | None:
+    recipes = (load_recipe(client) for client in known_clients())
+    return next((recipe for recipe in recipes if recipe.command and recipe.command == os.path.basename(program)), None)
+
+
+def _usual_variables(facts: Facts) -> dict[str, str]:
+    """Variables that SDKs and most clients read. Existing keys stay if the router needs none."""
+    names = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+    keys = {name: os.environ.get(name) or KEY for name in names}
+    if facts["key_env"]:
+        keys = dict.fromkeys((*names, facts["key_env"]), facts["key_value"])
+    return {
+        "OPENAI_BASE_URL": facts["base"],
+        "OPENAI_API_BASE": facts["base"],
+        "ANTHROPIC_BASE_URL": facts["url"],
+        "TANDEM_URL": facts["url"],
+        **keys,
+    }

@@ -17,8 +17,7 @@ from router.cli import Ended
 from router.cli.common import say
 from router.cli.refused import say_unwritable
 from router.cli.routers import leave_router, note_reload, note_router, record_of, url_of
-from router.cli.serving import Order, Serving, explained, refuse_unrecorded
-from router.cli.welcome import warn_of_expiry, welcome
+from router.cli.serving import Order, Serving, explained, refuse_unrecorded, warn_of_expiry, welcome
 from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
 from router.cli.workers.parent import Parent
 from router.cli.workers.parent_link import ParentLink

@@ -20,10 +20,20 @@ from msgspec import Raw
 
 from router.cli import Ended
 from router.cli.hangup import has_terminal
-from router.cli.workers.messages import EndReport, Kind, Message, Taken, Topic, read_message, write_body, write_message
+from router.cli.workers.messages import (
+    EndReport,
+    Kind,
+    Message,
+    Round,
+    Rounds,
+    Taken,
+    Topic,
+    read_message,
+    write_body,
+    write_message,
+)
 from router.cli.workers.own_valkey import CannotStart, OwnValkey
 from router.cli.workers.parent_link import ParentLink
-from router.cli.workers.rounds import Round, Rounds
 from router.config.changes import keep_fixed
 from router.config.faults import ConfigError
 from router.config.key_file import read_key_file

@@ -110,9 +110,9 @@ class OtherReports:
 def _describe(live: LiveTarget, now: float) -> TargetReport:
     """One target by the calls of this router alone."""
     status, circuit = live.status(now), live.circuit
-    rest = max(circuit.rested_until - now, _PROBING_SECONDS) if live.is_resting(now) else 0.0
+    rest = max(circuit.rested_until - now, _PROBING_SECONDS) if circuit.is_resting(now) else 0.0
     return TargetReport(
-        in_flight=len(live.open),
+        in_flight=len(live.queue.open),
         wait_seconds=0.0 if status.is_resting else _finite(status.wait_seconds),
         closed_seconds=0.0 if status.loading or status.is_over_max_wait else _finite(status.closed_seconds),
         rest_seconds=rest,
@@ -125,12 +125,8 @@ def _finite(seconds: float) -> float:
     return round(min(max(seconds, 0.0), 1e6), 3) if math.isfinite(seconds) else 1e6
 
 
-def _seen_at(live: LiveTarget) -> float:
-    return max((samples.newest_at for samples in (live.ttft, live.speed, live.prefill) if samples.values), default=-math.inf)
-
-
 def _speed_seen(live: LiveTarget, speed: Speed, now: float) -> SpeedSeen | None:
-    age = now - _seen_at(live)
+    age = now - live.pace.seen_at
     if age > _SPEED_REPORTED_SECONDS or min(speed) <= 0:
         return None
     ttft, tokens, prefill = (float(f"{figure:.4g}") for figure in speed)
@@ -142,6 +138,6 @@ def _newest_speed(live: LiveTarget, own: Speed, reports: Sequence[tuple[float, T
     if not seen:
         return own
     age, newest = min(seen, key=lambda one: one[0])
-    if now - _seen_at(live) <= age:
+    if now - live.pace.seen_at <= age:
         return own
     return Speed(newest.ttft_seconds, newest.tokens_per_second, newest.prefill_tokens_per_second)

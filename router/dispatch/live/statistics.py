@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from router.contract.entry import Pace
+from router.contract.allowance import Allowance
 from router.contract.errors import TandemError, TiersBusy, UpstreamBarred, UpstreamLoading, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange, Handler
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, FirstToken, LimitsTold, QuestionEnded, Read
@@ -17,16 +17,16 @@ from router.contract.signals import Signals
 from router.contract.target import Target, TargetStatus
 from router.dispatch.live.circuit import blames_request, is_targets_failure
 from router.dispatch.live.limits import RateLimits
-from router.dispatch.live.past import LONG_PROMPT_TOKENS, prefill_speed
 from router.dispatch.live.reports import OtherReports
 from router.dispatch.live.target import LiveTarget
 from router.dispatch.live.targets import LiveTargets, told_window
 from router.limits.queues import Queues
-from router.limits.retries import Allowance, RetryBudget
+from router.limits.retries import Chances, RetryLimit
+from router.limits.whole import ALONE
 from router.telemetry import events
 
 _FRESH_SECONDS = 0.005
-_NEVER_LOOKED = float("-inf")
+_NEVER = float("-inf")
 _TOO_MANY = 429
 _CONCURRENCY = re.compile(rb"concurren|in[ -]flight|parallel requests", re.IGNORECASE)
 _NAMES_A_TIME = frozenset({_TOO_MANY, 503, 529})
@@ -39,9 +39,11 @@ class LiveStatistics(LiveTargets):
     It outlives a plan: a target that is configured again keeps its figures, and one that is gone is no longer listed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, allowance: Allowance = ALONE) -> None:
+        """`allowance` gives this router its part of the targets' quotas."""
         super().__init__()
-        self._looked_at = _NEVER_LOOKED
+        self._fresh_until = _NEVER
+        """Until when the statuses that were last worked out will do."""
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
@@ -51,22 +53,17 @@ class LiveStatistics(LiveTargets):
         self._others = OtherReports()
         self.may_wait = False
         """Whether a request may wait for room: a target has a quota, or was seen to serve only a few calls at once."""
-        self.closed_until = _NEVER_LOOKED
+        self.closed_until = _NEVER
         """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
-        self.budget, self.limits, self.queues = RetryBudget(), RateLimits(), Queues()
+        self.retries, self.limits, self.queues = RetryLimit(), RateLimits(), Queues(allowance)
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
         """Every target as it is now (or was five milliseconds ago), in the order given."""
         if targets is not self._targets:
-            self._targets = targets
-            self._listed = {name: self._follow(target) for name, target in targets.items()}
-            self._moving = dict(self._listed)
-            self._seen = {}
-            self.queues.follow(targets)
-            self.may_wait = self.may_wait or self.queues.is_on
-        elif 0 <= now - self._looked_at < _FRESH_SECONDS:
+            self._list(targets)
+        elif now < self._fresh_until:
             return self._statuses
-        self._looked_at = now
+        self._fresh_until = now + _FRESH_SECONDS
         if now >= self._settle_at:
             self._settle(now)
         statuses, listed, moving = self._seen.copy(), self._listed, self._moving
@@ -90,10 +87,18 @@ class LiveStatistics(LiveTargets):
         """Exchange reports of targets with other routers from now on."""
 
         def look_again() -> None:
-            self._is_special, self._looked_at = True, _NEVER_LOOKED
+            self._is_special, self._fresh_until = True, _NEVER
 
         self._others = OtherReports(clock)
         self._others.exchange(messages, lambda: tuple(self._listed.values()), look_again)
+
+    def _list(self, targets: Mapping[str, Target]) -> None:
+        self._targets = targets
+        self._listed = {name: self._follow(target) for name, target in targets.items()}
+        self._moving = dict(self._listed)
+        self._seen = {}
+        self.queues.follow(targets)
+        self.may_wait = self.may_wait or self.queues.is_on
 
     def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
         """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""
@@ -101,20 +106,20 @@ class LiveStatistics(LiveTargets):
             signals = self.limits.apply(signals, view, now)
         return self.queues.apply(signals, view, now) if self.queues.is_on else signals
 
-    def allowance(self, candidates: Sequence[Target], failed: str, now: float) -> Allowance:
+    def chances(self, candidates: Sequence[Target], failed: str, now: float) -> Chances:
         """What a request may do whose attempt at one of these targets has failed."""
         own = self._live.get(failed)
         since = own.circuit.failing_since if own is not None else now
         known = [live for target in candidates if (live := self._live.get(target.name)) is not None]
-        awaited = {live.target.name: max(len(live.open), self.budget.under_way(live.target.name)) for live in known}
+        awaited = {live.target.name: max(len(live.queue.open), self.retries.under_way[live.target.name]) for live in known}
         standings = {live.target.name: live.circuit.standing(now, since, awaited[live.target.name]) for live in known}
-        active = 1 + sum(len(live.open) + len(live.waiters) for live in self._live.values())
-        return Allowance(self.budget.has_room(now, active), standings)
+        active = 1 + sum(len(live.queue.open) + len(live.waiters) for live in self._live.values())
+        return Chances(self.retries.has_room(now, active), standings)
 
     def check_rest(self, target: Target, now: float) -> None:
         """Raise `TiersBusy` if a target has begun to rest: a request that waited for its turn meanwhile need not find out."""
         live = self.of(target)
-        if live.is_resting(now):
+        if live.circuit.is_resting(now):
             raise TiersBusy(live.rest_words, retry_after_seconds=live.circuit.rest_seconds)
 
     def check_closed(self, candidates: Sequence[Target], now: float) -> None:
@@ -122,15 +127,15 @@ class LiveStatistics(LiveTargets):
 
         Several requests may have been decided before the first of them is sent. Raises `TiersBusy` for all but that one.
         """
-        known = [self.of(target) for target in candidates]
-        if not all(live.closed_seconds(now) for live in known):
+        circuits = [self.of(target).circuit for target in candidates]
+        if not all(circuit.closed_seconds(now) for circuit in circuits):
             return
-        if not any(live.may_probe(now) for live in known):
-            seconds = min(live.closed_seconds(now) for live in known)
+        if not any(circuit.may_probe(now) for circuit in circuits):
+            seconds = min(circuit.closed_seconds(now) for circuit in circuits)
             raise TiersBusy("every target that can serve this asked to be retried later", retry_after_seconds=seconds)
-        for live in known:
-            live.asked_at = now
-        self._looked_at = _NEVER_LOOKED
+        for circuit in circuits:
+            circuit.asked_at = now
+        self._fresh_until = _NEVER
 
     def await_ready(self, target: Target) -> bool:
         """Begin to ask a target now and then whether it has loaded its model; False where that is done already."""
@@ -140,16 +145,18 @@ class LiveStatistics(LiveTargets):
     def keep_loading(self, target: Target, words: str, now: float) -> bool:
         """Note that it is still loading its model; False where the current plan does not have it, or not as it was."""
         if is_listed := not self._targets or self._targets.get(target.name) == target:
-            self.of(target).load(words, now)
-            self._looked_at = _NEVER_LOOKED
+            live = self.of(target)
+            live.circuit.load(words, now)
+            live.is_watched = True
+            self._fresh_until = _NEVER
         return is_listed
 
     def end_loading(self, target: Target) -> None:
         """It is ready, or nobody asks any more: the next request may go there."""
         live = self.of(target)
-        live.is_awaited, live.loading_until = False, 0.0
+        live.is_awaited, live.circuit.loading_until = False, 0.0
         live.wake()
-        self._looked_at = _NEVER_LOOKED
+        self._fresh_until = _NEVER
 
     async def await_news(self, target: Target, seconds: float) -> None:
         """Wait until a call of this target has begun to answer, or is over; at most this many seconds."""
@@ -173,7 +180,7 @@ class LiveStatistics(LiveTargets):
 
     def least_busy_first(self, names: Sequence[str]) -> list[str]:
         """Targets by how many calls they have, at all routers, and how many more wait for them here."""
-        busy = {name: len(live.open) + self.queues.waiting_for(name) for name in names if (live := self._live.get(name))}
+        busy = {name: len(live.queue.open) + self.queues.waiting_for(name) for name in names if (live := self._live.get(name))}
         return sorted(names, key=lambda name: busy.get(name, 0) + self._others.in_flight(name))
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
@@ -186,72 +193,59 @@ class LiveStatistics(LiveTargets):
         }
 
     def _open(self, exchange: Exchange, fact: AttemptOpened) -> None:
-        """Only a stream shows when its first token is late."""
         live, read = self._live.get(fact.target.name) or self.of(fact.target), exchange.last(Read)
-        live.open[exchange.id] = fact.at
+        live.queue.open[exchange.id] = fact.at
         self._moving[fact.target.name] = live
-        if live.is_watched and not live.probe and (live.circuit.is_open or live.closed_until > fact.at):
-            live.probe = exchange.id if exchange.arrival.passed is None else ""
-            self._looked_at = _NEVER_LOOKED
+        if live.is_watched:
+            circuit = live.circuit
+            if not circuit.probe and (circuit.is_open or circuit.closed_until > fact.at):
+                circuit.probe = exchange.id if exchange.arrival.passed is None else ""
+                self._fresh_until = _NEVER
         if self.limits.told and (decided := exchange.last(Decided)) is not None:
             self.limits.spend(exchange, fact.target, decided.decision.prompt_tokens)
         if read is not None and read.view.is_streaming:
             decided = exchange.last(Decided)
-            live.asked[exchange.id] = read.view
-            live.unanswered[exchange.id] = fact.at + live.usual_seconds(decided.decision.prompt_tokens if decided else 0)
+            live.queue.stream(exchange.id, read.view, decided.decision.prompt_tokens if decided else 0, fact.at)
 
     def _begin(self, exchange: Exchange, fact: FirstToken) -> None:
-        """A short prompt shows how soon the target starts. A long one shows how fast it reads, once its end says how much."""
         live, decided = self._live.get(fact.target.name) or self.of(fact.target), exchange.last(Decided)
-        opened_at = live.open.get(exchange.id)
+        opened_at = live.queue.open.get(exchange.id)
         live.circuit.served_at = fact.at
         if live.is_watched:
             self._note_served(live, exchange, opened_at, fact.at)
         if decided is None or opened_at is None:
             return
-        if not live.begin(exchange.id, opened_at, fact.at):
-            self._note_slots(live)
-            return
-        tokens, seconds = decided.decision.prompt_tokens, fact.at - opened_at
-        if tokens >= LONG_PROMPT_TOKENS:
-            live.reading[exchange.id] = seconds
+        if live.queue.begin(exchange.id, opened_at, fact.at):
+            live.pace.begin(exchange.id, decided.decision.prompt_tokens, fact.at - opened_at, fact.at)
         else:
-            live.add(live.ttft, seconds, fact.at)
+            self._note_slots(live)
 
     def _end(self, exchange: Exchange, fact: AttemptEnded) -> None:
         live, error = self._live.get(fact.target.name) or self.of(fact.target), fact.error
-        opened_at = live.open.pop(exchange.id, None)
-        if exchange.id in live.asked:
+        queue = live.queue
+        opened_at = queue.open.pop(exchange.id, None)
+        if exchange.id in queue.asked:
             self._end_stream(live, exchange.id, opened_at, fact)
-        if (pace := fact.attempt.pace) is not None:
-            self._learn_pace(live, pace, fact, live.reading.pop(exchange.id, None) if live.reading else None)
+        if fact.attempt.pace is not None:
+            live.pace.end(exchange.id, fact)
         if error is not None or live.is_watched:
             self._judge(live, exchange, opened_at, fact)
         elif fact.attempt.error is None:
             live.circuit.served_at = fact.at
 
     def _end_stream(self, live: LiveTarget, name: str, opened_at: float | None, fact: AttemptEnded) -> None:
-        if name not in live.unanswered:
-            live.end(name, fact.at)
+        if fact.attempt.pace is None:
+            live.pace.reading.pop(name, None)
+        if name not in live.queue.unanswered:
+            live.queue.end(name, fact.at)
             return
         was_left = fact.attempt.error is not None and (fact.error is None or isinstance(fact.error, UpstreamTimeout))
-        live.leave(name, opened_at if was_left else None, fact.at)
+        live.queue.leave(name, opened_at if was_left else None, fact.at)
         self._note_slots(live)
 
-    def _learn_pace(self, live: LiveTarget, pace: Pace, fact: AttemptEnded, reading: float | None) -> None:
-        """What one answer shows. Of a prompt only those tokens count as read that the target had not kept from before."""
-        usage, speed, prefill = fact.usage, pace.tokens_per_second, pace.prefill_tokens_per_second
-        if speed is not None:
-            live.add_speed(speed, fact.at, is_counted=usage is None or usage.is_estimated)
-        if prefill is None and reading is not None and usage is not None and not usage.is_estimated:
-            fresh = usage.input_tokens - usage.cached_tokens
-            prefill = prefill_speed(fresh, reading, live.ttft.current(fact.at))
-        if prefill is not None:
-            live.add(live.prefill, prefill, fact.at)
-
     def _note_slots(self, live: LiveTarget) -> None:
-        if live.slots.count:
-            self.may_wait, self._looked_at = True, _NEVER_LOOKED
+        if live.queue.slots.count:
+            self.may_wait, self._fresh_until = True, _NEVER
 
     def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
         """A question that was refused or answered says as much of its target as any call; one that was late says nothing."""
@@ -266,33 +260,28 @@ class LiveStatistics(LiveTargets):
             return  # another of its routes: that says nothing of this one
         if error is None and fact.attempt.error is None:
             self._note_served(live, exchange, opened_at, fact.at)
-            self._doubt_window(live, fact)
+            if live.window.doubt(fact.usage):
+                self._list_windows()
         elif isinstance(error, UpstreamLoading):
-            live.load(error.words, fact.at)
+            live.circuit.load(error.words, fact.at)
         elif error is not None and is_targets_failure(error):
             self._note_failed(live, exchange, error, fact.at)
         elif error is not None and blames_request(error):
             live.circuit.answer(fact.at)
             self._note_window(live, exchange, error, fact.at)
-        if live.probe == exchange.id:
-            live.probe = ""
+        circuit = live.circuit
+        if circuit.probe == exchange.id:
+            circuit.probe = ""
         live.wake()
-        has_news = live.known is not live.target or live.loading_until > fact.at
-        live.is_watched = bool(live.probe or live.circuit.failures or live.max_at_once or has_news)
-        self._looked_at = _NEVER_LOOKED  # the next decision must know
+        has_news = live.window.is_told or circuit.loading_until > fact.at
+        live.is_watched = bool(circuit.probe or circuit.failures or live.queue.most or has_news)
+        self._fresh_until = _NEVER  # the next decision must know
 
     def _note_window(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
         window = told_window(error, exchange.last(Decided))
-        if window is not None and live.tell_window(window, now):
+        if window is not None and live.window.tell(window, now):
             self._list_windows()
             events.window_learned(target=live.target.name, tokens=window, configured=live.target.window_tokens)
-
-    def _doubt_window(self, live: LiveTarget, fact: AttemptEnded) -> None:
-        """A prompt that is larger than the window a target once named was served: it is configured rightly by now."""
-        usage, told = fact.usage, live.known.window_tokens
-        if usage is not None and not usage.is_estimated and usage.input_tokens > told and live.known is not live.target:
-            live.known = live.target
-            self._list_windows()
 
     def _note_served(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, now: float) -> None:
         """It serves: it need not rest, and requests that wait may go there. A call from before the failures proves nothing.
@@ -302,9 +291,9 @@ class LiveStatistics(LiveTargets):
         if opened_at is not None and opened_at >= live.circuit.failing_since:
             live.circuit.serve(now)
             live.wake()
-        if live.probe == exchange.id:
-            live.closed_until = 0.0
-        self._looked_at = _NEVER_LOOKED
+        if live.circuit.probe == exchange.id:
+            live.circuit.closed_until = 0.0
+        self._fresh_until = _NEVER
 
     def _note_failed(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
         seconds = error.retry_after_seconds
@@ -314,15 +303,15 @@ class LiveStatistics(LiveTargets):
             return
         if error.status == _TOO_MANY and not seconds and _is_about_concurrency(error):
             # The calls that it has are what it takes at once. It fails for none of them.
-            live.max_at_once, live.max_known_at = max(1, len(live.open)), now
+            live.queue.refuse(now)
             return
         has_named_time = isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and bool(seconds)
-        live.failed_with, live.fault = error.code, error.fault if isinstance(error, UpstreamBarred) else None
-        live.circuit.fail(now, has_named_time=has_named_time, is_lasting=live.fault is not None)
-        self._is_special = self._is_special or live.circuit.is_open
+        circuit, fault = live.circuit, error.fault if isinstance(error, UpstreamBarred) else None
+        circuit.fail(now, error.code, has_named_time=has_named_time, fault=fault)
+        self._is_special = self._is_special or circuit.is_open
         if has_named_time and seconds:
-            live.close(now, seconds)
-            self.closed_until = max(self.closed_until, live.closed_until)
+            circuit.close(now, seconds)
+            self.closed_until = max(self.closed_until, circuit.closed_until)
 
 
 def _is_about_concurrency(error: TandemError) -> bool:

@@ -53,17 +53,17 @@ class LiveTargets:
 
     def _follow(self, target: Target) -> LiveTarget:
         live = self.of(target)
-        if live.target is not target and live.known is not target:
+        if live.target is not target and live.window.known is not target:
             live.follow(target)
             self._list_windows()
-            if not live.has_recalled:
+            if not live.pace.has_recalled:
                 self._settle_at = 0.0
         return live
 
     def known(self, target: Target) -> Target:
         """A target with the window that it named itself, if it did. One of an earlier plan may differ."""
         live = self._live.get(target.name) if target.name in self.windows else None
-        return live.known if live is not None and live.target == target else target
+        return live.window.known if live is not None and live.target == target else target
 
     def learn(
         self, ratios: Mapping[str, WorkRatio], failures: Mapping[str, Mapping[str, FailureRates]] = MappingProxyType({})
@@ -90,19 +90,19 @@ class LiveTargets:
         self._settle_at = self._fade_at
         self._moving.update(self._live)
         for live in self._live.values():
-            if known is not None and not live.has_recalled:
+            if known is not None and not live.pace.has_recalled:
                 past = known.get((live.target.name, live.target.model), NO_PAST)
-                live.recall(past, past.at + self._past_offset)
-                live.settle(now)
+                live.pace.recall(past, past.at + self._past_offset)
+                live.pace.settle(now)
             elif is_fading:
-                live.settle(now)
+                live.pace.settle(now)
 
     def _teach(self, live: LiveTarget) -> None:
         live.ratio = self._ratios.get(live.target.name, WorkRatio())
         live.failures = self._failures.get(live.target.name, NOTHING_LEARNED)
 
     def _list_windows(self) -> None:
-        told = [live.known for live in self._live.values() if live.known is not live.target]
+        told = [live.window.known for live in self._live.values() if live.window.is_told]
         self.windows = {known.name: known.window_tokens for known in told}
 
 

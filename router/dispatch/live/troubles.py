@@ -39,15 +39,15 @@ def _is_out(known: LiveTarget, now: float) -> bool:
 
 def _is_closed_for_long(known: LiveTarget, now: float) -> bool:
     circuit = known.circuit
-    return known.closed_until > now and circuit.failures > 0 and known.closed_until - circuit.failing_since >= _LONG_SECONDS
+    return circuit.closed_until > now and circuit.failures > 0 and circuit.closed_until - circuit.failing_since >= _LONG_SECONDS
 
 
 def _describe(known: LiveTarget, now: float) -> tuple[Trouble, str, str]:
-    if known.fault is not None:
-        kind = Trouble.KEY_REFUSED if known.fault is AccountFault.KEY else Trouble.TARGET_OUT
-        return kind, *_FAULTS[known.fault]
+    if known.circuit.fault is not None:
+        kind = Trouble.KEY_REFUSED if known.circuit.fault is AccountFault.KEY else Trouble.TARGET_OUT
+        return kind, *_FAULTS[known.circuit.fault]
     if _is_closed_for_long(known, now):
-        minutes = max(1, round((known.closed_until - now) / 60))
+        minutes = max(1, round((known.circuit.closed_until - now) / 60))
         return Trouble.TARGET_OUT, f"asked to be left alone, for {minutes} more min", _DOCTOR
     failures = known.circuit.failures
-    return Trouble.TARGET_OUT, f"fails ({known.failed_with}), {failures} times in a row", _DOCTOR
+    return Trouble.TARGET_OUT, f"fails ({known.circuit.failed_with}), {failures} times in a row", _DOCTOR

@@ -163,7 +163,7 @@ def _read_targets(house: House) -> "dict[str, Samples]":
     for name, known in live.statuses(house.plan.targets, now).items():
         status = live.queues.show(known, now)
         target, labels = status.target, (status.target.tier.value, name)
-        in_flight[labels] = len(live.of(target).open)  # those of this router: each counts its own
+        in_flight[labels] = len(live.of(target).queue.open)  # those of this router: each counts its own
         length[labels] = live.queues.waiting_for(name)
         wait[labels] = status.wait_seconds
         circuits[labels] = int(live.of(target).circuit.is_open)
@@ -189,7 +189,7 @@ def _read_targets(house: House) -> "dict[str, Samples]":
 def _find_highest_use(house: House) -> float | None:
     """How much of its budget the caller has spent who has spent most of it. None without budgets, or if that is not known."""
     budgets, keys = house.state.budgets, house.plan.keys
-    if budgets is None or keys is None:
+    if keys is None:
         return None
     with suppress(TandemError):
         return max((budgets.used_part(name) for name, rights in keys.rights.items() if rights.has_budget), default=None)

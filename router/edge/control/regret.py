@@ -13,7 +13,7 @@ from router.edge.control.panel import Answer, Asked, Page, as_json
 
 _USUAL = "7d"
 _KEPT_SECONDS = 3.0
-"""How long an answer is shown again: pages ask over and over, and each look at the ledger takes a fifth of a second."""
+"""How long an answer is shown again: pages ask over and over, and each look at the ledger takes a third of a second."""
 _MAX_KEPT = 64
 
 

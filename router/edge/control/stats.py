@@ -65,9 +65,12 @@ class Stats:
 
     def _show_use(self, caller: Caller, rights: Rights) -> JsonObject:
         state = self._house.state
-        budget = state.budgets.picture(caller.name) if state.budgets is not None else {}
         in_flight = sum(exchange.caller == caller for exchange in state.running)
-        return {"in_flight": in_flight, "limits": state.rates.show(caller, rights), "budget": budget}
+        return {
+            "in_flight": in_flight,
+            "limits": state.rates.show(caller, rights),
+            "budget": state.budgets.picture(caller.name),
+        }
 
 
 def _show_some(targets: JsonObject) -> JsonObject:
@@ -100,7 +103,7 @@ def _draw_target(live: LiveStatistics, configured: Target, status: TargetStatus,
         "ttft_seconds": round(speed.ttft_seconds, 3),
         "tokens_per_second": round(speed.tokens_per_second, 1),
         "prefill_tokens_per_second": round(speed.prefill_tokens_per_second),
-        "figures_from": {**live.of(status.target).sources},
+        "figures_from": {**live.of(status.target).pace.sources},
         "limits": [_draw_window(window, now) for window in told.get((name, 0), ()) if window.resets_at > now],
         "callers_with_limits": sum(target == name and key != 0 for target, key in told),
     }

@@ -1,47 +1,26 @@
 """The copy of the ledger, as statements of Postgres: rows of every router, each of them once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from router.contract.entry import column_types
 from router.stores.sqlite.forwarded import FORWARDED
 
-_REALS = frozenset({"at", "score", "overhead_ms", "ttft_ms", "duration_ms", "tokens_per_second", "cost_usd"})
-_WHOLE = frozenset(
-    {
-        "streaming",
-        "status",
-        "input_tokens",
-        "cached_tokens",
-        "output_tokens",
-        "reasoning_tokens",
-        "tokens_estimated",
-        "worker",
-    }
-)
-_NEEDED = frozenset(
-    {
-        "id",
-        "at",
-        "caller",
-        "dialect",
-        "model",
-        "streaming",
-        "outcome",
-        "status",
-        "attempts",
-        "overhead_ms",
-        "duration_ms",
-    }
-)
-
-
-def _type_of(column: str) -> tuple[str, tuple[type, ...]]:
-    if column in _REALS:
-        return "float8", (float, int)
-    return ("int8", (int,)) if column in _WHOLE else ("text", (str,))
-
-
-_TYPES = [(*_type_of(column), column not in _NEEDED) for column in FORWARDED]
+_OWN = {
+    "decision": (str, True),
+    "attempts": (str, False),
+    "prompt_text": (str, True),
+    "answer_text": (str, True),
+    "replica": (str, True),
+    "worker": (int, True),
+}
+_KINDS: Mapping[type, tuple[str, tuple[type, ...]]] = {
+    float: ("float8", (float, int)),
+    int: ("int8", (int,)),
+    bool: ("int8", (int,)),
+    str: ("text", (str,)),
+}
+_TYPES = [(*_KINDS[kind], is_optional) for kind, is_optional in (column_types() | _OWN).values()]
 _ALLOWED = [frozenset((*types, type(None)) if is_optional else types) for _, types, is_optional in _TYPES]
 _COLUMNS = ", ".join(FORWARDED)
 _INCOMING = "tandem_incoming"

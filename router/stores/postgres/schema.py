@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
+from router.contract.entry import column_types
 from router.contract.stores import SharedUnusable
 
+_SQL: dict[type, str] = {str: "TEXT", float: "DOUBLE PRECISION", int: "BIGINT", bool: "BIGINT"}
 LIMIT_SECONDS = 5.0
 """How long preparing the tables may take, and waiting for another router that prepares them."""
 _LOCK = 0x74616E64
@@ -50,7 +52,7 @@ async def prepare(connection: Any, limit_seconds: float = LIMIT_SECONDS) -> Sche
     Raises `SchemaUnusable` where the tables must not be touched.
     """
     found = await read_schema(connection)
-    if not found.pending:
+    if not found.pending and not await _missing_columns(connection):
         return found
     async with connection.transaction():
         await connection.execute(f"SET LOCAL statement_timeout = {int(limit_seconds * 1_000)}")
@@ -62,9 +64,18 @@ async def prepare(connection: Any, limit_seconds: float = LIMIT_SECONDS) -> Sche
         scripts = read_migrations()
         for number in found.pending:
             await connection.execute(scripts[number])
+        for name, kind in (await _missing_columns(connection)).items():
+            await connection.execute(f"ALTER TABLE tandem.entries ADD COLUMN {name} {kind}")
         listed = "INSERT INTO tandem.migrated SELECT unnest($1::int[]) ON CONFLICT DO NOTHING"
         await connection.execute(listed, [*found.applied, *found.pending])
     return found
+
+
+async def _missing_columns(connection: Any) -> dict[str, str]:
+    """Columns of the ledger that a release has brought without a script, with their types."""
+    columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('tandem.entries') AND attnum > 0"
+    known = {name for (name,) in await connection.fetch(columns)}
+    return {name: _SQL[kind] for name, (kind, _) in column_types().items() if name not in known}
 
 
 async def _read_applied(connection: Any) -> set[int]:

@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
+from router.contract.entry import COLUMNS, column_types
 from router.contract.stores import StoreUnusable
 from router.stores.sqlite.damage import StoreDamaged, find_copies, read_damage
 from router.stores.sqlite.files import (
@@ -31,6 +32,7 @@ from router.stores.sqlite.lock import StoreInUse, find_owner
 from router.stores.sqlite.rows import transaction
 from router.telemetry import events
 
+SQL: dict[type, str] = {str: "TEXT", float: "REAL", int: "INTEGER", bool: "INTEGER"}
 Migrations = tuple[str, ...]
 """Scripts of one kind of file: the n-th makes version n."""
 UPKEEP = "upkeep"
@@ -75,7 +77,10 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
         before = _check_ours(database, path, migrations)
         make_private(path)
         database.execute("PRAGMA journal_mode = WAL")
-        return _migrate(database, path, before, migrations) if before < len(migrations) else None
+        migrated = _migrate(database, path, before, migrations) if before < len(migrations) else None
+        if migrations is LEDGER:
+            _add_columns(database)
+        return migrated
 
 
 def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> None:
@@ -176,6 +181,15 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
             copy.unlink(missing_ok=True)  # unchanged: a copy for each try would fill the disk
         raise
     return Migrated(path.name, before, len(migrations), copy) if copy is not None else None
+
+
+def _add_columns(database: sqlite3.Connection) -> None:
+    """Add columns of the ledger that a release has brought without a script. They are null in older rows."""
+    found = _read_tables(database).get("entries", COLUMNS)
+    if missing := column_types().keys() - set(found):
+        with transaction(database):
+            for name in sorted(missing.difference(_read_tables(database)["entries"])):  # another process may have been faster
+                database.execute(f"ALTER TABLE entries ADD COLUMN {name} {SQL[column_types()[name][0]]}")
 
 
 def _announce(database: sqlite3.Connection, path: Path, before: int, version: int) -> None:

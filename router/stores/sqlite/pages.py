@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from router.contract.entry import COLUMNS, Line
+from router.contract.entry import COLUMNS, Line, read_line
 from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums, TargetSeries, TurnsAsked, TurnsPage
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 
@@ -26,12 +26,18 @@ _SUMMED_ROWS = 2_000
 """The newest calls of a session that are summed up: a script may use one session for years."""
 _SERIES_VALUES = 24_000
 """How many calls a plot reads its percentiles from: the newest of each step."""
-_PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
+PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
 BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
-IS_TURN = f"turn_kind IN {BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}')"
+IS_TURN = (
+    f"ifnull(turn_kind IN {BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}'), 0)"
+)
 """A turn in which a model worked. One that was refused or failed is sent again, and would count twice."""
 UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
 """A call that used tokens, and whose cost is not known."""
+_KEPT = "replace(substr(decision, 1, 24), ' ', '')"
+DECIDED = f"CASE WHEN substr({_KEPT}, 7, 8) = ',\"tier\":' THEN substr({_KEPT}, 16, 4) ELSE tier END"
+"""The tier that was decided on: another one serves where its targets fail. The JSON begins with its version and the tier, and
+reading all of it would take far longer. Rows of a Tandem before versions count as they were served."""
 _ERRORS = f"('{Outcome.FAILED}', '{Outcome.CUT_SHORT}')"
 _LEADS = ("session", "outcome", "caller", "target")
 """What a walk may be led by, the rarest first: each has an index. All else is looked at row by row."""
@@ -48,7 +54,7 @@ _ROW = (
 )
 _BEFORE = f"""
     SELECT tier FROM entries
-    WHERE session = ? AND +caller = ? AND sequence < ? AND turn_kind IN {_PERSONS} AND tier IS NOT NULL
+    WHERE session = ? AND +caller = ? AND sequence < ? AND turn_kind IN {PERSONS} AND tier IS NOT NULL
     ORDER BY sequence DESC LIMIT 1
 """  # noqa: S608  fixed names
 _IS_NEWER = "SELECT 1 FROM entries WHERE session = ? AND +caller = ? AND (+at, sequence) >= (?, ?) LIMIT 1"
@@ -56,20 +62,21 @@ _LAST_CALLER = "SELECT caller FROM entries WHERE session = ? ORDER BY sequence D
 WAYS = f"""
     SELECT caller, session, group_concat(letter, '') FROM (
         SELECT caller, session,
-            CASE WHEN turn_kind = '{TurnKind.TOOL_LOOP}' THEN CASE tier WHEN '{Tier.DEEP}' THEN 'D' ELSE 'F' END
-            ELSE CASE tier WHEN '{Tier.DEEP}' THEN 'd' ELSE 'f' END END AS letter
-        FROM {{entries}} WHERE at >= ? AND {{sessions}} AND turn_kind IN {_PERSONS} ORDER BY caller, session, sequence
+            CASE turn_kind WHEN '{TurnKind.TOOL_LOOP}' THEN '' ELSE '|' END || substr({{decided}}, 1, 1) || upper(tier)
+            AS letter
+        FROM {{entries}} WHERE at >= ? AND {{sessions}} AND turn_kind IN {PERSONS} AND tier IS NOT NULL
+        ORDER BY caller, session, sequence
     ) GROUP BY caller, session
 """  # noqa: S608  fixed names
-_MOVED = re.compile("fF*D")
-"""A turn that began on fast and was taken to deep by one of its calls."""
+_MOVED = re.compile(r"FASTd[^|]*")
+"""A turn that was on fast and goes to deep with one of its calls, as `past.turns` says it."""
 _NAMES = """
     SELECT session FROM entries WHERE at >= :since AND +session IS NOT NULL AND (:caller IS NULL OR +caller = :caller)
     ORDER BY at DESC
 """
 _SESSIONS = f"""
     SELECT caller, session, max(client), min(at), max(at + duration_ms / 1000), count(*), sum({IS_TURN}),
-        sum({IS_TURN} AND tier = '{Tier.FAST}'), sum({IS_TURN} AND tier = '{Tier.DEEP}'),
+        sum({IS_TURN} AND tier IS '{Tier.FAST}'), sum({IS_TURN} AND tier IS '{Tier.DEEP}'),
         sum(input_tokens), sum(output_tokens), sum(cost_usd), sum({UNPRICED}),
         sum(duration_ms) / 1000
     FROM entries WHERE at >= ? AND sequence >= ? AND session IN ({{marks}}) AND (? IS NULL OR +caller = ?)
@@ -153,7 +160,8 @@ def _sum_up(
     marks = ", ".join("?" * len(names))
     rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, caller, caller, limit)).fetchall()
     ways = database.execute(
-        WAYS.format(entries="entries", sessions=f"sequence >= ? AND session IN ({marks})"), (since, first, *names)
+        WAYS.format(entries="entries", decided=DECIDED, sessions=f"sequence >= ? AND session IN ({marks})"),
+        (since, first, *names),
     )
     moved = {(of, session): count_moved(way) for of, session, way in ways}
     return [SessionSums._make((*row, moved.get(row[:2], 0), False)) for row in rows]
@@ -241,15 +249,15 @@ class Walk:
 
 
 def _find_row(database: sqlite3.Connection, number: int) -> PageRow | None:
-    row = database.execute(f"{_ROW} WHERE sequence = ?", (number,)).fetchone()
-    if row is None:
+    row = _read_row(database.execute(f"{_ROW} WHERE sequence = ?", (number,)).fetchone())
+    return row._replace(tier_before=_tier_before(database, row.line, number)) if row is not None else None
+
+
+def _read_row(row: tuple[Any, ...] | None) -> PageRow | None:
+    """A row without the tier before it; None where it is gone, or was not written by Tandem."""
+    if row is None or (line := read_line(row[:-3])) is None:
         return None
-    return _page_row(row, _tier_before(database, Line(*row[:-3]), number))
-
-
-def _page_row(row: tuple[Any, ...], tier_before: str | None) -> PageRow:
-    *values, number, decided_by, words = row
-    return PageRow(number, Line(*values), decided_by, words, tier_before)
+    return PageRow(row[-3], line, row[-2], row[-1], None)
 
 
 def _tier_before(database: sqlite3.Connection, line: Line, number: int) -> str | None:
@@ -262,12 +270,11 @@ def _tier_before(database: sqlite3.Connection, line: Line, number: int) -> str |
 def _in_order(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list[PageRow]:
     """The rows of one session, oldest first: what came before each is the row before it."""
     before, found = None, []
-    for row in rows:
-        line = _page_row(row, None).line
-        is_persons = line.turn_kind in PERSONS_KINDS and line.tier is not None
+    for row in filter(None, map(_read_row, rows)):
+        line, is_persons = row.line, row.line.turn_kind in PERSONS_KINDS and row.line.tier is not None
         if is_persons and before is None:
-            before = _tier_before(database, line, row[-3])
-        found.append(_page_row(row, before if is_persons else None))
+            before = _tier_before(database, line, row.number)
+        found.append(row._replace(tier_before=before if is_persons else None))
         before = line.tier if is_persons else before
     return found
 

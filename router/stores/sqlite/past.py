@@ -1,22 +1,24 @@
-"""The ledger for readers: `EntryReader` on SQLite. Read only, also while a router writes.
+"""The ledger for readers, also while a router writes.
 
 SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger. A plus before a name keeps
 SQLite from choosing its index: one by session or caller would have every row looked up in another place.
 """
 
+import contextlib
 import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-from router.contract.entry import FinishedWork, Line, PastCall
+import msgspec
+
+from router.contract.entry import COLUMNS, Attempt, PastCall, read_line
 from router.contract.past import (
     CallerSums,
     CallSums,
     ExpectedSums,
-    PastEntry,
     RecentCalls,
     RecordedCall,
     RecordedTurn,
@@ -29,10 +31,11 @@ from router.contract.past import (
     TurnsPage,
 )
 from router.contract.spending import UNITS_PER_USD
-from router.contract.words import Outcome, Tier, TurnKind
-from router.stores.sqlite import pages, turns, work
+from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
+from router.stores.sqlite import pages
 from router.stores.sqlite.files import open_ledger
-from router.stores.sqlite.pages import BEGIN, IS_TURN, LINE, UNPRICED, WAYS, count_moved
+from router.stores.sqlite.marks import count_misjudged, read_misjudged, read_newer
+from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, PERSONS, UNPRICED, WAYS, count_moved
 
 _LEARNING_SECONDS = 1.0
 """How long a router waits for a locked ledger: it can do without."""
@@ -43,16 +46,35 @@ _HISTORY_SECONDS = 3_600.0
 # Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped. Older rows have a
 # space.
 _IS_ASKED_FOR = """(instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
+_PACES = """
+    SELECT at, attempts FROM entries
+    WHERE sequence > (SELECT max(sequence) - 2000 FROM entries) AND instr(attempts, '"pace"') ORDER BY sequence
+"""
+"""The newest calls: days of one person's use."""
+_decode = msgspec.json.Decoder(list[Attempt]).decode
 _MAX_ROWS = 20_000
 """How far back to look for the beginning of the newest turns."""
 _NEWEST = (
-    f"SELECT {LINE},"  # noqa: S608  fixed names
-    " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.tier') END, sequence"
+    f"SELECT {LINE}, decision, sequence"  # noqa: S608  fixed names
     # The index by time tells where to stop: without it, all older rows would be looked at for the few that are lacking.
     " FROM entries WHERE at >= :since"
     " AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END"
     " AND (:caller IS NULL OR caller = :caller) ORDER BY sequence DESC LIMIT :rows"
 )
+_TURN = f"SELECT {', '.join((*COLUMNS, 'decision', 'attempts'))} FROM entries WHERE decision IS NOT NULL"  # noqa: S608  fixed names
+_KIND = "SELECT turn_kind, session, caller, sequence FROM entries WHERE id = ?"
+_BEGINNING = f"{_TURN} AND session = ? AND caller = ? AND sequence <= ? AND turn_kind IN {BEGIN} ORDER BY sequence DESC LIMIT 1"
+_OWN = "AND (:caller IS NULL OR +caller = :caller)"
+_LAST = f"{_TURN} AND turn_kind IN {BEGIN} {_OWN} ORDER BY sequence DESC LIMIT 1"
+_ONE = f"{_TURN} AND id = :id {_OWN}"
+_UNDECIDED = f"SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = :id AND decision IS NULL {_OWN}"  # noqa: S608
+_CALLS = f"""
+    SELECT {{texts}}, decision, {", ".join(COLUMNS)}, 1 FROM entries
+    WHERE sequence > :cut AND at >= :since AND (:caller IS NULL OR caller = :caller)
+        AND session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN {PERSONS} ORDER BY sequence
+"""  # noqa: S608  fixed names
+"""Nobody asks how many attempts these had, and counting them takes its time."""
+_OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND session"  # noqa: S608  fixed names
     " IN ({marks})"
@@ -60,7 +82,7 @@ _BEGINNINGS = (
 _LOOK = f"""
     CREATE TEMP TABLE looked_at AS
     SELECT sequence, at, caller, session, client, turn_kind, tier, outcome, score, input_tokens, output_tokens, cost_usd,
-        ttft_ms, duration_ms, {IS_TURN} AS is_turn, {UNPRICED} AS is_unpriced,
+        ttft_ms, duration_ms, {IS_TURN} AS is_turn, {UNPRICED} AS is_unpriced, {DECIDED} AS decided,
         CASE WHEN {IS_TURN} THEN {_IS_ASKED_FOR} END AS is_asked_for
     FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
 """  # noqa: S608  fixed names
@@ -122,7 +144,12 @@ def wait_for_writer(path: Path) -> None:
 
 
 class SqliteEntryReader:
-    """Answers from one file. Nothing is kept open between two questions."""
+    """Queries the ledger. Nothing is kept open between two queries.
+
+    Every query blocks: on an event loop, use a thread. Times are seconds since 1970. A caller's name limits a query to that
+    caller. Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute, or a fifth of a second for a
+    live page (turns, pages of sessions, one session, series).
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -133,16 +160,18 @@ class SqliteEntryReader:
     def read_newest(
         self, since: float, turns: int, caller: str | None = None
     ) -> tuple[list[RecordedCall], Mapping[tuple[str, str], int]]:
+        """The calls of at least the newest turns, oldest first, and how many turns each caller's session had before them."""
         calls: list[RecordedCall] = []
         oldest: dict[tuple[str, str], int] = {}
         with open_ledger(self.path) as database:
             begun, waiting = 0, set[tuple[str, str]]()
             looked = {"since": since, "caller": caller, "rows": _MAX_ROWS}
-            for *values, decided, sequence in database.execute(_NEWEST, looked):
-                line = Line(*values)
-                key = (line.caller, line.session or "")
+            for *values, decision, sequence in database.execute(_NEWEST, looked):
                 if begun >= turns and not waiting:
                     break
+                if (line := read_line(values)) is None:
+                    continue
+                key = (line.caller, line.session or "")
                 if line.turn_kind == TurnKind.TOOL_LOOP:
                     if begun >= turns and key not in waiting:
                         continue  # of a turn that is older than those asked for
@@ -152,7 +181,7 @@ class SqliteEntryReader:
                     waiting.discard(key)
                 else:
                     continue
-                calls.append(RecordedCall(line, decided))
+                calls.append(RecordedCall(line, decision))
                 oldest[key] = sequence
             sessions = sorted({session for _, session in oldest})
             rows = database.execute(_BEGINNINGS.format(marks=", ".join("?" * len(sessions))), sessions)
@@ -184,10 +213,12 @@ class SqliteEntryReader:
             database.execute(_LOOK, {"since": since, "caller": caller})
             calls = [CallSums(*row) for row in database.execute(_SUMS)]
             expected = [ExpectedSums(*row) for row in database.execute(_EXPECTED)]
-            ways = database.execute(WAYS.format(entries="looked_at", sessions="session IS NOT NULL"), (since,))
+            ways = database.execute(
+                WAYS.format(entries="looked_at", decided="decided", sessions="session IS NOT NULL"), (since,)
+            )
             moved = sum(count_moved(way) for *_, way in ways)
             ((asked_for,),) = database.execute("SELECT count(*) FROM looked_at WHERE is_asked_for")
-            return Sums(calls, expected, moved, turns.count_misjudged(database, since, caller), asked_for)
+            return Sums(calls, expected, moved, count_misjudged(database, since, caller), asked_for)
 
     def read_spending(self, since: float) -> dict[str, int]:
         with open_ledger(self.path) as database:
@@ -198,32 +229,64 @@ class SqliteEntryReader:
             return [CallerSums(*row) for row in database.execute(_SPENT, (day, month))]
 
     def find_turn(self, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
+        """The last turn that a person began, or one decided request by its id."""
         with open_ledger(self.path) as database:
-            return turns.find_turn(database, request_id, caller)
+            named = {"id": request_id, "caller": caller}
+            return _read_turn(database.execute(_ONE if request_id else _LAST, named).fetchone())
 
     def find_beginning(self, request_id: str) -> RecordedTurn | None:
+        """The turn of a person that a request belongs to."""
         with open_ledger(self.path) as database:
-            return turns.find_beginning(database, request_id)
+            found = database.execute(_KIND, (request_id,)).fetchone()
+            if found is None or found[0] not in PERSONS_KINDS:
+                return None
+            return _read_turn(database.execute(_BEGINNING, found[1:]).fetchone())
 
     def find_undecided(self, request_id: str, caller: str | None = None) -> str | None:
+        """Why no tier was chosen: who answered, or what was wrong. None for a decided or unknown request."""
         with open_ledger(self.path) as database:
-            return turns.find_undecided(database, request_id, caller)
-
-    def read_finished_work(self, now: float) -> list[FinishedWork]:
-        with open_ledger(self.path, _LEARNING_SECONDS) as database:
-            return work.read_finished_work(database, now)
+            found = database.execute(_UNDECIDED, {"id": request_id, "caller": caller}).fetchone()
+            return None if found is None else str(found[0])
 
     def read_past_calls(self) -> list[PastCall]:
+        found: list[PastCall] = []
         with open_ledger(self.path, _LEARNING_SECONDS) as database:
-            return work.read_past_calls(database)
+            for at, attempts in database.execute(_PACES):
+                with contextlib.suppress(msgspec.DecodeError):  # of another version, or not written by us
+                    found += (PastCall(at, one, one.pace) for one in _decode(attempts) if one.pace is not None)
+        return found
 
     def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> RecentCalls:
+        """The calls of persons' turns among at most this many of the newest rows."""
         with open_ledger(self.path) as database:
-            return turns.read_recent_calls(database, since, rows, caller)
+            cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row that is not looked at
+            is_complete = at <= since
+            calls = list(_read_calls(database, "NULL", cut=cut, since=since, caller=caller))
+            return RecentCalls(calls, since if is_complete else at, is_complete)
 
-    def read_history(self) -> Iterator[PastEntry]:
+    def read_history(self) -> Iterator[RecordedCall]:
+        """Every call of persons' turns with its text, oldest first."""
         with open_ledger(self.path, within_seconds=_HISTORY_SECONDS) as database:
-            yield from turns.read_history(database)
+            places = dict(read_newer(database, "SELECT request_id, places FROM places"))
+            for call in _read_calls(database, "prompt_text", cut=0, since=0.0, caller=None):
+                yield call._replace(places=found if isinstance(found := places.get(call.line.id), bytes) else b"")
 
-    def _open_page(self) -> AbstractContextManager[sqlite3.Connection]:
+    def _open_page(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return open_ledger(self.path, within_seconds=pages.WITHIN_SECONDS)
+
+
+def _read_calls(database: sqlite3.Connection, texts: str, **which: float | str | None) -> Iterator[RecordedCall]:
+    should_be = read_misjudged(database)
+    for text, decision, *values in database.execute(_CALLS.format(texts=texts), which):
+        if (line := read_line(values)) is not None:
+            yield RecordedCall(line, decision, should_be.get(line.id), text)
+
+
+def _read_turn(row: tuple[Any, ...] | None) -> RecordedTurn | None:
+    if row is None:
+        return None
+    found = dict(zip(COLUMNS, row, strict=False))
+    tier = Tier(found["tier"]) if found["tier"] in tuple(Tier) else None
+    return RecordedTurn(
+        str(found["id"]), float(found["at"]), tier, found["target"], found["because"], row, str(found["caller"])
+    )

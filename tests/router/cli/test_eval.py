@@ -13,7 +13,7 @@ import pytest
 
 from router.cli import main
 from router.house import House
-from router.lab.labelled import arrival_of, load_items
+from router.past.labelled import arrival_of, load_items
 from tests.tools.http import request_bytes
 from tests.tools.raw import Caller
 
@@ -131,7 +131,7 @@ def test_bad_data_is_named_with_its_line(tmp_path, capsys, lines, said):
 
 def test_eval_says_when_a_router_cannot_be_reached(data, capsys):
     assert main(["eval", str(data), "--url", "http://127.0.0.1:9"]) == 1
-    assert "cannot judge: http://127.0.0.1:9 cannot be reached: " in capsys.readouterr().err
+    assert "cannot judge: http://127.0.0.1:9 cannot be asked: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -149,16 +149,18 @@ def test_options_that_say_nothing_together_are_refused(data, capsys, options, sa
 
 
 @contextmanager
-def answering(status: int, body: bytes):
-    """A server that says the same to everybody, and its address."""
+def answering(status: int, body: bytes | None):
+    """A server that gives everybody this answer, and its address. Without a body it is not a router."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             self.rfile.read(int(self.headers["content-length"]))
             self.send_response(status)
-            self.send_header("content-length", str(len(body)))
+            self.send_header("content-length", str(len(body or b"")))
+            if body is not None:
+                self.send_header("x-tandem-request-id", "req_1")
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(body or b"")
 
         def log_message(self, *_):
             pass
@@ -178,9 +180,10 @@ def answering(status: int, body: bytes):
     [
         (200, b'{"status": "ok"}', "answered without a score and a tier"),
         (200, b'{"score": null, "tier": "fast"}', "answered without a score and a tier"),
-        (200, b"[1]", "answered without a score and a tier"),
-        (200, b"<html>", "answered with something other than JSON"),
+        (200, b"[1]", "cannot be asked: what answers there is not a Tandem router (no JSON object)"),
+        (200, b"<html>", "cannot be asked: what answers there is not a Tandem router (no JSON object)"),
         (404, b"{}", "answered 404"),
+        (404, None, "cannot be asked: what answers there is not a Tandem router (status 404)"),
     ],
 )
 def test_a_server_that_is_no_router_is_named_by_its_url(data, capsys, status, body, said):

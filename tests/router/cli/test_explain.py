@@ -7,7 +7,7 @@ import pytest
 
 from router.cli import main
 from tests.conftest import SIMULATED
-from tests.router.stores.rows import write_ledger
+from tests.tools.ledgers import write_ledger
 from tests.tools.running import one_dialect
 
 LONG = "Implement the whole parser from scratch, with tests and docs"

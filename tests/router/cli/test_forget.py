@@ -13,10 +13,10 @@ from router.contract.caller import Caller, SessionKey, old_record_name, record_n
 from router.contract.keys import make_key
 from router.contract.personal import Kind, PersonalTable, write_personal
 from tests.conftest import SIMULATED
-from tests.router.stores.rows import write_ledger
 from tests.router.stores.two_callers import CANARY, ask, found_in, write_two
 from tests.tools.http import call
 from tests.tools.jobs import LEASE_SECONDS, MANY, Clock, Observing, make_ending, make_job, make_segment, open_sqlite_jobs
+from tests.tools.ledgers import write_ledger
 
 
 @pytest.fixture

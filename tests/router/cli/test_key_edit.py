@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from router.cli.edit import CannotEdit
+from router.cli.config_file import CannotEdit
 from router.cli.key_edit import change_key_file
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
 from router.contract.keys import make_key

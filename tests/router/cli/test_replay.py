@@ -7,8 +7,8 @@ import pytest
 from router.cli import main
 from tests.conftest import SIMULATED
 from tests.router.cli.told import TURNS
-from tests.router.stores.rows import write_ledger
 from tests.tools.histories import LONG, QUICK, aider_log, specstory_log, write_home
+from tests.tools.ledgers import write_ledger
 
 
 def test_replay_finds_every_log_in_its_usual_place(home, capsys):

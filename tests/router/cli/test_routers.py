@@ -24,8 +24,8 @@ from router.cli.routers import (
     url_of,
 )
 from tests.conftest import SIMULATED
-from tests.router.stores.rows import write_ledger
 from tests.tools.certificates import TLS, write_pair
+from tests.tools.ledgers import write_ledger
 
 DEAD = "http://127.0.0.1:1"
 

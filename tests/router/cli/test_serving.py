@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from router.cli import serving
-from router.cli.serving import PAGE_BYTES, allow_handles, find_spans, use_large_pages
+from router.cli.serving import PAGE_BYTES, allow_handles, find_spans, use_large_pages, welcome
+from router.config.load import find_config, load_config
+from router.wiring.build import known_names
+from tests.conftest import SIMULATED
 
 MAPS = b"""\
 aaaac6479000-aaaac6dd4000 rw-p 00000000 00:00 0                          [heap]
@@ -111,3 +114,19 @@ def test_what_is_moved_stays_as_it_was():
     use_large_pages()
 
     assert memory[:] == pattern
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+def test_force_is_named_only_where_there_is_a_file_to_overwrite(here, has_file):
+    if has_file:
+        (here / "config.yaml").write_text(SIMULATED)
+    loaded = load_config(find_config(None), known_names())
+
+    assert ("init --force`" in welcome(loaded, "http://x")) is has_file
+
+
+def test_who_receives_the_words_of_turns_in_doubt_is_said_at_the_start(here):
+    (here / "config.yaml").write_text(f"{SIMULATED}\nsecond_opinion: {{target: simulated-fast}}\n")
+    loaded = load_config(find_config(None), known_names())
+
+    assert "Second opinion: simulated-fast (simulated) receives the words of turns in doubt." in welcome(loaded, "http://x")

@@ -11,7 +11,7 @@ from router.cli.stats import regret_rows
 from router.contract.caller import Caller
 from router.contract.words import Outcome, Tier, TurnKind
 from tests.router.cli.recorded import record_turns
-from tests.router.decide.test_against import keep
+from tests.router.past.test_sums import keep
 from tests.tools.kept import make_entry
 from tests.tools.ledgers import write_ledger
 
@@ -116,7 +116,8 @@ def test_stats_and_replay_count_the_same_turns_and_moves(folder, capsys):
         database.execute("UPDATE entries SET outcome = 'FAILED' WHERE id = 'req_1'")
         database.execute("UPDATE entries SET outcome = 'SUPERSEDED' WHERE id = 'req_2'")
         database.execute("UPDATE entries SET session = 'begun before' WHERE id = 'req_call_1'")
-        database.execute("UPDATE entries SET tier = 'deep', target = 'simulated-deep' WHERE id = 'req_call_3'")
+        decided = 'decision = replace(decision, \'"tier":"fast"\', \'"tier":"deep"\')'
+        database.execute(f"UPDATE entries SET tier = 'deep', target = 'simulated-deep', {decided} WHERE id = 'req_call_3'")
 
     assert main(["stats", "--json"]) == 0
     stats = json.loads(capsys.readouterr().out)
@@ -202,6 +203,6 @@ def test_how_far_back_regret_goes_is_said_only_where_that_is_less_than_asked_for
     assert main(["stats"]) == 0
     assert "Regret is that of the newest" not in capsys.readouterr().out
 
-    monkeypatch.setattr("router.lab.lookback.MAX_ROWS", 2)
+    monkeypatch.setattr("router.past.regret.MAX_ROWS", 2)
     assert main(["stats"]) == 0
     assert "Regret is that of the newest 10,000 rows, since" in capsys.readouterr().out

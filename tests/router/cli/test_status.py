@@ -94,7 +94,7 @@ def test_what_is_not_a_router_is_a_problem_too(here, capsys):
         finally:
             other.shutdown()
 
-    assert "/readyz answers with status 501" in capsys.readouterr().out
+    assert "what answers there is not a Tandem router (status 501)" in capsys.readouterr().out
 
 
 def test_a_router_of_another_user_with_keys_says_what_is_missing(here, capsys, monkeypatch):
@@ -108,7 +108,7 @@ def test_a_router_of_another_user_with_keys_says_what_is_missing(here, capsys, m
 
     said = capsys.readouterr().out
     assert f"ready at {url}" in said
-    assert "/tandem/stats answers with status 401\n    hint: run this as the user who started it" in said
+    assert "/tandem/stats answers with status 401\n    hint: name it with --key-env, or run this as the user" in said
     assert "ledger" not in said
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from router.cli import main
 from router.cli.statusline import describe
-from tests.router.stores.rows import write_ledger
+from tests.tools.ledgers import write_ledger
 
 SESSION = "claude-code:abc"
 QUICK = "looks like a quick edit: fix, typo"

@@ -10,7 +10,7 @@ from router.cli import main
 from router.stores.sqlite.migrate import LEDGER
 from tests.conftest import SIMULATED
 from tests.router.cli.recorded import record_turns
-from tests.router.stores.rows import write_ledger
+from tests.tools.ledgers import write_ledger
 
 LONG = "Implement the whole parser from scratch, with tests and docs"
 

@@ -59,19 +59,15 @@ def test_an_expired_pair_is_no_fault(tmp_path, paths):
     assert check_pair(paths) == []
 
 
-@pytest.mark.parametrize(
-    ("cert", "key", "setting", "problem"),
-    [
-        (CERT, OTHER_KEY, "server.tls.key", "is not the key of the certificate"),
-        (CERT, LOCKED_KEY, "server.tls.key", "encrypted with a password"),
-        (CERT, "words", "server.tls.key", "is not a PEM file with a private key"),
-        (CERT, CERT, "server.tls.key", "is not a PEM file with a private key"),
-        ("words", KEY, "server.tls.cert", "is not a PEM file with a certificate"),
-        (KEY, KEY, "server.tls.cert", "is not a PEM file with a certificate"),
-        ("", "", "server.tls.cert", "is not a PEM file with a certificate"),
-    ],
-    ids=["another's key", "locked", "text for a key", "no key", "text for a certificate", "no certificate", "empty"],
-)
+@pytest.mark.parametrize(("cert", "key", "setting", "problem"), [
+    (CERT, OTHER_KEY, "server.tls.key", "is not the key of the certificate"),
+    (CERT, LOCKED_KEY, "server.tls.key", "encrypted with a password"),
+    (CERT, "words", "server.tls.key", "is not a PEM file with a private key"),
+    (CERT, CERT, "server.tls.key", "is not a PEM file with a private key"),
+    ("words", KEY, "server.tls.cert", "is not a PEM file with a certificate"),
+    (KEY, KEY, "server.tls.cert", "is not a PEM file with a certificate"),
+    ("", "", "server.tls.cert", "is not a PEM file with a certificate"),
+], ids=["another's key", "locked", "text for a key", "no key", "text for a certificate", "no certificate", "empty"])  # fmt: skip
 def test_a_pair_that_cannot_be_used_is_a_fault_of_the_config_with_a_hint(tmp_path, cert, key, setting, problem):
     write_pair(tmp_path, cert, key)
 

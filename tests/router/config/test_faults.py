@@ -184,19 +184,12 @@ def test_an_adapter_names_the_extra_that_its_missing_library_comes_with():
     assert missing_extra(Present) == missing_extra(ADAPTERS["openai_http"]) == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "hint"),
-    [
-        ("what: 1", "what", "known here: server, keys,"),
-        ("server: {prot: 1}", "server.prot", "did you mean port? known here: host, port"),
-        (
-            "tiers: {fast: {targets: [{name: a, price: {inptu: 1}}]}}",
-            "tiers.fast.targets[0].price.inptu",
-            "known here: input, output,",
-        ),
-        ("policies: [{window: {x: 1}}]", "policies[0].window.x", "known here: output_reserve_tokens"),
-    ],
-)
+@pytest.mark.parametrize(("text", "path", "hint"), [
+    ("what: 1", "what", "known here: server, keys,"),
+    ("server: {prot: 1}", "server.prot", "did you mean port? known here: host, port"),
+    ("tiers: {fast: {targets: [{name: a, price: {inptu: 1}}]}}", "tiers.fast.targets[0].price.inptu", "known here: input, output,"),
+    ("policies: [{window: {x: 1}}]", "policies[0].window.x", "known here: output_reserve_tokens"),
+])  # fmt: skip
 def test_a_setting_that_does_not_exist_comes_with_those_that_do(text, path, hint):
     (fault,) = [fault for fault in faults_in(text) if fault.path == path]
 

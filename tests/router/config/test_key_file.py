@@ -71,19 +71,15 @@ def test_a_file_that_is_not_there_comes_with_the_command_that_makes_it(tmp_path)
         read_key_file(tmp_path / "keys.yaml")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "fault"),
-    [
-        ("ada", "local", 'not "local"'),
-        ("ada", "a/b", "must be 1 to 64"),
-        (KEY.id, "zz", "eight hex digits"),
-        (KEY.digest.hex(), KEY.text, "The key itself must not be here"),
-        ("daily_usd: 5", "daily_usd: 0", "must be more than 0"),
-        ("daily_usd", "dayly_usd", "did you mean daily_usd"),
-        ("[fast, deep]", "[slow]", "may_force"),
-    ],
-    ids=range(7),
-)
+@pytest.mark.parametrize(("old", "new", "fault"), [
+    ("ada", "local", 'not "local"'),
+    ("ada", "a/b", "must be 1 to 64"),
+    (KEY.id, "zz", "eight hex digits"),
+    (KEY.digest.hex(), KEY.text, "The key itself must not be here"),
+    ("daily_usd: 5", "daily_usd: 0", "must be more than 0"),
+    ("daily_usd", "dayly_usd", "did you mean daily_usd"),
+    ("[fast, deep]", "[slow]", "may_force"),
+], ids=range(7))  # fmt: skip
 def test_what_is_wrong_is_named(write, old, new, fault):
     with pytest.raises(ConfigError, match=fault) as refused:
         read_key_file(write(TEXT.replace(old, new)))

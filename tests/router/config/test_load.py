@@ -255,17 +255,13 @@ def test_without_the_reading_no_weights_are_in_use():
     assert load("policies: [override]\n").weights_fingerprint == ""
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda content: None, "No such file"),
-        (lambda content: b"not weights", "weights file"),
-        (lambda content: content[:-1], "damaged"),
-        (lambda content: content.replace(b'"format": 3', b'"format": 1', 1), "format 1"),
-        (lambda content: b'{"format": 3}\n' + bytes(262_144), "incompatible weights file"),
-    ],
-    ids=["missing", "text", "cut short", "older", "empty"],
-)
+@pytest.mark.parametrize(("damage", "said"), [
+    (lambda content: None, "No such file"),
+    (lambda content: b"not weights", "weights file"),
+    (lambda content: content[:-1], "damaged"),
+    (lambda content: content.replace(b'"format": 3', b'"format": 1', 1), "format 1"),
+    (lambda content: b'{"format": 3}\n' + bytes(262_144), "incompatible weights file"),
+], ids=["missing", "text", "cut short", "older", "empty"])  # fmt: skip
 def test_weights_that_cannot_be_read_are_a_fault_with_the_path_of_the_file(own_weights, tmp_path, damage, said):
     path = tmp_path / "own" / "mine.weights"
     content = damage(own_weights)

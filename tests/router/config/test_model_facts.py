@@ -47,20 +47,12 @@ def test_a_name_is_looked_up_whole_and_then_without_its_provider():
     assert set(facts) == {"gemini/gemini-3.5-flash", "openai/gpt-5.5", "gpt-5.5"}
 
 
-@pytest.mark.parametrize(
-    ("base_url", "model", "window", "price"),
-    [
-        ("https://api.moonshot.ai/v1", "kimi-k2.7-code", 262_144, Price(0.95, 4.0, 0.19)),
-        ("https://api.groq.com/openai/v1", "openai/gpt-oss-20b", 131_072, Price(0.075, 0.3, 0.0375)),
-        ("https://openrouter.ai/api/v1", "anthropic/claude-opus-5.5", 1_000_000, Price(4.0, 20.0, 0.2, 5.0)),
-        (
-            "https://mine.openai.azure.com/openai/v1",
-            "gpt-6.1-sol",
-            922_000,
-            Price(2.0, 10.0, 0.1, 2.5, steps=(PriceStep(272_000, 4.0, 15.0, 0.2, 5.0),)),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("base_url", "model", "window", "price"), [
+    ("https://api.moonshot.ai/v1", "kimi-k2.7-code", 262_144, Price(0.95, 4.0, 0.19)),
+    ("https://api.groq.com/openai/v1", "openai/gpt-oss-20b", 131_072, Price(0.075, 0.3, 0.0375)),
+    ("https://openrouter.ai/api/v1", "anthropic/claude-opus-5.5", 1_000_000, Price(4.0, 20.0, 0.2, 5.0)),
+    ("https://mine.openai.azure.com/openai/v1", "gpt-6.1-sol", 922_000, Price(2.0, 10.0, 0.1, 2.5, steps=(PriceStep(272_000, 4.0, 15.0, 0.2, 5.0),))),
+])  # fmt: skip
 def test_a_model_is_found_under_the_provider_that_its_address_names(base_url, model, window, price):
     target = plan_of(f"model: '{model}'", base_url).target
 

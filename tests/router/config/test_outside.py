@@ -72,30 +72,17 @@ def test_a_database_has_its_address_and_its_limits():
     assert (shared.postgres.url.reveal(), shared.postgres.timeout_seconds, shared.postgres.connections) == (URL, 0.5, 4)
 
 
-@pytest.mark.parametrize(
-    ("store", "url", "value", "problem"),
-    [
-        ("postgres", URL, "", "must name a variable, since the address may hold a password"),
-        (
-            "postgres",
-            "env:NOT_SET_ANYWHERE",
-            "",
-            "env:NOT_SET_ANYWHERE is not set in the environment, nor in .env next to the config",
-        ),
-        ("postgres", "env:DATABASE", "mysql://u:s3cret@h/d", "env:DATABASE does not begin with postgresql://"),
-        ("postgres", "env:DATABASE", "postgresql://u:s3cret@h:port/d", "env:DATABASE is not a valid address"),
-        ("postgres", "env:DATABASE", "postgresql://u:s3cret@[h/d", "env:DATABASE is not a valid address"),
-        ("valkey", "env:DATABASE", "http://u:s3cret@h", "env:DATABASE does not begin with redis://"),
-        ("valkey", "env:DATABASE", "unix://s3cret", "env:DATABASE has no absolute path"),
-        (
-            "valkey",
-            "env:DATABASE",
-            "redis://u:s3cret@h/name",
-            "env:DATABASE must end with the number of a database, such as /0",
-        ),
-        ("valkey", "env:DATABASE", "redis://u:s3cret@h:port/0", "env:DATABASE is not a valid address"),
-    ],
-)
+@pytest.mark.parametrize(("store", "url", "value", "problem"), [
+    ("postgres", URL, "", "must name a variable, since the address may hold a password"),
+    ("postgres", "env:NOT_SET_ANYWHERE", "", "env:NOT_SET_ANYWHERE is not set in the environment, nor in .env next to the config"),
+    ("postgres", "env:DATABASE", "mysql://u:s3cret@h/d", "env:DATABASE does not begin with postgresql://"),
+    ("postgres", "env:DATABASE", "postgresql://u:s3cret@h:port/d", "env:DATABASE is not a valid address"),
+    ("postgres", "env:DATABASE", "postgresql://u:s3cret@[h/d", "env:DATABASE is not a valid address"),
+    ("valkey", "env:DATABASE", "http://u:s3cret@h", "env:DATABASE does not begin with redis://"),
+    ("valkey", "env:DATABASE", "unix://s3cret", "env:DATABASE has no absolute path"),
+    ("valkey", "env:DATABASE", "redis://u:s3cret@h/name", "env:DATABASE must end with the number of a database, such as /0"),
+    ("valkey", "env:DATABASE", "redis://u:s3cret@h:port/0", "env:DATABASE is not a valid address"),
+])  # fmt: skip
 def test_a_wrong_address_of_a_store_is_a_fault_that_does_not_show_it(store, url, value, problem):
     assert check_store(store, url, value)[1] == [problem]
 

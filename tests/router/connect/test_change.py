@@ -281,20 +281,14 @@ def take(text: str, values: dict = VALUES) -> str | None:
     return take_without_record("json", FORMATS["json"], text, {"values": json.dumps(values)}, TIERS, ADDRESS)[0]
 
 
-@pytest.mark.parametrize(
-    ("found", "left"),
-    [
-        (VALUES, None),
-        ({"model": "fast", "env": {"URL": "http://localhost:4000/", "WINDOW": "7"}}, None),
-        (
-            {"model": "opus", "env": {"URL": "http://elsewhere", "MINE": "1"}},
-            {"model": "opus", "env": {"URL": "http://elsewhere", "MINE": "1"}},
-        ),
-        ({"status": {"command": "tandem --url http://127.0.0.1:4000"}, "mine": 1}, {"mine": 1}),
-        ({"list": [{"b": 2}, {"a": 1}, {"url": "http://127.0.0.1:4000"}]}, {"list": [{"b": 2}]}),
-        ({"list": "text", "env": []}, {"list": "text", "env": []}),
-    ],
-)
+@pytest.mark.parametrize(("found", "left"), [
+    (VALUES, None),
+    ({"model": "fast", "env": {"URL": "http://localhost:4000/", "WINDOW": "7"}}, None),
+    ({"model": "opus", "env": {"URL": "http://elsewhere", "MINE": "1"}}, {"model": "opus", "env": {"URL": "http://elsewhere", "MINE": "1"}}),
+    ({"status": {"command": "tandem --url http://127.0.0.1:4000"}, "mine": 1}, {"mine": 1}),
+    ({"list": [{"b": 2}, {"a": 1}, {"url": "http://127.0.0.1:4000"}]}, {"list": [{"b": 2}]}),
+    ({"list": "text", "env": []}, {"list": "text", "env": []}),
+])  # fmt: skip
 def test_ours_goes_and_all_else_stays(found, left):
     text = take(json.dumps(found, indent=2))
 

@@ -22,10 +22,7 @@ def test_what_was_there_comes_back(before):
 
 
 def test_a_file_that_somebody_changed_is_theirs():
-    assert OWN.take("mine now", OWN.put(None, CONTENT).memo, NONE) == (
-        "mine now",
-        ("was changed since, and stays",),
-    )
+    assert OWN.take("mine now", OWN.put(None, CONTENT).memo, NONE) == ("mine now", ("was changed since, and stays",))
     assert OWN.take("theirs", [], NONE) == ("theirs", ())
 
 

@@ -11,14 +11,7 @@ from router.contract.economics import ASSUMED_RATES, Economics, TurnSize
 from router.contract.opinions import Lean, Opinions
 from router.contract.words import Preference, Tier, TurnKind
 from router.decide.choose import decide
-from router.decide.doubt import (
-    LOG_ODDS,
-    RIGHT_SHARE,
-    cost_of_asking,
-    decide_with,
-    value_of_asking,
-    why_never,
-)
+from router.decide.doubt import LOG_ODDS, RIGHT_SHARE, cost_of_asking, decide_with, value_of_asking, why_never
 from router.decide.estimate import costs_of, price_redo
 from router.decide.opinions import Rules
 from tests.tools.exchanges import make_decided, make_decision

@@ -14,11 +14,7 @@ from router.dialects.sse import split_frames
 from tests.tools.exchanges import make_decision
 from tests.tools.values import make_target
 
-DECISION = make_decision(
-    score=0.25,
-    because="a small edit",
-    decided_by="estimate",
-)
+DECISION = make_decision(score=0.25, because="a small edit", decided_by="estimate")
 
 
 def headers_of(target=None, failed: str = "", explanation: dict | None = None) -> dict[str, str]:

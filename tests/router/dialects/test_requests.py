@@ -114,20 +114,11 @@ def test_a_body_without_a_route_shows_its_dialect_by_its_fields(body, dialect):
 
 
 @pytest.mark.parametrize("odd", [[], {}, 1, None])
-@pytest.mark.parametrize(
-    ("dialect", "body"),
-    [
-        (Dialect.CHAT, lambda part: {"messages": [{"role": "system", "content": [part]}, {"role": "user", "content": [part]}]}),
-        (
-            Dialect.RESPONSES,
-            lambda part: {"input": [part, {"role": "developer", "content": [part]}, {"role": "user", "content": [part]}]},
-        ),
-        (
-            Dialect.MESSAGES,
-            lambda part: {"max_tokens": 9, "system": [part], "messages": [{"role": "assistant", "content": [part]}]},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("dialect", "body"), [
+    (Dialect.CHAT, lambda part: {"messages": [{"role": "system", "content": [part]}, {"role": "user", "content": [part]}]}),
+    (Dialect.RESPONSES, lambda part: {"input": [part, {"role": "developer", "content": [part]}, {"role": "user", "content": [part]}]}),
+    (Dialect.MESSAGES, lambda part: {"max_tokens": 9, "system": [part], "messages": [{"role": "assistant", "content": [part]}]}),
+])  # fmt: skip
 def test_a_part_whose_type_is_no_word_is_read_as_one_of_an_unknown_type(dialect, body, odd):
     view = make_view(body({"type": odd, "text": "x"}), dialect)
 

@@ -142,21 +142,17 @@ def test_a_body_that_begins_with_its_model_is_parsed_the_same_apart():
 LONG = b'"messages":["' + b"x" * 20_000 + b'"]'
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b'{"model":"auto",' + LONG + b',"model":"auto"}',
-        b'{"model":"auto",' + LONG + b',"mod\\u0065l":"auto"}',
-        b'{"model":"auto",' + LONG + b"," + LONG[:-1] + b"}",
-        b'{"model":"auto",' + b" " * 20_000 + b"}",
-        b'{"model":"auto",,' + LONG + b"}",
-        b'{"model":5,' + LONG + b"}",
-        b'{"model":"auto"}' + b" " * 20_000,
-        b"{" + LONG + b',"model":"auto"}',
-        b'{"x":{"model":"auto",' + LONG + b"}}",
-    ],
-    ids=["twice", "twice, once escaped", "cut", "comma at the end", "two commas", "number", "alone", "last", "nested"],
-)
+@pytest.mark.parametrize("raw", [
+    b'{"model":"auto",' + LONG + b',"model":"auto"}',
+    b'{"model":"auto",' + LONG + b',"mod\\u0065l":"auto"}',
+    b'{"model":"auto",' + LONG + b"," + LONG[:-1] + b"}",
+    b'{"model":"auto",' + b" " * 20_000 + b"}",
+    b'{"model":"auto",,' + LONG + b"}",
+    b'{"model":5,' + LONG + b"}",
+    b'{"model":"auto"}' + b" " * 20_000,
+    b"{" + LONG + b',"model":"auto"}',
+    b'{"x":{"model":"auto",' + LONG + b"}}",
+], ids=["twice", "twice, once escaped", "cut", "comma at the end", "two commas", "number", "alone", "last", "nested"])  # fmt: skip
 def test_a_body_of_which_nothing_is_proven_that_way_is_not_parsed_apart(raw):
     assert parse_apart(raw) is None
 

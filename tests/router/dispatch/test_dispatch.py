@@ -443,7 +443,7 @@ async def test_from_a_full_quota_a_request_goes_on_at_once_and_no_failure_is_cou
     assert trial.headers["x-tandem-because"].startswith(
         "spark is at its quota of 1 request a minute for another 61 s, so sage answers: "
     )
-    assert live.allowance([target], "spark", 0.0).standing("spark") is Track.PROVEN
+    assert live.chances([target], "spark", 0.0).standing("spark") is Track.PROVEN
 
 
 async def test_a_second_attempt_waits_for_the_quota_too():

@@ -11,7 +11,7 @@ from router.contract.errors import UpstreamCut, UpstreamTimeout, UpstreamUnreach
 from router.contract.exchange import CancelReason
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, FirstByte
 from router.contract.words import Tier
-from router.limits.retries import RetryBudget
+from router.limits.retries import RetryLimit
 from tests.tools.houses import Walk, make_house
 from tests.tools.loop_clock import jumping_clock, seconds_passed
 from tests.tools.scripted import EVENTS, answers, fails, hangs, reach, streams
@@ -77,15 +77,16 @@ async def over(walk):
         walk.task.result()
 
 
-class CheckedBudget(RetryBudget):
-    """A budget that no attempt may overdraw, but for one at each target that nobody had asked."""
+class CheckedLimit(RetryLimit):
+    """A limit that no attempt may overdraw, but for one at each target that nobody had asked."""
 
     __slots__ = ("house",)
 
-    def take(self, target):
-        super().take(target)
-        active, spent = len(self.house.state.running), self._under_way.total() + len(self._failed_at)
+    async def hold(self, target):
+        retry = await super().hold(target)
+        active, spent = len(self.house.state.running), self.under_way.total() + len(self.failed_at)
         assert spent <= max(3, active // 5) + len(TARGETS)
+        return retry
 
 
 class Watcher:
@@ -118,8 +119,8 @@ async def play(plays, arrivals):
     house = make_house(*reached, observers=(watcher,), deadline_seconds=DEADLINE_SECONDS)
     watcher.house = house
     live = house.state.live
-    live.budget = CheckedBudget()
-    live.budget.house = house
+    live.retries = CheckedLimit()
+    live.retries.house = house
     walks = []
 
     async def one(number, at, is_streaming, leaves_after):
@@ -165,7 +166,7 @@ def test_in_any_history_every_request_ends_in_time_and_nothing_is_retried_after_
         live = house.state.live
         assert not house.state.running
         assert all(status.in_flight == 0 for status in live.statuses(house.plan.targets, house.clock() + 1).values())
-        assert all(live.budget.under_way(target.name) == 0 for target in TARGETS)
+        assert live.retries.under_way.total() == 0
 
     run()
 

@@ -41,7 +41,7 @@ class Waiting:
         self.context = make_context(self.exchange, self.caller, seconds_passed, make_decided(worth_waiting_seconds=worth))
         self.sink = WaitingSink(self.caller, self.exchange, self.context.decision, view)
         self.queue = TargetQueue("spark", self.target.quota)
-        self.first = self.queue.enter(SessionKey(LOCAL, "other"), 100, seconds_passed)
+        self.first = self.queue.hold(SessionKey(LOCAL, "other"), 100, seconds_passed)
         self.turn = later(await_turn(self.context, view, self.target, self.queue, self.sink))
 
     def facts(self):
@@ -205,7 +205,7 @@ async def test_a_failure_after_the_head_is_an_event_and_no_proper_end(waiting, e
 def live_with(most, *begun_at):
     """A target of which it is known how many calls fit, with these streams under way."""
     live = LiveStatistics()
-    known = live.of(SPARK)
+    known = live.of(SPARK).queue
     known.slots.count, known.slots._claimed_at = most, 0.0
     for number, at in enumerate(begun_at):
         known.open[f"{number}"] = known.slots.begun[f"{number}"] = at

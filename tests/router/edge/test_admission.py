@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -201,14 +202,14 @@ def test_who_sends_a_request_is_known_by_the_keys_of_the_plan_that_admits_it():
     assert admission.admit(asked) == admission.identify(asked, {"x-api-key": "k"}) != LOCAL
 
 
-def test_a_caller_that_may_send_no_more_is_turned_away_before_it_takes_a_slot_and_on_create_calls_alone():
+def test_a_caller_that_may_send_no_more_is_refused_before_it_takes_a_slot_and_on_create_calls_alone():
     road, asked = FakeRoad(), []
 
-    def turn_away(caller):
+    def check(caller):
         asked.append(caller)
         raise RateLimited("too many", retry_after_seconds=9)
 
-    road.plan.tells_callers_apart, road.plan.turn_away = True, turn_away
+    road.plan.tells_callers_apart, road.plan.caller_limits = True, SimpleNamespace(has_rates=True, check=check)
     admission = Admission(road)
 
     with pytest.raises(RateLimited):
@@ -220,17 +221,13 @@ def test_a_caller_that_may_send_no_more_is_turned_away_before_it_takes_a_slot_an
     assert (admission.in_flight, admission.sockets) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("raw", "error"),
-    [
-        (request_bytes("/v1/messages", b"", {f"x-{n}": "y" for n in range(30)}, "GET"), HeadersTooLarge),
-        (request_bytes("/v1/messages", b"", {"origin": "null", "content-type": "a/b"}, "GET"), Forbidden),
-        (request_bytes("/v1/messages", b"", {"content-type": "a/b"}, "GET"), WrongMethod),
-        (request_bytes("/v1/messages", b"", {"content-type": "a/b"}), WrongMediaType),
-        (request_bytes("/v1/messages", b"{}"), Unavailable),
-    ],
-    ids=["headers", "origin", "method", "body headers", "slot"],
-)
+@pytest.mark.parametrize(("raw", "error"), [
+    (request_bytes("/v1/messages", b"", {f"x-{n}": "y" for n in range(30)}, "GET"), HeadersTooLarge),
+    (request_bytes("/v1/messages", b"", {"origin": "null", "content-type": "a/b"}, "GET"), Forbidden),
+    (request_bytes("/v1/messages", b"", {"content-type": "a/b"}, "GET"), WrongMethod),
+    (request_bytes("/v1/messages", b"", {"content-type": "a/b"}), WrongMediaType),
+    (request_bytes("/v1/messages", b"{}"), Unavailable),
+], ids=["headers", "origin", "method", "body headers", "slot"])  # fmt: skip
 def test_the_first_thing_that_is_wrong_is_named(raw, error):
     """Each request here has everything wrong that the ones below it have."""
     admission = Admission(FakeRoad(max_in_flight=0))

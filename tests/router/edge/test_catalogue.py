@@ -91,8 +91,7 @@ def test_a_tier_whose_name_was_taken_away_is_not_among_the_tiers():
 
 
 @pytest.mark.parametrize(
-    ("name", "means"),
-    [("auto", True), ("gpt-9", True), ("fast", False), ("spark", False), ("quick", False), ("nope", False)],
+    ("name", "means"), [("auto", True), ("gpt-9", True), ("fast", False), ("spark", False), ("quick", False), ("nope", False)]
 )
 def test_a_name_means_auto_where_it_leaves_the_choice_to_us(catalogue, name, means):
     assert catalogue.means_auto(name) is means

@@ -4,15 +4,7 @@ import pytest
 
 from router.contract.caller import Caller
 from router.contract.keys import Key, KeyRing, make_key
-from router.edge.logins import (
-    COOKIE,
-    LOGIN_SECONDS,
-    MAX_LOGINS,
-    MAX_LOGINS_OF_A_KEY,
-    Logins,
-    read_login,
-    write_cookie,
-)
+from router.edge.logins import COOKIE, LOGIN_SECONDS, MAX_LOGINS, MAX_LOGINS_OF_A_KEY, Logins, read_login, write_cookie
 
 NOW = 1_000.0
 

@@ -92,8 +92,7 @@ def test_a_reload_may_name_other_files(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cert", "key"),
-    [(OTHER_CERT, KEY), (CERT, OTHER_KEY), ("words", OTHER_KEY), (OTHER_CERT, "words"), ("", "")],
+    ("cert", "key"), [(OTHER_CERT, KEY), (CERT, OTHER_KEY), ("words", OTHER_KEY), (OTHER_CERT, "words"), ("", "")]
 )
 def test_a_pair_that_cannot_be_used_is_refused_with_words_and_the_old_one_is_kept(files, tmp_path, cert, key):
     write_pair(tmp_path, cert, key)

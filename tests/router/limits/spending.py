@@ -1,7 +1,7 @@
 """Callers that spend at once: requests that hold, fail, are left and end in any order, on real budgets and without a socket."""
 
 import random
-from contextlib import ExitStack
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -18,6 +18,9 @@ from router.contract.target import Target
 from router.contract.usage import Usage
 from router.contract.words import Dialect, Operation
 from router.limits.budgets import Budgets, Terms
+from router.limits.callers import CallerLimits, Holding
+from router.limits.rates import CallerRates
+from router.limits.whole import ALONE
 from tests.tools.exchanges import Told, make_decided, make_decision
 from tests.tools.values import ask, make_signals, stand
 
@@ -26,11 +29,30 @@ SOON_SECONDS = 60.0
 """Who is told to come again later than this does not."""
 
 
-def make_budgets(rights: Rights, *, read=lambda since: {}, now=lambda: 1_000_000.0, caller: str = ADA.name, **terms) -> Budgets:
-    budgets = Budgets(read, now)
+def make_budgets(
+    rights: Rights, *, read=lambda since: {}, now=lambda: 1_000_000.0, caller: str = ADA.name, allowance=ALONE, **terms
+) -> Budgets:
+    budgets = Budgets(read, now, allowance)
     budgets.follow(Terms({caller: rights}, **terms))
     budgets.recall(budgets.read_spending())
     return budgets
+
+
+def open_for(budgets: Budgets, exchange: Exchange, decided: Decided, rights: Rights) -> Holding:
+    holding = CallerLimits({exchange.caller.name: rights}, CallerRates(), budgets).open(exchange, decided)
+    assert holding is not None
+    return holding
+
+
+@asynccontextmanager
+async def hold(budgets: Budgets, exchange: Exchange, decided: Decided, rights: Rights):
+    """One request, from before its first attempt until it is settled. Gives what its answer tells."""
+    holding = open_for(budgets, exchange, decided, rights)
+    try:
+        first = decided.decision.targets[0]
+        yield await holding.admit(decided.decision.signals.statuses[first].target)
+    finally:
+        holding.settle()
 
 
 def exchange_of(name: str = "req_1", caller: Caller = ADA, **arrival) -> Exchange:
@@ -90,45 +112,48 @@ class Crowd:
     served: int = 0
     refused: int = 0
     most_at_once: int = 0
-    running: list[tuple[Wish, Exchange, ExitStack]] = field(default_factory=list)
+    running: list[tuple[Wish, Exchange, Holding]] = field(default_factory=list)
 
-    def serve(self, wishes: list[Wish]) -> None:
+    async def serve(self, wishes: list[Wish]) -> None:
         """Until nobody is left who might still be served."""
         template = decided_for(*self.targets)
         waiting = [(wish, wish.decide(template)) for wish in wishes]
         while waiting or self.running:
             self.random.shuffle(waiting)
-            waiting = [each for each in waiting if not self._begin(*each)]
+            waiting = [each for each in waiting if not await self._begin(*each)]
             self.most_at_once = max(self.most_at_once, len(self.running))
             assert self.running or not waiting, "nobody holds anything, and somebody is told to wait"
             if not self.running:
                 return
             for _ in range(self.random.randint(1, len(self.running))):
-                self._end(*self.running.pop(self.random.randrange(len(self.running))))
+                await self._end(*self.running.pop(self.random.randrange(len(self.running))))
 
-    def _begin(self, wish: Wish, decided: Decided) -> bool:
+    async def _begin(self, wish: Wish, decided: Decided) -> bool:
         """False for a caller who comes again: others hold what it needs."""
-        exchange, stack = exchange_of(), ExitStack()
+        exchange = exchange_of()
+        holding = open_for(self.budgets, exchange, decided, self.rights)
         try:
-            stack.enter_context(self.budgets.hold(exchange, decided, self.rights))
+            await holding.admit(self.targets[0])
         except BudgetSpent as refusal:
             self.refused += (is_spent := (refusal.retry_after_seconds or 0) > SOON_SECONDS)
             return is_spent
-        self.running.append((wish, exchange, stack))
+        self.running.append((wish, exchange, holding))
         return True
 
-    def _end(self, wish: Wish, exchange: Exchange, stack: ExitStack) -> None:
+    async def _end(self, wish: Wish, exchange: Exchange, holding: Holding) -> None:
         first, last = self.targets[0], self.targets[-1]
-        with stack:
+        try:
             if wish.fails_first:
                 self._attempt(exchange, first, wish, share=self.random.random(), error="upstream_cut")
                 try:
-                    self.budgets.allow_another(exchange, last)
+                    await holding.admit(last)
                 except BudgetSpent:
                     return
             error = "abandoned" if wish.is_left else None
             self._attempt(exchange, last, wish, share=self.random.random() if wish.is_left else 1.0, error=error)
             self.served += 1
+        finally:
+            holding.settle()
 
     def _attempt(self, exchange: Exchange, target: Target, wish: Wish, share: float, error: str | None) -> None:
         assert target.price is not None

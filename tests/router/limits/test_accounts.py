@@ -4,31 +4,18 @@ from datetime import UTC, datetime
 
 from router.contract.rights import Rights
 from router.contract.spending import Period, span_of
-from router.limits.accounts import Account, Purse, Reservation, limits_of
+from router.limits.accounts import Account, Budget, limits_of
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp()
 DAY = 86_400
 
 
 def open_account(spent: int = 0) -> Account:
-    return Account(*(Purse(period, span_of(period, NOON, UTC), spent) for period in Period))
+    return Account(*(Budget("ada", period, span_of(period, NOON, UTC), spent) for period in Period))
 
 
 def amounts(account: Account, now: float = NOON) -> dict[str, tuple[int, int]]:
-    return {str(purse.period): (purse.spent, purse.held) for purse in account.purses(now, UTC)}
-
-
-def test_what_is_held_is_given_back_and_what_it_came_to_is_counted():
-    account = open_account()
-    reservation = Reservation(account.purses(NOON, UTC))
-
-    reservation.hold(70)
-    reservation.hold(30)
-
-    assert amounts(account) == {"day": (0, 100), "month": (0, 100)}
-    for _ in range(2):  # it is settled once
-        reservation.settle(45)
-    assert amounts(account) == {"day": (45, 0), "month": (45, 0)}
+    return {str(budget.period): (budget.spent, budget.held) for budget in account.budgets(now, UTC)}
 
 
 def test_a_new_day_is_full_the_month_goes_on_and_a_clock_that_is_set_back_begins_no_other_day():
@@ -41,11 +28,13 @@ def test_a_new_day_is_full_the_month_goes_on_and_a_clock_that_is_set_back_begins
 
 def test_a_request_that_ends_on_another_day_is_paid_from_the_day_on_which_it_began():
     account = open_account()
-    reservation = Reservation(account.purses(NOON, UTC))
-    reservation.hold(100)
+    began = account.budgets(NOON, UTC)
+    for budget in began:
+        budget.held += 100
 
     assert amounts(account, NOON + DAY) == {"day": (0, 0), "month": (0, 100)}
-    reservation.settle(60)
+    for budget in began:
+        budget.settle(100, 60)
     assert amounts(account, NOON + DAY) == {"day": (0, 0), "month": (60, 0)}
 
 
@@ -61,7 +50,7 @@ def test_the_ledger_counts_where_it_says_more_and_is_of_the_same_day():
 
 
 def test_only_the_limits_that_a_caller_has_are_held_against_it():
-    purses = open_account().purses(NOON, UTC)
+    budgets = open_account().budgets(NOON, UTC)
 
-    assert [limited.purse.period for limited in limits_of(purses, Rights(monthly_usd=3.0))] == [Period.MONTH]
-    assert [limited.limit for limited in limits_of(purses, Rights(daily_usd=0.1, monthly_usd=3.0))] == [10**7, 3 * 10**8]
+    assert [limited.budget.period for limited in limits_of(budgets, Rights(monthly_usd=3.0))] == [Period.MONTH]
+    assert [limited.limit for limited in limits_of(budgets, Rights(daily_usd=0.1, monthly_usd=3.0))] == [10**7, 3 * 10**8]

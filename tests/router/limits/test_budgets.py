@@ -16,10 +16,12 @@ from router.contract.spending import UNITS_PER_USD, as_units
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
 from router.contract.words import Operation, Tier
-from router.limits.budgets import Terms, find_troubles
-from tests.router.limits.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, make_budgets, opened
+from router.limits.budgets import Terms
+from tests.router.limits.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, hold, make_budgets, open_for, opened
+from tests.tools.allowances import Pool
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target
+from tests.tools.waiting import at_once
 
 NOON, DAY = datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp(), 86_400.0
 SPARK = make_target(price=Price(input=1.0, output=10.0))
@@ -34,37 +36,37 @@ def spent(budgets, caller: str = "ada", period: str = "day") -> tuple[float, flo
     return picture["spent_usd"], picture["held_usd"]
 
 
-def spend(budgets, cost: float | None, rights: Rights = ONE, *, target=SPARK, **size):
+async def spend(budgets, cost: float | None, rights: Rights = ONE, *, target=SPARK, **size):
     """One request that came to this."""
     exchange = exchange_of()
-    with budgets.hold(exchange, decided_for(target, **(size or DIME)), rights) as headers:
+    async with hold(budgets, exchange, decided_for(target, **(size or DIME)), rights) as headers:
         exchange.note(opened(target))
         exchange.note(ended(target, cost))
     return dict(headers)
 
 
-def test_the_most_that_a_request_may_cost_is_held_until_it_is_over():
+async def test_the_most_that_a_request_may_cost_is_held_until_it_is_over():
     budgets, exchange = make_budgets(ONE), exchange_of()
 
-    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+    async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
         assert spent(budgets) == (0.0, 0.1)
         exchange.note(ended(SPARK, 0.03))
 
     assert spent(budgets) == (0.03, 0.0)
 
 
-def test_the_dearest_target_that_the_decision_may_lead_to_is_held():
+async def test_the_dearest_target_that_the_decision_may_lead_to_is_held():
     budgets = make_budgets(Rights(daily_usd=9.0))
 
-    with budgets.hold(exchange_of(), decided_for(SPARK, spill=(SAGE,), **DIME), Rights(daily_usd=9.0)):
+    async with hold(budgets, exchange_of(), decided_for(SPARK, spill=(SAGE,), **DIME), Rights(daily_usd=9.0)):
         assert spent(budgets) == (0.0, 0.5)
 
 
-def test_of_several_that_are_alike_the_third_may_serve_first():
+async def test_of_several_that_are_alike_the_third_may_serve_first():
     third = make_target("third", price=Price(0.0, 70.0))
     budgets = make_budgets(ONE)
 
-    with budgets.hold(exchange_of(), decided_for(SPARK, replace_name(SPARK, "second"), third, alike=3, **DIME), ONE):
+    async with hold(budgets, exchange_of(), decided_for(SPARK, replace_name(SPARK, "second"), third, alike=3, **DIME), ONE):
         assert spent(budgets) == (0.0, 0.7)
 
 
@@ -72,111 +74,107 @@ def replace_name(target, name: str):
     return make_target(name, price=target.price)
 
 
-def test_what_others_hold_cannot_be_spent_and_is_free_again_when_they_end():
+async def test_what_others_hold_cannot_be_spent_and_is_free_again_when_they_end():
     budgets, decided = make_budgets(Rights(daily_usd=0.15)), decided_for(SPARK, **DIME)
     first, second = exchange_of("req_1"), exchange_of("req_2")
 
-    with budgets.hold(first, decided, Rights(daily_usd=0.15)):
+    async with hold(budgets, first, decided, Rights(daily_usd=0.15)):
         with pytest.raises(BudgetSpent, match="other requests hold 0.10 USD until they end") as caught:
-            budgets.hold(second, decided, Rights(daily_usd=0.15)).__enter__()
+            await open_for(budgets, second, decided, Rights(daily_usd=0.15)).admit(SPARK)
         first.note(ended(SPARK, 0.02))
 
     assert caught.value.retry_after_seconds == 5.0
-    with budgets.hold(second, decided, Rights(daily_usd=0.15)):
+    async with hold(budgets, second, decided, Rights(daily_usd=0.15)):
         assert spent(budgets) == (0.02, 0.1)
 
 
-def test_a_spent_budget_is_refused_until_it_is_full_again(listen):
+async def test_a_spent_budget_is_refused_until_it_is_full_again(listen):
     clock = HandClock(NOON)
     budgets, read = make_budgets(ONE, now=clock), listen()
     for _ in range(19):
-        spend(budgets, 0.05)
+        await spend(budgets, 0.05)
 
     for _ in range(2):
         with pytest.raises(BudgetSpent) as caught:
-            spend(budgets, 0.05)
+            await spend(budgets, 0.05)
 
     words = "your daily budget of 1.00 USD is used up: 0.95 USD is spent, and this request may cost up to 0.10 USD."
     assert caught.value.message == f"{words} It is full again at 2026-11-17 00:00 UTC"
     assert caught.value.retry_after_seconds == 12 * 3_600
     assert [(event["event"], event["spent_usd"]) for event in read()] == [("budget.near", 0.8), ("budget.spent", 0.95)]
     clock.now += 12 * 3_600
-    spend(budgets, 0.05)
+    await spend(budgets, 0.05)
     assert spent(budgets) == (0.05, 0.0)
 
 
-def test_of_two_budgets_that_are_spent_the_later_reset_is_told_in_the_zone_of_the_budgets():
+async def test_of_two_budgets_that_are_spent_the_later_reset_is_told_in_the_zone_of_the_budgets():
     both = Rights(daily_usd=0.1, monthly_usd=0.1)
     budgets = make_budgets(both, now=lambda: NOON, zone=ZoneInfo("Asia/Tokyo"))
-    spend(budgets, 0.09, both)
+    await spend(budgets, 0.09, both)
 
     with pytest.raises(BudgetSpent, match="monthly budget of 0.10 USD is used up.* at 2026-12-01 00:00 JST"):
-        spend(budgets, 0.09, both)
+        await spend(budgets, 0.09, both)
 
 
-def test_a_request_that_no_day_could_pay_is_told_so_and_no_time_to_come_again():
+async def test_a_request_that_no_day_could_pay_is_told_so_and_no_time_to_come_again():
     with pytest.raises(BudgetSpent, match="more than your whole daily budget of 0.05 USD: lower max_tokens") as caught:
-        spend(make_budgets(Rights(daily_usd=0.05)), 0.01, Rights(daily_usd=0.05))
+        await spend(make_budgets(Rights(daily_usd=0.05)), 0.01, Rights(daily_usd=0.05))
 
     assert caught.value.retry_after_seconds is None
 
 
-@pytest.mark.parametrize("failure", [KeyError, GeneratorExit, KeyboardInterrupt, BudgetSpent])
-def test_however_a_request_ends_it_is_settled_once(failure):
+async def test_a_request_is_settled_once():
     budgets, exchange = make_budgets(ONE), exchange_of()
+    holding = open_for(budgets, exchange, decided_for(SPARK, **DIME), ONE)
+    await holding.admit(SPARK)
+    exchange.note(opened(SPARK))
+    exchange.note(ended(SPARK, 0.04, error="abandoned"))
 
-    def fail() -> None:
-        with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
-            exchange.note(opened(SPARK))
-            exchange.note(ended(SPARK, 0.04, error="abandoned"))
-            raise failure("x")
-
-    with pytest.raises(failure):
-        fail()
+    for _ in range(2):
+        holding.settle()
 
     assert spent(budgets) == (0.04, 0.0)
 
 
 @pytest.mark.parametrize("facts", [(opened(SPARK), ended(SPARK, None)), (opened(SPARK),)])
-def test_a_cost_that_is_not_known_counts_as_the_most_that_it_could_be(facts):
+async def test_a_cost_that_is_not_known_counts_as_the_most_that_it_could_be(facts):
     budgets, exchange = make_budgets(ONE), exchange_of()
 
-    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+    async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
         for fact in facts:
             exchange.note(fact)
 
     assert spent(budgets) == (0.1, 0.0)
 
 
-def test_a_request_that_was_never_sent_costs_nothing():
+async def test_a_request_that_was_never_sent_costs_nothing():
     budgets = make_budgets(ONE)
 
-    with budgets.hold(exchange_of(), decided_for(SPARK, **DIME), ONE):
+    async with hold(budgets, exchange_of(), decided_for(SPARK, **DIME), ONE):
         pass
 
     assert spent(budgets) == (0.0, 0.0)
 
 
-def test_an_answer_that_is_longer_than_what_was_held_is_counted_in_full():
+async def test_an_answer_that_is_longer_than_what_was_held_is_counted_in_full():
     budgets = make_budgets(ONE)
 
-    spend(budgets, 0.9, prompt_tokens=0)
+    await spend(budgets, 0.9, prompt_tokens=0)
 
     assert spent(budgets) == (0.9, 0.0)
 
 
-def test_a_further_attempt_holds_more_only_where_the_first_was_billed():
+async def test_a_further_attempt_holds_more_only_where_the_first_was_billed():
     budgets, exchange = make_budgets(ONE), exchange_of()
+    holding = open_for(budgets, exchange, decided_for(SPARK, **DIME), ONE)
+    held = []
+    for cost in (0.0, 0.04, 0.07):
+        await holding.admit(SPARK)
+        held.append(spent(budgets))
+        exchange.note(ended(SPARK, cost))
+    holding.settle()
 
-    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
-        exchange.note(ended(SPARK, 0.0))
-        budgets.allow_another(exchange, SPARK)
-        assert spent(budgets) == (0.0, 0.1)
-        exchange.note(ended(SPARK, 0.04))
-        budgets.allow_another(exchange, SPARK)
-        assert spent(budgets) == (0.0, 0.14)
-        exchange.note(ended(SPARK, 0.07))
-
+    assert held == [(0.0, 0.1), (0.0, 0.1), (0.0, 0.14)]
     assert spent(budgets) == (0.11, 0.0)
 
 
@@ -185,21 +183,21 @@ def question(cost: float | None) -> QuestionEnded:
     return QuestionEnded(fact.at, fact.target, fact.attempt, None, fact.usage, None, 0.0)
 
 
-def test_a_second_opinion_is_held_apart_and_paid_once():
+async def test_a_second_opinion_is_held_apart_and_paid_once():
     budgets, exchange = make_budgets(ONE), exchange_of()
 
     with budgets.hold_question(exchange, SPARK, "x" * 100, 64) as has_room:
         assert has_room
         assert spent(budgets) == (0.0, 0.00074)
         exchange.note(question(0.0004))
-    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+    async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
         exchange.note(ended(SPARK, 0.05))
 
     assert spent(budgets) == (0.0504, 0.0)
 
 
 @pytest.mark.parametrize("target", [SPARK, make_target(price=None)])
-def test_nobody_is_asked_where_the_budget_has_no_room_or_the_price_is_not_known(target):
+async def test_nobody_is_asked_where_the_budget_has_no_room_or_the_price_is_not_known(target):
     budgets = make_budgets(Rights(daily_usd=0.0005))
 
     with budgets.hold_question(exchange_of(), target, "x" * 100, 64) as has_room:
@@ -208,38 +206,38 @@ def test_nobody_is_asked_where_the_budget_has_no_room_or_the_price_is_not_known(
     assert spent(budgets) == (0.0, 0.0)
 
 
-def test_a_question_of_a_caller_without_a_budget_is_not_counted():
+async def test_a_question_of_a_caller_without_a_budget_is_not_counted():
     with make_budgets(ONE).hold_question(exchange_of(caller=Caller("bob")), make_target(price=None), "x", 64) as has_room:
         assert has_room
 
 
-def test_counting_tokens_costs_nothing_even_when_all_is_spent():
+async def test_counting_tokens_costs_nothing_even_when_all_is_spent():
     budgets, decided = make_budgets(ONE, read=lambda since: {"ada": UNITS_PER_USD}), decided_for(SPARK, **DIME)
     counting = replace(decided, view=replace(decided.view, operation=Operation.COUNT_TOKENS))
 
-    with budgets.hold(exchange_of(), counting, ONE) as headers:
+    async with hold(budgets, exchange_of(), counting, ONE) as headers:
         assert dict(headers) == {"x-tandem-budget": "1.00"}
 
     assert spent(budgets) == (1.0, 0.0)
 
 
-def test_the_larger_share_of_day_and_month_is_told_from_the_limit_of_the_config_on():
+async def test_the_larger_share_of_day_and_month_is_told_from_the_limit_of_the_config_on():
     both = Rights(daily_usd=1.0, monthly_usd=4.0)
     budgets = make_budgets(both, warn_at=0.5)
 
-    told = [spend(budgets, 0.1, both).get("x-tandem-budget") for _ in range(8)]
+    told = [(await spend(budgets, 0.1, both)).get("x-tandem-budget") for _ in range(8)]
 
     assert told == [None, None, None, None, None, "0.50", "0.60", "0.70"]
 
 
-def test_a_share_is_never_rounded_up_to_the_whole():
+async def test_a_share_is_never_rounded_up_to_the_whole():
     rights = Rights(daily_usd=1.2)
     budgets = make_budgets(rights, read=lambda since: {"ada": as_units(1.0999)}, warn_at=0.8)
 
-    assert spend(budgets, 0.0, rights) == {"x-tandem-budget": "0.91"}
+    assert await spend(budgets, 0.0, rights) == {"x-tandem-budget": "0.91"}
 
 
-def test_what_the_ledger_has_counts_again_after_a_restart_and_nobody_is_warned_twice(listen):
+async def test_what_the_ledger_has_counts_again_after_a_restart_and_nobody_is_warned_twice(listen):
     read = listen()
     asked = []
 
@@ -251,11 +249,11 @@ def test_what_the_ledger_has_counts_again_after_a_restart_and_nobody_is_warned_t
 
     assert spent(budgets) == (0.85, 0.0)
     assert asked == [datetime(2026, 11, 16, tzinfo=UTC).timestamp(), datetime(2026, 11, 1, tzinfo=UTC).timestamp()]
-    assert spend(budgets, 0.01) == {"x-tandem-budget": "0.85"}
+    assert await spend(budgets, 0.01) == {"x-tandem-budget": "0.85"}
     assert read() == []
 
 
-def test_a_caller_who_gets_a_budget_by_a_reload_has_spent_what_the_ledger_says():
+async def test_a_caller_who_gets_a_budget_by_a_reload_has_spent_what_the_ledger_says():
     ledger = {"ada": as_units(0.1), "bob": as_units(0.7)}
     budgets = make_budgets(ONE, read=lambda since: ledger)
 
@@ -264,10 +262,10 @@ def test_a_caller_who_gets_a_budget_by_a_reload_has_spent_what_the_ledger_says()
     assert spent(budgets, "bob") == (0.7, 0.0)
 
 
-def test_who_loses_a_budget_and_gets_another_has_spent_what_the_ledger_says_meanwhile():
+async def test_who_loses_a_budget_and_gets_another_has_spent_what_the_ledger_says_meanwhile():
     ledger = {"ada": 0}
     budgets = make_budgets(ONE, read=lambda since: ledger)
-    spend(budgets, 0.05)
+    await spend(budgets, 0.05)
 
     budgets.follow(Terms({"ada": Rights()}))
     ledger["ada"] = as_units(0.6)
@@ -276,11 +274,11 @@ def test_who_loses_a_budget_and_gets_another_has_spent_what_the_ledger_says_mean
     assert spent(budgets) == (0.6, 0.0)
 
 
-def test_a_reload_forgets_nothing_that_is_not_written_yet_or_is_held():
+async def test_a_reload_forgets_nothing_that_is_not_written_yet_or_is_held():
     budgets, exchange = make_budgets(ONE, read=lambda since: {"ada": as_units(0.02)}), exchange_of()
-    spend(budgets, 0.05)
+    await spend(budgets, 0.05)
 
-    with budgets.hold(exchange, decided_for(SPARK, **DIME), ONE):
+    async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
         budgets.follow(Terms({"ada": Rights(daily_usd=2.0)}))
         budgets.recall(budgets.read_spending())
         assert spent(budgets) == (0.07, 0.1)
@@ -289,16 +287,16 @@ def test_a_reload_forgets_nothing_that_is_not_written_yet_or_is_held():
     assert spent(budgets) == (0.17, 0.0)
 
 
-def test_a_request_of_a_plan_in_which_its_caller_had_a_budget_is_served_after_a_reload_without():
+async def test_a_request_of_a_plan_in_which_its_caller_had_a_budget_is_served_after_a_reload_without():
     budgets = make_budgets(ONE)
     budgets.follow(Terms({}))
 
-    spend(budgets, 0.05)
+    await spend(budgets, 0.05)
 
     assert budgets.picture("ada") == {}
 
 
-def test_a_ledger_that_cannot_be_read_is_no_empty_ledger():
+async def test_a_ledger_that_cannot_be_read_is_no_empty_ledger():
     def read(since: float) -> dict[str, int]:
         if is_broken:
             raise StoreUnusable("x.db: not a usable ledger")
@@ -313,14 +311,14 @@ def test_a_ledger_that_cannot_be_read_is_no_empty_ledger():
         budgets.picture("bob")
 
 
-def test_a_caller_without_a_budget_is_not_counted():
+async def test_a_caller_without_a_budget_is_not_counted():
     budgets = make_budgets(Rights(in_flight=1))
 
-    assert spend(budgets, 0.05, Rights(in_flight=1)) == {}
+    assert await spend(budgets, 0.05, Rights(in_flight=1)) == {}
     assert budgets.picture("ada") == {}
 
 
-def test_the_picture_says_what_is_left_and_when_it_is_full_again():
+async def test_the_picture_says_what_is_left_and_when_it_is_full_again():
     budgets = make_budgets(ONE, read=lambda since: {"ada": as_units(0.25)}, now=lambda: NOON)
 
     assert budgets.picture("ada") == {
@@ -335,20 +333,20 @@ def test_the_picture_says_what_is_left_and_when_it_is_full_again():
     assert budgets.picture("bob") == {}
 
 
-def test_what_is_usual_is_learned_from_whole_answers_alone():
+async def test_what_is_usual_is_learned_from_whole_answers_alone():
     budgets = make_budgets(Rights(daily_usd=99.0))
 
-    def held() -> float:
-        with budgets.hold(exchange_of(), decided_for(SPARK, prompt_tokens=0), Rights(daily_usd=99.0)):
+    async def held() -> float:
+        async with hold(budgets, exchange_of(), decided_for(SPARK, prompt_tokens=0), Rights(daily_usd=99.0)):
             return spent(budgets)[1]
 
-    assert held() == pytest.approx(3 * 2_000 * 10 / 1e6)
+    assert await held() == pytest.approx(3 * 2_000 * 10 / 1e6)
     for error in (None, "abandoned"):
         for _ in range(200):
             exchange = exchange_of()
-            with budgets.hold(exchange, decided_for(SPARK, **DIME), Rights(daily_usd=99.0)):
+            async with hold(budgets, exchange, decided_for(SPARK, **DIME), Rights(daily_usd=99.0)):
                 exchange.note(ended(SPARK, 0.0, output_tokens=500 if error is None else 9, error=error))
-    assert held() == pytest.approx(3 * 500 * 10 / 1e6, rel=0.01)
+    assert await held() == pytest.approx(3 * 500 * 10 / 1e6, rel=0.01)
 
 
 PRICES = {
@@ -370,12 +368,12 @@ def wish(chance: random.Random, kind: SimpleNamespace, *, has_limit: bool) -> Wi
     return Wish(prompt, output, limit, fails_first=chance.random() < 0.1, is_left=chance.random() < 0.1)
 
 
-def learn_lengths(budgets, targets, tokens: int) -> None:
+async def learn_lengths(budgets, targets, tokens: int) -> None:
     """Thirty free answers of this length from each target."""
     decided = decided_for(targets[0], prompt_tokens=0, max_tokens=16)
     for target in targets * 30:
         exchange = exchange_of()
-        with budgets.hold(exchange, decided, ONE):
+        async with hold(budgets, exchange, decided, ONE):
             exchange.note(ended(target, 0.0, output_tokens=tokens))
 
 
@@ -395,9 +393,9 @@ def test_fifty_at_once_spend_most_of_a_dollar_and_never_more(kind, has_limit, se
         )
         crowd = Crowd(budgets, ONE, targets, chance)
         if not has_limit:
-            learn_lengths(budgets, targets, kind.output)
+            at_once(learn_lengths(budgets, targets, kind.output))
 
-        crowd.serve([wish(chance, kind, has_limit=has_limit) for _ in range(50)])
+        at_once(crowd.serve([wish(chance, kind, has_limit=has_limit) for _ in range(50)]))
 
         assert budgets.picture(ADA.name)["day"]["held_usd"] == 0
         assert as_units(spent(budgets)[0]) == crowd.spent, f"seed {seed}"
@@ -408,83 +406,83 @@ def test_fifty_at_once_spend_most_of_a_dollar_and_never_more(kind, has_limit, se
     assert least >= floor * UNITS_PER_USD
 
 
-def test_the_used_part_is_that_of_the_day_or_the_month_where_it_is_more():
+async def test_the_used_part_is_that_of_the_day_or_the_month_where_it_is_more():
     rights = Rights(daily_usd=1.0, monthly_usd=10.0)
     budgets = make_budgets(rights, read=lambda since: {"ada": as_units(0.25)}, now=lambda: NOON)
 
     assert budgets.used_part("ada") == 0.25
 
 
-def refuse(budgets, rights: Rights = ONE) -> None:
-    with pytest.raises(BudgetSpent), budgets.hold(exchange_of(), decided_for(SPARK, **DIME), rights):
-        pass
+async def refuse(budgets, rights: Rights = ONE) -> None:
+    with pytest.raises(BudgetSpent):
+        await open_for(budgets, exchange_of(), decided_for(SPARK, **DIME), rights).admit(SPARK)
 
 
-def test_a_budget_is_near_from_warn_at_on_and_no_longer_the_next_day():
+async def test_a_budget_is_near_from_warn_at_on_and_no_longer_the_next_day():
     clock = HandClock(NOON)
     budgets = make_budgets(ONE, now=clock)
-    spend(budgets, 0.79)
-    before = find_troubles(budgets)
+    await spend(budgets, 0.79)
+    before = budgets.find_troubles()
     clock.now = NOON + 60.0
-    spend(budgets, 0.04)
+    await spend(budgets, 0.04)
 
-    (notice,) = find_troubles(budgets)
+    (notice,) = budgets.find_troubles()
 
     assert before == []
     assert (notice.kind, notice.subject, notice.since) == ("budget_near", "ada", NOON + 60.0)
     assert notice.text == "ada: 83% of the daily budget of 1.00 USD is spent"
     clock.now = NOON + DAY
-    assert find_troubles(budgets) == []
+    assert budgets.find_troubles() == []
 
 
-def test_a_budget_is_spent_from_the_first_refusal_on():
+async def test_a_budget_is_spent_from_the_first_refusal_on():
     clock = HandClock(NOON)
     budgets = make_budgets(ONE, now=clock)
-    spend(budgets, 0.95)
+    await spend(budgets, 0.95)
     clock.now = NOON + 60.0
 
-    refuse(budgets)
+    await refuse(budgets)
 
-    (notice,) = find_troubles(budgets)
+    (notice,) = budgets.find_troubles()
     assert (notice.kind, notice.since) == ("budget_spent", NOON + 60.0)
     assert notice.text == "ada: the daily budget of 1.00 USD is used up until 2026-11-17 00:00 UTC"
 
 
-def test_a_budget_of_which_nothing_is_left_is_spent_without_a_refusal():
+async def test_a_budget_of_which_nothing_is_left_is_spent_without_a_refusal():
     budgets = make_budgets(ONE, now=HandClock(NOON))
-    spend(budgets, 1.0)
+    await spend(budgets, 1.0)
 
-    assert [notice.kind for notice in find_troubles(budgets)] == ["budget_spent"]
+    assert [notice.kind for notice in budgets.find_troubles()] == ["budget_spent"]
 
 
-def test_a_higher_budget_ends_the_trouble():
+async def test_a_higher_budget_ends_the_trouble():
     budgets = make_budgets(ONE, now=HandClock(NOON))
-    spend(budgets, 0.95)
-    refuse(budgets)
+    await spend(budgets, 0.95)
+    await refuse(budgets)
 
     budgets.follow(Terms({"ada": Rights(daily_usd=5.0)}))
 
-    assert find_troubles(budgets) == []
+    assert budgets.find_troubles() == []
 
 
-def test_of_two_budgets_that_are_spent_the_monthly_is_shown():
+async def test_of_two_budgets_that_are_spent_the_monthly_is_shown():
     both = Rights(daily_usd=1.0, monthly_usd=1.0)
     budgets = make_budgets(both, now=HandClock(NOON))
-    spend(budgets, 1.0, both)
+    await spend(budgets, 1.0, both)
 
-    (notice,) = find_troubles(budgets)
+    (notice,) = budgets.find_troubles()
 
     assert "monthly budget" in notice.text
     assert "2026-12-01" in notice.text
 
 
-def test_what_was_nearly_spent_before_a_restart_still_is():
+async def test_what_was_nearly_spent_before_a_restart_still_is():
     budgets = make_budgets(ONE, now=HandClock(NOON), read=lambda since: {"ada": as_units(0.9)})
 
-    assert [notice.text for notice in find_troubles(budgets)] == ["ada: 90% of the daily budget of 1.00 USD is spent"]
+    assert [notice.text for notice in budgets.find_troubles()] == ["ada: 90% of the daily budget of 1.00 USD is spent"]
 
 
-def test_no_file_is_read():
+async def test_no_file_is_read():
     reads: list[float] = []
 
     def read(since: float):
@@ -493,6 +491,53 @@ def test_no_file_is_read():
 
     budgets = make_budgets(ONE, read=read, now=HandClock(NOON))
     reads.clear()
-    find_troubles(budgets)
+    budgets.find_troubles()
 
     assert reads == []
+
+
+def part_of(pool):
+    (part,) = pool.parts.values()
+    return part
+
+
+async def test_of_a_budget_that_routers_share_what_a_request_may_cost_is_set_aside_and_what_it_cost_is_told():
+    pool = Pool()
+    budgets = make_budgets(ONE, allowance=pool)
+
+    await spend(budgets, 0.03)
+
+    assert part_of(pool).spent == as_units(0.03)
+    assert part_of(pool).allowed == as_units(0.07) + 1
+
+
+async def test_what_the_ledger_says_is_told_to_all_routers_before_anybody_asks_for_that_budget_here():
+    pool, unspent = Pool(), Pool()
+
+    make_budgets(ONE, allowance=pool, read=lambda since: {"ada": 77})
+    make_budgets(ONE, allowance=unspent)
+
+    assert part_of(pool).recalled == 77
+    assert not unspent.parts
+
+
+async def test_what_other_routers_hold_is_named_where_it_is_why_there_is_no_room():
+    pool = Pool(0)
+    budgets = make_budgets(ONE, allowance=pool)
+    await refuse(budgets)
+    part_of(pool).held_elsewhere = UNITS_PER_USD
+
+    with pytest.raises(BudgetSpent, match=r"other requests hold 1.00 USD until they end"):
+        await open_for(budgets, exchange_of(), decided_for(SPARK, **DIME), ONE).admit(SPARK)
+
+
+async def test_a_further_attempt_is_asked_for_of_the_store():
+    pool, exchange = Pool(), exchange_of()
+    holding = open_for(make_budgets(ONE, allowance=pool), exchange, decided_for(SPARK, **DIME), ONE)
+    await holding.admit(SPARK)
+    exchange.note(ended(SPARK, 0.05))
+    left = part_of(pool).left
+
+    await holding.admit(SPARK)
+
+    assert left - part_of(pool).left == as_units(0.05)

@@ -12,6 +12,7 @@ from router.contract.target import Quota
 from router.contract.usage import Usage
 from router.limits.queue import SIDE_WAIT_SECONDS, TargetQueue
 from router.limits.quota import WINDOW_SECONDS
+from tests.tools.allowances import Pool
 from tests.tools.loop_clock import JumpingLoop, jumping_clock, seconds_passed
 from tests.tools.values import make_target
 
@@ -26,7 +27,7 @@ def queue_of(**quota):
 
 
 def enter(queue, who=A, tokens=100):
-    return queue.enter(who, tokens, seconds_passed)
+    return queue.hold(who, tokens, seconds_passed)
 
 
 def ended(error=None, usage=None):
@@ -68,7 +69,7 @@ async def test_sessions_take_turns_and_the_first_come_goes_first_within_one(queu
     waiters = [enter(queue, who) for who in (A, A, B, B)]
     order = []
     for _ in waiters:
-        permit.end(seconds_passed(), ended())
+        permit.settle([ended()], seconds_passed())
         (now_served,) = [waiter for waiter in waiters if waiter.permit and waiter not in order]
         order.append(now_served)
         permit = now_served.permit
@@ -116,7 +117,7 @@ async def test_what_a_call_really_took_counts_once_it_is_known():
     waiter = enter(queue, B, tokens=500)
     assert waiter.permit is None
 
-    permit.end(seconds_passed(), ended(usage=Usage(20, 30)))
+    permit.settle([ended(usage=Usage(20, 30))], seconds_passed())
 
     assert waiter.permit is not None
 
@@ -125,7 +126,7 @@ async def test_a_guess_of_what_it_took_changes_nothing():
     queue = queue_of(tokens_per_minute=1_000)
     permit = enter(queue, tokens=500).permit
 
-    permit.end(seconds_passed(), ended(usage=Usage(20, 30, is_estimated=True)))
+    permit.settle([ended(usage=Usage(20, 30, is_estimated=True))], seconds_passed())
 
     assert queue.meter.tokens == 900
 
@@ -133,7 +134,7 @@ async def test_a_guess_of_what_it_took_changes_nothing():
 async def test_a_provider_that_refuses_for_its_limit_is_left_alone_for_as_long_as_it_says():
     queue = queue_of(requests_per_minute=60)
     refused = UpstreamRefused("spark", 429, b"", "", retry_after_seconds=7.0)
-    enter(queue).permit.end(seconds_passed(), ended(error=refused))
+    enter(queue).permit.settle([ended(error=refused)], seconds_passed())
     waiter = enter(queue)
     assert queue.look(waiter, 0.0).because == "is at its rate limit for another 7 s"
 
@@ -160,7 +161,7 @@ async def test_who_waits_longer_than_it_was_told_is_not_overtaken_any_more(queue
     await asyncio.sleep(queue.look(patient, 0.0).seconds + 0.1)
     newcomer = enter(queue, B)
 
-    permit.end(seconds_passed(), ended())
+    permit.settle([ended()], seconds_passed())
 
     assert (patient.permit is not None, newcomer.permit) == (True, None)
 
@@ -168,7 +169,7 @@ async def test_who_waits_longer_than_it_was_told_is_not_overtaken_any_more(queue
 async def test_one_that_has_just_had_its_turn_may_still_be_looked_at(queue):
     first, second = enter(queue), enter(queue, B)
 
-    first.permit.end(0.0, None)
+    first.permit.settle((), 0.0)
 
     assert second.permit is not None
     assert queue.look(second, seconds_passed()).position == 1
@@ -207,7 +208,7 @@ async def test_a_crowd_that_leaves_at_once_holds_up_nobody():
         queue.leave(waiter, is_owed=False)
     assert queue.times == 0
 
-    waiters[0].permit.take_back(seconds_passed())
+    waiters[0].permit.release(seconds_passed())
     await waiters[290].let_in
     assert queue.length == 9
 
@@ -290,9 +291,9 @@ def test_whatever_happens_limits_hold_everybody_has_its_turn_and_nothing_is_left
 
         for what, first, second in steps:
             if what == "enter":
-                waiting.append(queue.enter(first, second, seconds_passed))
+                waiting.append(queue.hold(first, second, seconds_passed))
             elif what == "end" and first < len(under_way):
-                under_way.pop(first).end(seconds_passed(), ended())
+                under_way.pop(first).settle([ended()], seconds_passed())
             elif what == "leave" and first < len(waiting):
                 queue.leave(waiting.pop(first), is_owed=second)
             elif what == "sleep":
@@ -302,7 +303,7 @@ def test_whatever_happens_limits_hold_everybody_has_its_turn_and_nothing_is_left
             if not waiting and not under_way:
                 break
             while under_way:
-                under_way.pop().end(seconds_passed(), ended())
+                under_way.pop().settle([ended()], seconds_passed())
             look()
             await rest(WINDOW_SECONDS)
         assert (waiting, queue.length, queue.meter.in_flight) == ([], 0, 0)
@@ -317,7 +318,7 @@ def test_whatever_happens_limits_hold_everybody_has_its_turn_and_nothing_is_left
 
 
 def enter_aside(queue, who=A):
-    return queue.enter(who, 100, seconds_passed, is_side_request=True)
+    return queue.hold(who, 100, seconds_passed, is_side_request=True)
 
 
 async def test_a_side_request_leaves_the_last_slot_free_for_a_moment(queue):
@@ -337,7 +338,7 @@ async def test_a_turn_does_not_wait_for_a_side_request_of_its_session(queue):
 
     assert (turn.permit is not None, aside.permit) == (True, None)
     await asyncio.sleep(5.0)
-    turn.permit.end(seconds_passed(), None)
+    turn.permit.settle((), seconds_passed())
     await aside.let_in
     assert seconds_passed() == pytest.approx(5.0 + SIDE_WAIT_SECONDS)
 
@@ -347,7 +348,7 @@ async def test_a_turn_that_waits_goes_before_a_side_request_that_has_waited_long
     aside = enter_aside(queue)
     await asyncio.sleep(60.0)
     turn = enter(queue)
-    other.permit.end(seconds_passed(), None)
+    other.permit.settle((), seconds_passed())
 
     assert (turn.permit is not None, aside.permit) == (True, None)
 
@@ -373,7 +374,7 @@ async def test_a_side_request_does_not_wait_for_ever_for_a_session_that_goes_on(
     turn, aside = enter(queue), enter_aside(queue)
     while aside.permit is None and seconds_passed() < 100:
         await asyncio.sleep(1.0)
-        turn.permit.end(seconds_passed(), None)
+        turn.permit.settle((), seconds_passed())
         await asyncio.sleep(0.1)  # a tool runs
         turn = enter(queue)
         if turn.permit is None:
@@ -395,7 +396,7 @@ def test_a_side_request_that_waits_for_a_moment_is_not_reported_as_a_queue(monke
 
 
 def enter_job(queue, who=C):
-    return queue.enter(who, 100, seconds_passed, is_background=True)
+    return queue.hold(who, 100, seconds_passed, is_background=True)
 
 
 async def test_background_work_leaves_half_of_the_slots_free():
@@ -412,9 +413,9 @@ async def test_background_work_goes_after_everybody_who_waits_and_holds_up_nobod
     running = enter(queue)
     job, turn = enter_job(queue), enter(queue, B)
 
-    running.permit.end(seconds_passed(), None)
+    running.permit.settle((), seconds_passed())
     before = (served([turn]), job.permit)
-    turn.permit.end(seconds_passed(), None)
+    turn.permit.settle((), seconds_passed())
 
     assert before == (["b"], None)
     assert job.permit is not None
@@ -428,5 +429,16 @@ async def test_nothing_is_owed_for_the_wait_of_background_work():
 
     assert (job.permit, job.miss) == (None, None)
     assert queue.picture(seconds_passed())["missed"] == 0
-    running.permit.end(seconds_passed(), None)
+    running.permit.settle((), seconds_passed())
     assert job.permit is not None
+
+
+async def test_no_more_is_let_in_than_this_routers_part_of_a_quota():
+    queue = TargetQueue("spark", Quota(requests_per_minute=600), Pool(3))
+    waiters = [enter(queue) for _ in range(5)]
+    for waiter in waiters[:3]:
+        await waiter
+
+    assert [waiter.permit is not None for waiter in waiters] == [True] * 3 + [False] * 2
+    await waiters[3]
+    assert seconds_passed() == pytest.approx(WINDOW_SECONDS, abs=0.01)

@@ -25,7 +25,7 @@ def signals_of(spark=SPARK, wait=0.0):
 
 
 def take(queues, target=SPARK, view=VIEW):
-    return queues.queue_of(target, view).enter(SessionKey(LOCAL, "s"), 100, seconds_passed)
+    return queues.queue_of(target, view).hold(SessionKey(LOCAL, "s"), 100, seconds_passed)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ async def test_queues_of_keys_that_were_used_long_ago_are_forgotten(monkeypatch)
     queues = Queues()
     for number in range(5):
         waiter = take(queues, theirs, ask(headers={"authorization": f"Bearer sk-{number}"}))
-        waiter.permit.end(seconds_passed(), None)
+        waiter.permit.settle((), seconds_passed())
         await asyncio.sleep(WINDOW_SECONDS)
 
     assert len(queues.picture({"spark": theirs}, seconds_passed())) <= 2
@@ -135,8 +135,8 @@ async def test_who_looks_on_sees_the_wait_in_a_queue_of_ours():
     queues, target = Queues(), make_target(quota=Quota(in_flight=1))
     assert queues.show(stand(target), 0.0).wait_seconds == 0.0
     queue = queues.queue_of(target, ask())
-    queue.enter(SessionKey(LOCAL, "a"), 100, seconds_passed)
-    queue.enter(SessionKey(LOCAL, "a"), 100, seconds_passed)
+    queue.hold(SessionKey(LOCAL, "a"), 100, seconds_passed)
+    queue.hold(SessionKey(LOCAL, "a"), 100, seconds_passed)
 
     assert queues.waiting_for("spark") == 1
     assert queues.show(stand(target), 1.0).wait_seconds == pytest.approx(4.0)  # a new session goes before the second call

@@ -12,7 +12,8 @@ from router.contract.rights import USUAL, Rights
 from router.contract.usage import Usage
 from router.contract.words import Operation
 from router.limits.rates import CallerRates
-from tests.tools.exchanges import make_decided, make_decision, make_exchange
+from tests.tools.allowances import Pool
+from tests.tools.exchanges import make_decided, make_decision
 from tests.tools.scripted import HandClock
 from tests.tools.values import make_target, make_view
 
@@ -26,143 +27,153 @@ class Bench:
         self.clock, self.rights = HandClock(), Rights(**limits)
         self.rates = CallerRates(self.clock)
 
-    @contextlib.contextmanager
-    def request(self, tokens: int = 100, usage: Usage | None = None, *, is_called: bool = True, operation=Operation.CREATE):
-        exchange = make_exchange(operation=operation)
+    @contextlib.asynccontextmanager
+    async def request(
+        self, tokens: int = 100, usage: Usage | None = None, *, is_called: bool = True, operation=Operation.CREATE
+    ):
         view = make_view({"messages": [{"role": "user", "content": "hello"}]}, operation=operation)
-        decided = make_decided(view, make_decision(prompt_tokens=tokens))
-        with self.rates.hold(exchange, decided, self.rights):
-            if is_called:
-                exchange.note(AttemptOpened(self.clock(), SPARK, "", ()))
+        counted = await self.rates.hold(LOCAL.name, self.rights, make_decided(view, make_decision(prompt_tokens=tokens)))
+        facts = [AttemptOpened(self.clock(), SPARK, "", ())] if is_called else []
+        try:
             yield
             if is_called:
-                row = Attempt("spark", 200, None, 0.1, usage)
-                exchange.note(AttemptEnded(self.clock(), SPARK, row, None, usage, None))
+                facts.append(ended(usage))
+        finally:
+            if counted is not None:
+                counted.settle(facts, self.clock())
 
-    def send(self, *given, **more) -> None:
-        with self.request(*given, **more):
+    async def send(self, *given, **more) -> None:
+        async with self.request(*given, **more):
             pass
+
+    def check(self, rights=None, caller=LOCAL) -> None:
+        self.rates.check(caller.name, self.rights if rights is None else rights)
 
     @property
     def shown(self):
         return {name: limit["used"] for name, limit in self.rates.show(LOCAL, self.rights).items()}
 
 
-def test_over_its_requests_a_caller_is_told_when_the_oldest_is_a_minute_old():
+def ended(usage):
+    return AttemptEnded(0.0, SPARK, Attempt("spark", 200, None, 0.1, usage), None, usage, None)
+
+
+async def test_over_its_requests_a_caller_is_told_when_the_oldest_is_a_minute_old():
     bench = Bench(requests_per_minute=2)
-    bench.send()
+    await bench.send()
     bench.clock.now += 10
-    bench.send()
+    await bench.send()
     bench.clock.now += 5
 
     with pytest.raises(RateLimited, match="quota of 2 requests a minute. Try again in 45 s") as refused:
-        bench.send()
+        await bench.send()
 
     assert refused.value.retry_after_seconds == 45
     bench.clock.now += 45
-    bench.send()
+    await bench.send()
     with pytest.raises(RateLimited, match="in 10 s"):
-        bench.send()
+        await bench.send()
 
 
-def test_a_refused_request_is_not_counted():
+async def test_a_refused_request_is_not_counted():
     bench = Bench(requests_per_minute=1)
-    bench.send()
+    await bench.send()
     bench.clock.now += 59
     for _ in range(5):
         with pytest.raises(RateLimited):
-            bench.send()
+            await bench.send()
     bench.clock.now += 1
 
-    bench.send()
+    await bench.send()
 
 
-def test_an_answer_that_was_longer_than_expected_is_paid_for_by_the_next_request():
+async def test_an_answer_that_was_longer_than_expected_is_paid_for_by_the_next_request():
     bench = Bench(tokens_per_minute=1_000)
-    bench.send(100, Usage(100, 5_000))
+    await bench.send(100, Usage(100, 5_000))
 
     with pytest.raises(RateLimited, match="quota of 1,000 tokens a minute. Try again in 60 s"):
-        bench.send(1)
+        await bench.send(1)
 
 
-def test_a_request_that_no_minute_could_hold_is_served_in_an_empty_one():
+async def test_a_request_that_no_minute_could_hold_is_served_in_an_empty_one():
     bench = Bench(tokens_per_minute=1_000)
 
-    bench.send(50_000, Usage(50_000, 10))
+    await bench.send(50_000, Usage(50_000, 10))
 
     with pytest.raises(RateLimited):
-        bench.send(1)
+        await bench.send(1)
 
 
-def test_an_attempt_that_nobody_bills_takes_no_tokens_and_is_a_request_all_the_same():
+async def test_an_attempt_that_nobody_bills_takes_no_tokens_and_is_a_request_all_the_same():
     bench = Bench(requests_per_minute=9, tokens_per_minute=1_000)
 
-    bench.send(300, None)
+    await bench.send(300, None)
 
     assert bench.shown == {"requests_per_minute": 1, "tokens_per_minute": 0}
 
 
-def test_the_tokens_of_every_attempt_count():
+async def test_the_tokens_of_every_attempt_count():
     bench = Bench(tokens_per_minute=1_000)
-    exchange = make_exchange()
-    with bench.rates.hold(exchange, make_decided(decision=make_decision(prompt_tokens=100)), bench.rights):
-        for usage in (Usage(100, 30), None, Usage(100, 20)):
-            exchange.note(AttemptOpened(bench.clock(), SPARK, "", ()))
-            exchange.note(AttemptEnded(bench.clock(), SPARK, Attempt("spark", 200, None, 0.1, usage), None, usage, None))
+    counted = await bench.rates.hold(LOCAL.name, bench.rights, make_decided(decision=make_decision(prompt_tokens=100)))
+
+    opened = AttemptOpened(bench.clock(), SPARK, "", ())
+    counted.settle([fact for usage in (Usage(100, 30), None, Usage(100, 20)) for fact in (opened, ended(usage))], 1.0)
 
     assert bench.shown == {"tokens_per_minute": 250}
 
 
-def test_a_request_for_which_no_target_was_called_is_not_counted():
+async def test_a_request_for_which_no_target_was_called_is_not_counted():
     bench = Bench(requests_per_minute=9, tokens_per_minute=1_000)
 
     for _ in range(100):
-        bench.send(is_called=False)
+        await bench.send(is_called=False)
 
     assert bench.shown == {"requests_per_minute": 0, "tokens_per_minute": 0}
 
 
-def test_counting_tokens_and_a_request_that_is_passed_on_are_requests_without_tokens():
+async def test_counting_tokens_and_a_request_that_is_passed_on_are_requests_without_tokens():
     bench = Bench(requests_per_minute=9, tokens_per_minute=1_000)
 
-    with bench.request(300, operation=Operation.COUNT_TOKENS):
+    async with bench.request(300, operation=Operation.COUNT_TOKENS):
         assert bench.shown == {"requests_per_minute": 1, "tokens_per_minute": 0}
-        with bench.rates.hold(make_exchange(), None, bench.rights):
-            assert bench.shown == {"requests_per_minute": 2, "tokens_per_minute": 0}
+        await bench.rates.hold(LOCAL.name, bench.rights, None)
+        assert bench.shown == {"requests_per_minute": 2, "tokens_per_minute": 0}
 
 
-def test_requests_at_once_are_limited_and_a_place_is_free_when_one_ends():
+async def test_requests_at_once_are_limited_and_a_place_is_free_when_one_ends():
     bench = Bench(in_flight=2)
 
-    with bench.request(), bench.request(), pytest.raises(RateLimited, match="quota of 2 at once"):
-        bench.send()
+    async with bench.request(), bench.request():
+        with pytest.raises(RateLimited, match="quota of 2 at once"):
+            await bench.send()
 
     for _ in range(50):
-        bench.send()
+        await bench.send()
     assert bench.shown == {"in_flight": 0}
 
 
-def test_a_request_that_fails_gives_its_place_back():
+async def test_a_request_that_fails_gives_its_place_back():
     bench = Bench(in_flight=1)
 
-    with pytest.raises(ValueError, match="broken"), bench.request():
-        raise ValueError("broken")
+    with pytest.raises(ValueError, match="broken"):
+        async with bench.request():
+            raise ValueError("broken")
 
-    bench.send()
+    await bench.send()
 
 
-def test_meters_outlive_the_rights_and_count_by_the_newest():
+async def test_meters_outlive_the_rights_and_count_by_the_newest():
     bench = Bench(requests_per_minute=1)
-    bench.send()
+    await bench.send()
 
     bench.rights = Rights(requests_per_minute=3)
-    bench.send()
-    bench.send()
+    await bench.send()
+    await bench.send()
     with pytest.raises(RateLimited, match="quota of 3 requests"):
-        bench.send()
+        await bench.send()
 
     bench.rights = USUAL
-    bench.send()
+    await bench.send()
 
 
 @pytest.mark.parametrize(
@@ -172,39 +183,39 @@ def test_meters_outlive_the_rights_and_count_by_the_newest():
         ({"tokens_per_minute": 300}, "quota of 300 tokens a minute"),
     ],
 )
-def test_a_caller_that_has_used_up_its_minute_is_turned_away_by_the_newest_rights(limits, words):
+async def test_a_caller_that_has_used_up_its_minute_is_turned_away_by_the_newest_rights(limits, words):
     bench = Bench(**limits)
-    bench.rates.turn_away({LOCAL.name: bench.rights}, LOCAL)
-    bench.send(100, Usage(200, 100))
+    bench.check()
+    await bench.send(100, Usage(200, 100))
     bench.clock.now += 20
 
     with pytest.raises(RateLimited, match=f"{words}. Try again in 40 s"):
-        bench.rates.turn_away({LOCAL.name: bench.rights}, LOCAL)
+        bench.check()
 
-    bench.rates.turn_away({LOCAL.name: Rights(requests_per_minute=2, tokens_per_minute=301)}, LOCAL)
-    bench.rates.turn_away({LOCAL.name: Rights(in_flight=1)}, LOCAL)
-    bench.rates.turn_away({}, LOCAL)
-    bench.rates.turn_away({LOCAL.name: bench.rights}, Caller("another"))
+    bench.check(Rights(requests_per_minute=2, tokens_per_minute=301))
+    bench.check(Rights(in_flight=1))
+    bench.check(USUAL)
+    bench.check(caller=Caller("another"))
 
 
-def test_requests_at_once_turn_nobody_away_by_the_head():
+async def test_requests_at_once_turn_nobody_away_by_the_head():
     bench = Bench(in_flight=1, requests_per_minute=9)
 
-    with bench.request():
-        bench.rates.turn_away({LOCAL.name: bench.rights}, LOCAL)
+    async with bench.request():
+        bench.check()
         with pytest.raises(RateLimited):
-            bench.send()
+            await bench.send()
 
 
-def test_that_a_caller_reached_a_limit_is_logged_once_a_minute_with_its_name(monkeypatch):
+async def test_that_a_caller_reached_a_limit_is_logged_once_a_minute_with_its_name(monkeypatch):
     told = []
     monkeypatch.setattr("router.telemetry.events.caller_limited", lambda **what: told.append(what))
     bench = Bench(requests_per_minute=1)
-    bench.send()
+    await bench.send()
 
     for _ in range(30):  # within a minute and a half
         with contextlib.suppress(RateLimited):
-            bench.send()
+            await bench.send()
         bench.clock.now += 3
 
     first, second = told
@@ -212,23 +223,33 @@ def test_that_a_caller_reached_a_limit_is_logged_once_a_minute_with_its_name(mon
     assert second["seconds"] == 57.0
 
 
-def test_callers_do_not_share_a_meter():
+async def test_callers_do_not_share_a_meter():
     bench = Bench(requests_per_minute=1)
-    bench.send()
+    await bench.send()
 
     assert bench.rates.show(Caller("another"), bench.rights)["requests_per_minute"] == {"used": 0, "limit": 1, "left": 1}
     assert bench.rates.show(LOCAL, bench.rights)["requests_per_minute"] == {"used": 1, "limit": 1, "left": 0}
     assert bench.rates.show(LOCAL, USUAL) == {}
 
 
-def test_the_meters_of_callers_that_are_gone_are_forgotten():
+async def test_the_meters_of_callers_that_are_gone_are_forgotten():
     bench = Bench(requests_per_minute=5)
-    decided = make_decided()
     for number in range(2_000):
         bench.clock.now += 1
-        exchange = make_exchange()
-        exchange.caller = Caller(f"caller-{number}")
-        with bench.rates.hold(exchange, decided, bench.rights):
-            exchange.note(AttemptOpened(bench.clock(), SPARK, "", ()))
+        counted = await bench.rates.hold(f"caller-{number}", bench.rights, make_decided())
+        counted.settle([AttemptOpened(bench.clock(), SPARK, "", ())], bench.clock())
 
     assert len(bench.rates) <= 256
+
+
+async def test_a_caller_whose_routers_lost_their_store_is_refused_once_its_request_was_read_and_not_before():
+    pool = Pool(1)
+    rates = CallerRates(HandClock(), pool)
+    await rates.hold("ada", Rights(requests_per_minute=5), None)
+
+    with pytest.raises(RateLimited):
+        rates.check("ada", Rights(requests_per_minute=5))
+    pool.is_blind = True
+    rates.check("ada", Rights(requests_per_minute=5))
+    assert await rates.hold("bob", USUAL, None) is None
+    assert set(pool.parts) == {("caller", "ada", "requests_per_minute")}

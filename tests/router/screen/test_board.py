@@ -3,9 +3,9 @@
 import math
 
 from router.contract.words import Outcome, Tier
+from router.past.turns import Turn
 from router.screen.board import Board
 from router.screen.text import Style
-from router.screen.turns import Turn
 from tests.tools.terminal import Emulator
 
 NOW = 1_000.0

@@ -12,11 +12,11 @@ from router.contract.errors import UnknownModel
 from router.contract.facts import AttemptEnded, Dequeued, Ending, FirstToken, Queued, Read, Recorded, Settled
 from router.contract.notices import Notice, Trouble
 from router.contract.words import Operation, Outcome, Tier, TurnKind
+from router.past.turns import Begun, Turns
 from router.screen.around import Facts
 from router.screen.screen import Screen, Totals
 from router.screen.text import Style
-from router.screen.turns import Begun, Turns
-from tests.router.decide.test_against import expect
+from tests.router.past.test_sums import expect
 from tests.tools.exchanges import make_decided, make_decision, make_exchange
 from tests.tools.kept import LINE, make_entry
 from tests.tools.loop_clock import jumping_clock

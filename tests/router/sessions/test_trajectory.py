@@ -6,7 +6,7 @@ import pytest
 
 from router.contract.signals import Trajectory
 from router.contract.words import Dialect
-from router.lab.labelled import as_call, load_turns
+from router.past.labelled import as_call, load_turns
 from router.sessions.trajectory import is_edit
 from router.sessions.turns import read_turn
 from tests.tools.values import make_view

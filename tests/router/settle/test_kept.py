@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from router.contract.decision import SecondOpinion
 from router.contract.opinions import Insist, Lean, Opinions, Rank, RuleOut, Skipped
+from router.contract.past import RecordedCall
 from router.contract.words import Tier
 from router.decide.choose import decide
 from router.decide.explain import explain
 from router.decide.opinions import Rules
-from router.settle.kept import ROW_COLUMNS, explain_opinions_of, explain_row, keep_decision
+from router.past.rows import read_call
+from router.settle.kept import ROW_COLUMNS, explain_row, keep_decision
 from tests.tools.exchanges import ECONOMICS, make_decision
 from tests.tools.kept import ATTEMPTS, LINE
 from tests.tools.values import PRICE, ask, make_signals, make_target, stand
@@ -90,7 +92,9 @@ def test_a_kept_decision_is_told_as_it_was_made(opinions, tokens, wait, priced, 
     row = row_for(decision, keeps_text=keeps_text)
     told = explain_row(row)
 
-    assert explain_opinions_of(row).items() <= told.items()
+    read = read_call(RecordedCall(LINE, row[ROW_COLUMNS.index("decision")])).kept
+    assert all(getattr(read, name) == told[name] for name in ("decided_by", "prompt_tokens", "weights", "person_text"))
+    assert [said.because for _, said in read.leans] == [item["because"] for item in told["evidence"] if item["kind"] == "lean"]
     made = explain(decision)
     assert {key: value for key, value in told.items() if key not in TOLD_BY_THE_LINE} == {
         **made,

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 
 from router.contract.caller import Caller, SessionKey, old_record_name, record_name
-from tests.router.stores.rows import write_ledger
+from tests.tools.ledgers import write_ledger
 
 CANARY = "canary-5d1e77"
 

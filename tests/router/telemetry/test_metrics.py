@@ -7,7 +7,7 @@ from router.contract.session import SessionState
 from router.contract.words import Tier
 from router.telemetry.metrics import MAX_CALLERS, Metrics
 from tests.tools.exchanges import make_decided, make_decision, make_exchange, make_snapshot
-from tests.tools.lines import UNDECIDED, make_recorded
+from tests.tools.kept import UNDECIDED, make_recorded
 
 
 class Counting:

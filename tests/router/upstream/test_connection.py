@@ -173,10 +173,7 @@ async def test_rubbish_inside_a_body_is_malformed_after_what_was_good(served):
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
-        WHOLE + b"HTTP/1.1 200 OK\r\n",
-    ],
+    [b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", WHOLE + b"HTTP/1.1 200 OK\r\n"],
     ids=["it says so", "more came than was asked for"],
 )
 async def test_a_connection_that_cannot_be_trusted_again_is_not_reused(served, answer):

@@ -155,17 +155,13 @@ async def test_a_handshake_that_never_ends_is_given_up_in_time(certificate, mute
         await Dialer().dial(read_address(f"https://localhost:{mute_port}/v1"), Tls(ca_file=str(certificate / "cert.pem")), 0.1)
 
 
-@pytest.mark.parametrize(
-    ("user", "answer", "words"),
-    [
-        ("", b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "requires a user name and a password (407)"),
-        ("a:s3cret-word@", b"HTTP/1.1 407 No\r\n\r\n", "refused its user name and password (407)"),
-        ("a:s3cret-word@", b"HTTP/1.1 403 Forbidden\r\n\r\n", "refused to open a connection to the target (403)"),
-        ("", b"", "closed the connection, or is not an HTTP proxy"),
-        ("", b"x" * 20_000, "closed the connection, or is not an HTTP proxy"),
-    ],
-    ids=["407 without a user", "407 with one", "403", "hangs up", "babbles"],
-)
+@pytest.mark.parametrize(("user", "answer", "words"), [
+    ("", b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "requires a user name and a password (407)"),
+    ("a:s3cret-word@", b"HTTP/1.1 407 No\r\n\r\n", "refused its user name and password (407)"),
+    ("a:s3cret-word@", b"HTTP/1.1 403 Forbidden\r\n\r\n", "refused to open a connection to the target (403)"),
+    ("", b"", "closed the connection, or is not an HTTP proxy"),
+    ("", b"x" * 20_000, "closed the connection, or is not an HTTP proxy"),
+], ids=["407 without a user", "407 with one", "403", "hangs up", "babbles"])  # fmt: skip
 async def test_a_proxy_that_opens_no_tunnel_is_named_with_what_it_said(set_proxy, user, answer, words):
     async def proxy(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
@@ -199,16 +195,12 @@ async def test_the_user_and_password_of_a_proxy_are_sent_to_it_decoded(set_proxy
     assert b"\r\nproxy-authorization: Basic " + b64encode(b"me:p@ss") + b"\r\n" in asked[0]
 
 
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not accept connections"),
-        ("http://u:s3cret-word@no-such-proxy.invalid:1", "the host name of the proxy in HTTPS_PROXY does not resolve"),
-        ("http://u:s3cret-word@127.0.0.1:port", "the proxy in HTTPS_PROXY is not an address such as http://host:port"),
-        ("socks5://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY is a socks5:// proxy, which is not supported"),
-    ],
-    ids=["refuses", "does not resolve", "no port", "socks"],
-)
+@pytest.mark.parametrize(("url", "words"), [
+    ("http://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY does not accept connections"),
+    ("http://u:s3cret-word@no-such-proxy.invalid:1", "the host name of the proxy in HTTPS_PROXY does not resolve"),
+    ("http://u:s3cret-word@127.0.0.1:port", "the proxy in HTTPS_PROXY is not an address such as http://host:port"),
+    ("socks5://u:s3cret-word@127.0.0.1:{port}", "the proxy in HTTPS_PROXY is a socks5:// proxy, which is not supported"),
+], ids=["refuses", "does not resolve", "no port", "socks"])  # fmt: skip
 async def test_a_proxy_that_cannot_be_used_is_named_instead_of_the_target(set_proxy, closed_port, url, words):
     set_proxy(url.format(port=closed_port))
 

@@ -33,13 +33,13 @@ def test_an_installed_module_is_a_source_too(tmp_path, monkeypatch):
         ("import ClassVar", "import Classvar", "ImportError"),
         ("from typing", "import time\nfrom typing", "imports time"),
         ("from typing", "from os.path import join\nfrom typing", "imports os"),
-        ("def judge", "def judges", "no classes with a method `judge`"),
+        ("def judge", "def judges", "no classes with a method `judge` or `may`"),
         ('"night"\n', '"window"\n', "belongs to a policy of Tandem's own"),
         ('"night"\n', '""\n', "needs a `name`"),
         ("= NightConfig\n", "= None\n", "needs a `Config`"),
         ('    """Leans deep at night, when nobody waits."""\n', "", "needs a docstring"),
         ('    """The first hour of the night."""\n', "", "`from_hour` needs a sentence"),
-        ("return (", "raise KeyError(5)\n        return (", "judge raised KeyError: 5"),
+        ("return (", "raise KeyError(5)\n        return (", "it raised KeyError: 5"),
         ("else ()", "else None", "judge returned None, not a tuple of opinions"),
         ('"it is night"),) if', '""),) if True or', "without `because`"),
         ("Lean(0.5, ", "Lean(vars(self).__setitem__('n', vars(self).get('n', 0) + 1) or self.n / 9, ", "other opinions"),
@@ -109,3 +109,44 @@ def test_the_example_of_the_page_can_be_used(tmp_path, write):
     write(page.read_text().partition("```python\n")[2].partition("```")[0])
 
     assert open_policy(str(tmp_path / "night.py"), is_package=False).name == "night"
+
+
+HOOK = (
+    NIGHT.partition("    def judge")[0].replace("RequestView, Signals", "RequestView, Target")
+    + """
+    def may(self, request: RequestView, target: Target) -> str | None:
+        user = request.body.get("user")
+        if user == "eve":
+            raise ValueError("no")
+        return "bob may not use deep" if user == "bob" and target.tier == "deep" else None
+"""
+)
+
+
+async def test_a_hook_refuses_a_request_before_it_is_sent_and_nobody_else_serves_it(tmp_path, write, start):
+    write(HOOK)
+    (tmp_path / "config.yaml").write_text(OWN)
+    tandem = await start(OWN)
+
+    async def ask(name, tier):
+        return await call(tandem.port, "/v1/chat/completions", chat(user=name, model=tier))
+
+    refused = await ask("bob", "deep")
+    assert (refused.status, refused.json["error"]["code"]) == (403, "not_permitted")
+    assert "bob may not use deep (night)" in refused.json["error"]["message"]
+    assert [(await ask(*who)).status for who in (("bob", "fast"), ("ada", "deep"))] == [200, 200]
+
+    assert (await ask("eve", "deep")).status == 200
+    assert [notice.kind for notice in tandem.built.notices()] == [Trouble.POLICY_OFF]
+    assert (await ask("bob", "deep")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("answer", "trouble"), [("return True", "may returned True"), ("raise KeyError(1)", "it raised KeyError")]
+)
+def test_a_hook_is_held_to_its_contract(tmp_path, write, answer, trouble):
+    write(HOOK.replace("        user =", f"        {answer}\n        user ="))
+
+    (own,) = load_text(OWN, tmp_path).own_policies
+
+    assert trouble in own.trouble

@@ -12,6 +12,7 @@ from router.contract.secret import Secret
 from router.contract.shared import SharedTerms
 from router.dispatch.live.statistics import LiveStatistics
 from router.house import House
+from router.limits.whole import ALONE
 from router.loop.tasks import spawn
 from router.responses.acknowledged import HOLD_SECONDS
 from router.stores.shared import Shared
@@ -24,7 +25,7 @@ from tests.tools.waiting import until
 
 
 def test_a_router_alone_observes_its_targets_by_itself():
-    assert type(observe_targets(None)) is LiveStatistics
+    assert type(observe_targets(None, ALONE)) is LiveStatistics
 
 
 @pytest.mark.parametrize(

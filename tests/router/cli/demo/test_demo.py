@@ -14,8 +14,8 @@ import pytest
 from router.cli import main
 from router.cli.demo import ALWAYS_DEEP, LEDGER, RUNS, TANDEM, Played
 from router.cli.demo.afternoon import AFTERNOON
+from router.past.turns import Turn
 from router.screen.figures import duration
-from router.screen.turns import Turn
 from tests.tools.running import read_entries
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -3,9 +3,9 @@
 from router.cli.past.tuning import as_json, readable, taught_json, write_taught
 from router.contract.personal import Kind, PersonalTable
 from router.contract.words import Tier
-from router.lab.marks import Taught
-from router.lab.rules import FoundRule
-from router.lab.tune import Change, Fit, Tuning
+from router.past.marks import Taught
+from router.past.rules import FoundRule
+from router.past.tune import Change, Fit, Tuning
 
 PRESENT, FITTED = Fit(0.5, 0.0), Fit(0.4, -0.25)
 RULES = (FoundRule("deploy", Tier.DEEP, 140, 139, 60, 60), FoundRule("docs", Tier.FAST, 90, 90, 30, 29))

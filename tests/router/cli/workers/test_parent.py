@@ -227,7 +227,7 @@ def test_workers_that_hang_are_killed_and_the_parent_ends(tmp_path):
 SOME_HANG = """
 import mmap, os, signal, socket, sys, time
 from pathlib import Path
-from router.cli.workers import parent, rounds
+from router.cli.workers import messages, parent
 from router.cli.workers.messages import Kind, Topic, read_message, write_message
 from router.config.load import load_config
 from router.contract.keys import make_key
@@ -236,7 +236,7 @@ from router.wiring.build import known_names
 
 hung = int(sys.argv[2])
 starts = mmap.mmap(-1, hung + 1)  # how often each worker was started, which all processes see
-parent._ALIVE_SECONDS = rounds._WAIT_SECONDS[Topic.ALIVE] = 0.1
+parent._ALIVE_SECONDS = messages._WAIT_SECONDS[Topic.ALIVE] = 0.1
 
 def work(parent, *_):
     # All but the last worker hang. Those that take their places answer, and end the group once all are there.

@@ -7,10 +7,9 @@ import re
 import orjson
 import pytest
 
-from router.dialects.sse import split_frames
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
-from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to, crossed
+from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to, calls_of, crossed, events_in, frames, heard
 from tests.tools.values import make_target, make_view
 
 PAIRS = list(BRIDGES)
@@ -18,10 +17,6 @@ PATCH = "apply_patch"
 HALF = '{"input": "*** Begin Patch\\n*** Delete File: a'
 LONG = "mcp__" + "x" * 90
 ALSO_LONG = LONG + "y"
-
-
-def frames(*events: dict) -> bytes:
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
 
 
 def upstream_stream(target, pieces: list, name: str = "now", finish: str = "tools", call_id: str = "c1") -> bytes:
@@ -76,22 +71,12 @@ def upstream_whole(target, arguments: object, name: str = "now", finish: str = "
     return orjson.dumps({"status": status, "incomplete_details": {"reason": reason} if reason else None, "output": [item]})
 
 
-def events_of(data: bytes) -> list[dict]:
-    return [frame.json() for frame in split_frames(data) if frame.data != b"[DONE]"]
-
-
-def streamed(caller, target, data: bytes, **more) -> list[dict]:
-    answer = answer_to(caller, target, stream=True, **more)
-    return events_of(answer.feed(data) + answer.finish())
-
-
 def told_whole(caller, target, data: bytes, **more) -> dict:
     return json.loads(answer_to(caller, target, **more).whole(data))
 
 
-def chat_arguments(events: list[dict]) -> str:
-    deltas = [choice["delta"] for event in events for choice in event["choices"]]
-    return "".join(call["function"]["arguments"] for delta in deltas for call in delta.get("tool_calls", []))
+def arguments_in(events: list[dict]) -> list[str]:
+    return [arguments for _, _, arguments in calls_of(events)]
 
 
 def custom_of(caller) -> list[dict]:
@@ -105,10 +90,11 @@ def test_a_streamed_call_without_arguments_has_an_empty_object(subtests):
         PAIRS, [[], [""], [" "], ["\n", "  "], ["null"], ["nu", "ll "], [None], ["{}"], ["{", "}"]]
     ):
         with subtests.test(caller=caller, target=target, pieces=pieces):
-            events = streamed(caller, target, upstream_stream(target, pieces))
+            events = heard(caller, target, upstream_stream(target, pieces))
 
+            (arguments,) = arguments_in(events)
+            assert json.loads(arguments or ("{}" if caller is MESSAGES else "")) == {}
             if caller is CHAT:
-                assert json.loads(chat_arguments(events)) == {}
                 assert events[-1]["choices"][0]["finish_reason"] == "tool_calls"
             elif caller is RESPONSES:
                 deltas = [event["delta"] for event in events if event["type"] == "response.function_call_arguments.delta"]
@@ -116,9 +102,6 @@ def test_a_streamed_call_without_arguments_has_an_empty_object(subtests):
                 assert json.loads("".join(deltas)) == json.loads(done["arguments"]) == {}
                 assert json.loads(events[-1]["response"]["output"][0]["arguments"]) == {}
                 assert events[-1]["response"]["output"][0]["status"] == "completed"
-            else:
-                pieces = [event["delta"]["partial_json"] for event in events if "partial_json" in event.get("delta", {})]
-                assert json.loads("".join(pieces) or "{}") == {}
 
 
 def test_a_whole_call_without_arguments_has_an_empty_object(subtests):
@@ -158,17 +141,13 @@ def test_a_call_without_arguments_in_the_history_has_an_empty_object(subtests):
 def test_a_call_that_was_cut_is_never_told_as_whole(sdk, subtests):
     for (caller, target), finish, pieces in itertools.product(PAIRS, ["length", "filter"], [['{"path": "a', "b"], ["{"], []]):
         with subtests.test(caller=caller, target=target, finish=finish, pieces=pieces):
-            events = streamed(caller, target, upstream_stream(target, pieces, finish=finish))
+            events = heard(caller, target, upstream_stream(target, pieces, finish=finish))
             begun = "".join(pieces)
 
+            assert arguments_in(events) == [begun]
             if caller is CHAT:
-                assert chat_arguments(events) == begun
                 assert events[-1]["choices"][0]["finish_reason"] == ("length" if finish == "length" else "content_filter")
             elif caller is MESSAGES:
-                assert (
-                    "".join(event["delta"]["partial_json"] for event in events if "partial_json" in event.get("delta", {}))
-                    == begun
-                )
                 (last,) = [event["delta"]["stop_reason"] for event in events if event["type"] == "message_delta"]
                 assert last == ("max_tokens" if finish == "length" else "refusal")
             else:
@@ -206,7 +185,7 @@ def test_the_input_of_a_free_form_tool_that_was_cut_is_never_the_json_around_it(
         [(CHAT, MESSAGES), (CHAT, RESPONSES), (RESPONSES, CHAT), (RESPONSES, MESSAGES)], range(len(HALF) + 1)
     ):
         with subtests.test(caller=caller, target=target, size=size):
-            events = streamed(caller, target, upstream_stream(target, [HALF[:size]], PATCH, "length"), tools=custom_of(caller))
+            events = heard(caller, target, upstream_stream(target, [HALF[:size]], PATCH, "length"), tools=custom_of(caller))
 
             if caller is CHAT:
                 (found,) = [
@@ -232,13 +211,13 @@ def test_a_whole_call_before_the_limit_stays_whole(caller, target):
     data = upstream_stream(target, ['{"a":', "1}"], finish="length")
     data = data.replace(b'"status": "incomplete"}}', b'"status": "completed"}}')  # the item's, where items have one
 
-    events = streamed(caller, target, data)
+    events = heard(caller, target, data)
 
     if caller is RESPONSES:
         assert events[-1]["response"]["output"][0]["status"] == "completed"
         assert events[-1]["response"]["status"] == "incomplete"
     elif caller is CHAT:
-        assert chat_arguments(events) == '{"a":1}'
+        assert arguments_in(events) == ['{"a":1}']
 
 
 @pytest.mark.parametrize("caller", [RESPONSES, CHAT])
@@ -252,13 +231,13 @@ def test_of_two_calls_only_the_one_that_was_cut_is_incomplete(caller):
         blocks.append({"type": "content_block_stop", "index": index})
     data = frames(*blocks, {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}, {"type": "message_stop"})
 
-    events = streamed(caller, MESSAGES, data)
+    events = heard(caller, MESSAGES, data)
 
     if caller is RESPONSES:
         output = events[-1]["response"]["output"]
         assert [(item["status"], item["arguments"]) for item in output] == [("completed", "{}"), ("incomplete", '{"half')]
     else:
-        assert chat_arguments(events) == '{}{"half'
+        assert arguments_in(events) == ["{}", '{"half']
 
 
 @pytest.mark.parametrize("caller", [RESPONSES, MESSAGES])
@@ -269,7 +248,7 @@ def test_a_finish_reason_is_an_end_even_if_the_line_breaks_after_it(caller, rest
 
     out = answer.feed(data + rest) + answer.conclude()
 
-    last = events_of(out)[-1]["type"]
+    last = events_in(out)[-1]["type"]
     assert last == ("response.completed" if caller is RESPONSES else "message_stop")
     assert answer.conclude() == answer.finish() == b""
 
@@ -367,7 +346,7 @@ def test_ids_that_are_alike_once_cleaned_stay_apart_in_answers(target):
     ids = [
         event["content_block"]["id"]
         for call_id in ("c.1", "c:1")
-        for event in streamed(MESSAGES, target, upstream_stream(target, ["{}"], call_id=call_id))
+        for event in heard(MESSAGES, target, upstream_stream(target, ["{}"], call_id=call_id))
         if event["type"] == "content_block_start"
     ]
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from router.contract.errors import Misfit
-from router.dialects.sse import split_frames
-from tests.tools.bridging import CHAT, MESSAGES, REQUESTS, RESPONSES, answer_to, crossed
+from tests.tools.bridging import CHAT, MESSAGES, REQUESTS, RESPONSES, answer_to, crossed, heard
 from tests.tools.speech import Speech, ToolCall, write_stream, write_whole
 from tests.tools.values import make_view
 
@@ -61,9 +60,7 @@ def spoken(target, name: str, arguments: str, **more) -> Speech:
 
 
 def streamed(caller, target, speech: Speech, **more) -> list[dict]:
-    answer = answer_to(caller, target, stream=True, **more)
-    data = b"".join(write_stream(target.value, speech))
-    return [frame.json() for frame in split_frames(answer.feed(data) + answer.finish()) if frame.data != b"[DONE]"]
+    return heard(caller, target, b"".join(write_stream(target.value, speech)), **more)
 
 
 def told_whole(caller, target, speech: Speech, **more) -> dict:
@@ -198,9 +195,7 @@ TEXTS, LIMITS = some.text(), some.none() | some.integers(1, 10**9)
 HELD = some.one_of(
     some.tuples(
         some.just(("shell", "action")),
-        some.fixed_dictionaries(
-            {"commands": some.lists(TEXTS, min_size=1), "timeout_ms": LIMITS, "max_output_length": LIMITS},
-        ),
+        some.fixed_dictionaries({"commands": some.lists(TEXTS, min_size=1), "timeout_ms": LIMITS, "max_output_length": LIMITS}),
     ),
     some.tuples(
         some.just(("local_shell", "action")),

@@ -12,17 +12,11 @@ from tests.tools.bridging import CHAT, MESSAGES, REQUESTS, RESPONSES, claude, cr
 from tests.tools.values import make_view
 
 
-@pytest.mark.parametrize(
-    ("caller", "body"),
-    [
-        (RESPONSES, {"input": "x", "tools": [{"type": "web_search"}], "tool_choice": "required"}),
-        (MESSAGES, claude(tools=[{"type": "web_search_20250305", "name": "web_search"}], tool_choice={"type": "any"})),
-        (
-            RESPONSES,
-            {"input": "x", "tools": [tool("f")], "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": []}},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("caller", "body"), [
+    (RESPONSES, {"input": "x", "tools": [{"type": "web_search"}], "tool_choice": "required"}),
+    (MESSAGES, claude(tools=[{"type": "web_search_20250305", "name": "web_search"}], tool_choice={"type": "any"})),
+    (RESPONSES, {"input": "x", "tools": [tool("f")], "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": []}}),
+])  # fmt: skip
 def test_a_tool_that_must_be_called_when_none_is_left_is_a_misfit(caller, body):
     with pytest.raises(Misfit, match="tool_choice"):
         crossed(caller, CHAT, body)

@@ -6,15 +6,7 @@ import json
 import pytest
 
 from router.contract.words import Feature
-from router.dialects.translate.envelope import (
-    MARK,
-    REASONING_CONTENT,
-    REASONING_ITEM,
-    THINKING_BLOCK,
-    is_wrapped,
-    unwrap,
-    wrap,
-)
+from router.dialects.translate.envelope import MARK, REASONING_CONTENT, REASONING_ITEM, THINKING_BLOCK, is_wrapped, unwrap, wrap
 from tests.tools.bridging import ASK, MESSAGES, RESPONSES, claude, crossed, thought
 
 

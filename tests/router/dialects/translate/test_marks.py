@@ -28,10 +28,7 @@ def claude_code(**more) -> dict:
     return claude(
         {"role": "user", "content": [text("look")]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}]},
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "seen", "cache_control": MARK}],
-        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "seen", "cache_control": MARK}]},
         system=[text("You are it."), text("Rules.", HOUR), text("Where you are.", MARK)],
         tools=[{"name": "look", "description": "", "input_schema": SCHEMA}],
         **more,
@@ -159,12 +156,7 @@ def chat_request(**more) -> dict:
 def test_the_marks_of_a_chat_caller_reach_a_messages_target_and_none_is_added(caches_when_asked):
     body, dropped = crossed(CHAT, MESSAGES, chat_request(), caches_when_asked=caches_when_asked)
 
-    assert places(body) == {
-        "system[0]": MARK,
-        "messages[1].content[0]": MARK,
-        "messages[2].content[0]": MARK,
-        "tools[0]": HOUR,
-    }
+    assert places(body) == {"system[0]": MARK, "messages[1].content[0]": MARK, "messages[2].content[0]": MARK, "tools[0]": HOUR}
     assert body["messages"][2]["content"][0]["type"] == "tool_result"
     assert dropped == ()
 

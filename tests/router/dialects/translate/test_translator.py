@@ -18,7 +18,7 @@ from router.dialects.sse import split_frames
 from router.dialects.table import SPECS
 from router.dialects.translate.bridges import BRIDGES
 from router.dialects.translate.context import WriteContext
-from tests.tools.bridging import CALLERS_OF_CHAT, CHAT, MESSAGES, RESPONSES, answer_to, chunk, heard
+from tests.tools.bridging import CALLERS_OF_CHAT, CHAT, MESSAGES, RESPONSES, answer_to, calls_of, chunk, events_in, heard
 from tests.tools.values import make_target, make_view
 from tests.tools.work import cost_ratio
 
@@ -53,44 +53,21 @@ def answer_of(target: Dialect, finish: Finish = Finish.STOP, calls: int = 2) -> 
     return tell(composer, finish, calls), orjson.dumps(composer.whole())
 
 
-def events_of(data: bytes) -> list[dict]:
-    return [frame.json() for frame in split_frames(data) if frame.data != b"[DONE]"]
-
-
-def gathered(caller: Dialect, events: list[dict]) -> tuple[str, str, list[tuple[str, str, str]]]:
-    """Text, reasoning and calls, as a client of this dialect would put them together."""
+def gathered(events: list[dict]) -> tuple[str, str, list[tuple[str, str, str]]]:
+    """Text, reasoning and calls, as a client of any dialect would put them together."""
     text = thought = ""
-    calls: dict[object, list[str]] = {}
     for event in events:
-        match caller:
-            case Dialect.CHAT:
-                for choice in event["choices"]:
-                    delta = choice["delta"]
-                    text += delta.get("content") or ""
-                    thought += delta.get("reasoning_content") or ""
-                    for call in delta.get("tool_calls", []):
-                        known = calls.setdefault(call["index"], ["", "", ""])
-                        known[0] += call.get("id", "")
-                        known[1] += call["function"].get("name", "")
-                        known[2] += call["function"]["arguments"]
-            case Dialect.RESPONSES:
-                if event["type"] == "response.output_item.done":
-                    item = event["item"]
-                    if item["type"] == "message":
-                        text += item["content"][0]["text"]
-                    elif item["type"] == "reasoning":
-                        thought += "".join(part["text"] for part in item["summary"])
-                    else:
-                        calls[event["output_index"]] = [item["call_id"], item["name"], item["arguments"]]
-            case Dialect.MESSAGES:
-                if event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use":
-                    calls[event["index"]] = [event["content_block"]["id"], event["content_block"]["name"], ""]
-                delta = event.get("delta", {})
-                text += delta.get("text", "")
-                thought += delta.get("thinking", "")
-                if delta.get("type") == "input_json_delta":
-                    calls[event["index"]][2] += delta["partial_json"]
-    return text, thought, [tuple(call) for call in calls.values()]
+        for delta in (choice["delta"] for choice in event.get("choices", [])):
+            text += delta.get("content") or ""
+            thought += delta.get("reasoning_content") or ""
+        if event.get("type") == "response.output_item.done":
+            item = event["item"]
+            text += item["content"][0]["text"] if item["type"] == "message" else ""
+            thought += "".join(part["text"] for part in item.get("summary", []))
+        elif event.get("type") == "content_block_delta":
+            text += event["delta"].get("text", "")
+            thought += event["delta"].get("thinking", "")
+    return text, thought, calls_of(events)
 
 
 CALLS = [(f"call_{number}", "ls", orjson.dumps({"path": f"dir {number}"}).decode()) for number in range(2)]
@@ -102,16 +79,13 @@ def test_a_stream_carries_text_reasoning_calls_and_usage_in_events_that_the_sdk_
 
     out = answer.feed(answer_of(target)[0]) + answer.finish()
 
-    events = events_of(out)
+    events = events_in(out)
     for event in events:
         sdk.events[caller].validate_python(event)
-    assert gathered(caller, events) == ("Hello wörld\n\n!", "let me see", CALLS)
+    assert gathered(events) == ("Hello wörld\n\n!", "let me see", CALLS)
     end = SPECS[caller].read_end(split_frames(out))
     assert end.is_complete
     assert (end.usage.input_tokens, end.usage.output_tokens, end.usage.cached_tokens) == (100, 20, 40)
-
-
-"""Longer than most frames. Each run cuts a stream every so many bytes, from another start: together they cut at every byte."""
 
 
 @settings(max_examples=60, deadline=None)
@@ -143,12 +117,12 @@ def test_a_whole_answer_fits_the_sdks_type_and_says_what_the_stream_says(sdk, ca
     sdk.whole[caller].validate_python(told)
     assert read_whole_answer(caller, orjson.dumps(told)).cached_tokens == 40
     streamed = translated(caller, target).answer
-    events = events_of(streamed.feed(stream) + streamed.finish())
+    events = events_in(streamed.feed(stream) + streamed.finish())
     if caller is Dialect.RESPONSES:
         assert told["output"] == events[-1]["response"]["output"]
     if caller is Dialect.CHAT:
         message = told["choices"][0]["message"]
-        assert (message["content"], message["reasoning_content"]) == gathered(caller, events)[:2]
+        assert (message["content"], message["reasoning_content"]) == gathered(events)[:2]
         assert [call["function"]["arguments"] for call in message["tool_calls"]] == [call[2] for call in CALLS]
 
 
@@ -198,7 +172,7 @@ def test_a_free_form_tool_and_a_grouped_one_come_back_as_the_caller_knows_them()
     data += write_call(target, ComposedCall("call_1", "apply_patch", json.dumps({"input": "*** Begin Patch"})))
     data += write_call(target, ComposedCall("call_2", "mcp__find", "{}")) + target.close(Finish.TOOLS, USAGE)
 
-    events = events_of(crossed.answer.feed(data) + crossed.answer.finish())
+    events = events_in(crossed.answer.feed(data) + crossed.answer.finish())
 
     offered = {tool["function"]["name"]: tool["function"] for tool in json.loads(crossed.body)["tools"]}
     assert "start: x" in offered["apply_patch"]["description"]
@@ -213,7 +187,7 @@ def test_a_targets_hidden_reasoning_comes_back_to_it_as_it_was_and_to_nobody_els
     target = Dialect.MESSAGES if caller is Dialect.RESPONSES else Dialect.RESPONSES
     crossed = translated(caller, target)
     answer = crossed.answer
-    events = events_of(answer.feed(answer_of(target, calls=0)[0]) + answer.finish())
+    events = events_in(answer.feed(answer_of(target, calls=0)[0]) + answer.finish())
     if caller is Dialect.RESPONSES:
         history = {
             "input": [{"role": "user", "content": "x"}, *events[-1]["response"]["output"], {"role": "user", "content": "y"}]

@@ -14,6 +14,7 @@ from router.contract.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
+from router.contract.words import AccountFault
 from router.dispatch.live.circuit import Circuit, is_targets_failure
 from router.limits.retries import KEPT_SECONDS, Track
 
@@ -65,10 +66,45 @@ def test_one_that_served_again_begins_with_a_short_rest_when_it_fails_later():
 
 
 def test_what_only_the_operator_can_mend_opens_it_at_once_and_for_longer_each_time():
-    circuit = failing(1, is_lasting=True)
+    circuit = failing(1, fault=AccountFault.KEY)
     assert (circuit.is_open, circuit.rest_seconds) == (True, 1)
-    circuit.fail(1.5, is_lasting=True)
+    circuit.fail(1.5, fault=AccountFault.KEY)
     assert circuit.rest_seconds == 2
+
+
+def test_what_it_says_last_of_how_long_to_leave_it_alone_counts():
+    circuit = Circuit()
+    circuit.close(0.0, 40.0)
+    circuit.close(1.0, 5.0)
+
+    assert circuit.closed_seconds(2.0) == 4.0
+
+
+def test_however_long_it_asks_to_be_left_alone_one_request_finds_out_after_a_quarter_of_an_hour():
+    circuit = Circuit()
+    circuit.close(0.0, 5_000.0)
+    assert [circuit.closed_seconds(now) for now in (1.0, 900.0)] == [899.0, 0.0]
+
+    circuit.probe = "req_1"
+
+    assert circuit.closed_seconds(900.0) == 4_100.0
+    assert not circuit.may_probe(900.0)
+
+
+def test_a_rest_lasts_until_the_request_that_finds_out_is_over():
+    circuit = failing(5)
+    circuit.probe = "req_1"
+
+    assert circuit.is_resting(1.5)
+    circuit.probe = ""
+    assert not circuit.is_resting(1.5)
+
+
+def test_a_target_that_loads_its_model_is_alive():
+    circuit = failing(5)
+    circuit.load("loading", 0.5)
+
+    assert (circuit.is_open, circuit.loading, circuit.loading_until) == (False, "loading", 5.5)
 
 
 def test_refusals_that_name_a_time_need_no_rest_of_our_making():

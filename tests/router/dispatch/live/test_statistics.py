@@ -208,7 +208,7 @@ def test_a_refusal_that_blames_the_request_proves_that_the_target_answers(live):
     Call(live, target=SAGE).end(99.0, error=GONE)
     Call(live).end(100.0, error=busy(None, 400))
 
-    assert live.allowance([SPARK], "sage", 100.1).standing("spark") is Track.PROVEN
+    assert live.chances([SPARK], "sage", 100.1).standing("spark") is Track.PROVEN
 
 
 def test_counted_pieces_are_its_speed_only_until_the_target_says_how_many_tokens_they_were():
@@ -385,20 +385,20 @@ def test_an_answer_to_a_call_from_before_the_failures_ends_no_rest_and_opens_no_
 def test_what_a_request_may_do_after_a_failure_is_told_from_what_others_met(live):
     status(live, 0.0)
     Call(live, at=100.0).end(100.0, error=GONE)
-    assert live.allowance((SPARK, SAGE), "spark", 100.1).standing("sage") is Track.UNKNOWN
+    assert live.chances((SPARK, SAGE), "spark", 100.1).standing("sage") is Track.UNKNOWN
     asked = Call(live, at=100.2, target=SAGE)
-    assert live.allowance((SPARK, SAGE), "spark", 100.3).standing("sage") is Track.AWAITED
+    assert live.chances((SPARK, SAGE), "spark", 100.3).standing("sage") is Track.AWAITED
     asked.begin(100.4)
-    assert live.allowance((SPARK, SAGE), "spark", 100.5).standing("sage") is Track.PROVEN
+    assert live.chances((SPARK, SAGE), "spark", 100.5).standing("sage") is Track.PROVEN
 
 
 def test_the_budget_grows_with_the_calls_that_are_open(live):
     for _ in range(3):
-        live.budget.take("sage")
-    assert not live.allowance((SPARK, SAGE), "spark", 0.0).has_budget
+        live.retries.under_way["sage"] += 1
+    assert not live.chances((SPARK, SAGE), "spark", 0.0).has_budget
     calls = [Call(live) for _ in range(19)]
 
-    assert live.allowance((SPARK, SAGE), "spark", 0.0).has_budget
+    assert live.chances((SPARK, SAGE), "spark", 0.0).has_budget
     assert len(calls) == 19
 
 
@@ -546,17 +546,17 @@ def test_a_named_window_is_kept_over_a_reload_and_forgotten_when_the_target_is_c
 
 def test_a_call_may_lack_a_slot_only_where_fewer_were_seen_to_stream_at_once(live):
     one = Call(live)
-    assert not live.of(SPARK).may_lack_slot(0.0)
+    assert not live.of(SPARK).queue.may_lack_slot(0.0)
     other = Call(live)
-    assert live.of(SPARK).may_lack_slot(0.0)
+    assert live.of(SPARK).queue.may_lack_slot(0.0)
 
     for call in (one, other):
         call.begin(0.2)
     for call in (one, other):
         call.end(2.0)
     again = [Call(live, at=3.0) for _ in range(2)]
-    assert not live.of(SPARK).may_lack_slot(3.0)
-    assert live.of(SPARK).may_lack_slot(4_000.0)
+    assert not live.of(SPARK).queue.may_lack_slot(3.0)
+    assert live.of(SPARK).queue.may_lack_slot(4_000.0)
     assert len(again) == 2
 
 
@@ -571,7 +571,7 @@ def test_the_least_busy_of_several_targets_comes_first_and_equals_stay_in_their_
     [
         lambda live, target: live.keep_loading(target, "Loading model", 1.0),
         lambda live, target: live.end_loading(target),
-        lambda live, target: live.of(target).usual_seconds(10),
+        lambda live, target: live.of(target).pace.usual_seconds(10),
         lambda live, target: live.of(target).wait_for_slot(1.0),
     ],
 )
@@ -597,7 +597,7 @@ def test_an_answer_on_a_route_that_is_passed_on_does_not_end_a_targets_rest(answ
     )
 
     exchange.note(AttemptOpened(100.1, SPARK, "", ()))
-    during = live._live["spark"].probe
+    during = live._live["spark"].circuit.probe
     exchange.note(AttemptEnded(100.2, SPARK, Attempt("spark", answered, None, 0.1), None, None, None))
 
     assert during == ""

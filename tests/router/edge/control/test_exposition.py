@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pla
 from router.edge.control.exposition import prefers_openmetrics, write_figures
 from router.telemetry.metrics import Buckets, Metrics
 from tests.tools.exchanges import make_decided, make_exchange
-from tests.tools.lines import make_recorded
+from tests.tools.kept import make_recorded
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 SAMPLES = {

@@ -12,7 +12,7 @@ from router.contract.rights import Rights
 from router.contract.shared import SharedTerms
 from router.contract.stores import StoreUnusable
 from router.contract.target import LimitWindow, Quota
-from router.contract.words import Tier
+from router.contract.words import AccountFault, Tier
 from router.edge.control.metrics import Figures, Regret, measure_lag, read_shared, read_state
 from router.edge.control.panel import Asked
 from router.stores.shared import Shared
@@ -82,7 +82,7 @@ class Rows:
     waiting_rows, lost = 7, 2
 
 
-class Purses:
+class FakeBudgets:
     """Budgets of which callers have spent a part."""
 
     def used_part(self, caller):
@@ -98,10 +98,10 @@ async def test_the_state_of_targets_is_labelled_by_tier_and_target():
     windows = [(900.0, 60.0, True), (500.0, 9.0, True), (3.0, 60.0, False), (1.0, -1.0, False)]
     live.limits.told["sage", 0] = tuple(LimitWindow(left, resets_at, of_prompt) for left, resets_at, of_prompt in windows)
     live.limits.told["sage", 42] = (LimitWindow(1.0, 60.0, True),)
-    live.of(targets["sage"]).circuit.fail(0.0, is_lasting=True)
+    live.of(targets["sage"]).circuit.fail(0.0, fault=AccountFault.KEY)
 
     queue = live.queues.queue_of(targets["spark"], ask())
-    waiters = [queue.enter(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
+    waiters = [queue.hold(SessionKey(LOCAL, "s"), 100, road.clock) for _ in range(2)]
 
     state = read_state(road)
 
@@ -120,7 +120,7 @@ def test_the_state_of_ledger_and_budgets_is_there_where_they_are():
     road = FakeRoad()
     assert not {"tandem_ledger_queue_rows", "tandem_highest_budget_use_ratio"} & set(read_state(road))
 
-    road.state.ledger, road.state.budgets = Rows(), Purses()
+    road.state.ledger, road.state.budgets = Rows(), FakeBudgets()
     rights = {"ada": Rights(daily_usd=1.0), "bob": Rights(monthly_usd=1.0), "eve": Rights()}
     road.plan = FakePlan(keys=KeyRing([], rights))
     state = read_state(road)

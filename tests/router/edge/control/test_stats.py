@@ -42,11 +42,11 @@ def callers(road):
     rights = {"ada": Rights(requests_per_minute=9), "boss": Rights(is_admin=True)}
     ring = KeyRing([Key(key.id, Caller(name), key.digest) for name, key in keys.items()], rights)
     road.plan = FakePlan(keys=ring, tells_callers_apart=True)
-    road.state.budgets = Purses()
+    road.state.budgets = FakeBudgets()
     return {name: {"x-api-key": key.text} for name, key in keys.items()}
 
 
-class Purses:
+class FakeBudgets:
     """Budgets that say what is left of them."""
 
     def picture(self, caller):
@@ -91,7 +91,7 @@ def test_a_target_that_nobody_called_is_as_typical():
 def test_a_queue_is_shown_with_what_it_is_held_against():
     live = LiveStatistics()
     live.statuses({"spark": SPARK}, 0.0)
-    live._live["spark"].lateness.begin_late(8.0, 0.0, 8.2)
+    live._live["spark"].queue.lateness.begin_late(8.0, 0.0, 8.2)
 
     found = draw(live, {"spark": SPARK}, 8.2)["spark"]
 
@@ -118,12 +118,12 @@ def test_limits_are_shown_until_they_are_whole_again_and_those_of_callers_keys_o
 def test_where_each_figure_comes_from_is_shown():
     live = LiveStatistics()
     live.statuses({"spark": SPARK}, 0.0)
-    spark, config = live._live["spark"], {"ttft_seconds": "config", "prefill_tokens_per_second": "config"}
+    pace, config = live._live["spark"].pace, {"ttft_seconds": "config", "prefill_tokens_per_second": "config"}
 
     assert draw(live, {"spark": SPARK}, 0.0)["spark"]["figures_from"] == {**config, "tokens_per_second": "config"}
-    spark.add_speed(40.0, 1.0, is_counted=True)
+    pace.add_speed(40.0, 1.0, is_counted=True)
     assert draw(live, {"spark": SPARK}, 2.0)["spark"]["figures_from"] == {**config, "tokens_per_second": "estimated"}
-    spark.add_speed(640.0, 3.0, is_counted=False)
+    pace.add_speed(640.0, 3.0, is_counted=False)
 
     found = draw(live, {"spark": SPARK}, 4.0)["spark"]
     assert found["figures_from"] == {**config, "tokens_per_second": "learned"}
@@ -135,6 +135,6 @@ def test_how_many_calls_a_target_serves_at_once_is_shown_as_learned_or_as_config
     live.statuses(targets, 0.0)
     assert [found["serves_at_once"] for found in draw(live, targets, 0.0).values()] == [None, 2]
 
-    live._live["spark"].slots.count = 1
+    live._live["spark"].queue.slots.count = 1
 
     assert draw(live, targets, 0.1)["spark"]["serves_at_once"] == 1

@@ -373,11 +373,7 @@ async def test_every_body_is_asked_for_when_the_caller_waits_for_that(call):
 
 @pytest.mark.parametrize(
     ("change", "closes"),
-    [
-        ((b"", b""), False),
-        ((b"host:", b"connection: close\r\nhost:"), True),
-        ((b"HTTP/1.1", b"HTTP/1.0"), True),
-    ],
+    [((b"", b""), False), ((b"host:", b"connection: close\r\nhost:"), True), ((b"HTTP/1.1", b"HTTP/1.0"), True)],
     ids=["kept", "close", "1.0"],
 )
 async def test_a_connection_is_kept_or_closed_as_asked(call, change, closes):

@@ -55,8 +55,7 @@ def test_a_scope_without_a_query_has_the_size_of_its_bytes():
 
 
 @pytest.mark.parametrize(
-    ("version", "extra", "keeps"),
-    [("1.1", b"", True), ("1.1", b"connection: close\r\n", False), ("1.0", b"", False)],
+    ("version", "extra", "keeps"), [("1.1", b"", True), ("1.1", b"connection: close\r\n", False), ("1.0", b"", False)]
 )
 def test_whether_the_connection_is_kept_is_read(version, extra, keeps):
     head = parse_head(b"POST / HTTP/" + version.encode() + b"\r\nhost: a\r\n" + extra + b"\r\n")
@@ -122,23 +121,19 @@ def test_a_head_that_differs_in_its_length_alone_is_remembered(first, second):
     assert structs.asdict(head) == {**structs.asdict(parse_head(second)), "is_checked": True}
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (head_of(b"7"), head_of(b"7").replace(b"host: a", b"host: b")),
-        (head_of(b"7"), head_of(b"7").replace(b"/v1/messages", b"/v1/responses")),
-        (head_of(b"7"), head_of(b"7").replace(b"1.1", b"1.0")),
-        (head_of(b"7"), head_of(b"7", b"expect: 100-continue")),
-        (head_of(b"7"), head_of(b"7", b"transfer-encoding: chunked").replace(b"Content-Length: 7\r\n", b"")),
-        (head_of(b"7"), head_of(b"0")),
-        (head_of(b"7"), head_of(b"07")),
-        (head_of(b"0"), head_of(b"0")),
-        (head_of(b"7 "), head_of(b"8 ")),
-        (head_of(b"7", b"x-a: " + b"y" * 9_000), head_of(b"7", b"x-a: " + b"y" * 9_000)),
-        (b"POST / HTTP/1.1\r\nhost: a\r\n\r\n", b"POST / HTTP/1.1\r\nhost: a\r\n\r\n"),
-    ],
-    ids=["host", "path", "version", "more", "chunked", "to 0", "zeros", "0", "space", "large", "without"],
-)
+@pytest.mark.parametrize(("first", "second"), [
+    (head_of(b"7"), head_of(b"7").replace(b"host: a", b"host: b")),
+    (head_of(b"7"), head_of(b"7").replace(b"/v1/messages", b"/v1/responses")),
+    (head_of(b"7"), head_of(b"7").replace(b"1.1", b"1.0")),
+    (head_of(b"7"), head_of(b"7", b"expect: 100-continue")),
+    (head_of(b"7"), head_of(b"7", b"transfer-encoding: chunked").replace(b"Content-Length: 7\r\n", b"")),
+    (head_of(b"7"), head_of(b"0")),
+    (head_of(b"7"), head_of(b"07")),
+    (head_of(b"0"), head_of(b"0")),
+    (head_of(b"7 "), head_of(b"8 ")),
+    (head_of(b"7", b"x-a: " + b"y" * 9_000), head_of(b"7", b"x-a: " + b"y" * 9_000)),
+    (b"POST / HTTP/1.1\r\nhost: a\r\n\r\n", b"POST / HTTP/1.1\r\nhost: a\r\n\r\n"),
+], ids=["host", "path", "version", "more", "chunked", "to 0", "zeros", "0", "space", "large", "without"])  # fmt: skip
 def test_any_other_head_is_read_again(first, second):
     assert not read_behind(first, second).is_checked
 

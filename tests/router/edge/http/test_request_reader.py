@@ -157,21 +157,17 @@ def test_every_create_route_is_read_here(subtests):
             assert events(request_bytes(path + query, b"{}")) == [path, b"{}"]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        request_bytes("/v1/models"),
-        request_bytes("/v1/chat/completions", method="GET"),
-        request_bytes("/v1/chat/completions/", b"{}"),
-        request_bytes("/v1/chat/completions#x", b"{}"),
-        request_bytes("/tandem/explain", b"{}"),
-        request_bytes("/v1/chat/completions", b"2\r\n{}\r\n0\r\n\r\n", {"transfer-encoding": "chunked"}),
-        request_bytes("/v1/chat/completions", b"{}").replace(b"HTTP/1.1", b"HTTP/0.9"),
-        b"post /v1/chat/completions HTTP/1.1\r\n\r\n",
-        b"\x16\x03\x01" + bytes(40),
-    ],
-    ids=["get", "get a create route", "slash", "fragment", "explain", "chunked", "old", "lower case", "tls"],
-)
+@pytest.mark.parametrize("data", [
+    request_bytes("/v1/models"),
+    request_bytes("/v1/chat/completions", method="GET"),
+    request_bytes("/v1/chat/completions/", b"{}"),
+    request_bytes("/v1/chat/completions#x", b"{}"),
+    request_bytes("/tandem/explain", b"{}"),
+    request_bytes("/v1/chat/completions", b"2\r\n{}\r\n0\r\n\r\n", {"transfer-encoding": "chunked"}),
+    request_bytes("/v1/chat/completions", b"{}").replace(b"HTTP/1.1", b"HTTP/0.9"),
+    b"post /v1/chat/completions HTTP/1.1\r\n\r\n",
+    b"\x16\x03\x01" + bytes(40),
+], ids=["get", "get a create route", "slash", "fragment", "explain", "chunked", "old", "lower case", "tls"])  # fmt: skip
 def test_what_is_not_a_plain_create_call_is_handed_over_with_every_byte(data):
     assert events(data) == [HAND_OVER, data]
 
@@ -220,18 +216,14 @@ def test_the_limit_of_a_new_plan_counts_for_the_next_head(reader):
         next_event(reader, replace(LIMITS, max_header_bytes=10))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        CREATE.replace(b"\r\n", b"\n"),
-        CREATE.replace(b"\r\n\r\n", b"\n\r\n"),
-        CREATE.replace(b"host:", b"host :"),
-        CREATE.replace(b"127.0.0.1", b"a\x00b"),
-        CREATE.replace(b"content-length: ", b"content-length: +"),
-        CREATE.replace(b"content-length: ", b"content-length: 1\r\ncontent-length: "),
-    ],
-    ids=["line feeds", "last line feed", "space before colon", "nul", "sign", "two lengths"],
-)
+@pytest.mark.parametrize("data", [
+    CREATE.replace(b"\r\n", b"\n"),
+    CREATE.replace(b"\r\n\r\n", b"\n\r\n"),
+    CREATE.replace(b"host:", b"host :"),
+    CREATE.replace(b"127.0.0.1", b"a\x00b"),
+    CREATE.replace(b"content-length: ", b"content-length: +"),
+    CREATE.replace(b"content-length: ", b"content-length: 1\r\ncontent-length: "),
+], ids=["line feeds", "last line feed", "space before colon", "nul", "sign", "two lengths"])  # fmt: skip
 def test_bad_framing_is_refused(reader, data):
     reader.receive_data(data)
 

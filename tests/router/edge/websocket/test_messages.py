@@ -6,15 +6,7 @@ import pytest
 
 from router.contract.errors import BadRequest, BudgetSpent, InvalidStreamId, Unavailable
 from router.contract.keys import make_key
-from router.edge.websocket.messages import (
-    Create,
-    Steer,
-    decision_frame,
-    error_frame,
-    headers_of,
-    read_message,
-    refusal_frame,
-)
+from router.edge.websocket.messages import Create, Steer, decision_frame, error_frame, headers_of, read_message, refusal_frame
 
 
 def message(**fields) -> bytes:

@@ -133,3 +133,14 @@ def test_scripts_only_add_to_what_the_release_before_uses():
     found = [number for number, text in scripts.items() if takes_away.search(text) and "UPDATE tandem.version" not in text]
 
     assert found == []
+
+
+async def test_a_column_that_a_release_brought_without_a_script_is_added(postgres):
+    url = await postgres.create()
+    open_now(url)
+    await postgres.ask(url, "ALTER TABLE tandem.entries DROP COLUMN cost_usd")
+
+    open_now(url)
+
+    kind = "SELECT data_type FROM information_schema.columns WHERE table_schema = 'tandem' AND column_name = 'cost_usd'"
+    assert await postgres.ask(url, kind) == [("double precision",)]

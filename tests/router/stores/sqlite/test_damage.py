@@ -11,7 +11,7 @@ import pytest
 from router.stores.sqlite.damage import StoreDamaged, find_copies, find_damage, find_sound_copy
 from router.stores.sqlite.migrate import LEDGER, prepare
 from router.stores.sqlite.writer import SqliteWriter
-from tests.router.stores.rows import write_ledger
+from tests.tools.ledgers import write_ledger
 from tests.tools.waiting import until
 
 PAGE = 4_096

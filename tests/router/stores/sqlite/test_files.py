@@ -18,8 +18,7 @@ from router.stores.sqlite.files import (
     make_private,
     open_ledger,
 )
-from tests.router.stores.rows import write_ledger
-from tests.tools.ledgers import locks_on
+from tests.tools.ledgers import locks_on, write_ledger
 
 
 def test_a_file_is_its_owners_alone_with_all_that_sqlite_puts_next_to_it(tmp_path):

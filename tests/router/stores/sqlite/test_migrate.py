@@ -272,6 +272,26 @@ INSERT INTO a VALUES (1)
     assert ask(tmp_path / "a.db", "SELECT x FROM a") == [(2,)]
 
 
+def test_a_column_that_a_release_brought_without_a_script_is_added_and_null_in_older_rows(tmp_path):
+    path = tmp_path / "tandem.db"
+    create_private(path)
+    prepare(path, LEDGER)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("ALTER TABLE entries DROP COLUMN tokens_estimated")
+        database.execute("ALTER TABLE entries DROP COLUMN cost_usd")
+        database.execute(
+            "INSERT INTO entries (id, at, caller, dialect, model, streaming, outcome, status, attempts, overhead_ms, duration_ms)"
+            " VALUES ('req_old', 1.0, 'local', 'chat', 'auto', 0, 'SERVED', 200, '[]', 0.1, 2.0)"
+        )
+
+    prepare(path, LEDGER)
+
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT cost_usd, tokens_estimated FROM entries").fetchall() == [(None, None)]
+        kinds = dict(database.execute("SELECT name, type FROM pragma_table_info('entries')"))
+    assert (kinds["cost_usd"], kinds["tokens_estimated"]) == ("REAL", "INTEGER")
+
+
 def test_columns_are_those_that_all_migrations_make():
     assert tables_of(TWO)["a"] == ("x", "y")
     assert tables_of(RESPONSES)["transcripts"] == ("caller", "id", "target", "at", "content")

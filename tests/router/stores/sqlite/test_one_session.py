@@ -1,7 +1,7 @@
 """The calls of one session."""
 
 from router.stores.sqlite.one_session import read_session
-from tests.router.stores.rows import write_ledger
+from tests.tools.ledgers import write_ledger
 
 
 def test_the_calls_of_a_persons_turns_are_read_in_their_order(tmp_path):

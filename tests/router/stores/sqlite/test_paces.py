@@ -6,7 +6,7 @@ import pytest
 from router.contract.entry import Attempt, Pace
 from router.contract.usage import Usage
 from router.stores.sqlite.past import SqliteEntryReader
-from tests.router.stores.rows import write_ledger
+from tests.tools.ledgers import write_ledger
 
 PACED = Attempt("spark", 200, None, 1.0, Usage(100, 50), pace=Pace("m", 0.2, 640.0))
 REFUSED = Attempt("owl", 429, "upstream_refused", 0.1)

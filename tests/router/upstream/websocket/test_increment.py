@@ -56,20 +56,16 @@ def test_a_client_may_leave_out_of_an_answer_what_says_nothing_to_the_model():
     assert ask.known == 3
 
 
-@pytest.mark.parametrize(
-    "items",
-    [
-        (user("hi"), CALL),
-        (user("hi"),),
-        (user("ho"), CALL, RESULT),
-        (user("hi"), RESULT),
-        (user("hi"), {**CALL, "arguments": "{ }"}, RESULT),
-        (user("hi"), {**CALL, "call_id": "c2"}, RESULT),
-        (CALL, RESULT),
-        (),
-    ],
-    ids=["nothing new", "shorter", "another word", "no answer", "other arguments", "another call", "no ask", "empty"],
-)
+@pytest.mark.parametrize("items", [
+    (user("hi"), CALL),
+    (user("hi"),),
+    (user("ho"), CALL, RESULT),
+    (user("hi"), RESULT),
+    (user("hi"), {**CALL, "arguments": "{ }"}, RESULT),
+    (user("hi"), {**CALL, "call_id": "c2"}, RESULT),
+    (CALL, RESULT),
+    (),
+], ids=["nothing new", "shorter", "another word", "no answer", "other arguments", "another call", "no ask", "empty"])  # fmt: skip
 def test_what_does_not_extend_it_is_sent_whole(items):
     assert not read_ask(body(*items), baseline_of(user("hi"), answered=[CALL])).is_increment
 

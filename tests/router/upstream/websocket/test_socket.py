@@ -99,16 +99,12 @@ async def raw_target(answer: bytes):
     return await asyncio.start_server(serve, "127.0.0.1", 0)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\n\r\n<p>endless page",
-        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
-        b"HTTP/1.1 101 Switching Protocols\r\nno header\r\n\r\n",
-        b"SSH-2.0-OpenSSH_9.6\r\n",
-    ],
-    ids=["a page without an end", "no proof of the key", "a broken head", "another protocol"],
-)
+@pytest.mark.parametrize("answer", [
+    b"HTTP/1.1 404 Not Found\r\ncontent-type: text/html\r\n\r\n<p>endless page",
+    b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+    b"HTTP/1.1 101 Switching Protocols\r\nno header\r\n\r\n",
+    b"SSH-2.0-OpenSSH_9.6\r\n",
+], ids=["a page without an end", "no proof of the key", "a broken head", "another protocol"])  # fmt: skip
 async def test_what_is_no_answer_to_a_handshake_is_refused_at_once(answer):
     server = await raw_target(answer)
     address = read_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/responses")

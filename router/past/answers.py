@@ -1,0 +1,69 @@
+"""What `tandem log`, `stats`, `why` and `wrong` ask of a ledger here, or of a router over `/tandem/past`, as JSON."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec.structs import asdict
+
+from router.contract.request import JsonObject
+from router.past.regret import PriceOf, look_back
+from router.past.rows import read_call
+from router.settle.kept import explain_row
+from router.stores.sqlite.past import SqliteEntryReader
+
+
+class Query(NamedTuple):
+    """Which part of a ledger is meant. A caller's name leaves out all others."""
+
+    since: float = 0.0
+    """In seconds since 1970."""
+    most: int = 20
+    """How many turns or sessions."""
+    caller: str | None = None
+    request: str | None = None
+    """The id of a request; None for the last turn."""
+    begins: bool = False
+    """Whether the turn is meant that the request belongs to."""
+
+
+Question = Callable[[SqliteEntryReader, Query, PriceOf], JsonObject]
+
+
+def _read_turns(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+    calls, earlier = ledger.read_newest(asked.since, asked.most, asked.caller)
+    return {
+        "calls": [{**asdict(call.line), "decided": call.decided} for call in map(read_call, calls)],
+        "earlier": [{"caller": of, "session": session, "turns": turns} for (of, session), turns in earlier.items()],
+    }
+
+
+def _read_sessions(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+    return {"sessions": [sums._asdict() for sums in ledger.read_sessions(asked.since, asked.most, asked.caller)]}
+
+
+def _read_sums(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+    sums = ledger.read_sums(asked.since, asked.caller)
+    return {
+        **sums._asdict(),
+        "calls": [row._asdict() for row in sums.calls],
+        "expected": [row._asdict() for row in sums.expected],
+        "regret": look_back(ledger, price_of, asked.since, asked.caller).as_json(),
+    }
+
+
+def _find_turn(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
+    """One request, the turn that it belongs to, or the last turn. `undecided` says why it has none."""
+    name, caller = asked.request, asked.caller
+    turn = ledger.find_beginning(name) if name is not None and asked.begins else ledger.find_turn(name, caller)
+    if turn is None or caller not in (None, turn.caller):
+        return {"turn": None, "undecided": ledger.find_undecided(name, caller) if name is not None else None}
+    own = {field: value for field, value in turn._asdict().items() if field != "row"}
+    return {"turn": {**own, "decision": explain_row(turn.row)}, "undecided": None}
+
+
+QUESTIONS: dict[str, Question] = {
+    "turns": _read_turns,
+    "sessions": _read_sessions,
+    "sums": _read_sums,
+    "turn": _find_turn,
+}

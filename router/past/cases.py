@@ -1,0 +1,285 @@
+"""What is decided again: one turn of a log as a request, or one of the ledger as what was kept of it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from router.contract.decision import ESTIMATE
+from router.contract.errors import TandemError
+from router.contract.exchange import Arrival
+from router.contract.features import unpack_places
+from router.contract.opinions import Lean, Opinion
+from router.contract.personal import MARKED
+from router.contract.request import Moment
+from router.contract.words import Dialect, Operation, Outcome, Tier, TurnKind
+from router.decide.opinions import PERSONAL
+from router.dialects.requests import read_request
+from router.past.history import CHARS_PER_TOKEN, PastSession, PastTurn, Size, size_of_turn, size_of_work
+from router.past.regret import RegretSign, is_followed_by_a_redo
+from router.past.requests import write_headers, write_request
+from router.past.rows import Call, read_call
+from router.past.turns import BEGINS, Turn, by_session, is_of_a_turn, read_turns
+from router.stores.sqlite.past import SqliteEntryReader
+
+_SAME_SECONDS = 30.0
+"""Between a client's note of an ask and the arrival of its request."""
+
+
+_SAY_THE_SIZE = frozenset({RegretSign.OVERRODE, RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP})
+"""What a ledger knows of a turn that says more about it than the work in a log."""
+_UP = frozenset({RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP, RegretSign.ASKED_AGAIN})
+"""Signs that a turn was more than fast could do."""
+_FOR_SESSION = ("session_scope", "in_band_line")
+"""The ranks of an override that holds for the rest of a session."""
+_MISJUDGED_WEIGHT = 10
+"""The weight of a turn that the person marked as misjudged: the clearest sign there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What the ledger keeps of a decision without its text: the opinions as they counted, and the prompt's length."""
+
+    opinions: tuple[Opinion, ...]
+    prompt_tokens: int
+    decided_by: str
+    kind: TurnKind
+    weights: str = ""
+    """The weights by which the words were read then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a turn took, as far as a log or the ledger says."""
+
+    calls: int
+    output_tokens: float
+    seconds: float | None = None
+    """Of a log: from the ask to the last sign of work, tools and approvals included. Of the ledger: of its calls alone."""
+    usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One turn to decide again. It has an arrival where its text is known, else what was kept of its decision."""
+
+    session: str
+    client: str
+    at: float | None
+    size: Size | None = None
+    regrets: tuple[RegretSign, ...] = ()
+    work: Work | None = None
+    weight: int = 1
+    words: str = ""
+    was: Tier | None = None
+    """The tier that served it, where a ledger says so."""
+    arrival: Arrival | None = None
+    kept: Kept | None = None
+    caller: str = ""
+    """Whose turn it was, where a ledger says so."""
+    places: tuple[int, ...] = ()
+    """Where its words are in the table of weights, where a ledger kept that and no text."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether the person said with `tandem wrong` what it was."""
+        return self.weight > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A turn whose size is known: what the evidence said, and where its tier would change."""
+
+    session: str
+    at: float
+    evidence: float
+    threshold: float | None
+    tier: Tier
+    size: Size
+    weight: int = 1
+    """How many turns it counts for: one that was marked as misjudged counts for more."""
+    words: str = ""
+    places: tuple[int, ...] = ()
+    """Where its words are in the table of weights, where that was kept instead."""
+    caller: str = ""
+    is_ruled: bool = False
+    """Whether a rule of the config decides it: then its score says nothing."""
+
+    @property
+    def is_marked(self) -> bool:
+        return self.weight > 1
+
+    @property
+    def is_long(self) -> bool:
+        return self.size is Size.LONG
+
+
+def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
+    """The turns of logs and of a ledger, each once: a log knows the words and edits, the ledger what was wished.
+
+    A client's session id is the same in both. Their clocks are one machine's, so the nearest turn in time is the same turn.
+    """
+    waiting: dict[str, list[Case]] = {}
+    for case in recorded:
+        waiting.setdefault(case.session, []).append(case)
+    for case in told:
+        at, others = case.at, waiting.get(case.session, [])
+        near = [other for other in others if at is not None and other.at is not None and abs(other.at - at) <= _SAME_SECONDS]
+        if not near or at is None:
+            yield case
+            continue
+        other = min(near, key=lambda other: abs((other.at or 0.0) - at))
+        others.remove(other)
+        is_override = other.is_marked or not _SAY_THE_SIZE.isdisjoint(other.regrets)
+        regrets = tuple(dict.fromkeys((*case.regrets, *other.regrets)))
+        size = other.size if is_override else case.size
+        yield replace(case, was=other.was, regrets=regrets, size=size, weight=other.weight, caller=other.caller)
+    for others in waiting.values():
+        yield from others
+
+
+def cases_of(sessions: Iterable[PastSession]) -> Iterator[Case]:
+    for session in sessions:
+        began = next((turn.at for turn in session.turns if turn.at is not None), None)
+        for index, turn in enumerate(session.turns):
+            if not turn.is_repeated:
+                yield Case(
+                    session=f"{session.client}:{session.id}",
+                    client=session.client,
+                    at=began if turn.at is None else turn.at,
+                    size=size_of_turn(turn),
+                    regrets=_regrets_of(turn),
+                    work=Work(len(turn.calls) + 1, turn.answer_chars / CHARS_PER_TOKEN, turn.seconds),
+                    words=turn.words,
+                    arrival=write_request(session, index),
+                )
+
+
+def _regrets_of(turn: PastTurn) -> tuple[RegretSign, ...]:
+    signs = (
+        (turn.was_asked_again, RegretSign.ASKED_AGAIN),
+        (turn.was_interrupted, RegretSign.INTERRUPTED),
+        (turn.has_switched_model, RegretSign.SWITCHED_MODEL),
+    )
+    return tuple(regret for is_there, regret in signs if is_there)
+
+
+@dataclass(slots=True)
+class LedgerTally:
+    entries: int = 0
+    unreadable: int = 0
+    sessions: set[str] = field(default_factory=set)
+
+
+def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally) -> list[Case]:
+    """Every turn of a ledger, in the order in which they began. Raises `StoreUnusable`."""
+    turns = read_turns(_read_history(ledger, tally), keeps=lambda call: call.kept is not None and bool(call.kept.override))
+    cases = [case for session in by_session(turns) for case in _as_cases(session)]
+    return sorted(cases, key=lambda case: case.at or 0.0)
+
+
+def _read_history(ledger: SqliteEntryReader, tally: LedgerTally) -> Iterator[Call]:
+    for row in ledger.read_history():
+        if row.decision is None or not is_of_a_turn(row.line):
+            continue
+        call = read_call(row)
+        tally.entries += 1
+        tally.sessions.add(call.line.session or "")
+        tally.unreadable += call.kept is None and call.line.turn_kind in BEGINS
+        yield call
+
+
+def _as_cases(turns: Sequence[Turn]) -> Iterator[Case]:
+    overridden = [_is_overridden(turn, after) for turn, after in zip(turns, (*turns[1:], None), strict=True)]
+    # Who asks for a tier in every turn has a habit; who does so now and then was not content with the choice.
+    corrects = any(overridden) and not all(overridden)
+    marks = [is_one and corrects for is_one in overridden]
+    for index, turn in enumerate(turns):
+        after = turns[index + 1] if index + 1 < len(turns) else None
+        regrets = tuple(_find_regrets(turn, after, overrode=marks[index], overrides_next=any(marks[index + 1 : index + 2])))
+        yield _as_case(turn, regrets)
+
+
+def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
+    ask, line, kept = turn.ask, turn.ask.line, turn.ask.kept
+    assert kept is not None
+    leans = (lean for policy, lean in kept.leans if policy != PERSONAL and not lean.because.startswith(MARKED))
+    return Case(
+        session=turn.session,
+        client=turn.client or "unknown",
+        at=turn.at,
+        size=_size(turn, regrets),
+        weight=_MISJUDGED_WEIGHT if ask.should_be is not None else 1,
+        regrets=regrets,
+        work=Work(turn.calls, turn.output_tokens or 0, turn.seconds, None if turn.lacks_cost else turn.cost_usd),
+        words=ask.words,
+        was=Tier(line.tier) if line.tier is not None else None,
+        # What insisted or ruled out then is not in the text alone: such a turn stays what it was.
+        arrival=_read_text(ask) if kept.decided_by == ESTIMATE else None,
+        kept=Kept(
+            # What `tandem tune` fitted before is left out: it is fitted again, and must not count twice.
+            tuple(Lean(lean.log_odds, lean.because) for lean in leans),
+            max(0, kept.prompt_tokens),
+            kept.decided_by,
+            TurnKind(turn.kind),
+            kept.weights,
+        ),
+        caller=turn.caller,
+        places=unpack_places(ask.places),
+    )
+
+
+def _is_overridden(turn: Turn, after: Turn | None) -> bool:
+    """Whether the person asked for its tier, for this one request: not where the same then held for the session."""
+    override = turn.ask.kept.override if turn.ask.kept is not None else ""
+    if not override or override in _FOR_SESSION:
+        return False
+    later = (*turn.ended[1:], *((after.ask,) if after is not None else ()))
+    return not any(
+        call.line.tier == turn.ask.line.tier and call.kept is not None and call.kept.override == "session_scope"
+        for call in later
+    )
+
+
+def _read_text(ask: Call) -> Arrival | None:
+    """The request itself, where `ledger.keep_text` kept the whole of it, with the headers by which its client is known."""
+    line, text = ask.line, ask.prompt_text
+    if not isinstance(text, str):
+        return None
+    headers = write_headers(line.client or "", line.session or "")
+    raw = text.encode("utf-8", "replace")
+    arrival = Arrival("req_replay", Dialect(line.dialect), Operation.CREATE, headers, raw, moment=Moment(line.at))
+    try:
+        read_request(arrival)
+    except TandemError:
+        return None
+    return arrival
+
+
+def _find_regrets(turn: Turn, after: Turn | None, *, overrode: bool, overrides_next: bool) -> Iterator[RegretSign]:
+    if overrode:
+        yield RegretSign.OVERRODE
+    if turn.is_left:
+        yield RegretSign.INTERRUPTED
+    if turn.was_moved_up:
+        yield RegretSign.MOVED_UP
+    if after is None:
+        return
+    if is_followed_by_a_redo(turn, after):
+        yield RegretSign.ASKED_AGAIN
+    is_sent_up = overrides_next and turn.ask.line.tier == Tier.FAST and after.ask.line.tier == Tier.DEEP
+    if is_sent_up and not turn.was_moved_up:
+        yield RegretSign.ASKED_FOR_DEEP
+
+
+def _size(turn: Turn, regrets: tuple[RegretSign, ...]) -> Size | None:
+    """By the person's own word where there is one, else by what was written. Edits are not in the ledger.
+
+    Where the work broke off, or nobody counted what was written, little says nothing.
+    """
+    if turn.ask.should_be is not None:
+        return Size.LONG if turn.ask.should_be is Tier.DEEP else Size.QUICK
+    if RegretSign.OVERRODE in regrets:
+        return Size.LONG if turn.ask.line.tier == Tier.DEEP else Size.QUICK
+    size = size_of_work(0, turn.output_tokens or 0)
+    if size is Size.LONG or not _UP.isdisjoint(regrets):
+        return Size.LONG
+    return size if not turn.lacks_output and not turn.is_left and turn.outcome != Outcome.CUT_SHORT else None

@@ -1,0 +1,147 @@
+"""How well decisions fit labelled data: where turns go, which complaints are heard, which turns that go wrong are noticed.
+
+A figure that the data cannot show is None.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from router.contract.rescue import FROM_CALL, SHIPPED, RescueWeights
+from router.past.labelled import Item, RecordedTurn, Remark
+
+AFTER_CALLS = (10, 20, 30)
+LONG_CALLS = 30
+"""Catch and alarm are also measured on turns of this many calls and more: shorter ones are mostly over by then."""
+_FIRST_SETS = ("real prompts", "agent_session")
+"""These are what a router sees, so they are shown first."""
+
+
+class Judged(NamedTuple):
+    """A clear item with the score and the tier that it got."""
+
+    item: Item
+    score: float
+    is_fast: bool
+
+
+class Figures(NamedTuple):
+    items: int
+    auroc: float | None
+    quick_recall: float | None
+    """The share of quick edits that went to fast; then that of long tasks that went to deep."""
+    long_recall: float | None
+    fast_share: float
+
+
+def share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def auroc(pairs: Sequence[tuple[float, bool]]) -> float | None:
+    """The chance that a long item scores above a quick one; ties count half. None when one kind is absent."""
+    ordered = sorted(pairs)
+    long = sum(is_long for _, is_long in ordered)
+    quick = len(ordered) - long
+    if not long or not quick:
+        return None
+    ranks = 0.0
+    begin = 0
+    while begin < len(ordered):
+        end = begin
+        while end < len(ordered) and ordered[end][0] == ordered[begin][0]:
+            end += 1
+        ranks += sum(is_long for _, is_long in ordered[begin:end]) * (begin + end + 1) / 2
+        begin = end
+    return (ranks - long * (long + 1) / 2) / (long * quick)
+
+
+def measure(judged: Sequence[Judged]) -> Figures:
+    """The figures of a set that is not empty."""
+    long = [entry for entry in judged if entry.item.is_long]
+    quick = [entry for entry in judged if not entry.item.is_long]
+    return Figures(
+        items=len(judged),
+        auroc=auroc([(entry.score, entry.item.is_long) for entry in judged]),
+        quick_recall=share(sum(entry.is_fast for entry in quick), len(quick)),
+        long_recall=share(sum(not entry.is_fast for entry in long), len(long)),
+        fast_share=sum(entry.is_fast for entry in judged) / len(judged),
+    )
+
+
+def split_by_set(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
+    """Real prompts first, then agent sessions, then each other set, then all of them if there are several."""
+    sets: dict[str, list[Judged]] = {}
+    for entry in sorted(judged, key=lambda entry: _order(entry.item.set_name)):
+        sets.setdefault(entry.item.set_name, []).append(entry)
+    return {**sets, "all": list(judged)} if len(sets) > 1 else sets
+
+
+def _order(name: str) -> tuple[int, str]:
+    return next((index for index, start in enumerate(_FIRST_SETS) if name.startswith(start)), len(_FIRST_SETS)), name
+
+
+class Heard(NamedTuple):
+    """How many complaints were heard, and how many other remarks were taken for one."""
+
+    catch: float | None
+    false_alarm: float | None
+    bad: int
+    fine: int
+    caught: int
+    alarms: int
+
+
+def count_heard(remarks: Sequence[Remark], are_heard: Sequence[bool]) -> Heard:
+    pairs = [(remark.is_complaint, is_heard) for remark, is_heard in zip(remarks, are_heard, strict=True)]
+    caught, alarms = pairs.count((True, True)), pairs.count((False, True))
+    bad, fine = caught + pairs.count((True, False)), alarms + pairs.count((False, False))
+    return Heard(share(caught, bad), share(alarms, fine), bad, fine, caught, alarms)
+
+
+class Noticed(NamedTuple):
+    """In how many turns an alarm was raised before the last call: as shares of the bad turns and of the fine ones."""
+
+    turns: int
+    bad: int
+    catch: float | None
+    alarm: float | None
+
+
+class RescueFigures(NamedTuple):
+    every: Noticed
+    long: Noticed
+    """Turns of `LONG_CALLS` and more."""
+    auroc: dict[int, float | None]
+    """After so many calls, among the turns that made them."""
+    turns_after: dict[int, int]
+
+
+def score(turn: RecordedTurn, weights: RescueWeights = SHIPPED) -> list[float]:
+    """By how much a turn is above the alarm after each of its calls. The last one is left out: then the turn is over."""
+    return [read_at(turn, calls, weights) for calls in range(FROM_CALL, turn.calls)]
+
+
+def read_at(turn: RecordedTurn, calls: int, weights: RescueWeights) -> float:
+    """By how much a turn is above the alarm after this many of its calls."""
+    trajectory = turn.trajectories[calls - 1]
+    return weights.read(trajectory.edits, trajectory.unevenness) - weights.alarm
+
+
+def measure_rescue(judged: Sequence[tuple[RecordedTurn, RescueWeights]]) -> RescueFigures:
+    """The figures of turns, each judged by weights of its own: the shipped ones, or those that were fitted without it."""
+    ranked = {
+        calls: [(read_at(turn, calls, weights), turn.is_bad) for turn, weights in judged if turn.calls >= calls]
+        for calls in AFTER_CALLS
+    }
+    raised = [(turn, any(value >= 0 for value in score(turn, weights))) for turn, weights in judged]
+    return RescueFigures(
+        _notice(raised),
+        _notice([(turn, is_raised) for turn, is_raised in raised if turn.calls >= LONG_CALLS]),
+        {calls: auroc(pairs) for calls, pairs in ranked.items()},
+        {calls: len(pairs) for calls, pairs in ranked.items()},
+    )
+
+
+def _notice(raised: Sequence[tuple[RecordedTurn, bool]]) -> Noticed:
+    bad, fine = ([is_raised for turn, is_raised in raised if turn.is_bad is is_bad] for is_bad in (True, False))
+    return Noticed(len(raised), len(bad), share(sum(bad), len(bad)), share(sum(fine), len(fine)))

@@ -1,0 +1,160 @@
+"""The logs that clients leave on disk: where they are, whose they are, and one reader for each kind."""
+
+import math
+import os
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from router.past.history import PastSession
+from router.past.logs import aider, claude_code, codex, specstory
+from router.past.logs.lines import Tally, read_objects, read_texts
+
+_AIDER_FILE = ".aider.chat.history.md"
+_PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
+_HEAD_LINES = 60
+_ODDITIES = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a file that others wrote may bring about."""
+_BEGINNING_CHARS = 80
+_Key = tuple[str, str, str, int]
+"""By what a turn is known again: its client, its session, how it begins, and its second or how often that was said."""
+_READERS: dict[str, Callable[[Path, Tally], Iterator[PastSession]]] = {
+    "codex": codex.read,
+    "claude-code": claude_code.read,
+    "specstory": specstory.read,
+    "aider": aider.read,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file that may be a log, as found."""
+
+    path: Path
+    size_bytes: int
+
+
+def usual_places() -> tuple[Path, ...]:
+    """Where clients leave their logs: in the home folder or as configured, and in the current folder."""
+    home = Path(os.path.expanduser("~"))  # unlike `Path.home`, this is an answer where there is no home, too
+    codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")
+    claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    in_home = (codex / "sessions", codex / "archived_sessions", claude / "projects")
+    return (*in_home, Path(".specstory/history"), Path(_AIDER_FILE))
+
+
+def find_logs(roots: Iterable[Path], tally: Tally) -> list[LogFile]:
+    """The files at these places: a client's own logs before what SpecStory took down of it, and the oldest first.
+
+    Folders are walked. A link to a folder is followed right below a place only, so no walk is endless.
+    """
+    found: dict[Path, tuple[float, LogFile]] = {}
+    for root in roots:
+        for path in _walk(root):
+            try:
+                real = path.resolve()
+                state = real.stat()
+            except (OSError, RuntimeError):
+                tally.unreadable_files += 1
+                continue
+            if not stat.S_ISREG(state.st_mode):  # a pipe would be waited for
+                tally.unreadable_files += 1
+                continue
+            found.setdefault(real, (state.st_mtime, LogFile(path, state.st_size)))
+    in_order = sorted(found.values(), key=lambda entry: (entry[1].path.suffix == ".md", entry[0], str(entry[1].path)))
+    return [log for _, log in in_order]
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    if not root.is_dir():
+        yield root
+        return
+    yield from _walk_folder(root)
+    for name in sorted(os.listdir(root)) if os.access(root, os.R_OK) else ():
+        linked = root / name
+        # A project's folder may be a link; one that leads back up would be walked twice.
+        if linked.is_symlink() and linked.is_dir() and not root.resolve().is_relative_to(linked.resolve()):
+            yield from _walk_folder(linked)
+
+
+def _walk_folder(root: Path) -> Iterator[Path]:
+    for folder, inner, names in os.walk(root, followlinks=False):
+        inner[:] = sorted(name for name in inner if name not in _PASSED_OVER)
+        for name in sorted(names):
+            is_history = name == _AIDER_FILE or (name.endswith(".md") and Path(folder).name == "history")
+            if name.endswith(".jsonl") or is_history:
+                yield Path(folder, name)
+
+
+def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
+    """The sessions of all files, one at a time. Turns that an earlier file already had are left out."""
+    told: set[_Key] = set()
+    for log in files:
+        for session in _read_log(log.path, tally):
+            fresh = _leave_out_told(session, told, tally)
+            tally.sessions += any(not turn.is_repeated for turn in fresh.turns)
+            yield fresh
+
+
+def _read_log(path: Path, tally: Tally) -> list[PastSession]:
+    """The sessions of one file. A fault in it costs only that file."""
+    try:
+        kind = recognise(path)
+        sessions = list(_READERS[kind](path, tally)) if kind is not None else []
+    except _ODDITIES:
+        tally.unreadable_files += 1
+        return []
+    if kind is None:
+        tally.unknown_files += 1
+    else:
+        tally.files[kind] = tally.files.get(kind, 0) + 1
+    return sessions
+
+
+def recognise(path: Path) -> str | None:
+    """Which client left a file, by its first lines."""
+    ignored = Tally()
+    if path.suffix == ".jsonl":
+        for first in islice(read_objects(path, ignored), 5):
+            if codex.looks_like(first):
+                return "codex"
+            if claude_code.looks_like(first):
+                return "claude-code"
+        return None
+    head = "\n".join(islice(read_texts(path, ignored), _HEAD_LINES))
+    if aider.looks_like(head):
+        return "aider"
+    return "specstory" if specstory.looks_like(head) else None
+
+
+def _leave_out_told(session: PastSession, told: set[_Key], tally: Tally) -> PastSession:
+    """Clients copy a session's beginning into the file of its continuation, and SpecStory takes down what they log too.
+
+    The same second and the same beginning make a turn the same: SpecStory writes whole seconds, and may lay words out in
+    another way. So do the same session and the same words, as often as they were said there: of one session SpecStory leaves
+    two files, one of which has no seconds.
+    """
+    repeated = set()
+    said: Counter[str] = Counter()
+    keys: list[_Key] = []
+    for index, turn in enumerate(session.turns):
+        if session.client == "aider":
+            continue
+        beginning = " ".join(turn.words.split())[:_BEGINNING_CHARS]
+        said[beginning] += 1
+        own: list[_Key] = [(session.client, session.id, beginning, said[beginning])]
+        if turn.at is not None:
+            own.append((session.client, "", beginning, math.floor(turn.at)))
+        if not told.isdisjoint(own):
+            repeated.add(index)
+        keys += own
+    told.update(keys)
+    if not repeated:
+        return session
+    tally.repeated_turns += len(repeated)
+    # A repeated turn stays as history of those after it, and is not counted again.
+    turns = tuple(replace(turn, is_repeated=index in repeated) for index, turn in enumerate(session.turns))
+    return replace(session, turns=turns)

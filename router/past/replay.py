@@ -1,0 +1,209 @@
+"""Deciding again: the first half of the road for every past turn, under a config of choice. Nothing is sent or remembered."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import msgspec
+import orjson
+
+from router.contract.decision import ESTIMATE, Decision, Estimate
+from router.contract.economics import Economics, TurnSize
+from router.contract.errors import TandemError
+from router.contract.exchange import Arrival
+from router.contract.opinions import Insist, Opinion, PolicyConfig, Rank
+from router.contract.request import RequestView
+from router.contract.signals import Signals, TokenCount, Turn
+from router.contract.words import DEFAULT_DIALECT, Operation, Tier, TurnKind
+from router.decide.choose import decide
+from router.decide.estimate import estimates_of, flip_of, weighing_of
+from router.decide.opinions import PERSONAL
+from router.decide.yardstick import TOOL_SECONDS, Took
+from router.dialects.requests import read_request
+from router.house import House
+from router.past.cases import Case, Kept
+from router.past.history import Size
+from router.sense.tokens import estimate_prompt
+
+_EMPTY = read_request(
+    Arrival(
+        "req_replay",
+        DEFAULT_DIALECT,
+        Operation.CREATE,
+        {},
+        orjson.dumps({"model": "auto", "messages": [{"role": "user", "content": "-"}]}),
+    )
+)
+CHANCES = {Size.QUICK: 0.0, Size.MIDDLE: 0.5, Size.LONG: 1.0}
+"""What a turn turned out to be, as the yardstick takes it."""
+_MAX_REST_SECONDS = 60.0
+"""For each call. Anything longer was a person who had gone away."""
+_BY_LENGTH = "window"
+"""The one policy that a kept decision can be shown to again: it looks at the prompt's length alone."""
+
+
+class NoCounter:
+    """Counts nothing exactly: the text of a rebuilt request is filler, and only its length is real."""
+
+    async def count(
+        self, view: RequestView, within_seconds: float = math.inf, learn: Callable[[int], None] | None = None
+    ) -> TokenCount | None:
+        """None: the estimate is used."""
+        return None
+
+    def prepare(self) -> None:
+        """Nothing is to be loaded."""
+
+    async def count_or_estimate(self, view: RequestView) -> TokenCount:
+        return estimate_prompt(view)
+
+    def close(self) -> None:
+        """Nothing was loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A policy that says again what was said."""
+
+    opinions: tuple[Opinion, ...]
+    name: ClassVar[str] = "remembered"
+    Config: ClassVar[type[PolicyConfig]] = PolicyConfig
+
+    def judge(self, request: RequestView, signals: Signals) -> tuple[Opinion, ...]:
+        return self.opinions
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a config makes of one turn. `evidence` is the sum of what policies said, without prior and personal offset."""
+
+    tier: Tier
+    score: float
+    evidence: float
+    threshold: float | None
+    """The score at which the tier would change; None where no score could change it."""
+    kind: TurnKind
+    because: str
+    estimates: dict[Tier, Estimate]
+    prompt_tokens: int
+    decided_by: str = ESTIMATE
+
+
+def quiet(house: House) -> House:
+    """The same house for a look back: it counts nothing and keeps nothing."""
+    return House(house.plan, replace(house.state, counter=NoCounter()), house.clock)
+
+
+async def choose_again(house: House, case: Case) -> Choice | None:
+    """Decide a turn. None when nothing could serve it under this config."""
+    if case.arrival is None:
+        return choose_from_kept(house, case)
+    try:
+        return _as_choice((await house.decide(case.arrival)).decision)
+    except TandemError:
+        return None
+
+
+def choose_from_kept(house: House, case: Case) -> Choice | None:
+    """The same for a turn without its text, which waits for nothing."""
+    if case.kept is None:
+        return None
+    try:
+        return _as_choice(_decide_kept(house, case, case.kept))
+    except TandemError:
+        return None
+
+
+def _decide_kept(house: House, case: Case, kept: Kept) -> Decision:
+    """The estimate alone, from what was kept. What insisted or ruled out then cannot be read again, so its tier stays."""
+    opinions: Sequence[Opinion] = kept.opinions
+    if kept.decided_by != ESTIMATE and case.was is not None:
+        opinions = (*opinions, Insist("as it was", Rank.OPERATOR_RULE, tier=case.was))
+    turn = Turn(kept.kind, case.session, case.client)
+    return _decide_again(house, house.plan.rules.economics, opinions, turn, kept.prompt_tokens)
+
+
+def _decide_again(house: House, economics: Economics, opinions: Sequence[Opinion], turn: Turn, tokens: int) -> Decision:
+    policies = (Remembered(tuple(opinions)), *(policy for policy in house.plan.rules.policies if policy.name == _BY_LENGTH))
+    signals = Signals(
+        turn=turn,
+        prompt=TokenCount(tokens, tokens, tokens, is_exact=True),
+        alias=house.plan.models.resolve("auto"),
+        statuses=house.state.live.statuses(house.plan.targets, house.clock()),
+    )
+    return decide(replace(house.plan.rules, policies=policies, economics=economics), _EMPTY, signals)
+
+
+def _as_choice(decision: Decision) -> Choice:
+    leans = [lean.log_odds for policy, lean in decision.opinions.leans if policy != PERSONAL]
+    weighing = weighing_of(decision)
+    return Choice(
+        tier=decision.tier,
+        score=decision.score,
+        evidence=math.fsum(leans),
+        threshold=flip_of(weighing, decision.score, decision.economics).score if decision.decided_by == ESTIMATE else None,
+        kind=decision.turn.kind,
+        because=decision.because,
+        estimates=estimates_of(weighing, decision.score, decision.economics),
+        prompt_tokens=decision.prompt_tokens,
+        decided_by=decision.decided_by,
+    )
+
+
+def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
+    """What the first answer to a turn would have taken on each tier, by its own calls and tokens and one config's speeds.
+
+    A choice must not be judged by the estimates it was made on: taking the lowest of one's own estimates never loses. None if
+    it is not known what the turn was, or if only one tier could have served.
+    """
+    if case.size is None:
+        return {}
+    economics = house.plan.rules.economics
+    size = _size_of(case, economics)
+    economics = msgspec.structs.replace(economics, personal_log_odds=0.0, quick=size, long=size)
+    try:
+        decision = _decide_again(house, economics, (), Turn(choice.kind, "", ""), choice.prompt_tokens)
+    except TandemError:
+        return {}
+    weighing = weighing_of(decision)
+    fast, deep = weighing.fast, weighing.deep
+    if fast is None or deep is None:
+        return {}
+    expected = {
+        tier: Took(found.seconds, found.usd if found.has_price else None)
+        for tier, found in ((Tier.FAST, fast), (Tier.DEEP, deep))
+    }
+    return _scale_to_record(case, expected, size.calls)
+
+
+def _size_of(case: Case, economics: Economics) -> TurnSize:
+    """The turn's own calls and tokens; those of its kind where nothing was counted."""
+    work = case.work
+    if work is not None and work.output_tokens > 0:
+        return TurnSize(work.calls, work.output_tokens)
+    p = CHANCES[case.size or Size.MIDDLE]
+    quick, long = economics.quick, economics.long
+    return TurnSize(
+        quick.calls + (long.calls - quick.calls) * p, quick.output_tokens + (long.output_tokens - quick.output_tokens) * p
+    )
+
+
+def _scale_to_record(case: Case, expected: Mapping[Tier, Took], calls: float) -> Mapping[Tier, Took]:
+    """The same by what was recorded: the tier that served took what the ledger measured.
+
+    What a log has beyond the model's own time (tools, approvals) is taken to be the same on both tiers. Logs name no tier:
+    their time counts as deep's.
+    """
+    work, own = case.work, expected[case.was or Tier.DEEP]
+    if case.was is not None and work is not None and work.seconds:
+        longer = work.seconds / own.seconds if own.seconds else 1.0
+        dearer = work.usd / own.usd if work.usd is not None and own.usd else 1.0
+        return {
+            tier: Took(took.seconds * longer, None if took.usd is None else took.usd * dearer)
+            for tier, took in expected.items()
+        }
+    rest = TOOL_SECONDS * calls
+    if work is not None and work.seconds is not None:
+        rest = min(max(0.0, work.seconds - own.seconds), _MAX_REST_SECONDS * calls)
+    return {tier: took._replace(seconds=took.seconds + rest) for tier, took in expected.items()}

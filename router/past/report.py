@@ -1,0 +1,153 @@
+"""What would change: sums over replayed turns, in total and by kind, client and size. They contain no text."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from router.contract.request import Json, JsonObject
+from router.contract.words import Tier
+from router.decide.yardstick import Assumptions, Took, to_done
+from router.past.cases import Case
+from router.past.history import Size
+from router.past.replay import CHANCES, Choice
+from router.past.sums import Side
+
+
+@dataclass(slots=True)
+class Choices(Side):
+    """One way of choosing, summed up."""
+
+    fast: int = 0
+    right: int = 0
+
+    def count(self, tier: Tier, measured: Mapping[Tier, Took], size: Size | None, assumed: Assumptions) -> None:
+        """Count one turn on a tier. All sides are measured alike, or they could not be compared."""
+        self.fast += tier is Tier.FAST
+        if measured and size is not None:
+            self.add(to_done(tier, measured[Tier.FAST], measured[Tier.DEEP], CHANCES[size], assumed))
+        self.right += size is (Size.QUICK if tier is Tier.FAST else Size.LONG)
+
+
+@dataclass(slots=True)
+class Row:
+    """A group of turns, before and after, and all of them on one tier."""
+
+    turns: int = 0
+    judged: int = 0
+    """Turns that are known to have been quick or long."""
+    timed: int = 0
+    """Turns whose time on either tier is known, since their size is known."""
+    to_fast: int = 0
+    to_deep: int = 0
+    before: Choices = field(default_factory=Choices)
+    after: Choices = field(default_factory=Choices)
+    all_deep: Choices = field(default_factory=Choices)
+    all_fast: Choices = field(default_factory=Choices)
+
+    def add(self, case: Case, before: Tier, after: Tier, measured: Mapping[Tier, Took], assumed: Assumptions) -> None:
+        self.turns += 1
+        self.judged += case.size in (Size.QUICK, Size.LONG)
+        self.timed += bool(measured)
+        self.to_fast += before is Tier.DEEP and after is Tier.FAST
+        self.to_deep += before is Tier.FAST and after is Tier.DEEP
+        for side, tier in (
+            (self.before, before),
+            (self.after, after),
+            (self.all_deep, Tier.DEEP),
+            (self.all_fast, Tier.FAST),
+        ):
+            side.count(tier, measured, case.size, assumed)
+
+    def as_json(self) -> JsonObject:
+        return {
+            "turns": self.turns,
+            "judged": self.judged,
+            "timed": self.timed,
+            "to_fast": self.to_fast,
+            "to_deep": self.to_deep,
+            "seconds_saved": round(self.before.done_seconds - self.after.done_seconds, 1),
+            "before": _side_json(self.before, self),
+            "after": _side_json(self.after, self),
+            "all_deep": _side_json(self.all_deep, self),
+            "all_fast": _side_json(self.all_fast, self),
+        }
+
+
+def _side_json(side: Choices, row: Row) -> JsonObject:
+    return {
+        "fast_share": round(side.fast / row.turns, 4) if row.turns else None,
+        "seconds": round(side.done_seconds, 1),
+        "redo_seconds": round(side.redo_seconds, 1),
+        "usd": None if side.usd is None else round(side.usd, 6),
+        "accuracy": round(side.right / row.judged, 4) if row.judged else None,
+        "wrong_per_100": round(100 * side.wrong / row.timed, 2) if row.timed else None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A turn whose tier changed, with the person's words: for their own terminal only."""
+
+    words: str
+    client: str
+    before: Tier
+    after: Tier
+    score: float
+    size: Size | None
+    because: str
+    saved_seconds: float
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that a replay found. `before_name` and `after_name` say which two ways of choosing are compared."""
+
+    before_name: str
+    after_name: str
+    assumed: Assumptions = field(default_factory=Assumptions)
+    total: Row = field(default_factory=Row)
+    by_kind: dict[str, Row] = field(default_factory=dict)
+    by_client: dict[str, Row] = field(default_factory=dict)
+    by_size: dict[str, Row] = field(default_factory=dict)
+    regrets: dict[str, int] = field(default_factory=dict)
+    unservable: int = 0
+    without_text: int = 0
+    """Turns of a ledger without text: only their estimate was made again."""
+    examples: list[Example] = field(default_factory=list)
+
+    def add(self, case: Case, before: Tier, after: Choice, measured: Mapping[Tier, Took]) -> None:
+        """Count one turn. `measured` is what it would have taken on each tier, where that is known."""
+        self.without_text += case.arrival is None
+        groups = ((self.by_kind, str(after.kind)), (self.by_client, case.client), (self.by_size, str(case.size or "unknown")))
+        for row in (self.total, *(rows.setdefault(name, Row()) for rows, name in groups)):
+            row.add(case, before, after.tier, measured, self.assumed)
+        for regret in case.regrets:
+            self.regrets[str(regret)] = self.regrets.get(str(regret), 0) + 1
+
+    def show(self, case: Case, before: Tier, after: Choice, most: int) -> None:
+        """Keep a changed turn as an example, if it is among those that change most."""
+        if before is after.tier or not most or not case.words:
+            return
+        there, here = after.estimates.get(before), after.estimates.get(after.tier)
+        saved = there.seconds - here.seconds if there and here else 0.0
+        self.examples.append(Example(case.words, case.client, before, after.tier, after.score, case.size, after.because, saved))
+        self.examples.sort(key=lambda example: -example.saved_seconds)
+        del self.examples[most:]
+
+    def as_json(self) -> JsonObject:
+        """The report for a program, without examples."""
+        return {
+            "before": self.before_name,
+            "after": self.after_name,
+            "assumed": self.assumed.as_json(),
+            "total": self.total.as_json(),
+            "by_kind": _rows_json(self.by_kind.items()),
+            "by_client": _rows_json(self.by_client.items()),
+            "by_size": _rows_json(self.by_size.items()),
+            "regrets": dict(sorted(self.regrets.items())),
+            "unservable": self.unservable,
+            "without_text": self.without_text,
+        }
+
+
+def _rows_json(rows: Iterable[tuple[str, Row]]) -> Json:
+    return {name: row.as_json() for name, row in sorted(rows)}

@@ -1,0 +1,76 @@
+"""A past turn → the request that would have begun it, so that it is read and sensed as in serving."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from router.contract.exchange import Arrival
+from router.contract.request import NOW, Json, JsonObject, Moment
+from router.contract.words import DEFAULT_DIALECT, Operation
+from router.past.history import PastSession, PastTurn
+from router.sense.tokens import estimate_tokens
+from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
+
+_MAX_TURNS = 200
+_MAX_EARLIER_WORDS = 2_000
+_MAX_FILLING_CHARS = 4 << 20
+_MAX_UNCOUNTED_TOKENS = 100_000
+"""The longest prompt where a log counts no tokens: clients compact before the window is full, and not all of them log it."""
+_MAX_SESSION_CHARS = 200
+_FILLING = "The text of tools, files and answers that stood here, as much of it as there was. "
+_TOKENS_PER_CHAR = estimate_tokens(_FILLING.encode() * 100) / (len(_FILLING) * 100)
+_PLANNING = "\n<system-reminder>Plan mode is active</system-reminder>"
+_TOOLS: list[Json] = [{"type": "function", "function": {"name": "shell", "parameters": {"type": "object"}}}]
+
+
+def write_request(session: PastSession, index: int) -> Arrival:
+    """The first request of one turn: the person's words after the turns that it would still remember."""
+    turn = session.turns[index]
+    earlier = session.turns[max(turn.remembers_from, index - _MAX_TURNS) : index]
+    messages: list[Json] = [message for past in earlier for message in _write_turn(past)]
+    messages.append({"role": "user", "content": turn.words + (_PLANNING if turn.is_planning else "")})
+    lead, tools = write_lead(session.client)
+    filling = _fill(turn, len(lead) + sum(len(past.words) for past in earlier) + len(turn.words))
+    body: JsonObject = {"model": "auto", "messages": [{"role": "system", "content": f"{lead}{filling}"}, *messages]}
+    if tools:
+        body["tools"] = tools
+    if turn.effort:
+        body["reasoning_effort"] = turn.effort
+    headers = write_headers(session.client, session.id)
+    moment = Moment(turn.at) if turn.at is not None else NOW
+    return Arrival("req_replay", DEFAULT_DIALECT, Operation.CREATE, headers, orjson.dumps(body), moment=moment)
+
+
+def write_lead(client: str) -> tuple[str, list[Json]]:
+    """How a client's system prompt begins, as far as that matters, and the tools that it offers."""
+    row = BY_NAME.get(client, UNKNOWN_CLIENT)
+    return ("", _TOOLS) if row.calls_tools else (f"{row.systems[0]}. ", [])
+
+
+def write_headers(client: str, session: str) -> dict[str, str]:
+    """The headers by which a client is recognised again, and its session is its own."""
+    agents = BY_NAME.get(client, UNKNOWN_CLIENT).agents
+    name = "".join(filter(str.isprintable, f"replay-{session}"))[:_MAX_SESSION_CHARS]
+    return {"user-agent": agents[0] if agents else "", "x-tandem-session": name}
+
+
+def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
+    """A finished turn: what was asked, and one message in place of all the calls."""
+    calls: list[Json] = [
+        {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": ""}}
+        for number, name in enumerate(turn.calls)
+    ]
+    answer: JsonObject = {"role": "assistant", "content": "Done."}
+    if calls:
+        answer["tool_calls"] = calls
+    return ({"role": "user", "content": turn.words[:_MAX_EARLIER_WORDS]}, answer)
+
+
+def _fill(turn: PastTurn, written_chars: int) -> str:
+    """Text in place of all that the log need not keep in memory: the length of a prompt counts, its wording does not."""
+    if turn.prompt_tokens is None:
+        wanted = min(turn.text_chars, round(_MAX_UNCOUNTED_TOKENS / _TOKENS_PER_CHAR))
+    else:
+        wanted = round(turn.prompt_tokens / _TOKENS_PER_CHAR)
+    length = min(max(0, wanted - written_chars), _MAX_FILLING_CHARS)
+    return (_FILLING * (length // len(_FILLING) + 1))[:length]

@@ -1,0 +1,128 @@
+"""A row of the ledger, and what is read of its decision. Pure.
+
+`settle.kept` reads whole decisions, to explain one. Here a part of each is read, so that thousands can be looked at.
+"""
+
+import math
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from router.contract.decision import Projection
+from router.contract.entry import Line
+from router.contract.opinions import Rank
+from router.contract.past import RecordedCall
+from router.contract.words import ASKED_AGAIN, SAID_WRONG, Dialect, Tier, TurnKind
+
+_WISHES, _TROUBLE = "override", "trajectory"
+"""The policy that speaks for the person, and the one that leans where calls of a running turn fail."""
+_SAYS_WRONG = (SAID_WRONG, ASKED_AGAIN)
+_OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
+"""How older rows, which have no ranks, word an override that is not a header's."""
+_MAX_LOG_ODDS = 20.0
+"""More than this no policy may say."""
+_TIERS, _DIALECTS = frozenset((None, *map(str, Tier))), frozenset(map(str, Dialect))
+
+
+class Said(Struct, frozen=True, gc=False):
+    """What a policy said."""
+
+    because: str = ""
+    log_odds: float = math.inf
+    rank: Rank | str = ""
+
+
+class _Evidence(Said, frozen=True, gc=False):
+    """The form in which rows of an older Tandem have it."""
+
+    kind: str = ""
+    policy: str = ""
+
+
+class Kept(Struct, gc=False):
+    """The part of a kept decision that is read here, in the form of any version. Raises `ValueError` for odd log-odds."""
+
+    tier: str | None = None
+    decided_by: str = ""
+    prompt_tokens: int = 0
+    weights: str = ""
+    insists: tuple[tuple[str, Said], ...] = ()
+    leans: tuple[tuple[str, Said], ...] = ()
+    evidence: tuple[_Evidence, ...] = ()
+    fast: Projection | None = None
+    """What was expected of each tier. None where a tier was not open."""
+    deep: Projection | None = None
+    person_text: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.evidence:
+            self.insists, self.leans = (
+                tuple((said.policy, said) for said in self.evidence if said.kind == kind) for kind in ("insist", "lean")
+            )
+        for _, lean in self.leans:
+            if not abs(lean.log_odds) <= _MAX_LOG_ODDS:
+                raise ValueError("no log-odds")
+
+    @property
+    def override(self) -> str:
+        """The rank of the person's override, or an empty string. Other policies insist too, but are not the person."""
+        said = next((said for policy, said in self.insists if policy == _WISHES), None)
+        if said is None:
+            return ""
+        if isinstance(said.rank, Rank):
+            return said.rank.name.lower()
+        return said.rank or next((rank for start, rank in _OLD_WORDS.items() if said.because.startswith(start)), "header")
+
+
+_decode = msgspec.json.Decoder(Kept, strict=False).decode
+
+
+class Call(NamedTuple):
+    """A call that is over."""
+
+    line: Line
+    kept: Kept | None = None
+    """None where there is no decision, or the row was not written by Tandem."""
+    should_be: Tier | None = None
+    prompt_text: str | None = None
+    places: bytes = b""
+
+    @property
+    def decided(self) -> str | None:
+        """The tier that was decided on: another one serves where its targets fail."""
+        return self.kept.tier if self.kept is not None else None
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether the person asked for its tier or target."""
+        return self.kept is not None and self.kept.decided_by == _WISHES
+
+    @property
+    def has_trouble(self) -> bool:
+        """Whether calls of tools had failed before it. On the ask itself the policy leans only to words that came before."""
+        if self.kept is None or self.line.turn_kind != TurnKind.TOOL_LOOP:
+            return False
+        return any(policy == _TROUBLE for policy, _ in self.kept.leans)
+
+    @property
+    def says_wrong(self) -> bool:
+        """Whether the decision heard, in its words, that the turn before went wrong on fast."""
+        return self.kept is not None and any(lean.because.startswith(_SAYS_WRONG) for _, lean in self.kept.leans)
+
+    @property
+    def words(self) -> str:
+        """What the person typed, where the ledger keeps texts."""
+        return (self.kept.person_text if self.kept is not None else None) or ""
+
+
+def read_call(row: RecordedCall) -> Call:
+    """A row with what is read of its decision."""
+    line, decision = row.line, row.decision
+    try:
+        kept = _decode(decision) if isinstance(decision, str) else None
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        kept = None
+    if not math.isfinite(line.at) or line.tier not in _TIERS or line.dialect not in _DIALECTS:
+        kept = None
+    return Call(line, kept, row.should_be, row.prompt_text, row.places)

@@ -1,0 +1,296 @@
+"""Fitting to a history: rules for words that decide, the prior, the personal offset, and what marks teach.
+
+Rules and offset are fitted to the earlier part, and what they are worth is said of the part that they have not seen.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from router.contract.economics import Economics
+from router.contract.personal import PersonalTable
+from router.contract.words import Tier
+from router.decide.yardstick import regret_of
+from router.past.cases import Case, Sample
+from router.past.history import Size
+from router.past.marks import Taught, find_root, fit_table, places_of, sigmoid
+from router.past.replay import Choice
+from router.past.rules import READ_CHARS, FoundRule, find_rules
+
+_LEAST_TURNS = 30
+"""With fewer turns known to be quick or long, nothing is fitted."""
+_PRIOR_TURNS = 50.0
+"""What the shipped values weigh: little history changes little."""
+_LEARNED_SHARE = 0.7
+_MAX_OFFSET = 3.0
+_RESAMPLES = 2_000
+_MAX_GROUPS = 200
+"""Groups that are resampled. Where there are more sessions, neighbours are drawn together: the band is as good, and it takes
+no longer."""
+RESAMPLINGS = 3 * _RESAMPLES
+"""The most steps of progress that `tune` reports."""
+_RULES = "rules"
+"""The policy that follows the config's rules."""
+_MAX_TAUGHT_BY = 2_000
+"""Turns that are looked at next to the marked ones: the newest."""
+_BAND = (0.025, 0.975)
+_SHIPPED_BASE_RATE: float = Economics().base_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The two settings that are fitted."""
+
+    base_rate: float
+    personal_log_odds: float
+
+    @property
+    def log_odds(self) -> float:
+        """What every turn begins with."""
+        return _logit(self.base_rate) + self.personal_log_odds
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A figure before and after, and the band in which its change lies (95 of 100 resamples of whole sessions)."""
+
+    before: float
+    after: float
+    low: float
+    high: float
+
+    @property
+    def may_harm(self) -> bool:
+        """Whether more is within the band: both figures here are losses."""
+        return self.high > 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What was fitted on the first part of a history, and what it would change on the rest.
+
+    Rules that help stay regardless of the offset: if that may do harm, only the rules change anything.
+    """
+
+    present: Fit
+    fitted: Fit
+    rules: tuple[FoundRule, ...]
+    offset_may_harm: bool
+    learned_turns: int
+    held_out_turns: int
+    held_out_sessions: int
+    moved: int
+    regret_per_100: Change
+    log_loss: Change
+
+
+def as_sample(case: Case, choice: Choice) -> Sample | None:
+    """A sample, if it is known what the turn was."""
+    if case.size not in (Size.QUICK, Size.LONG):
+        return None
+    return Sample(
+        case.session,
+        case.at or 0.0,
+        choice.evidence,
+        choice.threshold,
+        choice.tier,
+        case.size,
+        case.weight,
+        case.words[:READ_CHARS],
+        case.places,
+        case.caller,
+        choice.decided_by == _RULES,
+    )
+
+
+def teach(samples: Sequence[Sample], values: Fit, weights: str) -> Taught | None:
+    """The personal table of the marked turns whose words are known in some form. None without any."""
+    open_ones = [sample for sample in samples if sample.threshold is not None and (sample.places or sample.words)]
+    marks = [_with_places(sample) for sample in open_ones if sample.is_marked]
+    marks = [mark for mark in marks if mark.places]
+    if not marks:
+        return None
+    newest = sorted((sample for sample in open_ones if not sample.is_marked), key=lambda sample: sample.at)[-_MAX_TAUGHT_BY:]
+    others = [_with_places(sample) for sample in newest]
+    table = fit_table([*marks, *others], lambda sample: _room(sample, values), weights)
+    return Taught(
+        table=table,
+        marks=len(marks),
+        right_before=sum((tier_under(mark, values) is Tier.DEEP) is mark.is_long for mark in marks),
+        right_after=sum((tier_under(mark, values, table=table) is Tier.DEEP) is mark.is_long for mark in marks),
+        others=len(others),
+        others_moved=sum(tier_under(turn, values) is not tier_under(turn, values, table=table) for turn in others),
+    )
+
+
+def without_taught(samples: Sequence[Sample], taught: Taught | None) -> list[Sample]:
+    """The turns that the offset is fitted to: a mark that the table accounts for says nothing about all the others."""
+    if taught is None:
+        return list(samples)
+    return [sample for sample in samples if not sample.is_marked or not taught.table.weigh(_with_places(sample).places)]
+
+
+def _with_places(sample: Sample) -> Sample:
+    return sample if sample.places or not sample.words else replace(sample, places=places_of(sample.words))
+
+
+def _room(sample: Sample, values: Fit) -> float:
+    """How far above the line between the tiers a turn is, in log-odds."""
+    return values.log_odds + sample.evidence - _logit(min(1 - 1e-6, max(1e-6, sample.threshold or 0.5)))
+
+
+def tune(samples: Sequence[Sample], present: Fit, advance: Callable[[int], None] = lambda _: None) -> Tuning | None:
+    """Fit and measure. None with too little history to do either. `advance` is called for every step of the measurement."""
+    learned, held_out = split(samples)
+    if len(samples) < _LEAST_TURNS or not learned or not held_out:
+        return None
+    unruled = fit([sample for sample in learned if not sample.is_ruled])
+    rules = tuple(
+        find_rules(learned, held_out, lambda sample: None if sample.threshold is None else tier_under(sample, unruled))
+    )
+    fitted = fit([sample for sample in learned if not _is_ruled(sample, rules)]) if rules else unruled
+    groups = _by_session(held_out)
+    # A score says nothing where a rule decides.
+    scored = _by_session([sample for sample in held_out if not _is_ruled(sample, rules)])
+    before, after = Way(present), Way(fitted, rules)
+    offset_may_harm = _compare(groups, Way(present, rules), after, _regret_per_100, advance).may_harm
+    if rules and offset_may_harm:
+        after = Way(present, rules)
+    return Tuning(
+        present=present,
+        fitted=fitted,
+        rules=rules,
+        offset_may_harm=offset_may_harm,
+        learned_turns=len(learned),
+        held_out_turns=len(held_out),
+        held_out_sessions=len(groups),
+        moved=sum(before.tier_of(sample) is not after.tier_of(sample) for sample in held_out),
+        regret_per_100=_compare(groups, before, after, _regret_per_100, advance),
+        log_loss=_compare(scored, before, after, _log_loss, advance),
+    )
+
+
+def _by_session(samples: Sequence[Sample]) -> list[list[Sample]]:
+    sessions: dict[str, list[Sample]] = {}
+    for sample in samples:
+        sessions.setdefault(sample.session, []).append(sample)
+    return list(sessions.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of choosing."""
+
+    fit: Fit
+    rules: tuple[FoundRule, ...] = ()
+
+    def tier_of(self, sample: Sample) -> Tier:
+        """The tier of a turn. The first rule counts; what nothing can change stays."""
+        rule = _find_rule(sample, self.rules)
+        return tier_under(sample, self.fit) if rule is None else rule.tier
+
+
+def _find_rule(sample: Sample, rules: Sequence[FoundRule]) -> FoundRule | None:
+    if sample.threshold is None or not rules:
+        return None
+    return next((rule for rule in rules if rule.holds_for(sample.words)), None)
+
+
+def _is_ruled(sample: Sample, rules: Sequence[FoundRule]) -> bool:
+    return sample.is_ruled or _find_rule(sample, rules) is not None
+
+
+def say_what_lacks(samples: Sequence[Sample]) -> str:
+    """Why nothing could be fitted to a history, as text."""
+    known, sessions = len(samples), len({sample.session for sample in samples})
+    turns = f"{known} turns are known to be quick or long"
+    if known < _LEAST_TURNS:
+        return f"{turns}; at least {_LEAST_TURNS} in two or more sessions are needed"
+    if sessions < 2:
+        return f"{turns}, but all in one session: a second one is needed to test the change on"
+    return f"{turns}, but most of them are in the last of {sessions} sessions: none is left to test the change on"
+
+
+def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """The earlier and the later part. Sessions stay whole: turns of one are alike, and would tell on each other."""
+    learned: list[Sample] = []
+    held_out: list[Sample] = []
+    for group in _by_session(sorted(samples, key=lambda sample: sample.at)):
+        is_early = not held_out and len(learned) + len(group) / 2 <= _LEARNED_SHARE * len(samples)
+        (learned if is_early else held_out).extend(group)
+    return learned, held_out
+
+
+def fit(samples: Sequence[Sample]) -> Fit:
+    """The prior is the share of long tasks, the offset what is then left to explain.
+
+    Both are shrunk: the prior as a share, and their sum, which is what a turn feels, as log-odds.
+    """
+    long, turns = sum(sample.weight * sample.is_long for sample in samples), sum(sample.weight for sample in samples)
+    base_rate = (long + _PRIOR_TURNS * _SHIPPED_BASE_RATE) / (turns + _PRIOR_TURNS)
+    prior = _logit(base_rate)
+    shift = prior - _logit(_SHIPPED_BASE_RATE)
+    # A turn's share in what is known of an offset is p(1-p), at most a quarter: the prior counts as that many turns.
+    pull = _PRIOR_TURNS / 4
+
+    def slope(offset: float) -> float:
+        wrong = math.fsum(sample.weight * (sigmoid(prior + offset + sample.evidence) - sample.is_long) for sample in samples)
+        return wrong + pull * (shift + offset)
+
+    return Fit(round(base_rate, 3), find_root(slope, _MAX_OFFSET))
+
+
+def tier_under(sample: Sample, values: Fit, *, table: PersonalTable | None = None) -> Tier:
+    """The tier under other values, by the score at which it changes. What no score changes stays."""
+    if sample.threshold is None:
+        return sample.tier
+    taught = table.weigh(sample.places) if table is not None else 0.0
+    return Tier.FAST if sigmoid(values.log_odds + sample.evidence + taught) < sample.threshold else Tier.DEEP
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+def _regret_per_100(sample: Sample, way: Way) -> float:
+    return 100 * regret_of(way.tier_of(sample), is_long=sample.is_long)
+
+
+def _log_loss(sample: Sample, way: Way) -> float:
+    chance = sigmoid(way.fit.log_odds + sample.evidence)
+    return -math.log(max(1e-9, chance if sample.is_long else 1 - chance))
+
+
+def _compare(
+    groups: list[list[Sample]],
+    before: Way,
+    after: Way,
+    loss: Callable[[Sample, Way], float],
+    advance: Callable[[int], None],
+) -> Change:
+    """The mean loss before and after, and the band of the change over resampled sessions."""
+    if not groups:
+        return Change(0.0, 0.0, 0.0, 0.0)
+    sums = [
+        (math.fsum(loss(sample, before) for sample in group), math.fsum(loss(sample, after) for sample in group), len(group))
+        for group in _join_neighbours(groups)
+    ]
+    old, new, turns = (math.fsum(column) for column in zip(*sums, strict=True))
+    differences = [(late - early, count) for early, late, count in sums]
+    chance = random.Random(0)  # noqa: S311  the same history gives the same band
+    changes = []
+    for _ in range(_RESAMPLES):
+        drawn, counts = zip(*chance.choices(differences, k=len(differences)), strict=True)
+        changes.append(math.fsum(drawn) / sum(counts))
+        advance(1)
+    changes.sort()
+    low, high = (changes[min(len(changes) - 1, int(share * len(changes)))] for share in _BAND)
+    return Change(old / turns, new / turns, low, high)
+
+
+def _join_neighbours(groups: list[list[Sample]]) -> list[list[Sample]]:
+    """The same samples in at most `_MAX_GROUPS` groups of about the same number of sessions."""
+    size = math.ceil(len(groups) / _MAX_GROUPS)
+    return [[*chain.from_iterable(groups[index : index + size])] for index in range(0, len(groups), size)]

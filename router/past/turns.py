@@ -1,0 +1,349 @@
+"""Calls → turns: what a person typed is one turn, however many calls the client makes for it.
+
+Pure, and the only place where calls become turns. The screen gives it calls as they begin and end, everything that looks back
+gives it rows of the ledger. A turn of a person begins with an ask or a follow-up and takes the tool calls after it. A subagent
+is one turn; what a client asks for by itself (a title, a compaction) is a turn for each request.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from router.contract.entry import Line
+from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
+from router.past.rows import Call
+
+BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
+LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
+"""The person did not want the rest of the answer: they hung up, or said something else in the meantime."""
+_WORKED = (Outcome.SERVED, Outcome.CUT_SHORT, *LEFT)
+"""The outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
+_REFUSAL = 400
+"""From this status on, nothing of an answer has gone to the caller."""
+NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
+_RACE = "x:race-req_"
+"""How the sessions of a race begin (`page.race`): both tiers had its prompt, so no choice was made."""
+_LOOKS, _MOVED = "looks like a ", "moved up"
+_WORDS = {
+    Outcome.ABANDONED: "interrupted",
+    Outcome.INTERRUPTED: "interrupted",
+    Outcome.SUPERSEDED: "superseded",
+    Outcome.CUT_SHORT: "cut short",
+    Outcome.FAILED: "failed",
+}
+
+
+class Begun(Struct, frozen=True):
+    """A call whose tier is decided."""
+
+    id: str
+    at: float
+    """When it arrived, in seconds since 1970."""
+    kind: str
+    tier: str
+    because: str
+    caller: str = ""
+    session: str = ""
+    client: str = ""
+    number: int = 0
+    """Which turn of its session this is, according to its history; 0 if unknown."""
+    words: str = ""
+    estimate: str = ""
+
+
+@dataclass(slots=True)
+class Turn:
+    """A line of the screen, and what everything that looks back counts."""
+
+    at: float
+    client: str = ""
+    session: str = ""
+    number: int | None = None
+    """Which turn of the session; None for what nobody typed."""
+    kind: str = ""
+    tier: str | None = None
+    has_moved_up: bool = False
+    calls: int = 0
+    call: int | None = None
+    """Where a line is one call of a turn: which one."""
+    first_seconds: float | None = None
+    """Until the first token of the first call."""
+    seconds: float = 0.0
+    """How long the finished calls took, without the tools between them."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    lacks_cost: bool = False
+    """Whether the cost of some call is not known."""
+    lacks_output: bool = False
+    """Whether some answer came without a count of its tokens."""
+    is_answered: bool = False
+    """Whether something of an answer has gone to the caller."""
+    why: str = ""
+    trouble: str = ""
+    """What went wrong in the last call, in words."""
+    words: str = ""
+    estimate: str = ""
+    status: int = 200
+    """Of the last call."""
+    outcome: str = ""
+    last_at: float = 0.0
+    """When something was last heard of it."""
+    running: dict[str, float] = field(default_factory=dict)
+    """The calls under way, and when each began."""
+    waiting: set[str] = field(default_factory=set)
+    """Those of them that wait for a target's quota."""
+    is_closed: bool = False
+    """Whether no further call can belong to it."""
+    is_shown: bool = False
+    """Whether it is among the lines of a screen that may change."""
+    caller: str = ""
+    """Who asked; empty where that is not known."""
+    job: str = ""
+    """The background job that its last call was an attempt of."""
+    ended: list[Call] = field(default_factory=list)
+    """Its calls, where they come from a ledger. The first of a person's turn is the ask itself."""
+    was_moved_up: bool = False
+    """Whether the router itself moved it from fast to deep while it ran."""
+    is_left: bool = False
+    """Whether the person did not want the rest of an answer."""
+
+    @property
+    def is_persons(self) -> bool:
+        """Whether somebody typed it."""
+        return self.number is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether no target served its last call."""
+        return self.outcome == Outcome.FAILED
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether every running call is waiting."""
+        return bool(self.running) and len(self.waiting) == len(self.running)
+
+    @property
+    def ask(self) -> Call:
+        return self.ended[0]
+
+    def took(self, now: float) -> float:
+        """What its calls have taken so far."""
+        return self.seconds + sum(max(0.0, now - began) for began in self.running.values())
+
+
+class Turns:
+    """Takes calls as they come."""
+
+    def __init__(self, *, is_each_call: bool = False) -> None:
+        self._is_each_call = is_each_call
+        """Whether every call is a line of its own (`-v`)."""
+        self._last: dict[tuple[str, str], Turn] = {}
+        self._of_call: dict[str, Turn] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        self._calls: dict[tuple[str, str], int] = {}
+
+    def count_from(self, caller: str, session: str, turns: int) -> None:
+        """Set how many turns a session had before the first one shown."""
+        self._counts[caller, session] = turns
+
+    def begin(self, call: Begun) -> Turn:
+        """A call goes to a tier. Returns the line that it belongs to, which may be new."""
+        turn = self._find(call)
+        turn.calls += 1
+        turn.last_at = call.at
+        turn.running[call.id] = call.at
+        moves_up = turn.tier == Tier.FAST and call.tier == Tier.DEEP and call.kind == TurnKind.TOOL_LOOP
+        turn.has_moved_up |= moves_up
+        if turn.calls == 1:
+            turn.why, turn.words = _shorten(call.because), call.words
+        elif moves_up:
+            turn.why = call.because if call.because.startswith(_MOVED) else f"{_MOVED} at call {turn.calls}: {call.because}"
+        turn.tier = call.tier
+        turn.estimate = turn.estimate or call.estimate
+        self._of_call[call.id] = turn
+        return turn
+
+    def has_moved_up(self, call: Begun) -> bool:
+        """Whether the running turn of a call's session was moved up before it."""
+        last = self._last.get((call.caller, call.session))
+        return last is not None and last.has_moved_up and call.kind == TurnKind.TOOL_LOOP
+
+    def has_failed(self, call_id: str) -> bool:
+        """Whether a call's turn counts as failed before the call is over."""
+        turn = self._of_call.get(call_id)
+        return turn is not None and turn.has_failed
+
+    def wait(self, call_id: str, *, is_waiting: bool) -> None:
+        """A call waits for a target's quota, or no longer does."""
+        turn = self._of_call.get(call_id)
+        if turn is not None:
+            (turn.waiting.add if is_waiting else turn.waiting.discard)(call_id)
+
+    def stop_all_but(self, running: Collection[str]) -> None:
+        """Only these calls are under way. The ends of others may still be reported, or were missed."""
+        for name, turn in list(self._of_call.items()):
+            if name not in running:
+                turn.running.pop(name, None)
+                turn.waiting.discard(name)
+
+    def first_token(self, call_id: str, seconds: float) -> None:
+        """The first token of a call has gone to its caller."""
+        turn = self._of_call.get(call_id)
+        if turn is not None and turn.calls == 1:
+            turn.first_seconds = seconds
+
+    def end(self, line: Line, message: str = "") -> Turn | None:
+        """A request is over. Returns its line; None for what is not a call of a model, such as a count of tokens."""
+        turn = self._of_call.pop(line.id, None)
+        if turn is None:
+            if line.outcome == Outcome.SERVED and line.tier is None:
+                return None
+            turn = Turn(
+                line.at, line.client or "", line.session or "", kind=line.turn_kind or "", is_closed=True, caller=line.caller
+            )
+        turn.running.pop(line.id, None)
+        turn.waiting.discard(line.id)
+        turn.last_at = line.at + line.duration_ms / 1000
+        turn.seconds += line.duration_ms / 1000
+        if turn.first_seconds is None and turn.calls == 1 and line.ttft_ms is not None:
+            turn.first_seconds = line.ttft_ms / 1000
+        if not turn.running:  # a quick client may have begun the next call before this one is recorded
+            turn.tier = line.tier or turn.tier
+        turn.job = line.job or ""
+        turn.input_tokens = _add(turn.input_tokens, line.input_tokens)
+        turn.output_tokens = _add(turn.output_tokens, line.output_tokens)
+        turn.cost_usd = _add(turn.cost_usd, line.cost_usd)
+        has_used, has_failed = line.output_tokens is not None, line.outcome in NOBODY_SERVED
+        turn.lacks_cost |= lacks_cost(line)
+        turn.lacks_output |= not has_used
+        turn.is_answered |= has_used and not (has_failed and line.status >= _REFUSAL)
+        turn.status, turn.outcome = line.status, line.outcome
+        turn.trouble = "" if line.outcome == Outcome.SERVED else _say_trouble(line, message)
+        if line.attempts > 1 and turn.calls == 1 and line.because:
+            turn.why = _shorten(line.because)  # with who failed before
+        return turn
+
+    def replay(self, call: Call) -> Turn | None:
+        """A request that is already over, from the ledger or from a router."""
+        line, tier = call.line, call.decided or call.line.tier
+        if tier is not None and line.because is not None:
+            names = (line.caller, line.session or "", line.client or "")
+            self.begin(Begun(line.id, line.at, line.turn_kind or "", tier, line.because, *names))
+        turn = self.end(line)
+        if turn is not None:
+            turn.ended.append(call)
+            turn.is_left |= line.outcome in LEFT
+            turn.was_moved_up |= call.decided == Tier.DEEP and turn.ask.decided != Tier.DEEP and not call.is_asked_for
+        return turn
+
+    def replay_all(self, calls: Iterable[Call]) -> list[Turn]:
+        """The turns of these requests, in the order in which they began."""
+        turns = (turn for call in calls if (turn := self.replay(call)) is not None)
+        return [*{id(turn): turn for turn in turns}.values()]
+
+    def _find(self, call: Begun) -> Turn:
+        key, kind = (call.caller, call.session), call.kind
+        if kind == TurnKind.SUBAGENT:
+            key = (call.caller, f"{call.session}\0{kind}")
+        elif kind not in (*BEGINS, TurnKind.TOOL_LOOP):
+            return Turn(call.at, call.client, call.session, kind=kind, is_closed=True, caller=call.caller)
+        last = self._last.get(key)
+        goes_on = last is not None and (kind not in BEGINS or _is_tried_again(last))
+        if goes_on and last is not None and not self._is_each_call:
+            return last
+        turn = Turn(call.at, call.client, call.session, kind=kind, is_closed=self._is_each_call, caller=call.caller)
+        if kind != TurnKind.SUBAGENT:
+            turn.number = self._number(key, call, goes_on=goes_on)
+        if self._is_each_call:
+            turn.call = self._calls[key] = self._calls.get(key, 0) + 1 if goes_on else 1
+            if goes_on and last is not None:
+                turn.tier, turn.has_moved_up = last.tier, last.has_moved_up
+        if last is not None:
+            last.is_closed = True
+        self._last[key] = turn
+        return turn
+
+    def _number(self, key: tuple[str, str], call: Begun, *, goes_on: bool) -> int:
+        known = self._counts.get(key)
+        if known is None:
+            known = max(0, call.number - 1)
+        if not goes_on or not known:
+            known += 1
+        self._counts[key] = known
+        return known
+
+    def forget_before(self, at: float) -> None:
+        """Forget sessions that have been silent since. One that continues is counted by its own history."""
+        old = [key for key, turn in self._last.items() if turn.last_at < at and not turn.running]
+        for key in old:
+            self._last.pop(key).is_closed = True
+            self._counts.pop(key, None)
+            self._calls.pop(key, None)
+
+
+def _is_tried_again(last: Turn) -> bool:
+    """Whether an ask after this turn is the same one, sent again by its client because no target had served it."""
+    return last.outcome in NOBODY_SERVED and not last.is_answered and not last.running
+
+
+def _shorten(because: str) -> str:
+    return because.removeprefix(_LOOKS)
+
+
+def _add(known: int | float | None, more: int | float | None):  # type: ignore[no-untyped-def]  # of either kind
+    return more if known is None else known if more is None else known + more
+
+
+def _say_trouble(line: Line, message: str) -> str:
+    if line.error == "model_not_found" and line.tier is None:
+        return f'model "{line.model[:60]}" is not in models:'
+    if line.outcome == Outcome.REFUSED:
+        return message or (line.error or "refused").replace("_", " ")
+    words = _WORDS.get(Outcome(line.outcome), line.outcome.lower())
+    return f"{words}: {line.error}" if line.error else words
+
+
+def lacks_cost(line: Line) -> bool:
+    """Whether a call used tokens, and its cost is not known. The ledger's sums say it alike, in SQL."""
+    return line.cost_usd is None and (line.outcome == Outcome.SERVED or line.output_tokens is not None)
+
+
+def is_of_a_turn(line: Line, outcomes: Collection[str] = _WORKED) -> bool:
+    """Whether a call belongs to a turn that a person typed, and a model worked in it."""
+    is_persons = line.session is not None and line.turn_kind in PERSONS_KINDS and not line.session.startswith(_RACE)
+    return is_persons and line.outcome in outcomes
+
+
+def read_turns(
+    calls: Iterable[Call], outcomes: Collection[str] = _WORKED, keeps: Callable[[Call], bool] = lambda _: True
+) -> list[Turn]:
+    """The turns of persons, of the calls in which a model worked, in the order in which they began.
+
+    A row that Tandem did not write belongs to no turn, nor do its calls if it is an ask, nor those whose ask is too old.
+
+    `keeps` says which calls stay in their turn besides the ask: a long history would take much memory with all of them.
+    """
+    turns, found = Turns(), dict[int, Turn]()
+    for call in calls:
+        if not is_of_a_turn(call.line, outcomes) or (call.kept is None and call.line.turn_kind not in BEGINS):
+            continue
+        if (turn := turns.replay(call)) is not None:
+            found[id(turn)] = turn
+            if len(turn.ended) > 1 and not keeps(call):
+                turn.ended.pop()
+    return [turn for turn in found.values() if turn.kind in BEGINS and turn.ask.kept is not None]
+
+
+def by_session(turns: Iterable[Turn]) -> list[list[Turn]]:
+    sessions: dict[tuple[str, str], list[Turn]] = {}
+    for turn in turns:
+        sessions.setdefault((turn.caller, turn.session), []).append(turn)
+    return [*sessions.values()]
+
+
+def with_following(turns: Iterable[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
+    """Each turn with the next one of its session."""
+    for session in by_session(turns):
+        yield from zip(session, (*session[1:], None), strict=True)

@@ -1,0 +1,84 @@
+"""The figures of labelled data: what they count, and what they leave unsaid."""
+
+import pytest
+
+from router.contract.rescue import SHIPPED
+from router.contract.signals import Trajectory
+from router.past.figures import Judged, auroc, count_heard, measure, measure_rescue, score, split_by_set
+from router.past.labelled import Item, RecordedTurn, Remark
+
+
+def judged(is_long: bool, score: float, is_fast: bool, source: str = "s") -> Judged:
+    return Judged(Item(source, "r", "words", is_long, is_clear=True), score, is_fast)
+
+
+def test_auroc_is_one_for_perfect_order_half_for_ties_and_none_for_one_kind():
+    assert auroc([(0.1, False), (0.9, True)]) == 1.0
+    assert auroc([(0.5, False), (0.5, True)]) == 0.5
+    assert auroc([(0.9, False), (0.1, True)]) == 0.0
+    assert auroc([(0.2, False), (0.4, True), (0.4, False), (0.6, True)]) == 0.875
+    assert auroc([(0.9, True)]) is None
+
+
+@pytest.mark.parametrize(("on_fast", "share"), [((), 1.0), ((0,), 0.75), ((0, 1, 2, 3), 0.0)])
+def test_recalls_are_the_shares_that_went_where_they_belong(on_fast, share):
+    long = [judged(True, 0.5, number in on_fast) for number in range(4)]
+
+    figures = measure([*long, judged(False, 0.5, True), judged(False, 0.5, False)])
+
+    assert (figures.items, figures.long_recall, figures.quick_recall) == (6, share, 0.5)
+    assert figures.fast_share == pytest.approx((1 + len(on_fast)) / 6)
+
+
+def test_a_recall_of_nothing_is_unknown():
+    figures = measure([judged(False, 0.1, True)])
+
+    assert (figures.long_recall, figures.quick_recall, figures.auroc) == (None, 1.0, None)
+
+
+def test_real_prompts_come_first_then_sessions_then_other_sets_and_all_of_them_last():
+    names = ("a_book", "agent_session_x", "quiz", "real prompts: later turns", "real prompts: first turns")
+    entries = [judged(True, 0.5, False, source=name) for name in names]
+
+    assert list(split_by_set(entries)) == [*sorted(names[3:]), "agent_session_x", "a_book", "quiz", "all"]
+    assert list(split_by_set(entries[:1])) == ["a_book"]
+    assert split_by_set([]) == {}
+
+
+def test_what_was_heard_is_counted_apart_for_complaints_and_other_remarks():
+    said = [Remark("still red", "", True), Remark("no", "", True), Remark("thanks", "", False)]
+
+    assert count_heard(said, [True, False, True]) == (0.5, 1.0, 2, 1, 1, 1)
+    assert count_heard([], []) == (None, None, 0, 0, 0, 0)
+
+
+def turn(calls: int, edits: int = 0, *, is_bad: bool = False) -> RecordedTurn:
+    return RecordedTurn(
+        "s", "g", is_bad, tuple(Trajectory(calls=at, edits=edits, unevenness=1.0) for at in range(1, calls + 1))
+    )
+
+
+def test_a_turn_is_judged_from_call_20_to_the_one_before_its_last():
+    assert [len(score(turn(calls))) for calls in (19, 20, 21, 40)] == [0, 0, 1, 20]
+
+
+def test_a_score_is_the_distance_to_the_alarm():
+    assert score(turn(21, edits=30)) == [pytest.approx(SHIPPED.read(30, 1.0) - SHIPPED.alarm)]
+
+
+def test_alarms_are_counted_apart_for_bad_and_fine_turns_and_again_for_long_ones():
+    turns = [turn(40, 400, is_bad=True), turn(40, is_bad=True), turn(40, 400), turn(40), turn(25, 400), turn(12)]
+
+    figures = measure_rescue([(each, SHIPPED) for each in turns])
+
+    assert figures.every == (6, 2, 0.5, 0.5)
+    assert figures.long == (4, 2, 0.5, 0.5)
+    assert figures.turns_after == {10: 6, 20: 5, 30: 4}
+    assert figures.auroc == {10: pytest.approx(0.5), 20: pytest.approx(5 / 12), 30: 0.5}
+
+
+def test_what_turns_cannot_show_is_none():
+    figures = measure_rescue([(turn(12), SHIPPED)])
+
+    assert (figures.every, figures.long) == ((1, 0, None, 0.0), (0, 0, None, None))
+    assert (figures.auroc, figures.turns_after) == ({10: None, 20: None, 30: None}, {10: 1, 20: 0, 30: 0})
