@@ -7,8 +7,8 @@ from router.cli.common import (
     add_config_argument,
     add_json_argument,
     add_old_option,
-    add_timeout_argument,
     load_or_end,
+    number_between,
     print_json,
     say,
 )
@@ -49,7 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also ask every target for a short answer (a few tokens), and stores that are shared",
     )
     parser.add_argument("--no-calls", action="store_true", help="with --live: ask targets for their models only (no tokens)")
-    add_timeout_argument(parser)
+    parser.add_argument(
+        "--timeout",
+        type=number_between(0.1, 600),
+        default=10.0,
+        metavar="SECONDS",
+        help="how long each target may take (default: %(default)g)",
+    )
     parser.add_argument(
         "--migrate", action="store_true", help="bring the tables of shared.postgres to this release's version, and nothing else"
     )

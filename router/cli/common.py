@@ -52,16 +52,6 @@ def add_old_option(parser: argparse._ActionsContainer, old: str, dest: str, **gi
     parser.add_argument(old, dest=dest, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **given)
 
 
-def add_timeout_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--timeout",
-        type=number_between(0.1, 600),
-        default=10.0,
-        metavar="SECONDS",
-        help="how long each target may take (default: %(default)g)",
-    )
-
-
 def number_between(least: float, most: float) -> Callable[[str], float]:
     """An `argparse` type: a number in this range."""
     return lambda text: _read_number(text, float, least, most)
@@ -130,10 +120,6 @@ def command_name() -> str:
 
 def init_command() -> str:
     return f"{command_name()} init{' --force' if Path('config.yaml').exists() else ''}"
-
-
-def rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 def table_path(loaded: LoadedConfig) -> Path | None:

@@ -84,14 +84,10 @@ class NewRule(NamedTuple):
 
 def add_rules(text: str, rules: Sequence[NewRule]) -> str:
     """Append rules, after the person's own. Raises `CannotEdit` for rules on one line (`[…]`) and invalid YAML."""
-    line_end = "\r\n" if "\r\n" in text else "\n"
-    try:
-        header, found = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), "rules")
-    except yaml.YAMLError as error:
-        raise CannotEdit("the file is not valid YAML") from error
-    indent = 2
+    end, indent = line_end(text), 2
+    header, found = find_entry(compose(text), "rules")
     if header is None or found is None:
-        text += ("" if text.endswith("\n") or not text else line_end) + f"{line_end}rules:{line_end}"
+        text = f"{with_line_end(text)}{end}rules:{end}"
         begin = len(text)
     elif isinstance(found, yaml.SequenceNode) and found.value and not found.flow_style:
         indent = found.start_mark.column
@@ -102,38 +98,49 @@ def add_rules(text: str, rules: Sequence[NewRule]) -> str:
         begin = next_line(text, header.end_mark.index)
     else:
         raise CannotEdit("rules are written on one line: put each on a line of its own, then try again")
-    before = text[:begin] if text[:begin].endswith("\n") else text[:begin] + line_end
-    return before + "".join(f"{' ' * indent}{rule.as_line()}{line_end}" for rule in rules) + text[begin:]
+    return with_line_end(text[:begin]) + "".join(f"{' ' * indent}{rule.as_line()}{end}" for rule in rules) + text[begin:]
 
 
 def set_values(text: str, block: str, values: Mapping[str, float | str]) -> str:
     """Set values in a top-level block. Raises `CannotEdit` for a block on one line (`{…}`) and invalid YAML."""
-    try:
-        for name, value in values.items():
-            text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")
-    except yaml.YAMLError as error:
-        raise CannotEdit("the file is not valid YAML") from error
+    for name, value in values.items():
+        text = _set_value(text, block, name, f'"{value}"' if isinstance(value, str) else f"{value:g}")
     return text
 
 
 def _set_value(text: str, block: str, name: str, value: str) -> str:
-    line_end = "\r\n" if "\r\n" in text else "\n"
-    header, inner = find_entry(yaml.compose(text, Loader=yaml.SafeLoader), block)
+    end = line_end(text)
+    header, inner = find_entry(compose(text), block)
     if header is None or inner is None:
-        gap = "" if text.endswith("\n") or not text else line_end
-        return f"{text}{gap}{line_end}{block}:{line_end}  {name}: {value}{line_end}"
+        return f"{with_line_end(text)}{end}{block}:{end}  {name}: {value}{end}"
     _, found = find_entry(inner, name)
     if isinstance(found, yaml.ScalarNode):
         return text[: found.start_mark.index] + value + text[found.end_mark.index :]
     if isinstance(inner, yaml.MappingNode) and not inner.flow_style:
         first = inner.value[0][0].start_mark
         begin = first.index - first.column
-        return f"{text[:begin]}{' ' * first.column}{name}: {value}{line_end}{text[begin:]}"
+        return f"{text[:begin]}{' ' * first.column}{name}: {value}{end}{text[begin:]}"
     if inner.start_mark.index == inner.end_mark.index:
-        begin = text.find("\n", header.end_mark.index) + 1
-        before, after = (text[:begin], text[begin:]) if begin else (text + line_end, "")
-        return f"{before}  {name}: {value}{line_end}{after}"
+        begin = next_line(text, header.end_mark.index)
+        return f"{with_line_end(text[:begin])}  {name}: {value}{end}{text[begin:]}"
     raise CannotEdit(f"{block} is written on one line: put each of its settings on a line of its own, then try again")
+
+
+def compose(text: str) -> yaml.Node | None:
+    """Raises `CannotEdit` for invalid YAML."""
+    try:
+        found: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise CannotEdit("the file is not valid YAML") from error
+    return found
+
+
+def line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def with_line_end(text: str) -> str:
+    return text if text.endswith("\n") or not text else text + line_end(text)
 
 
 def next_line(text: str, index: int) -> int:

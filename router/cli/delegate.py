@@ -65,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     jobs = Jobs(find_url(arguments.url), read_own_key(arguments.key_env))
     try:
         if arguments.agent:
-            started = _start_agent(jobs, str(body["input"]), arguments)
+            from router.cli.agent.start import start  # reads the config, which other tasks do not need
+
+            started = start(jobs, str(body["input"]), arguments)
         else:
             started = jobs.start(body, find_agent_session())
         job_id = str(started["id"])
@@ -85,12 +87,6 @@ def _check_options(arguments: argparse.Namespace) -> None:
         raise Ended(2, f"--{'file' if arguments.file else 'tier'} cannot be used with --agent: {why}")
     if arguments.config is not None and not arguments.agent:
         raise Ended(2, "--config can only be used with --agent")
-
-
-def _start_agent(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
-    from router.cli.agent.start import start  # reads the config, which other tasks do not need
-
-    return start(jobs, task, arguments)
 
 
 def _report(started: JsonObject, job_id: str, *, as_json: bool, is_agent: bool) -> int:

@@ -139,7 +139,10 @@ def _choose(
                 problem = f"--{tier} {absent}: its key cannot be used; see above"
                 raise Ended(2, problem if is_refused else _say_absent(absent, presets, found, tier))
             others = getattr(arguments, tier.other) or ()
-            wanted = [(_find_offer(name, tier, presets, local, serves_both=name in others), model) for name, _, model in named]
+            here = {offer.provider.name: offer for offer in local.all}
+            wanted = [
+                (here.get(name) or presets.find(tier, name, serves_both=name in others), model) for name, _, model in named
+            ]
             chosen[tier] = [_name_model(offer, model, found) for offer, model in wanted if offer is not None]
         else:
             hosted = [offer for offer in usable[tier] if not offer.provider.is_local]
@@ -158,19 +161,12 @@ def _ask_offers(
     proposed = [*hosted, *local.proposed[tier]]
     others = [offer for offer in local.all if offer not in proposed] if proposed else []
     offers = [*proposed, *others]
-    titles = [f"{offer.provider.title}, {readable(_pick(offer, found))}{_say_where(offer, offers)}" for offer in offers]
+    count = Counter(offer.provider.title for offer in offers)
+    where = (f" at {offer.provider.base_url}" if count[offer.provider.title] > 1 else "" for offer in offers)
+    titles = [f"{one.provider.title}, {readable(_pick(one, found))}{at}" for one, at in zip(offers, where, strict=True)]
     question = f"Who serves {tier}? The first is preferred, the others take over when it fails."
     picked = interview.choose_many(question, titles, range(len(proposed)))
     return [_ask_model(offers[index], found, interview) for index in picked]
-
-
-def _say_where(offer: Offer, offers: Sequence[Offer]) -> str:
-    return f" at {offer.provider.base_url}" if sum(other.provider.title == offer.provider.title for other in offers) > 1 else ""
-
-
-def _find_offer(name: str, tier: Tier, presets: Presets, local: LocalOffers, *, serves_both: bool) -> Offer | None:
-    here = next((offer for offer in local.all if offer.provider.name == name), None)
-    return here or presets.find(tier, name, serves_both=serves_both)
 
 
 def _say_absent(name: str, presets: Presets, found: Mapping[str, Found], tier: Tier) -> str:

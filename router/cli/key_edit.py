@@ -11,14 +11,13 @@ from pathlib import Path
 
 import yaml
 
-from router.cli.config_file import CannotEdit, find_entry, last_index, next_line
+from router.cli.config_file import CannotEdit, compose, find_entry, last_index, line_end, next_line, with_line_end
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, parse_keys, read_key_file
 from router.config.reading import read_config
 from router.connect import files
 
 _HEADER = "# Callers, what each may do, and digests of their keys. `tandem keys` changes this file, and keeps your comments.\n"
 _HOW_TO_WRITE = "begin callers, every caller and every key on a line of its own, as tandem keys add writes them"
-_Span = tuple[int, int]
 
 
 def change_key_file(path: Path, change: Callable[[KeyFile], KeyFile]) -> KeyFile:
@@ -75,10 +74,10 @@ def _edit(text: str, before: KeyFile, after: KeyFile) -> str:
 
 
 def _add_caller(text: str, name: str, caller: CallerSettings) -> str:
-    header, callers = find_entry(_compose(text), "callers")
-    end = _line_end(text)
+    header, callers = find_entry(compose(text), "callers")
+    end = line_end(text)
     if header is None or callers is None:
-        text = _with_line_end(text) + f"callers:{end}"
+        text = with_line_end(text) + f"callers:{end}"
         place, indent = len(text), 2
     elif isinstance(callers, yaml.MappingNode) and callers.value:
         first, last = callers.value[0][0], callers.value[-1][1]
@@ -91,11 +90,11 @@ def _add_caller(text: str, name: str, caller: CallerSettings) -> str:
     settings = [*(f"{right}: {value}" for right, value in _write_rights(caller).items()), "keys:"]
     lines = [f"{' ' * indent}{_write_name(name)}:", *(f"{' ' * (indent + 2)}{line}" for line in settings)]
     lines += [f"{' ' * (indent + 4)}{_write_key(key)}" for key in caller.keys]
-    return _with_line_end(text[:place]) + "".join(f"{line}{end}" for line in lines) + text[place:]
+    return with_line_end(text[:place]) + "".join(f"{line}{end}" for line in lines) + text[place:]
 
 
 def _remove_caller(text: str, name: str) -> str:
-    _, callers = find_entry(_compose(text), "callers")
+    _, callers = find_entry(compose(text), "callers")
     _require_block(callers)
     key, value = find_entry(callers, name)
     if key is None or value is None:
@@ -107,7 +106,7 @@ def _remove_caller(text: str, name: str) -> str:
 def _change_rights(text: str, name: str, before: dict[str, str], after: dict[str, str]) -> str:
     """Write a caller's rights. New lines come first; comments after values stay."""
     for right in [right for right in {**before, **after} if before.get(right) != after.get(right)]:
-        _, callers = find_entry(_compose(text), "callers")
+        _, callers = find_entry(compose(text), "callers")
         _, caller = find_entry(callers, name)
         _require_block(caller)
         assert isinstance(caller, yaml.MappingNode)
@@ -115,7 +114,7 @@ def _change_rights(text: str, name: str, before: dict[str, str], after: dict[str
         if header is None or value is None:
             first = caller.value[0][0].start_mark
             begin = stop = first.index
-            new = f"{right}: {after[right]}{_line_end(text)}{' ' * first.column}"
+            new = f"{right}: {after[right]}{line_end(text)}{' ' * first.column}"
         elif right in after:
             begin, stop, new = header.start_mark.index, last_index(value), f"{right}: {after[right]}"
         else:
@@ -128,17 +127,17 @@ def _change_keys(text: str, name: str, before: Sequence[KeySettings], after: Seq
     """Write a caller's keys, new ones last. Lines of unchanged keys stay."""
     if before == after:
         return text
-    _, callers = find_entry(_compose(text), "callers")
+    _, callers = find_entry(compose(text), "callers")
     _, caller = find_entry(callers, name)
     _require_block(caller)
     header, keys = find_entry(caller, "keys")
     if header is None or keys is None:
         raise CannotEdit(f"{name} has no line keys: {_HOW_TO_WRITE}")
-    end, wanted = _line_end(text), {key.id: key for key in after}
+    end, wanted = line_end(text), {key.id: key for key in after}
     items = keys.value if isinstance(keys, yaml.SequenceNode) else []
     if items or keys.end_mark.index > keys.start_mark.index:
         _require_block(keys)
-    spans = [_span_of(text, item) for item in items]
+    spans = [(_line_of(text, item.start_mark.index), next_line(text, last_index(item))) for item in items]
     place = spans[-1][1] if spans else next_line(text, header.end_mark.index)
     indent = " " * (keys.start_mark.column if spans else header.start_mark.column + 2)
     edits = []
@@ -148,13 +147,8 @@ def _change_keys(text: str, name: str, before: Sequence[KeySettings], after: Seq
             edits.append((begin, stop, f"{indent}{_write_key(now)}{end}" if now is not None else ""))
     edits.append((place, place, "".join(f"{indent}{_write_key(key)}{end}" for key in wanted.values())))
     for begin, stop, new in reversed(edits):
-        text = (_with_line_end(text[:begin]) if new else text[:begin]) + new + text[stop:]
+        text = (with_line_end(text[:begin]) if new else text[:begin]) + new + text[stop:]
     return text
-
-
-def _compose(text: str) -> yaml.Node | None:
-    found: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
-    return found
 
 
 def _require_block(node: yaml.Node | None) -> None:
@@ -162,20 +156,8 @@ def _require_block(node: yaml.Node | None) -> None:
         raise CannotEdit(f"the file has several settings on one line: {_HOW_TO_WRITE}")
 
 
-def _span_of(text: str, item: yaml.Node) -> _Span:
-    return _line_of(text, item.start_mark.index), next_line(text, last_index(item))
-
-
 def _line_of(text: str, index: int) -> int:
     return text.rfind("\n", 0, index) + 1
-
-
-def _line_end(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
-
-
-def _with_line_end(text: str) -> str:
-    return text if text.endswith("\n") or not text else text + _line_end(text)
 
 
 def _write_name(name: str) -> str:

@@ -1,11 +1,11 @@
 """`tandem keys`: make, change, list, revoke, rotate and test callers' keys, and forget a caller."""
 
 import argparse
-import ipaddress
 import sys
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from router.cli import Ended
 from router.cli.common import (
@@ -30,6 +30,7 @@ from router.cli.key_rights import (
     read_span,
     write_moment,
 )
+from router.cli.routers import ANYWHERE, url_of
 from router.config.faults import ConfigError
 from router.config.key_file import CallerSettings, KeyFile, KeySettings, read_key_file
 from router.config.load import KeyPlace, find_config, find_keys
@@ -49,20 +50,6 @@ EXAMPLES = (
 )
 _GRACE = timedelta(hours=24)
 _RIGHTS = {right.setting: right.option for right in RIGHTS}
-_OPTIONS: Mapping[str, set[str]] = {
-    "add": {*_RIGHTS, "expires"},
-    "set": {*_RIGHTS, "expires"},
-    "list": {"json"},
-    "rotate": {"grace", "expires"},
-    "revoke": set(),
-    "test": set(),
-    "forget": {"yes", "json"},
-}
-_NEEDS = {
-    "test": "a key, or - to read it from standard input",
-    "revoke": "a caller's name or a key's id",
-    "forget": "a caller's name, as stats --by caller shows it",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "add a caller with a key, set what one may do, list all, rotate or revoke a caller's keys, test a key, "
         "or forget: delete everything that is kept about a caller"
     )
-    parser.add_argument("action", choices=tuple(_OPTIONS), help=actions)
+    parser.add_argument("action", choices=tuple(_ACTIONS), help=actions)
     named = "the caller's name; for revoke also a key or its id; for test the key, or - to read it from standard input"
     parser.add_argument("what", nargs="?", default="", metavar="NAME", help=named)
     add_config_argument(parser)
@@ -87,43 +74,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Only a new key goes to standard output, once; the rest goes to standard error."""
-    _check_usage(arguments)
-    if arguments.action == "forget":
-        return forget_caller(
-            arguments.config, arguments.what, is_sure="yes" in arguments, as_json=getattr(arguments, "json", False)
-        )
+    action = _ACTIONS[arguments.action]
+    _check_usage(arguments, action)
+    if action.act is None:
+        as_json = getattr(arguments, "json", False)
+        return forget_caller(arguments.config, arguments.what, is_sure="yes" in arguments, as_json=as_json)
     try:
         path = find_config(arguments.config)
         if path is None:
             raise Ended(2, f"keys belong to a config file, and there is none\n  hint: {command_name()} init writes one")
         place = find_keys(path, known_names)
-        actions: Mapping[str, Callable[[KeyPlace, argparse.Namespace], int]] = {
-            "add": _add,
-            "set": _set,
-            "list": _list,
-            "revoke": _revoke,
-            "rotate": _rotate,
-            "test": _test,
-        }
-        return actions[arguments.action](place, arguments)
+        return action.act(place, arguments)
     except ConfigError as error:
         raise refuse_config(error.source, error.faults) from error
     except CannotEdit as error:
         raise Ended(1, f"{place.path}: {error}") from error
 
 
-def _check_usage(arguments: argparse.Namespace) -> None:
-    action = arguments.action
-    for option in vars(arguments).keys() & set().union(*_OPTIONS.values()) - _OPTIONS[action]:
-        takes = " and ".join(name for name, options in _OPTIONS.items() if option in options)
+def _check_usage(arguments: argparse.Namespace, action: "_Action") -> None:
+    name, given = f"{command_name()} keys {arguments.action}", vars(arguments).keys()
+    for option in given & set().union(*(known.options for known in _ACTIONS.values())) - action.options:
+        takes = " and ".join(name for name, known in _ACTIONS.items() if option in known.options)
         written = _RIGHTS.get(option, f"--{option}")
-        raise Ended(2, f"{written} is an option of {command_name()} keys {takes}, not of {action}")
-    if action == "list" and arguments.what:
-        raise Ended(2, f"{command_name()} keys list takes no name")
-    if action != "list" and not arguments.what:
-        raise Ended(2, f"{command_name()} keys {action} needs {_NEEDS.get(action, 'the name of a caller')}")
-    if action == "set" and not vars(arguments).keys() & _OPTIONS["set"]:
-        raise Ended(2, f"{command_name()} keys set needs what to change, as in --daily-usd 5")
+        raise Ended(2, f"{written} is an option of {command_name()} keys {takes}, not of {arguments.action}")
+    if bool(arguments.what) != bool(action.needs):
+        raise Ended(2, f"{name} needs {action.needs}" if action.needs else f"{name} takes no name")
+    if arguments.action == "set" and not given & action.options:
+        raise Ended(2, f"{name} needs what to change, as in --daily-usd 5")
 
 
 def _read_rights(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -206,13 +183,9 @@ def _revoke(place: KeyPlace, arguments: argparse.Namespace) -> int:
     what = key[0] if key is not None else arguments.what
 
     def revoke(file: KeyFile) -> KeyFile:
-        name = (
-            what
-            if what in file.callers
-            else next((name for name, caller in file.callers.items() if any(key.id == what for key in caller.keys)), None)
-        )
-        caller = file.callers[name] if name is not None else _not_found(what, file, place)
-        assert name is not None
+        owners = (name for name, caller in file.callers.items() if what in (name, *(key.id for key in caller.keys)))
+        name = what if what in file.callers else next(owners, what)
+        caller = file.callers.get(name) or _not_found(what, file, place)
         left = tuple(key for key in caller.keys if name != what and key.id != what)
         gone.extend([name, *(key.id for key in caller.keys if key not in left)])
         if left:
@@ -312,7 +285,9 @@ def _hand_out(place: KeyPlace, name: str, new: NewKey) -> None:
     say("The key is shown only now:")
     print(new.text, flush=True)
     say(f"{name} puts it into the environment variable TANDEM_KEY, and connects a client such as codex or claude-code:")
-    say(f"  tandem connect codex --url {_url_of(place)} --key-env TANDEM_KEY")
+    server = place.config.server
+    url = url_of("HOST" if server.host in ANYWHERE else server.host, server.port, is_tls=server.tls is not None)
+    say(f"  tandem connect codex --url {url} --key-env TANDEM_KEY")
     _say_when(place, "accepts it")
 
 
@@ -330,14 +305,19 @@ def _say_missing_line(place: KeyPlace) -> None:
     say(f"  keys: {{file: {name}}}")
 
 
-def _url_of(place: KeyPlace) -> str:
-    server = place.config.server
-    host = server.host
-    try:
-        if ipaddress.ip_address(host).is_unspecified:
-            host = "HOST"
-        elif ":" in host:
-            host = f"[{host}]"
-    except ValueError:
-        pass
-    return f"{'https' if server.tls is not None else 'http'}://{host}:{server.port}"
+class _Action(NamedTuple):
+    act: Callable[[KeyPlace, argparse.Namespace], int] | None
+    """None for `forget`, which needs no key file."""
+    options: AbstractSet[str] = frozenset()
+    needs: str = "the name of a caller"
+
+
+_ACTIONS: Mapping[str, _Action] = {
+    "add": _Action(_add, {*_RIGHTS, "expires"}),
+    "set": _Action(_set, {*_RIGHTS, "expires"}),
+    "list": _Action(_list, {"json"}, needs=""),
+    "rotate": _Action(_rotate, {"grace", "expires"}),
+    "revoke": _Action(_revoke, needs="a caller's name or a key's id"),
+    "test": _Action(_test, needs="a key, or - to read it from standard input"),
+    "forget": _Action(None, {"yes", "json"}, "a caller's name, as stats --by caller shows it"),
+}

@@ -15,7 +15,6 @@ from router.contract.request import Json, JsonObject
 from router.contract.words import Tier
 from router.decide.yardstick import Assumptions
 from router.house import House
-from router.past.cases import Case
 from router.past.replay import choose_again, measure, quiet
 from router.past.report import Choices, Example, Report, Row
 from router.screen.figures import UNKNOWN, duration, money
@@ -62,7 +61,8 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
     async with _open_house(present) as house, _open_house(other) as other_house:
         for case in history.cases("replaying"):
             after = await choose_again(other_house, case)
-            before = await _choose_before(house, case) if is_compared else case.was or Tier.DEEP
+            chosen = await choose_again(house, case) if is_compared else None
+            before = (chosen.tier if chosen is not None else None) if is_compared else case.was or Tier.DEEP
             if after is None or before is None:
                 report.unservable += 1
                 continue
@@ -70,11 +70,6 @@ async def _replay(history: PastFiles, present: LoadedConfig, other: LoadedConfig
             report.show(case, before, after, show)
             await asyncio.sleep(0)  # lets Ctrl-C through
     return report
-
-
-async def _choose_before(house: House, case: Case) -> Tier | None:
-    choice = await choose_again(house, case)
-    return None if choice is None else choice.tier
 
 
 @contextlib.asynccontextmanager

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FOLDER = "routers"
 _MAX_RECORDS = 20
 _LISTEN_SECONDS = 0.2
-_ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  nothing is bound here
+ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  nothing is bound here
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
@@ -180,17 +180,13 @@ def _forget_old(folder: Path) -> None:
     """Keep the newest, without ended routers that have no ledger."""
     records = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
     for number, file in enumerate(records):
-        router = _read(file)
-        if number >= _MAX_RECORDS or router is None or not _is_worth_keeping(router):
+        router = _read(file) if number < _MAX_RECORDS else None
+        if router is None or not (router.ledger.exists() if router.ledger is not None else router.is_running()):
             file.unlink(missing_ok=True)
 
 
-def _is_worth_keeping(router: Router) -> bool:
-    return router.ledger.exists() if router.ledger is not None else router.is_running()
-
-
 def url_of(host: str, port: int, *, is_tls: bool = False) -> str:
-    host = _ANYWHERE.get(host, host)
+    host = ANYWHERE.get(host, host)
     return f"{'https' if is_tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 

@@ -9,6 +9,7 @@ from router.cli.background import Jobs, is_end, is_over, text_of, why_it_ended
 from router.cli.common import command_name, print_json, say
 from router.contract.job import LOG_ID, JobState
 from router.contract.request import JsonObject
+from router.dialects.fields import as_object
 from router.screen.figures import count, duration
 from router.screen.text import drop_escapes
 
@@ -37,7 +38,7 @@ def follow_to_the_end(jobs: Jobs, job_id: str, show: Show, pause: Callable[[floa
                 seconds, has_heard, is_lost = _FIRST_PAUSE_SECONDS, True, False
                 show(name, event)
                 if is_end(name):
-                    return _response_in(event) or jobs.read(job_id)
+                    return as_object(event.get("response")) or jobs.read(job_id)
             if is_over(jobs.find(job_id)):
                 return jobs.read(job_id)
             reason = "the connection was closed"
@@ -54,11 +55,6 @@ def follow_to_the_end(jobs: Jobs, job_id: str, show: Show, pause: Callable[[floa
         has_heard = is_lost = True
         pause(seconds)
         seconds = min(seconds * 2, _LONGEST_PAUSE_SECONDS)
-
-
-def _response_in(event: JsonObject) -> JsonObject | None:
-    response = event.get("response")
-    return response if isinstance(response, dict) else None
 
 
 class Shown:

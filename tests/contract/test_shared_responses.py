@@ -1,5 +1,6 @@
 """Stores of responses that several routers share do what every store does, and more: what one of them did, all of them know."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -24,14 +25,17 @@ from tests.contract.test_stores import (  # noqa: F401  the same claims, about o
 )
 from tests.tools.kept import ANN, BOB, SharedPlace, make_response
 from tests.tools.postgres import make_terms
+from tests.tools.unreliable import FAULTS, UnreliableLink
 
-PLACES = ["valkey", "postgres", "both"]
+PLACES = ["valkey", "postgres", "both", *(f"valkey, {fault}" for fault in FAULTS)]
 
 
 @pytest.fixture(params=PLACES)
-async def place(request):
+async def place(request, monkeypatch):
     """Where the routers of a test keep their responses."""
     valkey = postgres = None
+    request.param, _, fault = request.param.partition(", ")
+    monkeypatch.setattr("router.stores.valkey.link.Link", partial(UnreliableLink, fault=fault))
     if request.param != "postgres":
         valkey = request.getfixturevalue("valkey").terms()
     if request.param != "valkey":

@@ -30,10 +30,6 @@ _MOST_TASK_BYTES = 100_000
 """Linux limits an argument to 128 KiB."""
 
 
-class GitRefused(Exception):
-    """An agent cannot work in this folder."""
-
-
 class Repository(NamedTuple):
     root: Path
     inside: str
@@ -48,10 +44,7 @@ def start(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
     _check_task(task)
     loaded = _load_config(jobs.url, arguments.config)
     command = _read_runner(loaded)
-    try:
-        repository = find_repository(Path.cwd())
-    except GitRefused as error:
-        raise Ended(2, f"--agent: {error}\n  hint: run it in a git repository") from error
+    repository = find_repository(Path.cwd())
     key = _find_key(loaded, jobs.url, arguments.key_env)
     folder = _make_folder()
     try:
@@ -83,30 +76,34 @@ def start(jobs: Jobs, task: str, arguments: argparse.Namespace) -> JsonObject:
 
 
 def find_repository(folder: Path) -> Repository:
-    """Raises `GitRefused`."""
+    """Raises `Ended` if an agent cannot work in this folder."""
     root = _ask_git(folder, "rev-parse", "--show-toplevel")
     if not root:
-        raise GitRefused(f"{folder} has no files of a git repository: an agent works in a worktree of one")
+        raise _refuse(f"{folder} has no files of a git repository: an agent works in a worktree of one")
     try:
         commit = _ask_git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except GitRefused as error:
-        raise GitRefused(f"{root} has no commit yet, and an agent begins at the newest one") from error
+    except Ended as error:
+        raise _refuse(f"{root} has no commit yet, and an agent begins at the newest one") from error
     inside = _ask_git(folder, "rev-parse", "--show-prefix")
     changed = _ask_git(folder, "status", "--porcelain").splitlines()
     return Repository(Path(root), inside.rstrip("/"), commit, len(changed))
 
 
 def _ask_git(folder: Path, *arguments: str) -> str:
-    """Raises `GitRefused`."""
+    """Raises `Ended`."""
     command, environment = ["git", "-C", str(folder), *arguments], without_git(os.environ)
     try:
         asked = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
     except FileNotFoundError as error:
-        raise GitRefused("git is not installed") from error
+        raise _refuse("git is not installed") from error
     if asked.returncode:
         why = asked.stderr.decode("utf-8", "replace").strip().removeprefix("fatal: ")
-        raise GitRefused(f"{folder}: {why.splitlines()[0] if why else 'git failed'}")
+        raise _refuse(f"{folder}: {why.splitlines()[0] if why else 'git failed'}")
     return os.fsdecode(asked.stdout).removesuffix("\n")
+
+
+def _refuse(why: str) -> Ended:
+    return Ended(2, f"--agent: {why}\n  hint: run it in a git repository")
 
 
 def _check_task(task: str) -> None:

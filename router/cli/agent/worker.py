@@ -179,13 +179,10 @@ class Worker:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return process.wait(_LOOK_SECONDS)
                 self._report()
-                if self._must_stop():
+                if self._log.is_cancelled or self.is_stopped or self._is_lost or time.monotonic() > self._until:
                     return None
         finally:
             end_group(process)
-
-    def _must_stop(self) -> bool:
-        return self._log.is_cancelled or self.is_stopped or self._is_lost or time.monotonic() > self._until
 
     def _report(self) -> None:
         try:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from router.cli.common import command_name, readable, say
-from router.cli.setup.engines import describe, size_of
-from router.cli.setup.live import Reached, gather, look_at
-from router.cli.setup.presets import LibraryKey, Offer, Presets, Provider
+from router.cli.setup.engines import Reached, describe, size_of
+from router.cli.setup.live import gather, look_at
+from router.cli.setup.presets import Offer, Presets, Provider
 from router.config.faults import how_to_install
 from router.contract.relay import Endpoint
 from router.contract.secret import Secret
@@ -45,8 +45,9 @@ class Found:
 def look_around(presets: Presets, values: Mapping[str, str], *, is_offline: bool) -> dict[str, Found]:
     usable: list[tuple[Provider, str]] = []
     for provider in presets.providers.values():
-        variable = next((name for name in provider.keys if values.get(name, "").strip()), "")
-        missing = [name for offer in _offers_of(presets, provider) for name in offer.needs if not values.get(name)]
+        variable = _find_variable(provider.keys, values)
+        offers = (offer for offers in presets.offers.values() for offer in offers if offer.provider is provider)
+        missing = [name for offer in offers for name in offer.needs if not values.get(name)]
         if variable and missing:
             say(f"{variable} is set; {' and '.join(dict.fromkeys(missing))} must be set too for {provider.title}")
         elif variable or (provider.is_local and not is_offline):
@@ -60,10 +61,6 @@ def look_around(presets: Presets, values: Mapping[str, str], *, is_offline: bool
         found[answer.provider.name] = answer
         say(f"found {answer.provider.title}: {_tell(answer, is_offline=is_offline)}")
     return found
-
-
-def _offers_of(presets: Presets, provider: Provider) -> list[Offer]:
-    return [offer for offers in presets.offers.values() for offer in offers if offer.provider is provider]
 
 
 def _tell(found: Found, *, is_offline: bool) -> str:
@@ -155,7 +152,7 @@ def _address(provider: Provider, values: Mapping[str, str]) -> str:
 
 def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
     """Returns False if none is set."""
-    found = [(row, name) for row in presets.by_litellm if (name := _find_variable(row, values))]
+    found = [(row, name) for row in presets.by_litellm if (name := _find_variable(row.keys, values))]
     if not found:
         return False
     for row, name in found:
@@ -171,8 +168,8 @@ def say_litellm_keys(presets: Presets, values: Mapping[str, str]) -> bool:
     return True
 
 
-def _find_variable(row: LibraryKey, values: Mapping[str, str]) -> str:
-    return next((name for name in row.keys if values.get(name, "").strip()), "")
+def _find_variable(keys: Sequence[str], values: Mapping[str, str]) -> str:
+    return next((name for name in keys if values.get(name, "").strip()), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,11 @@
-"""What a local engine reports, and where its target's config disagrees. Pure: `live.py` does the asking."""
+"""What providers and local engines report. Pure: `live.py` does the asking."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from router.cli.common import readable
-from router.config.targets import TargetPlan
 from router.contract.request import Json, JsonObject
-from router.contract.signals import reserve_tokens
 from router.dialects.fields import as_object
 from router.screen.figures import plural
 
@@ -16,8 +13,6 @@ _BY_OWNER = {"llamacpp": "llamacpp", "vllm": "vllm", "library": "ollama", "organ
 """`owned_by` of engines, and their names in the presets. Ollama reports the model's owner: mostly `library`."""
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", re.IGNORECASE)
 _UNITS = {"b": 1e9, "m": 1e6}
-_AGENT_TOKENS = 16_000
-"""Less room for a prompt is too small for coding agents: Codex's first one has 10,000 to 14,000 tokens."""
 _LEAST_WINDOW = 256
 
 
@@ -44,6 +39,28 @@ class Engine:
         if self.kind == "llamacpp" and len(self.windows) == 1:
             return next(iter(self.windows.values()))
         return self.windows.get(model)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What asking a provider or target brought. `problem`, to be read after "it", is empty on success."""
+
+    problem: str = ""
+    hint: str = ""
+    listed: tuple[ListedModel, ...] = ()
+    """Empty without a list."""
+    skew_seconds: float | None = None
+    """How far this machine's clock is ahead of theirs."""
+    ttft_seconds: float | None = None
+    engine: Engine = field(default_factory=Engine)
+    is_loading: bool = False
+    """An engine still loads its model."""
+    is_refused: bool = False
+    """The key is useless: refused, without credit, or in an unserved region."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(model.name for model in self.listed)
 
 
 def read_listed(entry: JsonObject) -> ListedModel | None:
@@ -107,58 +124,10 @@ def size_of(model: str, listed: tuple[ListedModel, ...]) -> float | None:
     return max(found, default=None)
 
 
-def _serves_at_once(slots: int) -> str:
-    return f"serves {plural(slots, 'request')} at a time"
-
-
-class Remark(NamedTuple):
-    text: str
-    hint: str
-    is_wrong: bool = False
-
-
-def compare(plan: TargetPlan, engine: Engine) -> list[Remark]:
-    target, found = plan.target, []
-    true = engine.window_of(plan.endpoint.model)
-    if true is not None and target.window_tokens > true:
-        text = f"its window_tokens is {target.window_tokens:,}, but its engine's window is {true:,} tokens"
-        found.append(Remark(text, f"set window_tokens: {true}, or start the engine with a larger window", is_wrong=True))
-    allowed = target.quota.in_flight if target.quota is not None else None
-    if engine.slots is not None and (allowed is None or allowed > engine.slots):
-        text = (
-            f"its engine {_serves_at_once(engine.slots)}, and the config {f'allows {allowed}' if allowed else 'sets no limit'}"
-        )
-        found.append(Remark(text, f"set quota.in_flight: {engine.slots}, so that other requests go elsewhere or queue fairly"))
-    return found
-
-
 def describe(engine: Engine, model: str) -> list[str]:
     told = []
     if (window := engine.window_of(model)) is not None:
         told.append(f"window of {window:,} tokens")
     if engine.slots is not None:
-        told.append(_serves_at_once(engine.slots))
+        told.append(f"serves {plural(engine.slots, 'request')} at a time")
     return told
-
-
-def find_small_windows(plans: Sequence[TargetPlan]) -> Remark | None:
-    models = [plan for plan in plans if plan.is_model]
-    small = [plan for plan in models if room_for_prompt(plan.target.window_tokens) < _AGENT_TOKENS]
-    if not small:
-        return None
-    named = ", ".join(f"{plan.target.name} ({plan.target.window_tokens:,} tokens)" for plan in small)
-    others = [plan.target.name for plan in models if plan not in small]
-    instead = f"only {', '.join(others)} can serve them" if others else "no target here can serve them"
-    text = (
-        f"window too small for coding agents: {named}. Claude Code and Codex send 10,000 tokens or more of "
-        f"instructions and tools with every request; {instead}"
-    )
-    hint = (
-        "start the engine with a larger window (llama-server --ctx-size 65536, OLLAMA_CONTEXT_LENGTH=65536 ollama serve), "
-        "and set window_tokens"
-    )
-    return Remark(text, hint)
-
-
-def room_for_prompt(window_tokens: int) -> int:
-    return window_tokens - reserve_tokens(window_tokens)

@@ -73,11 +73,12 @@ def read_facts(
         "window_deep": str(windows.get("deep", windows["auto"])),
         "catalogue": _write_catalogue(known, windows, catalogue if is_ours else None),
         "codex_models": json.dumps(known),
-        "auto": _name_of_auto(catalogue, behind["deep"]),
+        # For clients that take prompt, tools and limits from a model's name.
+        "auto": behind["deep"] if behind["deep"] and catalogue.means_auto(behind["deep"]) else "auto",
         "claude_models": _claude_models(behind),
         "aider_temperature": str(_WITHOUT_TEMPERATURE.search(behind["deep"]) is None).lower(),
         **_copilot_facts(behind["deep"], loaded if is_ours else None),
-        "websockets": str(_serves_websockets()).lower(),
+        "websockets": str(any(spec.has_socket for spec in SPECS.values())).lower(),
         "statusline": shlex.join(status),
     }
 
@@ -114,14 +115,6 @@ def _models_behind(loaded: LoadedConfig) -> dict[str, str]:
     """The provider's model for each of our names; for `auto`, deep's."""
     first = {tier: next((p.endpoint.model for p in loaded.targets if p.target.tier is tier), "") for tier in Tier}
     return {"auto": first[Tier.DEEP], "fast": first[Tier.FAST], "deep": first[Tier.DEEP]}
-
-
-def _name_of_auto(catalogue: Catalogue, model: str) -> str:
-    """The name of `auto` for clients that take prompt, tools and limits from a model's name.
-
-    The model behind it, if the router reads that as `auto`, as with shipped patterns.
-    """
-    return model if model and catalogue.means_auto(model) else "auto"
 
 
 def _claude_models(behind: Mapping[str, str]) -> str:
@@ -168,10 +161,6 @@ def open_store() -> Store:
 
 def shell_here() -> str:
     return os.path.basename(os.environ.get("SHELL", ""))
-
-
-def _serves_websockets() -> bool:
-    return any(spec.has_socket for spec in SPECS.values())
 
 
 def _own_catalogue(loaded: LoadedConfig) -> Catalogue:

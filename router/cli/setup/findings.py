@@ -15,7 +15,6 @@ from router.cli.common import command_name, init_command, readable
 from router.cli.key_rights import write_moment
 from router.cli.refused import explain, say_unwritable
 from router.cli.routers import all_routers, is_tandem, url_of
-from router.cli.setup.engines import find_small_windows
 from router.cli.setup.facts import open_store, read_facts, shell_here
 from router.cli.tables import columns_here
 from router.cli.workers import count_workers
@@ -29,6 +28,7 @@ from router.config.targets import TargetPlan
 from router.connect.pointing import Pointing, where_it_points
 from router.connect.recipe import installed_clients
 from router.contract.request import JsonObject
+from router.contract.signals import reserve_tokens
 from router.contract.stores import SharedUnusable, StoreUnusable
 from router.edge.server import CannotListen, bind, check_host
 from router.screen.figures import plural
@@ -49,6 +49,8 @@ _ORDER = list(_COLOURS)
 _SOON_SECONDS = 14 * 86_400.0
 _FEW_BYTES, _SCARCE_BYTES = 20 << 20, 500 << 20
 _ASK_SECONDS = 10.0
+_AGENT_TOKENS = 16_000
+"""Less room for a prompt is too small for coding agents: Codex's first one has 10,000 to 14,000 tokens."""
 _INDENT, _LEAST_COLUMNS = 17, 30
 _HINT = "\n  hint: "
 
@@ -315,8 +317,23 @@ def look_at_keys(loaded: LoadedConfig) -> list[Finding]:
 
 
 def look_at_windows(loaded: LoadedConfig) -> list[Finding]:
-    remark = find_small_windows(loaded.targets)
-    return [Finding("window", WARN, remark.text, remark.hint)] if remark is not None else []
+    models = [plan for plan in loaded.targets if plan.is_model]
+    windows = {plan.target.name: plan.target.window_tokens for plan in models}
+    small = [name for name, window in windows.items() if window - reserve_tokens(window) < _AGENT_TOKENS]
+    if not small:
+        return []
+    named = ", ".join(f"{name} ({windows[name]:,} tokens)" for name in small)
+    others = ", ".join(name for name in windows if name not in small)
+    instead = f"only {others} can serve them" if others else "no target here can serve them"
+    text = (
+        f"window too small for coding agents: {named}. Claude Code and Codex send 10,000 tokens or more of "
+        f"instructions and tools with every request; {instead}"
+    )
+    hint = (
+        "start the engine with a larger window (llama-server --ctx-size 65536, OLLAMA_CONTEXT_LENGTH=65536 ollama serve), "
+        "and set window_tokens"
+    )
+    return [Finding("window", WARN, text, hint)]
 
 
 def look_at_python() -> Finding:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
@@ -14,6 +14,7 @@ from router.cli.progress import Progress
 from router.cli.setup.engines import (
     Engine,
     ListedModel,
+    Reached,
     engine_kind,
     read_listed,
     read_loaded,
@@ -21,7 +22,7 @@ from router.cli.setup.engines import (
     read_running,
     windows_of,
 )
-from router.cli.setup.refusals import Refusal, explain_refusal, is_page, words_of
+from router.cli.setup.refusals import explain_refusal, is_page, words_of
 from router.config.faults import KnownAdapter, close_to
 from router.config.targets import TargetPlan
 from router.contract.errors import (
@@ -68,28 +69,6 @@ _WINDOWS: dict[str, Callable[[Json], dict[str, int]]] = {_OLLAMA: read_running, 
 _WORDS = "Answer with the word ok."
 _MAX_ANSWER_TOKENS = 16
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """`problem` is empty on success."""
-
-    problem: str = ""
-    hint: str = ""
-    listed: tuple[ListedModel, ...] = ()
-    """Empty without a list."""
-    skew_seconds: float | None = None
-    """How far this machine's clock is ahead of theirs."""
-    ttft_seconds: float | None = None
-    engine: Engine = field(default_factory=Engine)
-    is_loading: bool = False
-    """An engine still loads its model."""
-    is_refused: bool = False
-    """The key is useless: refused, without credit, or in an unserved region."""
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        return tuple(model.name for model in self.listed)
 
 
 async def look_at(
@@ -196,8 +175,7 @@ def _read_refusal(sink: Collected, endpoint: Endpoint) -> Reached:
     if status == 503 and read_loading(body):
         problem = f'loading: it says "{words_of(body, endpoint)}" ({status})'
         return Reached(problem, "wait until its model is loaded, then try again", is_loading=True)
-    refusal = explain_refusal(status, sink.fields, body, endpoint)
-    return Reached(refusal.problem, refusal.hint, is_refused=refusal.is_final)
+    return explain_refusal(status, sink.fields, body, endpoint)
 
 
 def _read_models(body: bytes) -> tuple[ListedModel, ...] | None:
@@ -240,7 +218,7 @@ async def ask_target(house: House, plan: TargetPlan, within_seconds: float) -> R
         if code not in (UpstreamUnreachable.code, UpstreamTimeout.code):
             refusal = await _hear_refusal(house, plan, arrival, within_seconds)
             if refusal is not None:
-                return Reached(f"does not answer: {refusal.problem}", refusal.hint)
+                return replace(refusal, problem=f"does not answer: {refusal.problem}")
         said = message.replace(f" (request {_REQUEST})", "").replace(f'target "{plan.target.name}" ', "")
         return Reached(f"does not answer: {said}", _HINTS.get(code, "look at its provider's console: balance, limits, terms"))
     first = exchange.last(FirstToken)
@@ -254,7 +232,7 @@ def _write_question(plan: TargetPlan) -> Arrival:
     return Arrival(_REQUEST, spec.name, Operation.CREATE, {}, orjson.dumps(body))
 
 
-async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within_seconds: float) -> Refusal | None:
+async def _hear_refusal(house: House, plan: TargetPlan, arrival: Arrival, within_seconds: float) -> Reached | None:
     """The target's own words for a failed question, which callers mostly do not get; None if it answers now or not at all."""
     adapter = known_names().adapters[plan.adapter](plan.endpoint, plan.settings, house.state.upstream)
     reachable = Reachable(plan.target, adapter, plan.endpoint.model, plan.fit)

@@ -5,9 +5,9 @@ problem.
 """
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from router.cli.setup.engines import Reached
 from router.contract.relay import Endpoint
 from router.contract.words import AccountFault
 from router.dialects.accounts import read_account_refusal
@@ -48,32 +48,23 @@ _SCOPE = re.compile(r"missing scopes|insufficient permissions for this operation
 _LOGIN = re.compile(r"log-?in|sign-?in|sso|saml|oauth|auth|idp|captive|portal", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A problem, to be read after "it", and a hint. `is_final`: the key is useless."""
-
-    problem: str
-    hint: str
-    is_final: bool = False
-
-
-def explain_refusal(status: int, headers: dict[str, str], body: bytes, endpoint: Endpoint) -> Refusal:
+def explain_refusal(status: int, headers: dict[str, str], body: bytes, endpoint: Endpoint) -> Reached:
     host = urlsplit(endpoint.base_url).hostname or "its provider"
     if 300 <= status < 400:
         return _explain_redirect(status, headers.get("location", ""), endpoint)
     words = words_of(body, endpoint)
     if status == 407:
         hint = "set HTTPS_PROXY to http://USER:PASSWORD@host:port, with special characters percent-encoded"
-        return Refusal(_say("is reached through a proxy that requires a user name and a password (407)", words), hint)
+        return Reached(_say("is reached through a proxy that requires a user name and a password (407)", words), hint)
     if is_page(headers, body) and status != 404:
         return _explain_page(status, words, host)
     fault = _find_account_fault(status, body)
     if fault is AccountFault.CREDIT:
         hint = f"add credit, or raise the spending limit, in the console of {host}: the key itself is accepted"
-        return Refusal(_say(f"has no credit left on this account ({status})", words), hint, is_final=True)
+        return Reached(_say(f"has no credit left on this account ({status})", words), hint, is_refused=True)
     if fault is AccountFault.REGION:
         hint = f"use another provider, or reach {host} from a region that it serves (HTTPS_PROXY)"
-        return Refusal(_say(f"does not serve the region of this machine ({status})", words), hint, is_final=True)
+        return Reached(_say(f"does not serve the region of this machine ({status})", words), hint, is_refused=True)
     if fault is AccountFault.MODEL:
         return _explain_model(status, words, _text_of(body), endpoint)
     if fault is AccountFault.KEY:
@@ -126,7 +117,7 @@ def _find_account_fault(status: int, body: bytes) -> AccountFault | None:
     return None
 
 
-def _explain_redirect(status: int, location: str, endpoint: Endpoint) -> Refusal:
+def _explain_redirect(status: int, location: str, endpoint: Endpoint) -> Reached:
     """The key must never follow a redirect to another host."""
     own, other = urlsplit(endpoint.base_url).hostname or "", urlsplit(location)
     problem = f"answers with a redirect ({status})"
@@ -134,47 +125,47 @@ def _explain_redirect(status: int, location: str, endpoint: Endpoint) -> Refusal
         where = location.partition("?")[0].removesuffix("/models")
         is_address = where.startswith(("http://", "https://")) and not _LOGIN.search(other.path)
         hint = f"set base_url to {where}" if is_address else "check base_url: it usually ends in /v1"
-        return Refusal(f"{problem}, and redirects are not followed", hint)
+        return Reached(f"{problem}, and redirects are not followed", hint)
     kind = "a login page" if _LOGIN.search(f"{other.hostname}{other.path}") else "another host"
     hint = f"sign in to the network or VPN through which {own} is reached, or check base_url; the key was not sent on"
-    return Refusal(f"{problem} to {kind}, {other.hostname}, which is not followed", hint)
+    return Reached(f"{problem} to {kind}, {other.hostname}, which is not followed", hint)
 
 
-def _explain_page(status: int, title: str, host: str) -> Refusal:
+def _explain_page(status: int, title: str, host: str) -> Reached:
     problem = _say(f"answered with a web page ({status})", title)
     if status in (401, 403, 451):
         hint = f"a filter in your network blocks it, so the key is not at fault: ask its administrators to allow {host}"
-        return Refusal(problem, hint)
-    return Refusal(problem, "check base_url: it usually ends in /v1; or try again later")
+        return Reached(problem, hint)
+    return Reached(problem, "check base_url: it usually ends in /v1; or try again later")
 
 
-def _explain_model(status: int, words: str, text: str, endpoint: Endpoint) -> Refusal:
+def _explain_model(status: int, words: str, text: str, endpoint: Endpoint) -> Reached:
     if status == 410 or _RETIRED.search(text.lower()):
         problem = f"has retired the model {endpoint.model} ({status})"
-        return Refusal(_say(problem, words), "set model to one that it still serves")
+        return Reached(_say(problem, words), "set model to one that it still serves")
     problem = f"does not know the model {endpoint.model} or this path ({status})"
-    return Refusal(_say(problem, words), "set model to a name that its provider knows, and check base_url")
+    return Reached(_say(problem, words), "set model to a name that its provider knows, and check base_url")
 
 
-def _explain_key(status: int, words: str, endpoint: Endpoint) -> Refusal:
+def _explain_key(status: int, words: str, endpoint: Endpoint) -> Reached:
     if _SCOPE.search(words.lower()):
         hint = "if calls fail too, give the key that permission in its provider's console"
-        return Refusal(_say(f"does not let this key list models ({status})", words), hint)
+        return Reached(_say(f"does not let this key list models ({status})", words), hint)
     key = f"{endpoint.api_key}" if endpoint.api_key is not None else ""
     if not key:
-        return Refusal(_say(f"requires a key ({status})", words), "set api_key: env:NAME", is_final=True)
+        return Reached(_say(f"requires a key ({status})", words), "set api_key: env:NAME", is_refused=True)
     hint = f"check {key}: it may belong to another provider, be revoked, or lack the permission for this"
-    return Refusal(_say(f"refused the key ({status})", words), hint, is_final=True)
+    return Reached(_say(f"refused the key ({status})", words), hint, is_refused=True)
 
 
-def _explain_rest(status: int, words: str) -> Refusal:
+def _explain_rest(status: int, words: str) -> Reached:
     problem = _say(f"answered {status}", words)
     if status == 429:
-        return Refusal(problem, "try again later; if you know its limit, set quota: in its block to stay below it")
+        return Reached(problem, "try again later; if you know its limit, set quota: in its block to stay below it")
     if status >= 500 or status == 408:
-        return Refusal(problem, "try again later")
+        return Reached(problem, "try again later")
     if not words:
-        return Refusal(problem, "check base_url: it usually ends in /v1")
+        return Reached(problem, "check base_url: it usually ends in /v1")
     if "header" in words.lower():
-        return Refusal(problem, "set the header that it asks for under headers: of this target")
-    return Refusal(problem, "check base_url, dialect and model against what it says")
+        return Reached(problem, "set the header that it asks for under headers: of this target")
+    return Reached(problem, "check base_url, dialect and model against what it says")

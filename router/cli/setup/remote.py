@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from router.cli.common import command_name, readable
-from router.cli.setup.engines import compare, describe
+from router.cli.setup.engines import Engine, Reached, describe
 from router.cli.setup.findings import FIX, GOOD, NOTE, WARN, Finding
-from router.cli.setup.live import Reached, ask_target, gather, look_at
+from router.cli.setup.live import ask_target, gather, look_at
 from router.config.load import LoadedConfig
 from router.config.targets import TargetPlan
 from router.contract.stores import SharedUnusable, StoreUnusable
@@ -37,10 +37,9 @@ async def _look_at_targets(loaded: LoadedConfig, within_seconds: float, *, calls
             return [Finding("target", GOOD, f"{name}: simulated")]
         call = (lambda: ask_target(built.house, plan, within_seconds)) if calls else None
         reached = await look_at(pool, adapters[plan.adapter], plan.endpoint, within_seconds, call=call)
-        remarks = compare(plan, reached.engine)
         return [
             _tell_target(name, plan, reached),
-            *(Finding("target", FIX if one.is_wrong else NOTE, f"{name}: {one.text}", one.hint) for one in remarks),
+            *compare(name, plan, reached.engine),
             *_tell_clock(f"that of {name}", reached.skew_seconds, _SKEW_SECONDS),
         ]
 
@@ -67,6 +66,22 @@ def _tell_target(name: str, plan: TargetPlan, reached: Reached) -> Finding:
     is_slow = reached.ttft_seconds > max(_SLOW_SECONDS, 5 * plan.target.typical.ttft_seconds)
     hint = f"its typical.ttft_seconds is {plan.target.typical.ttft_seconds:g}; the first call is slow while a model loads"
     return Finding("target", NOTE if is_slow else GOOD, f"{name}: {', '.join(parts)}", hint if is_slow else "")
+
+
+def compare(name: str, plan: TargetPlan, engine: Engine) -> list[Finding]:
+    """Where a target's config disagrees with what its engine reports."""
+    target, found = plan.target, []
+    true = engine.window_of(plan.endpoint.model)
+    if true is not None and target.window_tokens > true:
+        text = f"{name}: its window_tokens is {target.window_tokens:,}, but its engine's window is {true:,} tokens"
+        found.append(Finding("target", FIX, text, f"set window_tokens: {true}, or start the engine with a larger window"))
+    allowed = target.quota.in_flight if target.quota is not None else None
+    if engine.slots is not None and (allowed is None or allowed > engine.slots):
+        limit = f"allows {allowed}" if allowed else "sets no limit"
+        text = f"{name}: its engine serves {plural(engine.slots, 'request')} at a time, and the config {limit}"
+        hint = f"set quota.in_flight: {engine.slots}, so that other requests go elsewhere or queue fairly"
+        found.append(Finding("target", NOTE, text, hint))
+    return found
 
 
 def _tell_clock(whose: str, ahead_seconds: float | None, allowed_seconds: float) -> list[Finding]:

@@ -145,13 +145,10 @@ def test_the_task_comes_first_and_each_file_is_quoted_with_its_name():
     assert "no tools" in body["instructions"]
 
 
-def test_without_a_tier_tandem_chooses():
-    assert write_request("think")["model"] == "auto"
-
-
 def test_a_file_cannot_end_its_own_quote():
     body = write_request("read", [("a.md", "````\ninner\n````\n``` outer")])
 
+    assert body["model"] == "auto"
     assert body["input"].count("`````") == 2
     assert body["input"].endswith("`````\n````\ninner\n````\n``` outer\n`````")
 

@@ -7,7 +7,6 @@ import pytest
 
 from router.cli import main
 from tests.conftest import SIMULATED
-from tests.tools.certificates import EXPIRED, TLS, write_pair
 from tests.tools.running import two_targets
 
 SIMULATED_TIERS = """
@@ -142,29 +141,6 @@ def test_a_host_that_cannot_be_judged_adds_no_fault(check, server):
     assert "loopback" not in said
 
 
-def test_a_ledger_that_cannot_be_written_to_is_to_be_fixed_though_a_router_serves_without_it(check):
-    code, said = check(SIMULATED.replace("test.db", "/proc/nowhere/test.db"))
-
-    assert code == 1
-    assert "fix ledger /proc/nowhere/test.db cannot be written to (" in said
-    assert "), so no record is kept hint: set ledger.path, or --no-ledger" in said
-
-
-def test_an_expired_certificate_is_to_be_renewed_and_another_says_for_which_names_it_is(check, here):
-    write_pair(here)
-    assert (
-        "cert.pem: for localhost, 127.0.0.1; expires on 2120-01-01, in "
-        in check(SIMULATED_TIERS + TLS.replace("tls", "port: 0, tls"), port=False)[1]
-    )
-    write_pair(here, EXPIRED)
-
-    code, said = check(SIMULATED_TIERS + TLS.replace("tls", "port: 0, tls"), port=False)
-
-    assert code == 1
-    assert "fix tls " in said
-    assert "expired on 2021-01-01" in said
-
-
 def test_a_home_that_nobody_has_is_a_path_like_any_other(check):
     tls = "tls: {ca_file: ~nobody-at-all/ca.pem}, base_url: 'https://h/v1'"
     text = SIMULATED_TIERS.replace("{name: quick-one, adapter: simulated}", f"{{name: a, {tls}}}")
@@ -173,16 +149,6 @@ def test_a_home_that_nobody_has_is_a_path_like_any_other(check):
 
     assert code == 2
     assert "tls.ca_file: no such file" in said
-
-
-def test_windows_that_are_small_for_coding_agents_are_warned_of(check):
-    config = two_targets("http://h/v1", "http://h/v1").replace("window_tokens: 400000", "window_tokens: 9000")
-
-    code, said = check(f"{config}\n")
-
-    assert code == 0
-    assert "warn window window too small for coding agents: sage (9,000 tokens)" in said
-    assert "hint: start the engine with a larger window" in said
 
 
 @pytest.mark.parametrize("old", ["doctor --no-calls", "stores", "stores show"])

@@ -27,13 +27,24 @@ def undo(said: str) -> None:
 
 
 def test_the_old_file_comes_back_by_the_command_that_is_said(home, capsys):
+    (home / "config.yaml").chmod(0o600)
     change_config(HERE, add_line)
     assert (home / "config.yaml").read_text() == add_line(SIMULATED)
+    assert [path.stat().st_mode & 0o777 for path in home.glob("config.yaml*")] == [0o600, 0o600]
 
     undo(capsys.readouterr().err)
 
     assert (home / "config.yaml").read_text() == SIMULATED
     assert not (home / "config.yaml.bak").exists()
+
+
+def test_a_later_backup_leaves_the_first_one_where_it_is(home, capsys):
+    change_config(HERE, add_line)
+    change_config(HERE, lambda text: f"{text}# again\n")
+
+    assert "the old file is config.yaml.bak.1" in capsys.readouterr().err
+    assert (home / "config.yaml.bak").read_text() == SIMULATED
+    assert (home / "config.yaml.bak.1").read_text() == add_line(SIMULATED)
 
 
 def test_a_link_stays_a_link_when_it_is_written_to_and_when_that_is_undone(home, capsys):
@@ -146,14 +157,12 @@ def test_the_values_are_there_and_nothing_else_is_lost(subtests):
             assert all(mark in set_values(text, "decision", VALUES) for mark in ("# mine", "# half") if mark in text)
 
 
-def test_a_block_in_one_line_that_lacks_a_setting_is_refused():
-    with pytest.raises(CannotEdit, match="a line of its own"):
-        set_values("decision: {hop_seconds: 2}\n", "decision", VALUES)
-
-
-def test_what_is_not_yaml_is_refused():
-    with pytest.raises(CannotEdit, match="not valid YAML"):
-        set_values("decision: [\n", "decision", VALUES)
+@pytest.mark.parametrize(
+    ("text", "why"), [("decision: {hop_seconds: 2}\n", "a line of its own"), ("decision: [\n", "not valid YAML")]
+)
+def test_a_block_in_one_line_that_lacks_a_setting_and_what_is_not_yaml_are_refused(text, why):
+    with pytest.raises(CannotEdit, match=why):
+        set_values(text, "decision", VALUES)
 
 
 RULES = [NewRule("deploy", "deep", "tandem tune"), NewRule('say "docs"', "fast", "tandem wrong")]

@@ -13,7 +13,7 @@ import yaml
 
 from router.cli import main
 from router.cli.past.history import PastFiles
-from router.config.load import default_text, load_config
+from router.config.load import load_config
 from router.contract.economics import Economics
 from router.wiring.build import known_names
 from tests.conftest import SIMULATED
@@ -57,15 +57,6 @@ def apply() -> int:
     return main(["tune", "logs", "--apply", "--force"])
 
 
-def test_the_backup_has_the_rights_of_the_original(config):
-    config.chmod(0o600)
-
-    assert apply() == 0
-
-    assert config.with_name("config.yaml.bak").stat().st_mode & 0o777 == 0o600
-    assert config.stat().st_mode & 0o777 == 0o600
-
-
 def test_applying_the_same_values_again_writes_nothing_and_says_so(config, capsys):
     assert apply() == 0
     tuned = config.read_bytes()
@@ -77,36 +68,6 @@ def test_applying_the_same_values_again_writes_nothing_and_says_so(config, capsy
     assert config.read_bytes() == tuned
     assert config.with_name("config.yaml.bak").read_text() == SIMULATED
     assert not config.with_name("config.yaml.bak.1").exists()
-
-
-def test_a_later_backup_leaves_the_untuned_file_where_it_is(config, capsys):
-    assert apply() == 0
-    tuned = config.read_bytes()
-    write_sessions(config.parent / "logs", 90)
-
-    assert apply() == 0
-
-    assert "the old file is config.yaml.bak.1" in capsys.readouterr().err
-    assert config.with_name("config.yaml.bak").read_text() == SIMULATED
-    assert config.with_name("config.yaml.bak.1").read_bytes() == tuned
-
-
-UNTUNED = "decision:\n  base_rate: 0.5\n  personal_log_odds: 0.0  # mine\n"
-
-
-def test_in_a_file_with_crlf_two_lines_change_and_one_is_added(config):
-    old = (default_text() + UNTUNED).replace("\n", "\r\n").encode()
-    config.write_bytes(old)
-
-    assert apply() == 0
-
-    before, after = old.splitlines(keepends=True), config.read_bytes().splitlines(keepends=True)
-    gone, new = ([line for line in one if line not in other] for one, other in ((before, after), (after, before)))
-    assert [line.split(b":")[0].strip() for line in gone] == [b"base_rate", b"personal_log_odds"]
-    assert sorted(line.split(b":")[0].strip() for line in new) == [b"base_rate", b"fitted_to", b"personal_log_odds"]
-    assert len(after) == len(before) + 1
-    assert all(line.endswith(b"\r\n") for line in after)
-    assert config.with_name("config.yaml.bak").read_bytes() == old
 
 
 def read_decision(config: Path) -> Economics:
@@ -139,15 +100,6 @@ def test_values_that_were_fitted_to_other_weights_are_fitted_anew(config, capsys
 
     assert "decision.personal_log_odds  0 → " in capsys.readouterr().out
     assert config.read_text() == tuned
-
-
-def test_a_comment_that_is_indented_deeper_does_not_hinder(config):
-    config.write_text(f"{SIMULATED}decision:\n      # of my own\n  hop_seconds: 2\n")
-
-    assert apply() == 0
-
-    assert main(["check"]) == 0
-    assert "      # of my own\n" in config.read_text()
 
 
 def test_too_little_history_is_told_to_programs_too(config, capsys):

@@ -7,6 +7,7 @@ import pytest
 from router.contract.stores import StoreUnusable, Versioned
 from router.sessions.records import Records
 from tests.tools.sessions import SharedSessions, save
+from tests.tools.waiting import later
 
 
 def numbers(store, max_held: int = 8) -> "Records[str, tuple[int, ...]]":
@@ -207,6 +208,30 @@ async def test_a_load_that_the_store_answered_before_a_write_does_not_take_it_ba
     await records.close()
     assert await records.load("a") == (1, 2)
     assert store.records["a"].state == bytes([1, 2])
+
+
+async def test_a_load_that_is_answered_after_a_write_that_it_did_not_see_does_not_take_it_back():
+    class SlowToLoad(SharedSessions):
+        go = asyncio.Event()
+
+        def load_all(self, keys):
+            found = [self.records.get(key, Versioned()) for key in keys]
+
+            async def answer():
+                await self.go.wait()
+                return found
+
+            return later(answer())
+
+    records = numbers(SlowToLoad())
+    await add(records, "a", 1)
+    late = later(records.load("a"))
+    await asyncio.sleep(0)
+
+    await add(records, "a", 2)
+    SlowToLoad.go.set()
+
+    assert await late == (1, 2)
 
 
 async def test_a_store_that_is_away_leaves_what_is_at_hand_and_the_write_fails(store):

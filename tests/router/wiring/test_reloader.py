@@ -41,6 +41,16 @@ async def test_a_config_is_taken_and_said_what_changed(tandem, write, listen):
     assert (event["event"], event["changed"]) == ("config.reloaded", list(done.changes.applied))
 
 
+async def test_what_else_follows_a_config_does_so_when_its_plan_is_in_use(tandem, write):
+    seen, reloader = [], tandem.built.reloader
+    reloader.applies.insert(0, lambda loaded: seen.append((tandem.house.plan.rules.config_fingerprint, reloader.loaded)))
+    write(SIMULATED.replace("window_tokens: 400000", "window_tokens: 200000"))
+
+    done = await reloader.reload()
+
+    assert seen == [(done.after, reloader.loaded)]
+
+
 async def test_a_faulty_config_changes_nothing_and_every_fault_is_said(tandem, write, listen):
     heard, plan = listen(), tandem.house.plan
     write(FAULTY)

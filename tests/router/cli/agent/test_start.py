@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from router.cli import main
+from router.cli import Ended, main
 from router.cli.agent import start as starting
-from router.cli.agent.start import GitRefused, find_repository
+from router.cli.agent.start import find_repository
 from router.cli.agent.worker import without_git
 from router.cli.routers import Router, note_router
 from router.config.folders import state_folder
@@ -181,12 +181,12 @@ def test_a_folder_without_a_commit_to_begin_at_is_refused(tmp_path, made, words)
     if made:
         git(tmp_path, "init", *made)
 
-    with pytest.raises(GitRefused, match=words):
+    with pytest.raises(Ended, match=words):
         find_repository(tmp_path)
 
 
 def test_a_missing_git_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(GitRefused, match="git is not installed"):
+    with pytest.raises(Ended, match="git is not installed"):
         find_repository(tmp_path)

@@ -15,8 +15,7 @@ from router.cli.setup.around import (
     say_windows,
     with_local_model,
 )
-from router.cli.setup.engines import Engine, ListedModel
-from router.cli.setup.live import Reached
+from router.cli.setup.engines import Engine, ListedModel, Reached
 from router.cli.setup.presets import Presets, read_presets
 from router.contract.words import Tier
 from tests.router.cli.model_server import ModelServer

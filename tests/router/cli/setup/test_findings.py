@@ -16,6 +16,7 @@ from router.cli.setup.findings import (
     look_at_files,
     look_at_keys,
     look_at_port,
+    look_at_windows,
     say_findings,
 )
 from router.stores.sqlite.migrate import LEDGER
@@ -186,3 +187,25 @@ def test_a_certificate_is_to_be_renewed_two_weeks_before_its_end(tmp_path, days_
 
 def test_without_a_certificate_nothing_is_said_of_one(tmp_path):
     assert look_at_certificate(load_text(SIMULATED, tmp_path), 0) == []
+
+
+@pytest.mark.parametrize(
+    ("fast", "deep", "named", "instead"),
+    [
+        (8192, 400_000, "spark (8,192 tokens). ", "only sage can serve them"),
+        (4096, 4096, "spark (4,096 tokens), sage (4,096 tokens). ", "no target here can serve them"),
+        (21_332, 400_000, "spark (21,332 tokens). ", "only sage can serve them"),  # three quarters are for the prompt
+    ],
+)
+def test_small_windows_are_named_with_who_serves_coding_agents_instead(tmp_path, fast, deep, named, instead):
+    text = two_targets("http://h/v1", "http://h/v1", fast_extra=f"window_tokens: {fast},")
+
+    (found,) = look_at_windows(load_text(text.replace("window_tokens: 400000", f"window_tokens: {deep}"), tmp_path))
+
+    assert f"too small for coding agents: {named}" in found.text
+    assert found.text.endswith(f"; {instead}")
+
+
+@pytest.mark.parametrize("text", [two_targets("http://h", "http://h", fast_extra="window_tokens: 21333,"), SIMULATED])
+def test_windows_that_coding_agents_fit_into_and_simulated_ones_are_not_remarked_on(tmp_path, text):
+    assert look_at_windows(load_text(text, tmp_path)) == []

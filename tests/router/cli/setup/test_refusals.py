@@ -42,7 +42,7 @@ GROQ_RETIRED = error("The model `some-model` has been decommissioned and is no l
 
 
 def test_a_refusal_is_told_in_the_hosts_words_with_what_to_do(subtests):
-    for status, body, problem, hint, is_final in [
+    for status, body, problem, hint, is_refused in [
         (429, QUOTA, "has no credit left on this account (429): You exceeded your current quota", "add credit", True),
         (
             400,
@@ -91,12 +91,12 @@ def test_a_refusal_is_told_in_the_hosts_words_with_what_to_do(subtests):
         (503, error("Service overloaded"), "answered 503: Service overloaded", "try again later", False),
         (500, "", "answered 500", "try again later", False),
     ]:
-        with subtests.test(status=status, body=body, problem=problem, hint=hint, is_final=is_final):
+        with subtests.test(status=status, body=body, problem=problem, hint=hint, is_refused=is_refused):
             refusal = explain(status, body)
 
             assert problem in refusal.problem
             assert hint in refusal.hint
-            assert refusal.is_final is is_final
+            assert refusal.is_refused is is_refused
 
 
 def test_a_page_of_a_companys_filter_is_not_blamed_on_the_key():
@@ -133,7 +133,7 @@ def test_a_key_that_may_only_call_is_not_a_wrong_key():
     refusal = explain(403, error("You have insufficient permissions for this operation. Missing scopes: api.model.read"))
 
     assert "does not let this key list models (403)" in refusal.problem
-    assert not refusal.is_final
+    assert not refusal.is_refused
 
 
 def test_a_target_without_a_key_is_told_to_have_one():

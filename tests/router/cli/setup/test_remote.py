@@ -6,8 +6,11 @@ import json
 import pytest
 
 from router.cli import main
+from router.cli.setup.engines import Engine
+from router.cli.setup.remote import compare
 from tests.conftest import SIMULATED
 from tests.router.cli.model_server import ModelServer
+from tests.tools.configs import load_text
 from tests.tools.kept import make_entry, open_entries
 from tests.tools.running import two_targets
 
@@ -114,6 +117,45 @@ def test_headers_and_query_of_a_target_are_part_of_every_question(check, monkeyp
     assert "env:GATEWAY_TOKEN, from the environment" in said
     assert "sends x-gateway, api-version" in described
     assert "canary" not in said + described
+
+
+@pytest.mark.parametrize(
+    ("extra", "engine", "state", "text", "hint"),
+    [
+        (
+            "window_tokens: 32000,",
+            Engine("llamacpp", None, {"fast-model": 8192}),
+            "fix",
+            "its window_tokens is 32,000, but its engine's window is 8,192 tokens",
+            "set window_tokens: 8192",
+        ),
+        *(
+            (
+                quota,
+                Engine("llamacpp", 2),
+                "note",
+                f"its engine serves 2 requests at a time, and the config {said}",
+                "set quota",
+            )
+            for quota, said in (("", "sets no limit"), ("quota: {in_flight: 3},", "allows 3"))
+        ),
+    ],
+)
+def test_a_config_that_asks_for_more_than_its_engine_has_is_told(extra, engine, state, text, hint):
+    plan, _ = load_text(two_targets("http://h/v1", "http://h/v1", fast_extra=extra)).targets
+
+    (found,) = compare("fast a", plan, engine)
+
+    assert (found.state, found.text) == (state, f"fast a: {text}")
+    assert found.hint.startswith(hint)
+
+
+@pytest.mark.parametrize("engine", [Engine(), Engine("llamacpp", 1, {"fast-model": 8192, "other": 4096})])
+def test_a_config_that_asks_for_no_more_than_there_is_is_not_remarked_on(engine):
+    extra = "window_tokens: 8192, quota: {in_flight: 1},"
+    plan, _ = load_text(two_targets("http://h/v1", "http://h/v1", fast_extra=extra)).targets
+
+    assert compare("fast a", plan, engine) == []
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from router.contract.allowance import Use
 from router.contract.shared import WhenBlind
 from router.stores.valkey.allowance import ValkeyAllowance
 from router.stores.valkey.allowance_scripts import FORGET_SECONDS, LEAVE_SECONDS
-from router.stores.valkey.link import Link
+from tests.tools.unreliable import FAULTS, UnreliableLink
 from tests.tools.waiting import until
 
 NAME = ("target", "spark", "requests_per_minute")
@@ -20,8 +20,8 @@ NAME = ("target", "spark", "requests_per_minute")
 class Member:
     """A router with one part of a limit of 60."""
 
-    def __init__(self, server, terms, when_blind=WhenBlind.SHARE, limit=60, ledger="", recorded=0) -> None:
-        self.server, self.link, self.used, self.woken = server, Link(terms), 0, 0
+    def __init__(self, server, terms, when_blind=WhenBlind.SHARE, limit=60, ledger="", recorded=0, fault="") -> None:
+        self.server, self.link, self.used, self.woken = server, UnreliableLink(terms, fault), 0, 0
         self.allowance = ValkeyAllowance(self.link, when_blind, "router", lambda: ledger)
         self._limit, self._ledger, self._recorded = limit, ledger, recorded
 
@@ -65,8 +65,9 @@ async def make(valkey):
         await member.link.close()
 
 
-async def test_all_parts_together_are_never_more_than_the_limit(make):
-    members, chance = [await make() for _ in range(3)], random.Random(1)
+@pytest.mark.parametrize("fault", ["", *FAULTS, "never"])
+async def test_all_parts_together_are_never_more_than_the_limit(make, fault):
+    members, chance = [await make(fault=fault) for _ in range(3)], random.Random(1)
 
     async def use(member: Member) -> None:
         for _ in range(60):
@@ -75,6 +76,8 @@ async def test_all_parts_together_are_never_more_than_the_limit(make):
     await asyncio.gather(*map(use, members))
 
     assert sum(member.part.held for member in members) <= 60
+    for member in members:
+        member.link.fault = ""
     await until(lambda: sum(member.used for member in members) >= 60 or any(later_take(member) for member in members))
     assert sum(member.used for member in members) <= 60
 
@@ -175,7 +178,7 @@ async def test_all_routers_whose_connections_outlive_the_records_state_their_par
     await until(lambda: all(member.allowance.replicas == 3 for member in members))
 
     valkey.send("FLUSHALL")
-    members[0].allowance.greet()  # as with its next beat: it names the others, which have noticed nothing
+    members[0].allowance.rejoin()  # as with its next beat: it names the others, which have noticed nothing
     await until(lambda: not members[0].allowance.is_blind)
 
     await until(lambda: later_take(members[0]) or members[0].used == 40)
@@ -184,7 +187,7 @@ async def test_all_routers_whose_connections_outlive_the_records_state_their_par
 
 @pytest.mark.parametrize("is_named", [False, True])
 async def test_records_that_are_lost_while_a_router_states_its_parts_are_stated_once_more(make, valkey, is_named):
-    one, other, run, lost = await make(), await make(), Link.run, []
+    one, other, run, lost = await make(), await make(), UnreliableLink.run, []
 
     def lose_before_done(script, keys, *words):
         if "done" in words and not lost:
@@ -196,7 +199,7 @@ async def test_records_that_are_lost_while_a_router_states_its_parts_are_stated_
 
     assert await one.take(40) == 40
     one.link.run = lose_before_done
-    one.allowance.greet()
+    one.allowance.rejoin()
     await until(lambda: not one.allowance.is_blind and not other.allowance.is_blind)
 
     await until(lambda: later_take(other) or other.used == 60 - one.part.held)
@@ -368,6 +371,17 @@ async def test_what_is_spent_does_not_come_back_and_is_known_to_all(make):
     await until(lambda: other.part.ask(1) or other.part.spent == 27)
     await until(lambda: one.part.ask(1) or one.part.spent == 27)
     assert await one.take(1) == 0
+
+
+async def test_what_the_ledger_says_while_a_statement_is_on_its_way_is_stated_next(make):
+    one = await make(limit=1_000, ledger="one", recorded=10)
+    asking = one.part.state()
+
+    one.part.recall(40)
+    await asking
+    await one.part.state()
+
+    await until(lambda: one.part.spent == 40)
 
 
 async def test_of_routers_with_one_ledger_what_it_says_is_counted_once(make):

@@ -132,8 +132,9 @@ async def pair(valkey):
     terms = valkey.terms()
     workers = [Shared(SharedTerms(f"web.{number}", terms, worker=number)) for number in (1, 2)]
     watches = [worker.watch_jobs() for worker in workers]
-    for worker in workers:
+    for worker, of_it in zip(workers, watches, strict=True):
         await worker.connect()
+        of_it.link = worker.link
     yield watches
     for worker in workers:
         await worker.close()
@@ -155,6 +156,15 @@ async def test_a_cancelled_job_wakes_its_owner_at_another_worker(pair):
     watch = there.watch("resp_1", for_owner=True)
 
     here.note_stop("resp_1")
+
+    assert await watch.wait(30.0)
+
+
+async def test_who_waits_at_a_worker_is_woken_after_an_outage_in_which_something_may_have_been_missed(pair):
+    _, there = pair
+    watch = there.watch("resp_1")
+
+    there.link._wire.end("the test cuts it")
 
     assert await watch.wait(30.0)
 

@@ -9,8 +9,8 @@ pytest.importorskip("hiredis")
 
 from router.contract.stores import HeldKey, StoreUnusable
 from router.loop.tasks import spawn
-from router.stores.valkey.link import Link
 from router.stores.valkey.repeats import ValkeyRepeats
+from tests.tools.unreliable import FAULTS, UnreliableLink
 from tests.tools.waiting import until
 
 SLOT, ASKED, OTHER = b"s" * 32, b"a" * 32, b"b" * 32
@@ -19,11 +19,11 @@ SLOT, ASKED, OTHER = b"s" * 32, b"a" * 32, b"b" * 32
 class Routers:
     """Opens stores on one server, each as another router."""
 
-    def __init__(self, terms) -> None:
-        self._terms, self.links = terms, []
+    def __init__(self, terms, fault: str = "") -> None:
+        self._terms, self._fault, self.links = terms, fault, []
 
     async def open(self) -> ValkeyRepeats:
-        self.links.append(Link(self._terms))
+        self.links.append(UnreliableLink(self._terms, self._fault))
         store = ValkeyRepeats(self.links[-1])
         await self.links[-1].open()
         return store
@@ -36,9 +36,9 @@ class Routers:
             await link.ask("PING")
 
 
-@pytest.fixture
-async def routers(valkey):
-    opened = Routers(valkey.terms())
+@pytest.fixture(params=["", *FAULTS])
+async def routers(request, valkey):
+    opened = Routers(valkey.terms(), request.param)
     yield opened
     for link in opened.links:
         await link.close()

@@ -14,6 +14,7 @@ from router.stores.places import DELETED, UNKNOWN
 from router.stores.valkey.link import Link
 from router.stores.valkey.responses import KEPT_SECONDS, MAX_BYTES, ValkeyResponses
 from tests.tools.kept import ANN, make_response
+from tests.tools.waiting import until
 
 
 @pytest.fixture
@@ -141,3 +142,14 @@ async def test_a_full_server_still_deletes_and_passes_on_that_it_lacks_responses
 
 async def test_a_response_is_over_when_the_server_would_have_forgotten_it(place):
     assert [place.is_over(make_response(at=time.time() - KEPT_SECONDS + seconds)) for seconds in (-1, 60)] == [True, False]
+
+
+@pytest.mark.parametrize("message", [b"\x92\xa6resp_1\xa3ann", b"\x93\xa6resp_1\xa3ann\xa5later"], ids=["recorded", "longer"])
+async def test_a_deletion_that_a_router_of_another_release_announced_is_taken(place, message):
+    heard = []
+    place.on_gone = lambda *gone: heard.append(gone)
+
+    await place.link.ask("PUBLISH", place.link.key("r", "gone"), message)
+    await until(lambda: heard)
+
+    assert heard == [("resp_1", ANN)]

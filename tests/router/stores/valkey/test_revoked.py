@@ -95,6 +95,19 @@ async def test_a_key_that_was_put_back_while_a_router_was_away_works_there_too(s
     await until(lambda: there.revoked == here.revoked == {TWO})
 
 
+async def test_a_key_that_a_full_server_did_not_take_is_revoked_here_at_once_and_everywhere_later(start, own_valkey):
+    here, there = await start("a"), await start("b")
+    own_valkey.send("CONFIG", "SET", "maxmemory", "1")
+
+    here.revoked_keys.report({ONE}, set())
+    before = here.link.trips
+    await until(lambda: here.link.trips > before + 3)
+    assert here.revoked == {ONE}, "the list that the server still answers with does not count"
+    own_valkey.send("CONFIG", "SET", "maxmemory", "0")
+
+    await until(lambda: there.revoked == {ONE})
+
+
 async def test_members_of_the_list_that_no_router_wrote_are_passed_over(start, own_valkey):
     here = await start("a")
     own_valkey.send("SADD", here.link.key("p", "revoked"), "words", b"\xff\xfe", "abcd")

@@ -12,11 +12,12 @@ from tests.contract.test_stores import (  # noqa: F401  the contract's own tests
     test_of_many_changes_at_once_none_is_lost,
     test_two_memories_on_one_store_lose_nothing_of_what_either_was_told,
 )
+from tests.tools.unreliable import FAULTS, UnreliableLink
 
 
-@pytest.fixture
-async def link(valkey):
-    link = Link(valkey.terms())
+@pytest.fixture(params=["", *FAULTS])
+async def link(request, valkey):
+    link = UnreliableLink(valkey.terms(), request.param)
     link.sessions = ValkeySessions(link)
     await link.open()
     yield link
@@ -41,7 +42,7 @@ async def test_several_records_are_loaded_in_their_order_by_one_command(link, st
     found = await store.load_all(["b", "none", "a"])
 
     assert found == [Versioned(b"\x00\xff two", 1), Versioned(), Versioned(b"one", 1)]
-    assert link.trips == before + 1
+    assert link.trips == before + 1 + (link.fault == "twice")
 
 
 async def test_a_record_that_is_gone_is_taken_back_with_its_version(store):
