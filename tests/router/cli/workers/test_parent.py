@@ -238,9 +238,9 @@ hung = int(sys.argv[2])
 starts = mmap.mmap(-1, hung + 1)  # how often each worker was started, which all processes see
 parent._ALIVE_SECONDS = messages._WAIT_SECONDS[Topic.ALIVE] = 0.1
 
-def work(seat, *_):
+def work(parent, *_):
     # All but the last worker hang. Those that take their places answer, and end the group once all are there.
-    channel, place = seat._channel, seat.number - 1
+    channel, place = parent._channel, parent.number - 1
     channel.sendall(write_message(Kind.READY))
     starts[place] += 1
     if place < hung and starts[place] == 1:
