@@ -105,7 +105,7 @@ class TandemApp:
             events.set_up_logging(as_json=True)
         self._built = built = build_house(self._loaded, load=self._load)
         _, self._app = build_edge(built, lambda: self._app is not None)
-        built.begin(has_ledger=built.ledger_path is not None)
+        built.begin()
         for warning in self._loaded.warnings:
             events.config_warned(warning=warning)
         return self

@@ -50,7 +50,7 @@ SHARED = SimpleNamespace(
     replicas=3,
     link=SimpleNamespace(
         is_up=True,
-        refusals=SimpleNamespace(look=lambda: None),
+        refusals=SimpleNamespace(current=lambda: None),
         trips=9,
         seconds=0.002,
         losses=1,

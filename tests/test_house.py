@@ -351,11 +351,11 @@ BUDGETS = {
     "past": (4114, 25),
     "config": (3_480, 20),
     "sessions": (3230, 25),
-    "limits": (2205, 16),
+    "limits": (2122, 13),
     "upstream": (1985, 13),
     "telemetry": (2111, 17),
     "adapters": (1911, 14),
-    "jobs": (1764, 9),
+    "jobs": (1770, 9),
     "responses": (1715, 13),
     "connect": (1636, 14),
     "sense": (1593, 12),
@@ -363,14 +363,14 @@ BUDGETS = {
     "screen": (1280, 9),
     "page": (1202, 9),
     "policies": (1303, 14),
-    "wiring": (1_470, 11),
+    "wiring": (1_399, 11),
     "settle": (541, 5),
     "notices": (391, 4),
-    "loop": (326, 7),
+    "loop": (316, 7),
     "api": (195, 1),
     "house": (167, 1),
     "second_opinion": (166, 1),
-    "plan": (160, 1),
+    "plan": (122, 1),
     "__init__": (2, 1),
 }
 
@@ -474,3 +474,158 @@ def test_a_circle_is_found_whatever_its_length():
     assert circles_in({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == [["a", "b", "a"]]
     assert circles_in({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == [["a", "b", "c", "a"]]
     assert circles_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def assigned_in(node: ast.AST) -> list[ast.expr]:
+    """The places that a statement assigns to, those of tuples one by one."""
+    given = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AugAssign | ast.AnnAssign)
+        else []
+    )
+    return [place for each in given for place in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each])]
+
+
+def is_own(place: ast.expr) -> bool:
+    return isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id in ("self", "cls")
+
+
+def attributes_of(source: str) -> set[str]:
+    """The attributes that the classes of a module have."""
+    classes = [node for node in ast.walk(parse(source)) if isinstance(node, ast.ClassDef)]
+    fields = {place.id for each in classes for node in each.body for place in assigned_in(node) if isinstance(place, ast.Name)}
+    return fields | {place.attr for each in classes for node in ast.walk(each) for place in assigned_in(node) if is_own(place)}
+
+
+def foreign_assignments(modules: dict[str, tuple[str, str]]) -> set[tuple[str, str]]:
+    """Where a module sets an attribute that only classes of other rooms have. Modules: name → room, source."""
+    rooms: dict[str, set[str]] = {}
+    for room, source in modules.values():
+        rooms.setdefault(room, set()).update(attributes_of(source))
+    found = set()
+    for name, (room, source) in modules.items():
+        others = set().union(*(known for other, known in rooms.items() if other != room)) - rooms[room]
+        places = [place for node in ast.walk(parse(source)) for place in assigned_in(node)]
+        found |= {
+            (name, ast.unparse(place))
+            for place in places
+            if isinstance(place, ast.Attribute) and not is_own(place) and place.attr in others
+        }
+    return found
+
+
+def own_modules() -> dict[str, tuple[str, str]]:
+    return {path.relative_to(ROOT).as_posix(): (room_of(path), path.read_text()) for path in source_files()}
+
+
+# Each is to go: a part that another room sets is one that a constructor, or a method of its own, should be given.
+FOREIGN = {
+    ("router/cli/run.py", "server.should_exit"),
+    ("router/cli/past/history.py", "self.tally.advance"),
+    ("router/cli/replay.py", "report.unservable"),
+    ("router/dialects/histories.py", "conversation.history"),
+    ("router/dialects/histories.py", "beginning.learned"),
+    ("router/edge/tls.py", "context.options"),  # of the standard library
+    ("router/screen/board.py", "turn.is_shown"),
+    ("router/screen/board.py", "before.is_closed"),
+    ("router/screen/feed_view.py", "turn.words"),
+    ("router/screen/screen.py", "turn.client"),
+    ("router/screen/screen.py", "turn.session"),
+    ("router/responses/acknowledged.py", "exchange.confirming"),
+    ("router/wiring/build.py", "state.shared.has_limits"),
+}
+
+
+def test_no_room_sets_an_attribute_of_another_rooms_object():
+    found = foreign_assignments(own_modules())
+
+    assert found - FOREIGN == set(), "give it to the constructor, or let a method of its class set it"
+    assert len(FOREIGN) <= 13
+    assert FOREIGN - found == set(), "no longer needed: take it off the list"
+
+
+@pytest.mark.parametrize("breach", ["house.accept_job = take", "a.b.accept_job, x = 1, 2", "given.accept_job += 1"])
+def test_setting_an_attribute_of_another_room_is_seen(breach):
+    house = "class House:\n    def __init__(self):\n        self.accept_job = None\n        self.accept_job = 1"
+
+    assert foreign_assignments({"house": ("house", house), "jobs": ("jobs", breach)})
+    assert not foreign_assignments({"house": ("house", f"{house}\n{breach}")})
+
+
+def without_base_init(sources: list[str]) -> list[str]:
+    """Classes with an `__init__` that leaves out the one of a base in our tree. A protocol has none to call."""
+    nodes = [node for source in sources for node in ast.walk(parse(source)) if isinstance(node, ast.ClassDef)]
+
+    def bases_of(node: ast.ClassDef) -> list[str]:
+        return [ast.unparse(base).split("[")[0].split(".")[-1] for base in node.bases]
+
+    def init_of(node: ast.ClassDef) -> ast.FunctionDef | None:
+        return next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+
+    def has_init(name: str) -> bool:
+        """Where two classes share a name, both have one."""
+        known = [node for node in nodes if node.name == name]
+        own = [init_of(node) is not None or any(map(has_init, bases_of(node))) for node in known]
+        return bool(own) and all(own) and not any("Protocol" in bases_of(node) for node in known)
+
+    def calls_init(function: ast.AST) -> bool:
+        return any(isinstance(node, ast.Attribute) and node.attr == "__init__" for node in ast.walk(function))
+
+    own = [(node, init) for node in nodes if (init := init_of(node)) is not None]
+    return [node.name for node, init in own if any(map(has_init, bases_of(node))) and not calls_init(init)]
+
+
+def test_every_subclass_calls_the_init_of_its_base():
+    assert without_base_init([path.read_text() for path in source_files()]) == []
+
+
+def test_a_subclass_that_leaves_out_the_init_of_its_base_is_seen():
+    base = "class Tokens:\n    def __init__(self): self.key = 1\nclass Between(Tokens): pass\n"
+
+    assert without_base_init([base, "class Naming(Between):\n    def __init__(self): self.own = 1"]) == ["Naming"]
+    assert without_base_init([base, "class Naming(Tokens):\n    def __init__(self): super().__init__()"]) == []
+
+
+def anys_in(source: str) -> int:
+    return sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(parse(source)))
+
+
+def late_imports_in(source: str) -> int:
+    functions = [node for node in parse(source).body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    inside = [each for node in functions for each in ast.walk(node) if isinstance(each, _FUNCTIONS)]
+    return len({each for function in inside for each in ast.walk(function) if isinstance(each, ast.Import | ast.ImportFrom)})
+
+
+# What is left of both. A row may only become smaller: who takes one away lowers it.
+ANYS_IN_CONTRACT = 12
+LATE_IMPORTS = {
+    "wiring": 26,
+    "cli": 24,
+    "stores": 16,
+    "edge": 8,
+    "jobs": 5,
+    "adapters": 4,
+    "sense": 3,
+    "upstream": 2,
+    "config": 1,
+    "contract": 1,
+    "notices": 1,
+    "telemetry": 1,
+}
+
+
+def test_the_contract_has_no_more_any_and_no_room_more_late_imports():
+    rooms: dict[str, int] = {}
+    for room, source in own_modules().values():
+        if count := late_imports_in(source):
+            rooms[room] = rooms.get(room, 0) + count
+
+    assert sum(anys_in(source) for room, source in own_modules().values() if room == "contract") <= ANYS_IN_CONTRACT
+    assert {room: count for room, count in rooms.items() if count > LATE_IMPORTS.get(room, 0)} == {}
+
+
+def test_an_any_and_a_late_import_are_seen():
+    assert anys_in("plan: Any = None\nx: dict[str, Any]") == 2
+    assert late_imports_in("import a\ndef f():\n    import b\n    def g():\n        from c import d") == 2

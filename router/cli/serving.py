@@ -49,7 +49,7 @@ from router.wiring.panels import build_edge
 if TYPE_CHECKING:
     import socket
 
-    from router.cli.workers.seat import Seat
+    from router.cli.workers.parent_link import ParentLink
     from router.screen.around import Facts
     from router.screen.screen import Screen
 
@@ -78,7 +78,7 @@ class Order:
 
 
 class Serving:
-    """Serves until told to stop: alone, or as a worker with a seat."""
+    """Serves until told to stop: alone, or as a worker with a parent."""
 
     _built: Built
     _server: Server
@@ -91,10 +91,10 @@ class Serving:
         listener: "socket.socket",
         *,
         screen: "Screen | None" = None,
-        seat: "Seat | None" = None,
+        parent: "ParentLink | None" = None,
     ) -> None:
         self._order, self._loaded, self._listener = order, loaded, listener
-        self._screen, self._seat = screen, seat
+        self._screen, self._parent = screen, parent
         self._tls = TlsFiles(loaded.tls_paths) if loaded.tls_paths is not None else None
         self._url = url_of(*listener.getsockname()[:2], is_tls=self._tls is not None)
         self._has_ledger, self._warnings = order.with_ledger, loaded.warnings
@@ -107,7 +107,7 @@ class Serving:
 
     async def _main(self) -> None:
         self._built = self._build()
-        if self._seat is None:
+        if self._parent is None:
             key = self._built.own_key if self._loaded.keys is not None else ""
             self._record = record_of(self._loaded, self._order.reading.path, self._url, key, has_ledger=self._has_ledger)
         if self._built.reloader is not None:
@@ -124,8 +124,8 @@ class Serving:
         allow_handles(limits.max_in_flight, limits.max_sockets)
         try:
             await self._built.connect()
-            if self._seat is not None:
-                await self._take_seat(self._seat)
+            if self._parent is not None:
+                await self._join_group(self._parent)
             await self._server.serve(sockets=[self._listener])
         except asyncio.CancelledError:
             pass
@@ -137,15 +137,15 @@ class Serving:
         loaded, watchers, load = self._loaded, (self._screen,) if self._screen else (), self._order.reading.load
         try:
             return build_house(
-                loaded, with_ledger=self._has_ledger, watchers=watchers, address=self._url, load=load, group=self._seat
+                loaded, with_ledger=self._has_ledger, watchers=watchers, address=self._url, load=load, group=self._parent
             )
         except StoreUnwritable as error:
             refuse_unrecorded(loaded, with_ledger=False)
             self._has_ledger, self._warnings = False, (*loaded.warnings, say_unwritable(error))
-            return build_house(loaded, with_ledger=False, watchers=watchers, load=load, group=self._seat)
+            return build_house(loaded, with_ledger=False, watchers=watchers, load=load, group=self._parent)
 
     def _make_server(self, app: AsgiApp) -> Server:
-        is_alone = self._seat is None
+        is_alone = self._parent is None
         return Server(
             self._admission,
             app,
@@ -158,10 +158,10 @@ class Serving:
             **({} if is_alone else {"stops_on": ()}),
         )
 
-    async def _take_seat(self, seat: "Seat") -> None:
+    async def _join_group(self, parent: "ParentLink") -> None:
         # The signal may have reached the parent too, so it never counts as a second one: only the parent hurries us.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
-        await seat.open(self._built, self._stop, lambda: self._server.handle_exit(signal.SIGTERM, None))
+        await parent.open(self._built, self._stop, lambda: self._server.handle_exit(signal.SIGTERM, None))
 
     def _stop(self) -> None:
         if not self._server.should_exit:  # a closed terminal or stopped group may be noticed twice
@@ -179,23 +179,23 @@ class Serving:
 
     def _announce(self) -> None:
         took_ms = (time.perf_counter() - self._order.began) * 1000
-        loaded, seat, built = self._loaded, self._seat, self._built
+        loaded, parent, built = self._loaded, self._parent, self._built
         if self._record is not None:
             note_router(self._record)  # before the ready event: commands that wait for it may ask at once
             events.server_started(
                 url=self._url, config=loaded.source, targets=len(loaded.targets), simulated=loaded.is_simulated, took_ms=took_ms
             )
-        if seat is not None:
+        if parent is not None:
             events.worker_started(pid=os.getpid(), took_ms=took_ms)
-            seat.note_ready()
-        built.begin(has_ledger=self._has_ledger, reports_troubles=seat is None or seat.number == 1)
-        for warning in (*self._warnings, *warn_of_expiry(loaded)) if seat is None else ():
+            parent.note_ready()
+        built.begin(reports_troubles=parent is None or parent.number == 1)
+        for warning in (*self._warnings, *warn_of_expiry(loaded)) if parent is None else ():
             events.config_warned(warning=warning)
         if self._screen is not None:
             _start_screen(self._screen, loaded, self._url, with_ledger=self._has_ledger)
             self._screen.watch(built.notices, built.house.state.ended_jobs.list_all)
             stop_with_terminal(self._stop)
-        elif not self._order.as_json and seat is None:
+        elif not self._order.as_json and parent is None:
             say(welcome(loaded, self._url))
 
     def _begin_stop(self) -> None:
@@ -206,7 +206,7 @@ class Serving:
         if self._record is not None:
             leave_router(self._record)
         await self._built.close()
-        if self._seat is None:
+        if self._parent is None:
             events.server_stopped()
         if self._screen is not None:
             self._screen.close()

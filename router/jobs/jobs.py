@@ -43,6 +43,7 @@ class Jobs(JobObserver):
         self._intake: Intake | None = None
         self._webhooks: Webhooks | None = None
         self._hooks: Sequence[JobWebhook] = ()
+        self._sending: asyncio.Task[None] | None = None
         self._looking_for: set[str] = set()
 
     def follow(self, hooks: Sequence[JobWebhook]) -> None:
@@ -88,7 +89,7 @@ class Jobs(JobObserver):
 
             self._webhooks = Webhooks(store)
             self._webhooks.follow(self._hooks)
-            spawn(self._webhooks.run(), name="webhooks")
+            self._sending = spawn(self._webhooks.run(), name="webhooks")
             store.observe(self)
             self.runner = Runner(house, store)
             self._intake = Intake(house, store, self.runner)
@@ -99,8 +100,9 @@ class Jobs(JobObserver):
 
     async def stop(self) -> None:
         """Give running jobs up, so that another process, or the next, can go on with them at once."""
-        if self.runner is not None:
+        if self.runner is not None and self._sending is not None:
             await self.runner.stop()
+            self._sending.cancel()
 
     async def close(self) -> None:
         if self.store is not None:

@@ -142,6 +142,10 @@ class Runner:
             with suppress(StoreUnusable):
                 for attempt in attempts:
                     await self._store.release(self._owner, attempt.job.id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                for attempt in attempts:
+                    await attempt.over.wait()
         if settling := list(self._settling.values()):
             await asyncio.wait(settling, timeout=_STOP_SECONDS)
             for task in settling:

@@ -63,13 +63,3 @@ class _Started(Struct, eq=False):
 
     def __await__(self) -> Generator[Any, Any, None]:
         return self._work.__await__()
-
-
-async def stop_all(within_seconds: float) -> None:
-    """Cancel what still runs on this event loop and wait for it to settle, so that nothing is lost at a shutdown."""
-    loop = asyncio.get_running_loop()
-    running = [task for task in _running if task.get_loop() is loop and not task.done()]
-    for task in running:
-        task.cancel()
-    if running:
-        await asyncio.wait(running, timeout=within_seconds)

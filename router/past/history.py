@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from router.past.regrets import is_asked_again
+from router.past.asked_again import is_asked_again
 from router.sessions.trajectory import BOOKKEEPING_TOOLS, is_edit
 
 _MAX_WORDS = 20_000

@@ -22,8 +22,8 @@ from router.contract.request import JsonObject
 from router.contract.target import Price
 from router.contract.words import Outcome, Tier, Word
 from router.decide.yardstick import Assumptions
+from router.past.asked_again import is_asked_again
 from router.past.history import Size, size_of_work
-from router.past.regrets import is_asked_again
 from router.past.rows import Call, read_call
 from router.past.sums import TierSums, all_deep, all_fast
 from router.past.turns import LEFT, Turn, by_session, read_turns, with_following

@@ -238,6 +238,11 @@ class Turns:
             turn.was_moved_up |= call.decided == Tier.DEEP and turn.ask.decided != Tier.DEEP and not call.is_asked_for
         return turn
 
+    def replay_all(self, calls: Iterable[Call]) -> list[Turn]:
+        """The turns of these requests, in the order in which they began."""
+        turns = (turn for call in calls if (turn := self.replay(call)) is not None)
+        return [*{id(turn): turn for turn in turns}.values()]
+
     def _find(self, call: Begun) -> Turn:
         key, kind = (call.caller, call.session), call.kind
         if kind == TurnKind.SUBAGENT:

@@ -177,7 +177,7 @@ def find_troubles(shared: Shared, time_of_day: float, clock: Callable[[], float]
     """One notice while the Valkey server cannot be used, and one while the copy of the ledger is far behind."""
     found = []
     lost_at = shared.link.lost_at if shared.link is not None else None
-    refusing = shared.link.refusals.look() if shared.link is not None else None
+    refusing = shared.link.refusals.current() if shared.link is not None else None
     if lost_at is not None:
         found.append(Notice(Trouble.STORE_AWAY, "valkey", time_of_day - (clock() - lost_at), _VALKEY, _HINT))
     elif refusing is not None:

@@ -36,7 +36,6 @@ from router.limits.callers import CallerLimits
 from router.limits.rates import CallerRates
 from router.limits.whole import ALONE
 from router.loop.speedups import Speedups, is_plain_asked
-from router.loop.tasks import stop_all
 from router.notices.alerts import Alerts
 from router.notices.webhook import Webhook
 from router.plan import Plan, State
@@ -111,7 +110,6 @@ def build_house(
         with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
             thread.submit(asyncio.run, closing.aclose()).result()
         raise
-    closing.push_async_callback(stop_all, _SETTLE_SECONDS)
     closing.push_async_callback(house.stop, _SETTLE_SECONDS)
     closing.push_async_callback(jobs.stop)
     closing.push_async_callback((webhook := Webhook()).close)
@@ -120,7 +118,8 @@ def build_house(
     follow(loaded)
     build = partial(build_plan, state=state)
     reloader = Reloader(house, loaded, load, build, [check_prices], [follow]) if load is not None else None
-    return Built(house, loaded.ledger_path, own.text, reloader, notices, alerts, show_others(state), jobs, closing, group)
+    ledger = loaded.ledger_path if with_ledger else None
+    return Built(house, ledger, own.text, reloader, notices, alerts, show_others(state), jobs, closing, group)
 
 
 def _follow(state: State, jobs: Jobs, alerts: Alerts, loaded: LoadedConfig) -> None:

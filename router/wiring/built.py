@@ -56,24 +56,25 @@ class Built:
     """Closes what was opened, the last part first."""
     group: Group | None = None
     """The workers that this router is one of; None where it is alone."""
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def connect(self) -> None:
         """Connect to what this router shares with others. Raises `SharedUnusable`."""
         if self.house.state.shared is not None:
             await self.house.state.shared.connect()
 
-    def begin(self, *, has_ledger: bool, reports_troubles: bool = True) -> None:
+    def begin(self, *, reports_troubles: bool = True) -> None:
         """Begin what is done around requests, now that they are served.
 
         One of several workers reports troubles: each of them would send the same word.
         """
         self.warm()
         self.resume_jobs()
-        if has_ledger:
-            spawn(self.keep_learning(), name="learn")
-        spawn(self.watch_keys(), name="watch keys")
+        self._tasks.append(spawn(self.watch_keys(), name="watch keys"))
+        if self.ledger_path is not None:
+            self._tasks.append(spawn(self.keep_learning(), name="learn"))
         if reports_troubles:
-            spawn(self.watch_troubles(), name="watch troubles")
+            self._tasks.append(spawn(self.watch_troubles(), name="watch troubles"))
 
     def warm(self) -> None:
         """Let adapters load what is costly to load."""
@@ -143,6 +144,10 @@ class Built:
         live.recall(paces, time.perf_counter(), time.time())
 
     async def close(self) -> None:
+        """Stop what `begin` began, then close all parts. Another router in this process goes on."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.closing.aclose()
 
 

@@ -124,8 +124,7 @@ async def test_a_slow_readers_pace_is_not_taken_for_the_targets(pair, upstream):
     moment = time.perf_counter()
 
     def seen_speed() -> float:  # at one moment: a speed fades into the typical one
-        pair.house.state.live.statuses(pair.house.plan.targets, moment - 1)  # figures are cached for 5 ms
-        return pair.house.state.live.statuses(pair.house.plan.targets, moment)["spark"].speed.tokens_per_second
+        return pair.house.state.live.of(pair.house.plan.targets["spark"]).pace.current(moment).tokens_per_second
 
     typical = seen_speed()
     await call(pair.port, "/v1/chat/completions", chat(stream=True))

@@ -57,8 +57,7 @@ async def test_streams_end_on_the_old_targets_new_requests_go_to_the_new_and_the
     assert (during.status, during.headers["x-tandem-target"]) == (200, "swift")
     await until(lambda: upstream.open_connections == 0)  # idle connections to a removed target are closed
     del streams, replies
-    gc.collect()
-    assert old() is None
+    await until(lambda: gc.collect() >= 0 and old() is None)  # the last entries are written a few milliseconds later
 
 
 async def test_a_target_that_stays_keeps_its_idle_connections_and_figures(start, upstream, other_upstream, tmp_path):

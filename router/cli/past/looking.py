@@ -52,12 +52,7 @@ def read_turns(past: Past, since: float, limit: int, caller: str | None = None) 
     turns = Turns()
     for (of, session), known in before.items():
         turns.count_from(of, session, known)
-    found: dict[int, Turn] = {}
-    for call in calls:
-        turn = turns.replay(call)
-        if turn is not None:
-            found[id(turn)] = turn
-    return list(found.values())[-limit:]
+    return turns.replay_all(calls)[-limit:]
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:

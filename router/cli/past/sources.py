@@ -25,8 +25,8 @@ from router.contract.target import Price
 from router.contract.words import Tier
 from router.past.answers import QUESTIONS, Query
 from router.past.rows import Call, Kept
+from router.stores.sqlite.marks import has_places, judge_turn
 from router.stores.sqlite.past import SqliteEntryReader
-from router.stores.sqlite.turns import has_places, judge_turn
 
 _ASK_SECONDS = 60.0
 """The sums of a large ledger take their time."""

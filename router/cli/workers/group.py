@@ -20,7 +20,7 @@ from router.cli.routers import leave_router, note_reload, note_router, record_of
 from router.cli.serving import Order, Serving, explained, refuse_unrecorded, warn_of_expiry, welcome
 from router.cli.workers.own_valkey import PROGRAMS, CannotStart, OwnValkey, find_program
 from router.cli.workers.parent import Parent
-from router.cli.workers.seat import Seat
+from router.cli.workers.parent_link import ParentLink
 from router.config.across import check_recorded
 from router.config.load import LoadedConfig
 from router.config.outside import name_replica
@@ -55,14 +55,14 @@ def serve_group(order: Order, loaded: LoadedConfig) -> int:
         record = record_of(loaded, order.reading.path, url, key, has_ledger=with_ledger, workers=order.count)
         stack.callback(leave_router, record)
 
-        def work(seat: Seat, listener: "socket.socket", taken: LoadedConfig) -> int:
+        def work(parent: ParentLink, listener: "socket.socket", taken: LoadedConfig) -> int:
             def join(one: LoadedConfig) -> LoadedConfig:
-                return replace(one, shared=_join_terms(one.shared, seat.number, valkey, secret))
+                return replace(one, shared=_join_terms(one.shared, parent.number, valkey, secret))
 
-            events.name_worker(seat.number)
+            events.name_worker(parent.number)
             own = replace(order, reading=order.reading._replace(adapt=join), with_ledger=with_ledger, began=time.perf_counter())
             with explained(""):
-                return Serving(own, join(taken), listener, seat=seat).run()
+                return Serving(own, join(taken), listener, parent=parent).run()
 
         def announce() -> None:
             note_router(record)

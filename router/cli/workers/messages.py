@@ -44,7 +44,7 @@ class Message(Struct, omit_defaults=True):
     body: Raw = Raw(b"null")
 
 
-class LastWords(Struct):
+class EndReport(Struct):
     code: int
     text: str
 

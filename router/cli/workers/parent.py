@@ -21,8 +21,8 @@ from msgspec import Raw
 from router.cli import Ended
 from router.cli.hangup import has_terminal
 from router.cli.workers.messages import (
+    EndReport,
     Kind,
-    LastWords,
     Message,
     Round,
     Rounds,
@@ -33,7 +33,7 @@ from router.cli.workers.messages import (
     write_message,
 )
 from router.cli.workers.own_valkey import CannotStart, OwnValkey
-from router.cli.workers.seat import Seat
+from router.cli.workers.parent_link import ParentLink
 from router.config.changes import keep_fixed
 from router.config.faults import ConfigError
 from router.config.key_file import read_key_file
@@ -50,7 +50,7 @@ _SEND_SECONDS = 1.0
 _READ_BYTES = 1 << 16
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
-Work = Callable[[Seat, socket.socket, LoadedConfig], int]
+Work = Callable[[ParentLink, socket.socket, LoadedConfig], int]
 """Returns the exit code."""
 
 
@@ -64,7 +64,7 @@ class _Worker:
     missed: int = 0
     """Unanswered questions in a row."""
     is_hung: bool = False
-    last_words: str = ""
+    end_reason: str = ""
     code: int = 0
     """The exit code that it announced; 0 without one."""
 
@@ -144,7 +144,7 @@ class Parent:
 
     def _be_worker(self, number: int, channel: socket.socket) -> None:
         code = 1
-        seat = Seat(number, self.count, self.own_key, channel, was_ready=self._is_ready)
+        parent = ParentLink(number, self.count, self.own_key, channel, was_ready=self._is_ready)
         try:
             signal.set_wakeup_fd(-1)
             for ignored in (signal.SIGINT, signal.SIGHUP):  # the parent handles them
@@ -156,15 +156,15 @@ class Parent:
                 other.close()
             for worker in self._workers.values():  # or the parent's end would go unnoticed
                 worker.channel.close()
-            code = self.work(seat, own, self.loaded)
+            code = self.work(parent, own, self.loaded)
         except Ended as end:
             code = end.code
-            seat.say_last_words(end.code, end.text)
+            parent.report_end(end.code, end.text)
         except BaseException as error:  # noqa: BLE001  the last chance to report it
             sys.excepthook(type(error), error, error.__traceback__)
-            seat.say_last_words(1, f"{type(error).__name__}: {error}")
+            parent.report_end(1, f"{type(error).__name__}: {error}")
         finally:
-            if seat.is_orphaned and self.valkey is not None and sys.platform != "linux":
+            if parent.is_orphaned and self.valkey is not None and sys.platform != "linux":
                 with suppress(OSError):
                     os.kill(self.valkey.pid, signal.SIGTERM)
             with suppress(OSError, ValueError):
@@ -176,9 +176,9 @@ class Parent:
             with suppress(ChildProcessError):
                 ended, status = os.waitpid(worker.pid, os.WNOHANG)
                 if ended:
-                    self._bury(worker, os.waitstatus_to_exitcode(status))
+                    self._replace(worker, os.waitstatus_to_exitcode(status))
 
-    def _bury(self, worker: _Worker, code: int) -> None:
+    def _replace(self, worker: _Worker, code: int) -> None:
         self._read(worker)  # its last words
         self._selector.unregister(worker.channel)
         worker.channel.close()
@@ -186,9 +186,9 @@ class Parent:
         self._finish(self._rounds.drop(worker.number))
         if self._stop_by is not None:
             return
-        reason = worker.last_words or _say_end(code)
+        reason = worker.end_reason or _say_end(code)
         if worker.code and not self._is_ready:
-            self._fail(Ended(worker.code, worker.last_words))  # the next one would fail likewise
+            self._fail(Ended(worker.code, worker.end_reason))  # the next one would fail likewise
             return
         events.worker_ended(worker=worker.number, pid=worker.pid, reason=reason)
         if not worker.is_hung:  # a hung disk or swap affects all workers at once, and passes
@@ -289,7 +289,7 @@ class Parent:
             worker = self._workers[number]
             worker.missed += 1
             if worker.missed >= _MAX_MISSED:
-                worker.is_hung, worker.last_words = True, "it did not answer for a minute, and was killed"
+                worker.is_hung, worker.end_reason = True, "it did not answer for a minute, and was killed"
                 os.kill(worker.pid, signal.SIGKILL)
 
     def _restart_valkey(self, valkey: OwnValkey) -> None:
@@ -317,8 +317,8 @@ class Parent:
                 self._is_ready = True
                 self.on_ready()
         elif message.kind is Kind.ENDED:
-            words = msgspec.json.decode(message.body, type=LastWords)
-            worker.code, worker.last_words = words.code, words.text
+            words = msgspec.json.decode(message.body, type=EndReport)
+            worker.code, worker.end_reason = words.code, words.text
         elif message.kind is Kind.ANSWER:
             worker.missed = 0
             self._finish(self._rounds.take(worker.number, message))

@@ -208,7 +208,7 @@ def read_shared(shared: Shared) -> "dict[str, Samples]":
     return {
         **lag,
         "tandem_routers": {(): shared.replicas},
-        "tandem_store_up": {_VALKEY: int(link.is_up and link.refusals.look() is None)},
+        "tandem_store_up": {_VALKEY: int(link.is_up and link.refusals.current() is None)},
         "tandem_store_trips_total": {_VALKEY: link.trips},
         "tandem_store_seconds_total": {_VALKEY: link.seconds},
         "tandem_store_losses_total": {_VALKEY: link.losses},

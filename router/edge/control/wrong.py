@@ -11,8 +11,8 @@ from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.edge.control.bodies import read_small_body
 from router.edge.control.panel import Answer, Asked, Page, as_json
+from router.stores.sqlite.marks import has_places, judge_turn
 from router.stores.sqlite.past import SqliteEntryReader, wait_for_writer
-from router.stores.sqlite.turns import has_places, judge_turn
 
 _RETRY_SECONDS = 5
 

@@ -10,10 +10,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from router.contract.entry import Attempt, PastCall, read_line
+from router.contract.entry import COLUMNS, Attempt, PastCall, read_line
 from router.contract.past import (
     CallerSums,
     CallSums,
@@ -30,10 +31,11 @@ from router.contract.past import (
     TurnsPage,
 )
 from router.contract.spending import UNITS_PER_USD
-from router.contract.words import Outcome, Tier, TurnKind
-from router.stores.sqlite import pages, turns
+from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
+from router.stores.sqlite import pages
 from router.stores.sqlite.files import open_ledger
-from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, UNPRICED, WAYS, count_moved
+from router.stores.sqlite.marks import count_misjudged, read_misjudged, read_newer
+from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, PERSONS, UNPRICED, WAYS, count_moved
 
 _LEARNING_SECONDS = 1.0
 """How long a router waits for a locked ledger: it can do without."""
@@ -59,6 +61,20 @@ _NEWEST = (
     " AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END"
     " AND (:caller IS NULL OR caller = :caller) ORDER BY sequence DESC LIMIT :rows"
 )
+_TURN = f"SELECT {', '.join((*COLUMNS, 'decision', 'attempts'))} FROM entries WHERE decision IS NOT NULL"  # noqa: S608  fixed names
+_KIND = "SELECT turn_kind, session, caller, sequence FROM entries WHERE id = ?"
+_BEGINNING = f"{_TURN} AND session = ? AND caller = ? AND sequence <= ? AND turn_kind IN {BEGIN} ORDER BY sequence DESC LIMIT 1"
+_OWN = "AND (:caller IS NULL OR +caller = :caller)"
+_LAST = f"{_TURN} AND turn_kind IN {BEGIN} {_OWN} ORDER BY sequence DESC LIMIT 1"
+_ONE = f"{_TURN} AND id = :id {_OWN}"
+_UNDECIDED = f"SELECT coalesce(because, error, lower(outcome)) FROM entries WHERE id = :id AND decision IS NULL {_OWN}"  # noqa: S608
+_CALLS = f"""
+    SELECT {{texts}}, decision, {", ".join(COLUMNS)}, 1 FROM entries
+    WHERE sequence > :cut AND at >= :since AND (:caller IS NULL OR caller = :caller)
+        AND session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN {PERSONS} ORDER BY sequence
+"""  # noqa: S608  fixed names
+"""Nobody asks how many attempts these had, and counting them takes its time."""
+_OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND session"  # noqa: S608  fixed names
     " IN ({marks})"
@@ -202,7 +218,7 @@ class SqliteEntryReader:
             )
             moved = sum(count_moved(way) for *_, way in ways)
             ((asked_for,),) = database.execute("SELECT count(*) FROM looked_at WHERE is_asked_for")
-            return Sums(calls, expected, moved, turns.count_misjudged(database, since, caller), asked_for)
+            return Sums(calls, expected, moved, count_misjudged(database, since, caller), asked_for)
 
     def read_spending(self, since: float) -> dict[str, int]:
         with open_ledger(self.path) as database:
@@ -213,16 +229,24 @@ class SqliteEntryReader:
             return [CallerSums(*row) for row in database.execute(_SPENT, (day, month))]
 
     def find_turn(self, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
+        """The last turn that a person began, or one decided request by its id."""
         with open_ledger(self.path) as database:
-            return turns.find_turn(database, request_id, caller)
+            named = {"id": request_id, "caller": caller}
+            return _read_turn(database.execute(_ONE if request_id else _LAST, named).fetchone())
 
     def find_beginning(self, request_id: str) -> RecordedTurn | None:
+        """The turn of a person that a request belongs to."""
         with open_ledger(self.path) as database:
-            return turns.find_beginning(database, request_id)
+            found = database.execute(_KIND, (request_id,)).fetchone()
+            if found is None or found[0] not in PERSONS_KINDS:
+                return None
+            return _read_turn(database.execute(_BEGINNING, found[1:]).fetchone())
 
     def find_undecided(self, request_id: str, caller: str | None = None) -> str | None:
+        """Why no tier was chosen: who answered, or what was wrong. None for a decided or unknown request."""
         with open_ledger(self.path) as database:
-            return turns.find_undecided(database, request_id, caller)
+            found = database.execute(_UNDECIDED, {"id": request_id, "caller": caller}).fetchone()
+            return None if found is None else str(found[0])
 
     def read_past_calls(self) -> list[PastCall]:
         found: list[PastCall] = []
@@ -233,12 +257,36 @@ class SqliteEntryReader:
         return found
 
     def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> RecentCalls:
+        """The calls of persons' turns among at most this many of the newest rows."""
         with open_ledger(self.path) as database:
-            return turns.read_recent_calls(database, since, rows, caller)
+            cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row that is not looked at
+            is_complete = at <= since
+            calls = list(_read_calls(database, "NULL", cut=cut, since=since, caller=caller))
+            return RecentCalls(calls, since if is_complete else at, is_complete)
 
     def read_history(self) -> Iterator[RecordedCall]:
+        """Every call of persons' turns with its text, oldest first."""
         with open_ledger(self.path, within_seconds=_HISTORY_SECONDS) as database:
-            yield from turns.read_history(database)
+            places = dict(read_newer(database, "SELECT request_id, places FROM places"))
+            for call in _read_calls(database, "prompt_text", cut=0, since=0.0, caller=None):
+                yield call._replace(places=found if isinstance(found := places.get(call.line.id), bytes) else b"")
 
     def _open_page(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
         return open_ledger(self.path, within_seconds=pages.WITHIN_SECONDS)
+
+
+def _read_calls(database: sqlite3.Connection, texts: str, **which: float | str | None) -> Iterator[RecordedCall]:
+    should_be = read_misjudged(database)
+    for text, decision, *values in database.execute(_CALLS.format(texts=texts), which):
+        if (line := read_line(values)) is not None:
+            yield RecordedCall(line, decision, should_be.get(line.id), text)
+
+
+def _read_turn(row: tuple[Any, ...] | None) -> RecordedTurn | None:
+    if row is None:
+        return None
+    found = dict(zip(COLUMNS, row, strict=False))
+    tier = Tier(found["tier"]) if found["tier"] in tuple(Tier) else None
+    return RecordedTurn(
+        str(found["id"]), float(found["at"]), tier, found["target"], found["because"], row, str(found["caller"])
+    )

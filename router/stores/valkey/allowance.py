@@ -24,7 +24,7 @@ from router.stores.valkey.wire import Refused
 
 _POLL_SECONDS = 0.25
 """How long nothing is asked for after there was nothing to give."""
-_IDLE_SECONDS, _LOOK_BEATS, _STATE_SECONDS = 2.0, 10, 3_600.0
+_IDLE_SECONDS, _BALANCE_BEATS, _STATE_SECONDS = 2.0, 10, 3_600.0
 """After how long a large part that nobody uses is given back, how often parts are looked at, and how often each is stated."""
 _REFUSED_SECONDS = 1.0
 """How long nothing is asked for after the server answered with an error: it has no memory left, or another program's value."""
@@ -67,8 +67,8 @@ class ValkeyPart:
     def limit(self, limit: int) -> None:
         if limit != self._limit:
             self._limit = limit
-            self._owner.untold.add(self)
-            self.tell()
+            self._owner.unstated.add(self)
+            self.restate()
 
     @property
     def is_blind(self) -> bool:
@@ -117,8 +117,8 @@ class ValkeyPart:
             self._send(self.held - self._yielding, self._least, self._want)
 
     async def answered(self) -> bool:
-        if self._owner.greeting is not None:
-            await asyncio.wait((self._owner.greeting,))
+        if self._owner.rejoining is not None:
+            await asyncio.wait((self._owner.rejoining,))
             return not self.is_blind
         if self._asking is not None:
             await asyncio.wait((self._asking,))
@@ -136,7 +136,7 @@ class ValkeyPart:
     def spend(self, units: int) -> None:
         self._own_spent += units
         self.held -= units
-        self._owner.untold.add(self)
+        self._owner.unstated.add(self)
 
     def recall(self, units: int) -> None:
         self._sum = units
@@ -148,12 +148,12 @@ class ValkeyPart:
         self._send(self.held - self._yielding, 0, 0, *self._elsewhere)
         return self._asking
 
-    def tell(self) -> None:
+    def restate(self) -> None:
         """State the part once nothing is asked for; until then each beat tries again."""
         if not self.is_blind and self._asking is None:
             self.state()
 
-    def give(self) -> None:
+    def give_back(self) -> None:
         """Give back what is free, since others want it; where this router waits for more itself, what is more than its due."""
         if self._asking is not None:
             return
@@ -162,7 +162,7 @@ class ValkeyPart:
         else:
             self._send(0, 0, 0)
 
-    def look(self, now: float) -> None:
+    def balance(self, now: float) -> None:
         """Keep half of an equal part in reserve while it is in use and nobody else needs it, and no more when it is not."""
         if self._asking is not None:
             return
@@ -173,33 +173,33 @@ class ValkeyPart:
         elif used and not self._yielding and free < spare // 2 and self._left >= spare:
             self._send(self.held, 0, spare - free)
         elif self._yielding or (self.held and now - self._stated_at > _STATE_SECONDS):
-            self.tell()
+            self.restate()
 
     def _send(self, keep: int, least: int, want: int, *elsewhere: bytes | int) -> None:
         owner, use = self._owner, self._use()
         self.held, self._yielding = max(keep, use.units), 0
         frees = -1 if use.frees_in_seconds is None else math.ceil(use.frees_in_seconds * 1_000)
-        owner.untold.discard(self)
+        owner.unstated.discard(self)
         base, is_sum = (self._base, 0) if self._sum is None else (self._sum, 1)
         words = (least, want, self.limit, frees, self._own_spent, base, is_sum)
         self._stated_at, told = owner.now(), (least, self._own_spent, self._sum)
         asking = owner.run(self, self._ledger, self.held, *words, *elsewhere)
         if asking is not None:
             self._asking = asking
-            asking.add_done_callback(lambda answer: self._hear(answer, *told))
+            asking.add_done_callback(lambda answer: self._take_answer(answer, *told))
 
-    def _hear(self, answer: "asyncio.Future[Any]", least: int, told_spent: int, told_sum: int | None) -> None:
+    def _take_answer(self, answer: "asyncio.Future[Any]", least: int, told_spent: int, told_sum: int | None) -> None:
         if is_last := self._asking is answer:
             self._asking = None
         if answer.cancelled() or answer.exception() is not None:
             if not answer.cancelled() and isinstance(answer.exception(), Refused):
                 self._refused_until = self._owner.now() + _REFUSED_SECONDS
-                self._owner.untold.add(self)
+                self._owner.unstated.add(self)
             self.wake()
             return
         grant, *rest = answer.result()
         if grant < 0:  # the server has lost what it knew
-            self._owner.greet()
+            self._owner.rejoin()
             return
         if not is_last:  # what was said since then did not count what is granted here
             self.wake()
@@ -228,10 +228,10 @@ class ValkeyAllowance:
         self._others: list[bytes] = []
         self._is_present = False
         self._beating: asyncio.Task[None] | None = None
-        self.greeting: asyncio.Task[None] | None = None
+        self.rejoining: asyncio.Task[None] | None = None
         """While the server is told what this router has."""
         self._beats = 0
-        self.untold: set[ValkeyPart] = set()
+        self.unstated: set[ValkeyPart] = set()
         """Parts of which something was spent since the server was told."""
         link.register(OWN)
         link.register(PRESENT)
@@ -259,7 +259,7 @@ class ValkeyAllowance:
         """Be among the routers that use limits. The first part does the same."""
         if self._beating is None:
             self._beating = spawn(self._beat(), name="share limits")
-            self.greet()
+            self.rejoin()
 
     def run(self, part: ValkeyPart, ledger: str, *words: bytes | int) -> "asyncio.Future[Any] | None":
         """Say what this router has of a limit; None where nobody can be asked."""
@@ -275,13 +275,13 @@ class ValkeyAllowance:
     def drop(self, part: ValkeyPart) -> None:
         if self._parts.get(part.name) is part:
             del self._parts[part.name]
-            part.give()
+            part.give_back()
 
-    def greet(self) -> None:
+    def rejoin(self) -> None:
         """Tell the server everything that this router has."""
-        if self.greeting is None and self._link.is_up:
+        if self.rejoining is None and self._link.is_up:
             self._is_present = False
-            self.greeting = spawn(self._greet(), name="state parts of limits")
+            self.rejoining = spawn(self._rejoin(), name="state parts of limits")
 
     async def close(self) -> None:
         """Leave: what is not in use is given back, and the rest when a minute has passed."""
@@ -290,7 +290,7 @@ class ValkeyAllowance:
         if self.is_blind:
             return
         for part in self._parts.values():
-            part.give()
+            part.give_back()
         try:
             await self._link.run(PRESENT, [self._members, self._wanted], self._me, "leave", int(LEAVE_SECONDS * 1_000))
         except StoreUnusable:
@@ -313,18 +313,18 @@ class ValkeyAllowance:
     def _come_up(self) -> None:
         self._is_present = False
         if self._beating is not None:
-            self.greet()
+            self.rejoin()
         elif self._parts:
             self.begin()
 
-    async def _greet(self) -> None:
+    async def _rejoin(self) -> None:
         try:
             while not self._is_present:  # once, unless the server loses its records meanwhile
                 await self._state_parts()
         except StoreUnusable:
             return
         finally:
-            self.greeting = None
+            self.rejoining = None
         for part in tuple(self._parts.values()):
             part.wake()
 
@@ -343,14 +343,14 @@ class ValkeyAllowance:
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             if self.is_blind:
-                self.greet()
+                self.rejoin()
                 continue
             try:
                 is_known, others, wanted = await self._link.run(PRESENT, [self._members, self._wanted], self._me, "beat")
             except StoreUnusable:
                 continue
             if not is_known:
-                self.greet()
+                self.rejoin()
                 continue
             self._others = others
             self._give(wanted)
@@ -360,10 +360,10 @@ class ValkeyAllowance:
         self._beats += 1
         for name in wanted:
             if (part := self._parts.get(name.decode())) is not None:
-                part.give()
-        for part in tuple(self.untold):
-            part.tell()
-        if self._beats % _LOOK_BEATS == 0:
+                part.give_back()
+        for part in tuple(self.unstated):
+            part.restate()
+        if self._beats % _BALANCE_BEATS == 0:
             now = self.now()
             for part in tuple(self._parts.values()):
-                part.look(now)
+                part.balance(now)

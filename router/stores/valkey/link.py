@@ -55,10 +55,10 @@ class Refusals:
             self._reported[error.code] = now + _LASTS_SECONDS
             events.store_refused(store="valkey", reason=reason, count=self.count)
         if error.code != _OF_ONE_KEY:
-            before = self.look()
+            before = self.current()
             self._now, self._until = Refusing(reason, now if before is None else before.since), now + _LASTS_SECONDS
 
-    def look(self) -> Refusing | None:
+    def current(self) -> Refusing | None:
         """The newest refusal, and since when there have been some; None a minute after the last one."""
         return self._now if self._clock() < self._until else None
 
@@ -125,14 +125,14 @@ class Link:
     def __init__(self, terms: ValkeyTerms) -> None:
         self._terms, self.prefix = terms, terms.prefix
         self._wire: Wire | None = None
-        self._ears: Wire | None = None
+        self._listener: Wire | None = None
         """The connection that channels are heard on. It is not opened where nothing is subscribed."""
         self._checking: asyncio.TimerHandle | None = None
         self._probing: asyncio.Task[None] | None = None
         self._scripts: list[Script] = []
-        self._heard: dict[bytes, Callable[[bytes], None]] = {}
+        self._subscribers: dict[bytes, Callable[[bytes], None]] = {}
         self._on_up: list[Callable[[], None]] = []
-        self._soon: list[tuple[Word, ...]] = []
+        self._batch: list[tuple[Word, ...]] = []
         self._is_closed = False
         self.lost_at: float | None = None
         """When the connection was lost; None while there is one."""
@@ -169,9 +169,9 @@ class Link:
         self._scripts.append(script)
         return script
 
-    def subscribe(self, channel: str, hear: Callable[[bytes], None]) -> None:
+    def subscribe(self, channel: str, take: Callable[[bytes], None]) -> None:
         """Have everything that is published on a channel, by any router, this one included."""
-        self._heard[channel.encode()] = hear
+        self._subscribers[channel.encode()] = take
 
     def on_up(self, call: Callable[[], None]) -> None:
         """Have a function called each time a connection is made."""
@@ -223,9 +223,9 @@ class Link:
         """Send a command within 20 ms, together with others. Nobody learns what becomes of it."""
         if self._wire is None:
             return
-        if not self._soon:
+        if not self._batch:
             asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._flush)
-        self._soon.append(words)
+        self._batch.append(words)
 
     async def close(self) -> None:
         """Send what is gathered, and end the connection."""
@@ -239,7 +239,7 @@ class Link:
             self._wire.end("the link is closed")  # and the one that listens
 
     def _flush(self) -> None:
-        soon, self._soon = self._soon, []
+        soon, self._batch = self._batch, []
         for words in soon if self._wire is not None else ():
             if self._wire is not None:
                 self._wire.send(*words).add_done_callback(ignore)
@@ -249,39 +249,39 @@ class Link:
     async def connect(self) -> None:
         """Make connections that can be used. Raises `Away` or `LinkRefused`."""
         seconds = max(self._terms.timeout_seconds, _LEAST_CONNECT_SECONDS)
-        wire, ears = (Wire(seconds, self._hear, lambda reason: None) for _ in range(2))
+        wire, listener = (Wire(seconds, self._deliver, lambda reason: None) for _ in range(2))
         try:
             async with asyncio.timeout(seconds):
-                await self._reach(wire, ears)
+                await self._reach(wire, listener)
         except BaseException as error:
             wire.end("not reached")
-            ears.end("not reached")
+            listener.end("not reached")
             if isinstance(error, OSError):
                 raise Away(f"the server cannot be reached ({type(error).__name__})") from error
             raise
-        for each in (wire, ears):
+        for each in (wire, listener):
             each.follow(self._terms.timeout_seconds, partial(self._lose, each), self.refusals.note)
-        self._wire, self._ears, self.lost_at = wire, ears, None
-        if self._heard:
-            self._check_ears()
+        self._wire, self._listener, self.lost_at = wire, listener, None
+        if self._subscribers:
+            self._check_listener()
         for call in self._on_up:
             call()
 
-    async def _reach(self, wire: Wire, ears: Wire) -> None:
+    async def _reach(self, wire: Wire, listener: Wire) -> None:
         """Open both connections, as far as they are needed. Raises `OSError`, `Away` and `LinkRefused`."""
         try:
             await self._dial(wire)
-            await self._greet(wire)
-            if self._heard:
-                await self._dial(ears)
-                await self._listen(ears)
+            await self._prepare(wire)
+            if self._subscribers:
+                await self._dial(listener)
+                await self._listen(listener)
         except Refused as error:
             if error.code in _NOT_NOW:
                 raise Away(f"the server cannot be used now ({error.code})") from error
             raise LinkRefused(f"{_REFUSALS.get(error.code, 'the server refuses')} ({error.code})") from error
         except Foreign as error:
             raise LinkRefused(str(error)) from error
-        if not wire.is_open or (self._heard and not ears.is_open):
+        if not wire.is_open or (self._subscribers and not listener.is_open):
             raise Away("the connection was closed")
 
     @property
@@ -296,7 +296,7 @@ class Link:
             context = ssl.create_default_context() if address.is_tls else None
             await loop.create_connection(lambda: wire, address.host, address.port, ssl=context)
 
-    async def _say_hello(self, wire: Wire) -> dict[bytes, Any]:
+    async def _hello(self, wire: Wire) -> dict[bytes, Any]:
         """Say who we are, and have what the server says of itself. Raises `Refused` and `Away`, as all of these."""
         account = ("AUTH", self._address.user or "default", self._address.password) if self._address.password else ()
         hello = await wire.send("HELLO", 3, *account, "SETNAME", "tandem")
@@ -304,9 +304,9 @@ class Link:
             raise Foreign
         return hello
 
-    async def _greet(self, wire: Wire) -> None:
+    async def _prepare(self, wire: Wire) -> None:
         """Look at who answers, and make scripts known."""
-        hello = await self._say_hello(wire)
+        hello = await self._hello(wire)
         self.version = f"{_read_text(hello.get(b'server'))} {_read_text(hello.get(b'version'))}"
         if hello.get(b"role", b"master") != b"master":
             raise Away("the server is a replica, which cannot be written to")
@@ -317,27 +317,27 @@ class Link:
         if abs(ahead) >= _CLOCK_SECONDS:
             events.clock_differs(store="valkey", seconds=round(ahead, 1))
 
-    async def _listen(self, ears: Wire) -> None:
-        await self._say_hello(ears)
+    async def _listen(self, listener: Wire) -> None:
+        await self._hello(listener)
         try:
-            await asyncio.gather(*(ears.send("SUBSCRIBE", channel) for channel in self._heard))
+            await asyncio.gather(*(listener.send("SUBSCRIBE", channel) for channel in self._subscribers))
         except Refused as error:
             if error.code != "NOPERM":
                 raise
             raise LinkRefused(f"the server's user may not use the channels: give it &{self.prefix}:* (NOPERM)") from error
 
-    def _check_ears(self) -> None:
+    def _check_listener(self) -> None:
         """See that the connection that listens is answered. If it is not in time, it ends, and the link is lost."""
-        if self._ears is not None:
-            self._ears.send("PING").add_done_callback(ignore)
-            self._checking = asyncio.get_running_loop().call_later(_LISTEN_SECONDS, self._check_ears)
+        if self._listener is not None:
+            self._listener.send("PING").add_done_callback(ignore)
+            self._checking = asyncio.get_running_loop().call_later(_LISTEN_SECONDS, self._check_listener)
 
     def _lose(self, wire: Wire, reason: str) -> None:
-        if self._wire is None or self._ears is None or wire not in (self._wire, self._ears):
+        if self._wire is None or self._listener is None or wire not in (self._wire, self._listener):
             return
-        ended = (self._wire, self._ears)
+        ended = (self._wire, self._listener)
         self._trips, self._seconds = self.trips, self.seconds
-        self._wire, self._ears, self._soon = None, None, []
+        self._wire, self._listener, self._batch = None, None, []
         if self._checking is not None:
             self._checking.cancel()
         for each in ended:
@@ -366,10 +366,9 @@ class Link:
             events.store_back(store="valkey", seconds=round(time.monotonic() - began, 1))
             return
 
-    def _hear(self, channel: bytes, message: bytes) -> None:
-        hear = self._heard.get(channel)
-        if hear is not None:
-            hear(message)
+    def _deliver(self, channel: bytes, message: bytes) -> None:
+        if (take := self._subscribers.get(channel)) is not None:
+            take(message)
 
 
 def _read_text(value: Any) -> str:

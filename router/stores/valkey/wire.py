@@ -55,9 +55,9 @@ class Wire(asyncio.Protocol):
     closed, and everything that waits is told at once.
     """
 
-    def __init__(self, timeout_seconds: float, hear: Callable[[bytes, bytes], None], lost: Callable[[str], None]) -> None:
-        self._timeout, self._hear, self._lost = timeout_seconds, hear, lost
-        self._refused: Callable[[Refused], None] = lambda error: None
+    def __init__(self, timeout_seconds: float, on_message: Callable[[bytes, bytes], None], lost: Callable[[str], None]) -> None:
+        self._timeout, self._on_message, self._on_lost = timeout_seconds, on_message, lost
+        self._on_refused: Callable[[Refused], None] = lambda error: None
         self._reader = hiredis.Reader()
         self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()
         self._loop = asyncio.get_running_loop()
@@ -76,7 +76,7 @@ class Wire(asyncio.Protocol):
 
     def follow(self, timeout_seconds: float, lost: Callable[[str], None], refused: Callable[[Refused], None]) -> None:
         """From now on, answers may take this long, and these are called at the end and with refusals that are not the end."""
-        self._timeout, self._lost, self._refused = timeout_seconds, lost, refused
+        self._timeout, self._on_lost, self._on_refused = timeout_seconds, lost, refused
 
     def send(self, *words: Word) -> "asyncio.Future[Any]":
         """Send a command. The future has its answer, or a `StoreUnusable`.
@@ -90,7 +90,7 @@ class Wire(asyncio.Protocol):
         now = self._loop.time()
         self._waiting.append((now, future))
         if self._timer is None:
-            self._timer = self._loop.call_at(now + self._timeout, self._look)
+            self._timer = self._loop.call_at(now + self._timeout, self._check_overdue)
         self._transport.write(_pack(words))
         return future
 
@@ -118,12 +118,12 @@ class Wire(asyncio.Protocol):
         for _, future in waiting:
             if not future.done():
                 future.set_exception(kind(reason))
-        self._lost(reason)
+        self._on_lost(reason)
 
     def _take(self, answer: Any) -> None:
         if isinstance(answer, _Push) and answer[:1] != [b"subscribe"]:
             if answer[:1] == [b"message"]:
-                self._hear(answer[1], answer[2])
+                self._on_message(answer[1], answer[2])
             return
         if not self._waiting:
             self.end("the server answered what nobody asked")
@@ -142,18 +142,18 @@ class Wire(asyncio.Protocol):
         if error.code in _ENDS:
             self.end(str(error))
         else:
-            self._refused(error)
+            self._on_refused(error)
 
-    def _look(self) -> None:
+    def _check_overdue(self) -> None:
         self._timer = None
         if not self._waiting:
             return
         asked_at, oldest = self._waiting[0]
         due, now = asked_at + self._timeout, self._loop.time()
         if now < due:
-            self._timer = self._loop.call_at(due, self._look)
+            self._timer = self._loop.call_at(due, self._check_overdue)
         elif self._overdue is not oldest:
             # A process that did not run for a while finds this timer due and the answer unread: it reads first.
-            self._overdue, self._timer = oldest, self._loop.call_at(now + _READ_SECONDS, self._look)
+            self._overdue, self._timer = oldest, self._loop.call_at(now + _READ_SECONDS, self._check_overdue)
         else:
             self.end("the server did not answer in time")

@@ -211,3 +211,18 @@ async def test_a_job_that_was_deleted_or_taken_meanwhile_is_let_go_of(store, fra
     await (sink.finish() if frames_before else sink.write_log())
 
     assert (sink.is_lost, lost) == (True, [sink])
+
+
+async def test_an_answer_that_ends_with_an_empty_output_is_kept_with_what_its_log_says(store):
+    sink, writing = await begin(store)
+    head, _, data = FRAMES[-1].partition(b"data: ")
+    ended = json.loads(data)
+    said, ended["response"]["output"] = ended["response"]["output"], []
+
+    for frame in (*FRAMES[:-1], head + b"data: " + json.dumps(ended).encode() + b"\n\n"):
+        sink.write(frame)
+    await writing
+
+    kept = json.loads((await store.find("resp_1", None)).response)
+    assert (kept["status"], len(kept["output"])) == ("completed", len(said))
+    assert kept["output"]

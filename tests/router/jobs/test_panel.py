@@ -91,3 +91,12 @@ async def test_jobs_are_counted_by_state_where_their_store_can_be_read_and_one_p
     assert set(await read_figures(jobs, with_all=False)) == {"tandem_jobs_ended_total"}
     await store.close()
     assert set(await read_figures(jobs)) == {"tandem_jobs_ended_total"}
+
+
+async def test_a_job_that_is_deleted_is_dropped_by_its_runner_at_once(simulated, monkeypatch):
+    job_id, dropped = await begin(simulated), []
+    monkeypatch.setattr(simulated.built.jobs.runner, "drop", dropped.append)
+
+    reply = await call(simulated.port, f"/v1/responses/{job_id}", method="DELETE")
+
+    assert (reply.status, dropped) == (200, [job_id])

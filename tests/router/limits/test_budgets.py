@@ -6,16 +6,13 @@ from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
 import pytest
-from msgspec.structs import replace
 
-from router.contract.caller import Caller
 from router.contract.errors import BudgetSpent, Unavailable
-from router.contract.facts import QuestionEnded
 from router.contract.rights import Rights
 from router.contract.spending import UNITS_PER_USD, as_units
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price, PriceStep
-from router.contract.words import Operation, Tier
+from router.contract.words import Tier
 from router.limits.budgets import Terms
 from tests.router.limits.spending import ADA, Crowd, Wish, decided_for, ended, exchange_of, hold, make_budgets, open_for, opened
 from tests.tools.allowances import Pool
@@ -121,104 +118,6 @@ async def test_a_request_that_no_day_could_pay_is_told_so_and_no_time_to_come_ag
         await spend(make_budgets(Rights(daily_usd=0.05)), 0.01, Rights(daily_usd=0.05))
 
     assert caught.value.retry_after_seconds is None
-
-
-async def test_a_request_is_settled_once():
-    budgets, exchange = make_budgets(ONE), exchange_of()
-    holding = open_for(budgets, exchange, decided_for(SPARK, **DIME), ONE)
-    await holding.admit(SPARK)
-    exchange.note(opened(SPARK))
-    exchange.note(ended(SPARK, 0.04, error="abandoned"))
-
-    for _ in range(2):
-        holding.settle()
-
-    assert spent(budgets) == (0.04, 0.0)
-
-
-@pytest.mark.parametrize("facts", [(opened(SPARK), ended(SPARK, None)), (opened(SPARK),)])
-async def test_a_cost_that_is_not_known_counts_as_the_most_that_it_could_be(facts):
-    budgets, exchange = make_budgets(ONE), exchange_of()
-
-    async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
-        for fact in facts:
-            exchange.note(fact)
-
-    assert spent(budgets) == (0.1, 0.0)
-
-
-async def test_a_request_that_was_never_sent_costs_nothing():
-    budgets = make_budgets(ONE)
-
-    async with hold(budgets, exchange_of(), decided_for(SPARK, **DIME), ONE):
-        pass
-
-    assert spent(budgets) == (0.0, 0.0)
-
-
-async def test_an_answer_that_is_longer_than_what_was_held_is_counted_in_full():
-    budgets = make_budgets(ONE)
-
-    await spend(budgets, 0.9, prompt_tokens=0)
-
-    assert spent(budgets) == (0.9, 0.0)
-
-
-async def test_a_further_attempt_holds_more_only_where_the_first_was_billed():
-    budgets, exchange = make_budgets(ONE), exchange_of()
-    holding = open_for(budgets, exchange, decided_for(SPARK, **DIME), ONE)
-    held = []
-    for cost in (0.0, 0.04, 0.07):
-        await holding.admit(SPARK)
-        held.append(spent(budgets))
-        exchange.note(ended(SPARK, cost))
-    holding.settle()
-
-    assert held == [(0.0, 0.1), (0.0, 0.1), (0.0, 0.14)]
-    assert spent(budgets) == (0.11, 0.0)
-
-
-def question(cost: float | None) -> QuestionEnded:
-    fact = ended(SPARK, cost)
-    return QuestionEnded(fact.at, fact.target, fact.attempt, None, fact.usage, None, 0.0)
-
-
-async def test_a_second_opinion_is_held_apart_and_paid_once():
-    budgets, exchange = make_budgets(ONE), exchange_of()
-
-    with budgets.hold_question(exchange, SPARK, "x" * 100, 64) as has_room:
-        assert has_room
-        assert spent(budgets) == (0.0, 0.00074)
-        exchange.note(question(0.0004))
-    async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
-        exchange.note(ended(SPARK, 0.05))
-
-    assert spent(budgets) == (0.0504, 0.0)
-
-
-@pytest.mark.parametrize("target", [SPARK, make_target(price=None)])
-async def test_nobody_is_asked_where_the_budget_has_no_room_or_the_price_is_not_known(target):
-    budgets = make_budgets(Rights(daily_usd=0.0005))
-
-    with budgets.hold_question(exchange_of(), target, "x" * 100, 64) as has_room:
-        assert not has_room
-
-    assert spent(budgets) == (0.0, 0.0)
-
-
-async def test_a_question_of_a_caller_without_a_budget_is_not_counted():
-    with make_budgets(ONE).hold_question(exchange_of(caller=Caller("bob")), make_target(price=None), "x", 64) as has_room:
-        assert has_room
-
-
-async def test_counting_tokens_costs_nothing_even_when_all_is_spent():
-    budgets, decided = make_budgets(ONE, read=lambda since: {"ada": UNITS_PER_USD}), decided_for(SPARK, **DIME)
-    counting = replace(decided, view=replace(decided.view, operation=Operation.COUNT_TOKENS))
-
-    async with hold(budgets, exchange_of(), counting, ONE) as headers:
-        assert dict(headers) == {"x-tandem-budget": "1.00"}
-
-    assert spent(budgets) == (1.0, 0.0)
 
 
 async def test_the_larger_share_of_day_and_month_is_told_from_the_limit_of_the_config_on():
@@ -541,3 +440,23 @@ async def test_a_further_attempt_is_asked_for_of_the_store():
     await holding.admit(SPARK)
 
     assert left - part_of(pool).left == as_units(0.05)
+
+
+async def test_a_ledger_that_is_behind_gives_nothing_back():
+    budgets = make_budgets(ONE)
+    await spend(budgets, 0.95)
+
+    budgets.recall(budgets.read_spending())
+
+    await refuse(budgets)
+
+
+async def test_what_this_router_had_of_a_day_that_is_over_is_given_back():
+    pool, clock = Pool(), HandClock(NOON)
+    budgets = make_budgets(ONE, allowance=pool, now=clock)
+    await spend(budgets, 0.03)
+    clock.now += DAY
+
+    await spend(budgets, 0.03)
+
+    assert [part.is_closed for part in pool.parts.values()] == [True, False]

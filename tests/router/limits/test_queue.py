@@ -442,3 +442,21 @@ async def test_no_more_is_let_in_than_this_routers_part_of_a_quota():
     assert [waiter.permit is not None for waiter in waiters] == [True] * 3 + [False] * 2
     await waiters[3]
     assert seconds_passed() == pytest.approx(WINDOW_SECONDS, abs=0.01)
+
+
+async def test_a_wait_is_owed_only_to_who_went_elsewhere_for_it(queue):
+    running, gone, elsewhere, patient = (enter(queue, who) for who in (A, A, B, C))
+
+    def missed():
+        return queue.picture(seconds_passed())["missed"]
+
+    counts = [missed()]
+    queue.leave(gone, is_owed=False)
+    counts.append(missed())
+    queue.leave(elsewhere, is_owed=True)
+    counts.append(missed())
+    running.permit.settle((), seconds_passed())
+    counts.append(missed())
+
+    assert patient.permit is not None
+    assert counts == [3, 2, 2, 1]

@@ -140,42 +140,6 @@ async def test_counting_tokens_and_a_request_that_is_passed_on_are_requests_with
         assert bench.shown == {"requests_per_minute": 2, "tokens_per_minute": 0}
 
 
-async def test_requests_at_once_are_limited_and_a_place_is_free_when_one_ends():
-    bench = Bench(in_flight=2)
-
-    async with bench.request(), bench.request():
-        with pytest.raises(RateLimited, match="quota of 2 at once"):
-            await bench.send()
-
-    for _ in range(50):
-        await bench.send()
-    assert bench.shown == {"in_flight": 0}
-
-
-async def test_a_request_that_fails_gives_its_place_back():
-    bench = Bench(in_flight=1)
-
-    with pytest.raises(ValueError, match="broken"):
-        async with bench.request():
-            raise ValueError("broken")
-
-    await bench.send()
-
-
-async def test_meters_outlive_the_rights_and_count_by_the_newest():
-    bench = Bench(requests_per_minute=1)
-    await bench.send()
-
-    bench.rights = Rights(requests_per_minute=3)
-    await bench.send()
-    await bench.send()
-    with pytest.raises(RateLimited, match="quota of 3 requests"):
-        await bench.send()
-
-    bench.rights = USUAL
-    await bench.send()
-
-
 @pytest.mark.parametrize(
     ("limits", "words"),
     [

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.loop.tasks import spawn, spawn_started, stop_all
+from router.loop.tasks import spawn_started
 
 
 async def test_work_that_never_waits_is_done_at_once_and_needs_no_task():
@@ -49,7 +49,8 @@ async def test_a_cancellation_reaches_the_work_which_may_clean_up():
 
     task = spawn_started(work(), name="cancelled")
     await asyncio.sleep(0)
-    await stop_all(1)
+    task.cancel()
+    await asyncio.wait([task])
 
     assert task.cancelled()
     assert heard == ["cancelled", "cleaned up"]
@@ -92,14 +93,3 @@ async def test_an_error_before_the_first_wait_is_raised_at_once():
 
     with pytest.raises(ValueError, match="at once"):
         spawn_started(work(), name="fails")
-
-
-def test_stopping_leaves_the_tasks_of_another_event_loop_alone():
-    other = asyncio.new_event_loop()
-    task = spawn(asyncio.sleep(0), name="of another loop", loop=other)
-
-    asyncio.run(stop_all(1))
-
-    assert task.cancelling() == 0
-    other.run_until_complete(task)
-    other.close()

@@ -149,3 +149,12 @@ def test_a_trouble_that_came_back_has_its_new_time():
     board()
 
     assert board()[0].since == 160.0
+
+
+def test_a_config_with_the_address_in_use_sends_no_lasting_trouble_again(watched):
+    watched.look(OUT, at=1_000)
+
+    watched.alerts.follow(ADDRESS)
+    watched.look(OUT, at=1_002)
+
+    assert watched.sent.states == [(Trouble.TARGET_OUT, "began")]

@@ -17,8 +17,8 @@ from router.past.regret import MAX_ROWS, Regret, RegretSign, Sure, cold_tokens, 
 from router.past.rows import Call, Said
 from router.past.sums import TierSums, all_deep, as_it_was
 from router.past.turns import read_turns
+from router.stores.sqlite.marks import mark_misjudged
 from router.stores.sqlite.past import SqliteEntryReader
-from router.stores.sqlite.turns import mark_misjudged
 from tests.tools.kept import make_call, make_entry
 from tests.tools.ledgers import write_ledger
 

@@ -7,8 +7,8 @@ import pytest
 from router.contract.entry import FinishedWork
 from router.contract.words import ASKED_AGAIN, SAID_WRONG, Tier
 from router.past.work import read_finished_work
+from router.stores.sqlite.marks import mark_misjudged
 from router.stores.sqlite.past import SqliteEntryReader
-from router.stores.sqlite.turns import mark_misjudged
 from tests.tools.ledgers import write_ledger
 
 LONG_AFTER = 10_000.0

@@ -334,3 +334,16 @@ async def test_where_routers_share_sessions_a_tier_line_is_confirmed_when_it_is_
 
     (record,) = store.records.values()
     assert b'"deep"' in record.state
+
+
+async def test_a_known_piece_that_was_refused_goes_to_no_target_any_more(memory):
+    await step(memory, claude())
+    view = claude(thinking("one"))
+    turn = read_turn(view)
+    snapshot = await memory.recall(view, turn)
+    (key,) = snapshot.origins
+
+    under_way(memory, snapshot, view, turn, Tier.FAST).note(StateRefused(TARGETS["sage"], (key,)))
+
+    origin = (await look(memory, view)).origins[key]
+    assert [is_foreign(origin, target) for target in TARGETS] == [True] * len(TARGETS)

@@ -245,3 +245,11 @@ def test_a_defect_in_counting_is_logged_once_and_not_for_every_request(listen):
     metrics.counts()
 
     assert [(line["event"], line["kind"]) for line in logged()] == [("fault.caught", "TypeError")]
+
+
+def test_a_caller_without_a_key_has_no_label_of_its_own():
+    counting = Counting(callers=True)
+
+    counting.finish(caller="digest-of-a-foreign-key")
+
+    assert counting["caller_requests_total"] == {("other",): 1}

@@ -1,5 +1,6 @@
 """What is done for a house around its requests: what it learns, and what is loaded early."""
 
+import asyncio
 import contextlib
 import sqlite3
 from contextlib import AsyncExitStack
@@ -10,8 +11,9 @@ from router.contract.economics import ASSUMED_RATES
 from router.contract.target import WorkRatio
 from router.contract.words import Outcome
 from router.house import House
+from router.loop.tasks import spawn
 from router.stores.sqlite.alarm import Failing
-from router.wiring.build import build_plan, build_state
+from router.wiring.build import build_house, build_plan, build_state
 from router.wiring.built import Built
 from router.wiring.built import find_ledger_troubles as find_troubles
 from tests.conftest import SIMULATED
@@ -93,12 +95,12 @@ def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone()
 @pytest.mark.parametrize(
     ("given", "begun"),
     [
-        ({"has_ledger": True}, {"warm", "resume_jobs", "watch_keys", "keep_learning", "watch_troubles"}),
-        ({"has_ledger": False}, {"warm", "resume_jobs", "watch_keys", "watch_troubles"}),
-        ({"has_ledger": True, "reports_troubles": False}, {"warm", "resume_jobs", "watch_keys", "keep_learning"}),
+        ({}, {"warm", "resume_jobs", "watch_keys", "keep_learning", "watch_troubles"}),
+        ({"ledger_path": None}, {"warm", "resume_jobs", "watch_keys", "watch_troubles"}),
+        ({"reports_troubles": False}, {"warm", "resume_jobs", "watch_keys", "keep_learning"}),
     ],
 )
-async def test_what_is_done_around_requests_begins_once_each(monkeypatch, given, begun):
+async def test_what_is_done_around_requests_begins_once_each(monkeypatch, tmp_path, given, begun):
     seen = []
     for name in ("warm", "resume_jobs"):
         monkeypatch.setattr(Built, name, lambda _, name=name: seen.append(name))
@@ -109,7 +111,8 @@ async def test_what_is_done_around_requests_begins_once_each(monkeypatch, given,
 
         monkeypatch.setattr(Built, name, note)
 
-    Built(Warming()).begin(**given)
+    built = Built(Warming(), given.pop("ledger_path", tmp_path / "ledger.db"))
+    built.begin(**given)
     await some_turns()
 
     assert sorted(seen) == sorted(begun)
@@ -157,3 +160,26 @@ async def test_a_file_that_cannot_be_written_is_a_trouble_until_it_can(tmp_path)
 
     assert await opened.read() == {"one": 1}
     await opened.writer.detach(opened)
+
+
+async def test_closing_one_router_leaves_the_work_of_another_in_this_process_alone(tmp_path):
+    (folder := tmp_path / "other").mkdir()
+    first, other = build_house(load(SIMULATED, tmp_path)), build_house(load(SIMULATED, folder))
+    first.begin()
+    other.begin()
+    own = spawn(asyncio.sleep(60), name="of the program")
+
+    await first.close()
+
+    assert not own.done()
+    assert [task.get_name() for task in other._tasks if not task.done()] == ["learn", "watch troubles"]
+    assert all(task.done() for task in first._tasks)
+    own.cancel()
+    await other.close()
+
+
+async def test_a_router_without_a_ledger_marks_and_reads_no_file_of_the_config(tmp_path):
+    built = build_house(load(SIMULATED, tmp_path), with_ledger=False)
+
+    assert (built.ledger_path, built.ledger) == (None, None)
+    await built.close()

@@ -131,6 +131,18 @@ async def test_the_successor_of_a_worker_refuses_keys_that_the_other_workers_ref
         assert (await call(group.port, CHAT, chat(), {"authorization": f"Bearer {keys['eve'].text}"})).status == 401
 
 
+async def test_the_successor_of_a_worker_begins_with_the_keys_of_now(tmp_path):
+    before = write_keys(tmp_path, ada="")
+    async with group_of(2, tmp_path, SIMULATED + KEYS) as group:
+        now = write_keys(tmp_path, ada="")
+        for pid in group.workers:
+            os.kill(pid, signal.SIGKILL)
+            await group.await_successor(pid)
+
+        sent = [{"authorization": f"Bearer {keys['ada'].text}"} for keys in (before, now)]
+        assert [(await call(group.port, CHAT, chat(), headers)).status for headers in sent] == [401, 200]
+
+
 async def test_a_reload_that_workers_would_refuse_is_refused_by_the_parent(tmp_path):
     write_keys(tmp_path, ada="")
     async with group_of(2, tmp_path, PRICED + KEYS, "--ledger", "off") as group:
@@ -238,9 +250,9 @@ hung = int(sys.argv[2])
 starts = mmap.mmap(-1, hung + 1)  # how often each worker was started, which all processes see
 parent._ALIVE_SECONDS = messages._WAIT_SECONDS[Topic.ALIVE] = 0.1
 
-def work(seat, *_):
+def work(parent, *_):
     # All but the last worker hang. Those that take their places answer, and end the group once all are there.
-    channel, place = seat._channel, seat.number - 1
+    channel, place = parent._channel, parent.number - 1
     channel.sendall(write_message(Kind.READY))
     starts[place] += 1
     if place < hung and starts[place] == 1:

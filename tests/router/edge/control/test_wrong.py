@@ -16,7 +16,7 @@ from tests.tools.keyed import KEYS, Callers
 def marks(tandem) -> dict[str, str]:
     """The tier that would have been right, by the call that began each marked turn."""
     history = SqliteEntryReader(tandem.loaded.ledger_path).read_history()
-    return {entry.row[0]: str(entry.should_be) for entry in history if entry.should_be is not None}
+    return {entry.line.id: str(entry.should_be) for entry in history if entry.should_be is not None}
 
 
 async def serve_turn(tandem, headers: dict[str, str] | None = None, **more: object) -> str:

@@ -79,7 +79,7 @@ def test_a_question_reads_the_rows_of_its_index_alone(ledger, query, index):
 
 
 def test_the_last_turn_is_still_found_by_going_back_from_the_newest_row(ledger):
-    from router.stores.sqlite.turns import _LAST
+    from router.stores.sqlite.past import _LAST
 
     assert plan_of(ledger, _LAST) == "SCAN entries"
 

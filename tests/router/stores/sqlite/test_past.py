@@ -125,9 +125,9 @@ def test_turns_that_move_up_are_those_of_the_one_fold(write):
         entries.append(call(str(number), kind, tier, session=session, decision=keep(decided)))
     ledger = write(*entries)
 
-    shown = {id(turn): turn for row in ledger.read_newest(0, 999)[0] if (turn := turns.replay(read_call(row))) is not None}
+    shown = turns.replay_all(map(read_call, ledger.read_newest(0, 999)[0]))
 
-    moved = sum(turn.has_moved_up for turn in shown.values())
+    moved = sum(turn.has_moved_up for turn in shown)
     assert moved == ledger.read_sums(0).moved_up == sum(sums.moved_up for sums in ledger.read_sessions(0, 9)) > 10
 
 

@@ -178,7 +178,7 @@ async def test_all_routers_whose_connections_outlive_the_records_state_their_par
     await until(lambda: all(member.allowance.replicas == 3 for member in members))
 
     valkey.send("FLUSHALL")
-    members[0].allowance.greet()  # as with its next beat: it names the others, which have noticed nothing
+    members[0].allowance.rejoin()  # as with its next beat: it names the others, which have noticed nothing
     await until(lambda: not members[0].allowance.is_blind)
 
     await until(lambda: later_take(members[0]) or members[0].used == 40)
@@ -199,7 +199,7 @@ async def test_records_that_are_lost_while_a_router_states_its_parts_are_stated_
 
     assert await one.take(40) == 40
     one.link.run = lose_before_done
-    one.allowance.greet()
+    one.allowance.rejoin()
     await until(lambda: not one.allowance.is_blind and not other.allowance.is_blind)
 
     await until(lambda: later_take(other) or other.used == 60 - one.part.held)

@@ -397,18 +397,18 @@ def test_each_kind_of_refusal_is_reported_once_a_minute_with_the_count_of_all():
 def test_a_server_refuses_from_the_first_refusal_until_a_minute_after_the_last():
     clock = Clock()
     refusals = Refusals(clock)
-    assert refusals.look() is None
+    assert refusals.current() is None
 
     refusals.note(Refused("OOM"))
     clock.now = 150.0
     refusals.note(Refused("ODD"))
     clock.now = 209.0
-    assert refusals.look() == Refusing("ODD", 100.0)
+    assert refusals.current() == Refusing("ODD", 100.0)
 
     clock.now = 210.0
-    assert refusals.look() is None
+    assert refusals.current() is None
     refusals.note(Refused("OOM"))
-    assert refusals.look() == Refusing("OOM: its memory is full", 210.0)
+    assert refusals.current() == Refusing("OOM: its memory is full", 210.0)
 
 
 def test_a_key_that_another_program_uses_is_reported_and_is_no_refusal_of_the_server():
@@ -418,4 +418,4 @@ def test_a_key_that_another_program_uses_is_reported_and_is_no_refusal_of_the_se
         refusals.note(Refused("WRONGTYPE"))
 
     assert [line["reason"] for line in logs] == ["WRONGTYPE: another program uses a key of ours"]
-    assert refusals.look() is None
+    assert refusals.current() is None

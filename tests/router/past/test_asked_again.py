@@ -1,6 +1,6 @@
 """Whether a person had to ask again."""
 
-from router.past.regrets import is_asked_again
+from router.past.asked_again import is_asked_again
 
 
 def test_an_ask_again_is_a_complaint_of_the_same_thing_or_the_same_words(subtests):

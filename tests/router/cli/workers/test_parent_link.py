@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from router.cli.workers.messages import Kind, LastWords, Message, Taken, Topic, read_message, write_body, write_message
-from router.cli.workers.seat import Seat
+from router.cli.workers.messages import EndReport, Kind, Message, Taken, Topic, read_message, write_body, write_message
+from router.cli.workers.parent_link import ParentLink
 from router.config.faults import ConfigError, Fault
 from router.contract.keys import make_key
 from router.wiring.built import Built
@@ -15,11 +15,11 @@ from tests.tools.waiting import until
 
 
 class Pair:
-    """A seat, and the other end of its connection."""
+    """A parent, and the other end of its connection."""
 
     def __init__(self) -> None:
         self.ours, self._theirs = socket.socketpair()
-        self.seat, self.stops, self.hurries = Seat(1, 2, make_key(), self._theirs), 0, 0
+        self.parent, self.stops, self.hurries = ParentLink(1, 2, make_key(), self._theirs), 0, 0
 
     async def open(self) -> None:
         def stop() -> None:
@@ -28,7 +28,7 @@ class Pair:
         def hurry() -> None:
             self.hurries += 1
 
-        await self.seat.open(Built(FakeRoad()), stop, hurry)
+        await self.parent.open(Built(FakeRoad()), stop, hurry)
         self._reader, self._writer = await asyncio.open_connection(sock=self.ours)
 
     async def read(self) -> Message:
@@ -40,7 +40,7 @@ class Pair:
     async def leave(self) -> None:
         """End as a parent does, and return when the worker has noticed."""
         self._writer.close()
-        await until(lambda: self.seat.is_orphaned)
+        await until(lambda: self.parent.is_orphaned)
         await self._writer.wait_closed()
         self._theirs.close()
 
@@ -58,14 +58,14 @@ async def pair():
 
 
 async def test_a_group_is_ready_once_all_serve_and_stays_so_while_one_is_started_again(pair):
-    assert not pair.seat.is_ready
+    assert not pair.parent.is_ready
     pair.say(Kind.GROUP, number=2)
-    await until(lambda: pair.seat.is_ready)
+    await until(lambda: pair.parent.is_ready)
     pair.say(Kind.GROUP, number=1)
-    await until(lambda: pair.seat.describe()["serving"] == 1)
+    await until(lambda: pair.parent.describe()["serving"] == 1)
 
-    assert pair.seat.is_ready
-    assert pair.seat.describe() == {"workers": 2, "serving": 1}
+    assert pair.parent.is_ready
+    assert pair.parent.describe() == {"workers": 2, "serving": 1}
 
 
 async def test_a_worker_answers_that_it_is_alive(pair):
@@ -77,7 +77,7 @@ async def test_a_worker_answers_that_it_is_alive(pair):
 
 
 async def test_a_reload_is_asked_of_the_parent_and_faults_come_back_as_they_were(pair):
-    asked = asyncio.ensure_future(pair.seat.reload())  # noqa: TID251  awaited below
+    asked = asyncio.ensure_future(pair.parent.reload())  # noqa: TID251  awaited below
     question = await pair.read()
     refused = Taken.refused(ConfigError("config.yaml", [Fault("a", "is wrong")]))
     pair.say(Kind.OUTCOME, Topic.RELOAD, question.number, write_body({"1": Taken(), "2": refused}))
@@ -98,7 +98,7 @@ async def test_the_parent_s_first_word_stops_a_worker_as_its_end_does_and_the_se
     await other.leave()
 
     assert (pair.stops, other.stops, other.hurries) == (1, 1, 0)
-    assert not pair.seat.is_orphaned
+    assert not pair.parent.is_orphaned
 
 
 async def test_the_end_of_the_parent_during_a_stop_does_not_hurry_it():
@@ -114,9 +114,9 @@ async def test_the_end_of_the_parent_during_a_stop_does_not_hurry_it():
 def test_last_words_reach_the_parent_without_a_loop():
     pair = Pair()
 
-    pair.seat.say_last_words(2, "no room")
+    pair.parent.report_end(2, "no room")
 
     message = read_message(pair.ours.recv(1_000))
     assert message.kind is Kind.ENDED
-    assert bytes(message.body) == write_body(LastWords(2, "no room"))
+    assert bytes(message.body) == write_body(EndReport(2, "no room"))
     pair.close()

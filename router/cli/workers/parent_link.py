@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw
 
-from router.cli.workers.messages import Kind, LastWords, Message, Taken, Topic, read_message, write_body, write_message
+from router.cli.workers.messages import EndReport, Kind, Message, Taken, Topic, read_message, write_body, write_message
 from router.config.faults import ConfigError
 from router.contract.keys import NewKey
 from router.contract.request import JsonObject
@@ -42,7 +42,7 @@ class Reporting:
         return pack(*(found or ({}, {})))
 
 
-class Seat:
+class ParentLink:
     def __init__(self, number: int, count: int, own_key: NewKey, channel: socket.socket, *, was_ready: bool = False) -> None:
         """`was_ready`: all workers have served before, so that a replacement is ready at once."""
         self.number, self.own_key = number, own_key
@@ -54,11 +54,11 @@ class Seat:
         self._numbers = itertools.count(1)
         self.is_orphaned = False
 
-    def say_last_words(self, code: int, text: str) -> None:
+    def report_end(self, code: int, text: str) -> None:
         """Report why this worker ends unasked."""
         self._channel.setblocking(True)
         with suppress(OSError):
-            self._channel.sendall(write_message(Kind.ENDED, body=write_body(LastWords(code, text))))
+            self._channel.sendall(write_message(Kind.ENDED, body=write_body(EndReport(code, text))))
 
     async def open(self, built: Built, stop: Callable[[], None], hurry: Callable[[], None]) -> None:
         """Listen to the parent. `stop` is called when it says so or has ended, `hurry` when it says so again.

@@ -9,8 +9,8 @@ import pytest
 from router.contract.stores import StoreUnusable
 from router.contract.words import Tier
 from router.settle.kept import explain_row
+from router.stores.sqlite.marks import mark_misjudged
 from router.stores.sqlite.past import SqliteEntryReader
-from router.stores.sqlite.turns import mark_misjudged
 from tests.tools.ledgers import write_ledger
 
 
