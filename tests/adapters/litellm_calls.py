@@ -1,6 +1,5 @@
 """Calls of litellm against a scripted provider, and what comes of them."""
 
-import asyncio
 import json
 import warnings
 
@@ -12,6 +11,7 @@ from router.contract.relay import Endpoint, OutgoingRequest
 from router.contract.secret import Secret
 from router.contract.target import Timeouts
 from router.contract.words import Dialect
+from tests.tools.exchanges import RecordingSink
 from tests.tools.running import two_targets
 from tests.tools.values import ask, make_target
 
@@ -24,30 +24,11 @@ def load_litellm():
         begin_loading().result(110)
 
 
-class Basket:
-    """A sink that keeps everything."""
-
-    def __init__(self):
-        self.flow = self.status = self.error = None
-        self.headers, self.body, self.over = {}, b"", asyncio.Event()
-        self.first = asyncio.Event()
-
-    def feed_from(self, flow):
-        self.flow = flow
+class Basket(RecordingSink):
+    """A sink that shows headers by name, and frames as what is in them."""
 
     def start(self, status, headers):
-        self.status, self.headers = status, dict(headers)
-
-    def write(self, data):
-        self.body += data
-        self.first.set()
-
-    def end(self):
-        self.over.set()
-
-    def fail(self, error):
-        self.error = error
-        self.over.set()
+        super().start(status, dict(headers))
 
     @property
     def frames(self):
@@ -78,9 +59,7 @@ def begin(
 
 
 async def fetch(upstream, **more):
-    basket, _ = begin(upstream, **more)
-    await asyncio.wait_for(basket.over.wait(), 30)
-    return basket
+    return await begin(upstream, **more)[0].finished()
 
 
 def piece(delta, finish=None, **more):

@@ -140,21 +140,11 @@ async def test_it_never_sees_the_keys_of_the_environment_when_it_is_imported(lib
 @pytest.mark.parametrize(
     "name",
     [
-        "CANARY_API_KEY",
-        "canary_api_key",
-        "CANARY_AUTH_TOKEN",
-        "CANARY_API_BASE",
-        "CANARY_BASE_URL",
-        "CANARY_ENDPOINT",
-        "CANARY_ORGANIZATION",
-        "CANARY_ORG_ID",
-        "CANARY_CLOUD_PROJECT",
-        "AWS_CANARY",
-        "VERTEXAI_CANARY",
-        "CANARY_SECRET",
+        "CANARY_API_KEY", "canary_api_key", "CANARY_AUTH_TOKEN", "CANARY_API_BASE", "CANARY_BASE_URL", "CANARY_ENDPOINT",
+        "CANARY_ORGANIZATION", "CANARY_ORG_ID", "CANARY_CLOUD_PROJECT", "AWS_CANARY", "VERTEXAI_CANARY", "CANARY_SECRET",
         "CANARY_PASSWORD",
     ],
-)
+)  # fmt: skip
 def test_what_looks_like_a_key_or_leads_one_elsewhere_is_withheld(monkeypatch, name):
     monkeypatch.setenv(name, "canary")
 

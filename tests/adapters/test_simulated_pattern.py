@@ -10,19 +10,10 @@ from adapters.simulated_pattern import ANY_TEXT, text_for
 @pytest.mark.parametrize(
     "pattern",
     [
-        "^[A-Z]{3}$",
-        r"^\d{4}-\d{2}$",
-        "^(red|green)$",
-        r"^[^\s@]+@[^\s@]+\.com$",
-        "^v?[0-9]+$",
-        "^.{5,}$",
-        r"^[\w.-]+$",
-        "a{2}b*c+?",
-        "^[^a0A]$",
-        r"^\S\D\W$",
-        "",
+        "^[A-Z]{3}$", r"^\d{4}-\d{2}$", "^(red|green)$", r"^[^\s@]+@[^\s@]+\.com$", "^v?[0-9]+$", "^.{5,}$", r"^[\w.-]+$",
+        "a{2}b*c+?", "^[^a0A]$", r"^\S\D\W$", "",
     ],
-)
+)  # fmt: skip
 def test_a_text_matches_its_pattern(pattern):
     assert re.search(pattern, text_for(pattern))
 

@@ -17,46 +17,27 @@ from router.dialects.composer import Shape
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 LS = {"type": "function", "name": "ls", "parameters": SCHEMA}
 PING = {"type": "function", "name": "ping"}
+EXEC = OfferedTool("exec", is_custom=True)
 
 
-@pytest.mark.parametrize(
-    "tool",
-    [
-        {"type": "function", "function": {"name": "ls", "parameters": SCHEMA}},
-        LS,
-        {"name": "ls", "input_schema": SCHEMA},
-        {"type": "custom", "name": "ls", "input_schema": SCHEMA},
-    ],
-)
-def test_a_function_is_found_however_its_dialect_writes_it(tool):
-    assert offered_tools({"tools": [tool]}) == [OfferedTool("ls", SCHEMA)]
+@pytest.mark.parametrize(("tool", "found"), [
+    ({"type": "function", "function": {"name": "ls", "parameters": SCHEMA}}, OfferedTool("ls", SCHEMA)),
+    (LS, OfferedTool("ls", SCHEMA)),
+    ({"name": "ls", "input_schema": SCHEMA}, OfferedTool("ls", SCHEMA)),
+    ({"type": "custom", "name": "ls", "input_schema": SCHEMA}, OfferedTool("ls", SCHEMA)),
+    ({"type": "function", "function": {"name": "ping"}}, OfferedTool("ping")),
+    ({"type": "function", "name": "ping", "parameters": None}, OfferedTool("ping")),
+    ({"name": "ping", "input_schema": {}}, OfferedTool("ping")),
+    ({"type": "custom", "custom": {"name": "exec", "format": {"type": "text"}}}, EXEC),
+    ({"type": "custom", "name": "exec"}, EXEC),
+    ({"type": "custom", "name": "exec", "format": {"type": "grammar", "syntax": "lark", "definition": "start: A"}}, EXEC),
+])  # fmt: skip
+def test_a_function_or_a_free_form_tool_is_found_however_its_dialect_writes_it(tool, found):
+    assert offered_tools({"tools": [tool]}) == [found]
 
 
-@pytest.mark.parametrize(
-    "tool",
-    [
-        {"type": "function", "function": {"name": "ping"}},
-        {"type": "function", "name": "ping", "parameters": None},
-        {"name": "ping", "input_schema": {}},
-    ],
-)
-def test_a_tool_without_parameters_is_one(tool):
-    assert offered_tools({"tools": [tool]}) == [OfferedTool("ping")]
-
-
-@pytest.mark.parametrize(
-    "tool",
-    [
-        {"type": "custom", "custom": {"name": "exec", "format": {"type": "text"}}},
-        {"type": "custom", "name": "exec"},
-        {"type": "custom", "name": "exec", "format": {"type": "grammar", "syntax": "lark", "definition": "start: A"}},
-    ],
-)
-def test_a_free_form_tool_is_one(tool):
-    (found,) = offered_tools({"tools": [tool]})
-
-    assert found == OfferedTool("exec", is_custom=True)
-    assert found.shape == Shape("exec", is_custom=True)
+def test_a_free_form_tool_is_told_as_one():
+    assert EXEC.shape == Shape("exec", is_custom=True)
 
 
 @pytest.mark.parametrize(

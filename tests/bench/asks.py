@@ -3,13 +3,9 @@
 import itertools
 
 _PLACES = (
-    "the invoice export",
-    "the session cookie",
-    "our retry wrapper",
-    "the CSV importer",
-    "the avatar upload",
+    "the invoice export", "the session cookie", "our retry wrapper", "the CSV importer", "the avatar upload",
     "the tax table",
-)
+)  # fmt: skip
 _FILES = ("billing/export.py", "web/cookies.ts", "net/retry.go", "importer.rb", "upload.rs", "Tax.java")
 _QUICK = (
     "the log line in {file} says recieved, should be received",

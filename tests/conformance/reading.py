@@ -8,15 +8,9 @@ from tests.conformance.road import Reply
 
 _TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
 _ENDS = {
-    "stop": "stop",
-    "length": "length",
-    "tool_calls": "calls",
-    "content_filter": "refusal",
-    "end_turn": "stop",
-    "max_tokens": "length",
-    "tool_use": "calls",
-    "refusal": "refusal",
-}
+    "stop": "stop", "length": "length", "tool_calls": "calls", "content_filter": "refusal", "end_turn": "stop",
+    "max_tokens": "length", "tool_use": "calls", "refusal": "refusal",
+}  # fmt: skip
 
 
 @dataclass

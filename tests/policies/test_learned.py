@@ -68,29 +68,13 @@ LONG = [
 ]
 THREE_QUICK = SessionHistory(3, tuple(FinishedTurn(words, 2, 1) for words in ("fix the typo", "what is this", "make it blue")))
 VAGUE = [
-    "go on",
-    "yes",
-    "do it",
-    "same for the others",
-    "the second option",
-    "now the frontend",
-    "fix it",
-    "continue",
-    "weiter",
+    "go on", "yes", "do it", "same for the others", "the second option", "now the frontend", "fix it", "continue", "weiter",
     "继续",
-]
+]  # fmt: skip
 CORRECTIONS = [
-    "still red",
-    "ci failed, please fix",
-    "lint fail",
-    "I've reverted your change, it broke the build",
-    "that's wrong",
-    "same error",
-    "still broken",
-    "you forgot the second file",
-    "不对，还是报错",
-    "geht immer noch nicht",
-]
+    "still red", "ci failed, please fix", "lint fail", "I've reverted your change, it broke the build", "that's wrong",
+    "same error", "still broken", "you forgot the second file", "不对，还是报错", "geht immer noch nicht",
+]  # fmt: skip
 NOTHING = ["hi", "thanks", "ok", "👍", "good morning", "lol", "perfect, thank you"]
 
 

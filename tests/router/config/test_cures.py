@@ -9,32 +9,18 @@ from tests.conftest import SIMULATED
 from tests.tools.configs import faults_in, load_text
 
 WRITTEN = [
-    "$K1",
-    "${K1}",
-    "${env:K1}",
-    "${K1:-none}",
-    "os.environ/K1",
-    "{{ env.K1 }}",
-    "{{K1}}",
-    "%K1%",
-    "ENV:K1",
-    "env: K1",
+    "$K1", "${K1}", "${env:K1}", "${K1:-none}", "os.environ/K1", "{{ env.K1 }}", "{{K1}}", "%K1%", "ENV:K1", "env: K1",
     " $K1 ",
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("written", WRITTEN)
-def test_a_variable_in_the_notation_of_another_program_is_found(written):
-    assert find_variable(written) == "K1"
-
-
-@pytest.mark.parametrize("written", ["sk-proj-4f", "caller", "abc", "K1", "$", "${}", "a$K1", "pa$$word"])
-def test_a_plain_value_names_no_variable(written):
-    assert find_variable(written) == ""
-
-
-def test_the_bare_name_of_a_key_is_a_variable():
-    assert find_variable("OPENAI_API_KEY") == "OPENAI_API_KEY"
+@pytest.mark.parametrize(("written", "name"), [
+    *((written, "K1") for written in WRITTEN),
+    *((written, "") for written in ("sk-proj-4f", "caller", "abc", "K1", "$", "${}", "a$K1", "pa$$word")),
+    ("OPENAI_API_KEY", "OPENAI_API_KEY"),
+])  # fmt: skip
+def test_a_variable_in_another_notation_or_bare_is_found_and_a_plain_value_names_none(written, name):
+    assert find_variable(written) == name
 
 
 def test_a_file_with_tiers_is_ours_whatever_else_it_has():

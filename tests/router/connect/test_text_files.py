@@ -26,19 +26,13 @@ def test_a_file_that_somebody_changed_is_theirs():
     assert OWN.take("theirs", [], NONE) == ("theirs", ())
 
 
-def test_a_flag_is_made_where_it_is_absent_and_goes_again():
-    put = FLAG.put(None, CONTENT)
+@pytest.mark.parametrize(("before", "there"), [(None, "ours\n"), ("2026-01-01", "2026-01-01")])
+def test_a_flag_is_made_where_it_is_absent_and_goes_again_and_one_that_is_there_stays(before, there):
+    put = FLAG.put(before, CONTENT)
 
-    assert put.text == "ours\n"
-    assert FLAG.take(put.text, put.memo, NONE) == (None, ())
-
-
-def test_a_flag_that_is_there_stays_as_it_is():
-    put = FLAG.put("2026-01-01", CONTENT)
-
-    assert put.text == "2026-01-01"
-    assert FLAG.holds("2026-01-01", CONTENT, NONE)
-    assert FLAG.take(put.text, put.memo, NONE) == ("2026-01-01", ())
+    assert put.text == there
+    assert FLAG.holds(there, CONTENT, NONE)
+    assert FLAG.take(put.text, put.memo, NONE) == (before, ())
 
 
 def test_a_flag_that_somebody_wrote_since_is_theirs():

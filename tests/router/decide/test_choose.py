@@ -146,21 +146,6 @@ def test_applying_the_reported_flip_changes_the_tier(
         assert tier(odds, flip.fast_wait_seconds + step) is not decision.tier
 
 
-def test_no_order_of_policies_changes_the_result():
-    policies = [
-        lean(0.1, "a"),
-        lean(0.2, "b"),
-        lean(-0.3, "c"),
-        Says("d", (Insist("x", Rank.MODEL_NAME, tier=Tier.DEEP), RuleOut("spark", "small", lasting=True))),
-        Says("e", (Insist("y", Rank.MODEL_NAME, tier=Tier.DEEP),)),
-        Raises(),
-    ]
-
-    results = {run(*order) == run(*policies) for order in itertools.permutations(policies)}
-
-    assert results == {True}
-
-
 def test_a_policy_that_raises_is_skipped_and_named_in_the_decision():
     decision = run(Raises(), lean(-3))
 

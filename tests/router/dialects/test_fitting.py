@@ -99,16 +99,10 @@ BODIES = {
     Dialect.COMPLETIONS: {"prompt": "x"},
 }
 MORE = {
-    "max_tokens": 9,
-    "max_completion_tokens": 9,
-    "reasoning_effort": "xhigh",
-    "reasoning": {"effort": "xhigh"},
-    "output_config": {"effort": "xhigh"},
-    "logit_bias": {"1": 2},
-    "store": False,
-    "temperature": 1,
+    "max_tokens": 9, "max_completion_tokens": 9, "reasoning_effort": "xhigh", "reasoning": {"effort": "xhigh"},
+    "output_config": {"effort": "xhigh"}, "logit_bias": {"1": 2}, "store": False, "temperature": 1,
     "user": wrap("other", {}),
-}
+}  # fmt: skip
 HOSTS = ("api.openai.com", "api.anthropic.com", "api.cerebras.ai", "api.groq.com", "api.x.ai", "models.example")
 
 

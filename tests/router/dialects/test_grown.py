@@ -153,19 +153,10 @@ def test_two_dialects_share_nothing():
 @pytest.mark.parametrize(
     "between",
     [
-        b"]",
-        b"],[null",
-        b"]],[[null",
-        b'],"messages":[null',
-        b'],"model":"deep","x":[1',
-        b"1",
-        b",",
-        b",{",
-        b",,",
-        b' "a"',
+        b"]", b"],[null", b"]],[[null", b'],"messages":[null', b'],"model":"deep","x":[1', b"1", b",", b",{", b",,", b' "a"',
         b"\xff",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_more_messages_is_parsed_as_the_whole_says(between):
     raw = body_of(messages(*range(20)))
     parse(raw)

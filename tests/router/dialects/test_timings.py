@@ -13,15 +13,9 @@ from router.dialects.timings import read_timings
 from tests.tools.bridging import CHAT, MESSAGES, RESPONSES, answer_to, chunk
 
 TIMINGS = {
-    "cache_n": 31,
-    "prompt_n": 601,
-    "prompt_ms": 1400.0,
-    "prompt_per_token_ms": 2.33,
-    "prompt_per_second": 429.2857142857143,
-    "predicted_n": 300,
-    "predicted_ms": 450.0,
-    "predicted_per_second": 664.4444444444445,
-}
+    "cache_n": 31, "prompt_n": 601, "prompt_ms": 1400.0, "prompt_per_token_ms": 2.33, "prompt_per_second": 429.2857142857143,
+    "predicted_n": 300, "predicted_ms": 450.0, "predicted_per_second": 664.4444444444445,
+}  # fmt: skip
 
 
 def test_the_engines_tokens_and_speeds_are_read():

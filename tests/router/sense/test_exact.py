@@ -23,18 +23,21 @@ PATIENT_SECONDS = 60.0
 """For tests of what is counted: on a busy machine the real vocabulary alone may take the seconds that a request waits."""
 
 
-async def test_special_tokens_in_a_prompt_are_plain_text(encoding):
+@pytest.fixture
+def counter(encoding):
     counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
+    yield counter
+    counter.close()
 
+
+async def test_special_tokens_in_a_prompt_are_plain_text(counter):
     count = await counter.count(ask("<|endoftext|> <|im_start|>system"))
 
-    counter.close()
     assert count.is_exact
     assert 8 < count.tokens < 40
 
 
-async def test_an_exact_count_reads_the_arguments_of_calls(encoding):
-    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
+async def test_an_exact_count_reads_the_arguments_of_calls(counter):
     arguments = json.dumps({"text": "word " * 3_000})
     call = {"id": "c", "type": "function", "function": {"name": "write", "arguments": arguments}}
     chat = make_view(
@@ -45,12 +48,10 @@ async def test_an_exact_count_reads_the_arguments_of_calls(encoding):
 
     counts = [await counter.count(view) for view in (chat, messages)]
 
-    counter.close()
     assert all(3_000 <= count.tokens <= 3_100 for count in counts)
 
 
-async def test_an_exact_count_reads_system_tools_and_results(encoding):
-    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
+async def test_an_exact_count_reads_system_tools_and_results(counter):
     body = {
         "max_tokens": 1,
         "system": "word " * 100,
@@ -60,7 +61,6 @@ async def test_an_exact_count_reads_system_tools_and_results(encoding):
 
     count = await counter.count(make_view(body, Dialect.MESSAGES))
 
-    counter.close()
     assert 300 <= count.tokens <= 340
 
 
@@ -144,13 +144,8 @@ async def test_while_eight_wait_for_a_count_a_ninth_does_not(child, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("a" * 300_000, (10_000, 300_000)), (" " * 2_000_000, (15_000, 16_500))])
-async def test_300_000_letters_and_two_million_blanks_are_counted(encoding, text, tokens):
-    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
-
-    count = await counter.count(ask(text))
-
-    counter.close()
-    assert tokens[0] < count.tokens < tokens[1]
+async def test_300_000_letters_and_two_million_blanks_are_counted(counter, text, tokens):
+    assert tokens[0] < (await counter.count(ask(text))).tokens < tokens[1]
 
 
 async def test_a_text_that_the_tokenizer_cannot_bear_gets_the_estimate_and_costs_no_other_count(child):
@@ -332,23 +327,18 @@ async def test_an_idle_process_is_stopped_and_started_again_on_need(child):
 
 
 def test_nothing_is_started_or_loaded_before_the_first_count(child):
-    loaded = subprocess.run(
-        [sys.executable, "-c", "import router.wiring.build, sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-c", "import router.wiring.build, sys; print(*sys.modules)"]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert child()._process is None
     assert "tiktoken" not in loaded.stdout.split()
 
 
-async def test_of_a_conversation_that_goes_on_only_what_is_new_is_sent_to_be_counted(encoding, monkeypatch):
+async def test_of_a_conversation_that_goes_on_only_what_is_new_is_sent_to_be_counted(counter, monkeypatch):
     sent = []
     write = counting_process.write_question
     monkeypatch.setattr(counting_process, "write_question", lambda texts: sent.append(written := write(texts)) or written)
     histories = Histories()
-    counter = exact.ExactCounter(pytest.fail, wait_seconds=PATIENT_SECONDS)
     said = [{"role": ("user", "assistant")[place % 2], "content": f"{place} " + "word " * 400} for place in range(31)]
     steps = [said[:25], said[:27], said, [*said[:26], {"role": "user", "content": "another way"}], said[2:]]
 
@@ -361,7 +351,6 @@ async def test_of_a_conversation_that_goes_on_only_what_is_new_is_sent_to_be_cou
         sizes.append((sum(map(len, sent[:-1])), len(sent[-1])))
         sent.clear()
 
-    counter.close()
     grown, forked, cut = [with_history / whole for with_history, whole in sizes[1:3]], sizes[3], sizes[4]
     assert max(grown) < 0.2
     assert forked[0] < forked[1] / 4

@@ -90,16 +90,10 @@ def test_a_greeting_thanks_or_a_nod_asks_for_nothing(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "thanks, now rename it",
-        "ok do it",
-        "hi, fix the build",
-        "good, commit this",
-        "test",
-        "yes",
-        "go on",
+        "thanks, now rename it", "ok do it", "hi, fix the build", "good, commit this", "test", "yes", "go on",
         "great idea, build it",
     ],
-)
+)  # fmt: skip
 def test_words_that_ask_for_something_are_a_task_however_polite(text):
     assert read_features(text).has_task
 

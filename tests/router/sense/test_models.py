@@ -37,9 +37,13 @@ SHIPPED = {"auto": "auto", "fast": "fast", "deep": "deep", "claude-fast": "fast"
 
 
 def meaning_of(name: str, own: dict[str, str | None]) -> str | None:
-    """What a name means where these are added to the shipped ones; None for an unknown one."""
+    """What a name means where these are added to the shipped ones."""
+    return meaning_in(ModelNames(own, ("spark", "sage"), SHIPPED), name)
+
+
+def meaning_in(names: ModelNames, name: str) -> str | None:
     try:
-        alias = ModelNames(own, ("spark", "sage"), SHIPPED).resolve(name)
+        alias = names.resolve(name)
     except UnknownModel:
         return None
     return alias.target or (str(alias.tier) if alias.tier else "auto")
@@ -131,13 +135,7 @@ def fits(name: str, pattern: str) -> bool:
 def test_whatever_is_merged_the_first_that_matches_in_the_promised_order_counts(own, targets, shipped, name):
     names = ModelNames(own, tuple(targets), shipped)
 
-    try:
-        alias = names.resolve(name)
-        found = alias.target or (str(alias.tier) if alias.tier else "auto")
-    except UnknownModel:
-        found = None
-
-    assert found == first_meaning(name, own, tuple(targets), shipped)
+    assert meaning_in(names, name) == first_meaning(name, own, tuple(targets), shipped)
     assert all("*" not in entry for entry in list(names.meanings)[: len(names.listed())])
 
 

@@ -10,16 +10,9 @@ from router.contract.features import MARKS
 from router.sense.shape import count_marks, is_red
 
 SIGNS = {
-    "commas": ",、，",
-    "lines": "\n",
-    "ticks": "`",
-    "underscores": "_",
-    "brackets": "({[=;<",
-    "slashes": "/",
-    "quotes": "\"'",
-    "colons": ":",
-    "questions": "?？؟",
-}
+    "commas": ",、，", "lines": "\n", "ticks": "`", "underscores": "_", "brackets": "({[=;<", "slashes": "/", "quotes": "\"'",
+    "colons": ":", "questions": "?？؟",
+}  # fmt: skip
 TEXTS = st.lists(
     st.sampled_from(
         [*"aZéÄ3 \t\n.,!?？؟。、，`_(){}[]=;<>/\\'\":\ud800", ". ", "! ", "->", "=>", "→", "```", "\n    at ", "\n- ", ".py"]

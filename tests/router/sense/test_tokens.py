@@ -73,15 +73,9 @@ def test_an_estimate_of_two_megabytes_reads_no_more_than_one_of_a_page(lines):
 
 def test_an_image_counts_as_an_image_and_not_as_its_base64():
     url = "data:image/png;base64," + "A" * 400_000
-    view = make_view(
-        {
-            "messages": [
-                {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image_url", "image_url": {"url": url}}]}
-            ]
-        }
-    )
+    content = [{"type": "text", "text": "hi"}, {"type": "image_url", "image_url": {"url": url}}]
 
-    assert 1_000 <= estimate_prompt(view).tokens < 1_100
+    assert 1_000 <= estimate_prompt(make_view({"messages": [{"role": "user", "content": content}]})).tokens < 1_100
 
 
 def test_an_image_does_not_hide_a_large_tool_result():
@@ -169,20 +163,27 @@ def estimate(tokens: int) -> TokenCount:
     return TokenCount(tokens, int(tokens * LOW), int(tokens * HIGH))
 
 
-def test_a_prompt_counted_before_is_known_to_half_a_percent():
-    calibration = Calibration()
-    calibration.note(SessionKey(Caller("me"), "s"), 110_000, 123_066)
+ME = SessionKey(Caller("me"), "s")
 
-    again = calibration.narrow(SessionKey(Caller("me"), "s"), estimate(110_000))
+
+def calibrated(estimated: int, counted: int) -> Calibration:
+    calibration = Calibration()
+    calibration.note(ME, estimated, counted)
+    return calibration
+
+
+def test_a_prompt_counted_before_is_known_to_half_a_percent():
+    calibration = calibrated(110_000, 123_066)
+
+    again = calibration.narrow(ME, estimate(110_000))
 
     assert (again.tokens, again.low > 122_000, again.high < 124_000) == (123_066, True, True)
 
 
 def test_what_a_session_grew_by_is_estimated_and_widens_the_band():
-    calibration = Calibration()
-    calibration.note(SessionKey(Caller("me"), "s"), 100_000, 110_000)
+    calibration = calibrated(100_000, 110_000)
 
-    grown = calibration.narrow(SessionKey(Caller("me"), "s"), estimate(120_000))
+    grown = calibration.narrow(ME, estimate(120_000))
 
     assert grown.tokens == 130_000
     assert grown.high - grown.low > 10_000
@@ -190,10 +191,9 @@ def test_what_a_session_grew_by_is_estimated_and_widens_the_band():
 
 
 def test_a_session_that_shrank_or_is_anothers_is_estimated_afresh():
-    calibration = Calibration()
-    calibration.note(SessionKey(Caller("me"), "s"), 100_000, 110_000)
+    calibration = calibrated(100_000, 110_000)
 
-    assert calibration.narrow(SessionKey(Caller("me"), "s"), estimate(50_000)) == estimate(50_000)
+    assert calibration.narrow(ME, estimate(50_000)) == estimate(50_000)
     assert calibration.narrow(SessionKey(Caller("you"), "s"), estimate(100_000)) == estimate(100_000)
     assert calibration.narrow(SessionKey(Caller("me"), "t"), estimate(100_000)) == estimate(100_000)
 

@@ -1,5 +1,6 @@
 """A certificate for TLS, and a target that speaks WebSocket."""
 
+import asyncio
 import shutil
 import subprocess
 
@@ -18,6 +19,20 @@ def certificate(tmp_path_factory):
     command += ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
     subprocess.run(command, check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture
+async def listen():
+    """Starts a server on a free port, and answers the port. It is closed with the test."""
+    servers = []
+
+    async def start(serve, **more) -> int:
+        servers.append(await asyncio.start_server(serve, "127.0.0.1", 0, **more))
+        return servers[-1].sockets[0].getsockname()[1]
+
+    yield start
+    for server in servers:
+        server.close()
 
 
 @pytest.fixture

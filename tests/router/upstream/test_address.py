@@ -12,12 +12,8 @@ def test_a_url_is_taken_apart_with_the_usual_ports():
     plain, secure = read_address("http://models.example:8080/v1/chat"), read_address("https://models.example")
 
     assert (plain.host, plain.port, plain.is_tls, plain.authority, plain.path) == (
-        "models.example",
-        8080,
-        False,
-        "models.example:8080",
-        "/v1/chat",
-    )
+        "models.example", 8080, False, "models.example:8080", "/v1/chat",
+    )  # fmt: skip
     assert (secure.port, secure.is_tls, secure.path) == (443, True, "/")
     assert read_address("https://models.example/v1/chat?api-version=2").path == "/v1/chat?api-version=2"
     assert read_address("https://models.example?x=1").path == "/?x=1"

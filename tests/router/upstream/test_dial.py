@@ -38,63 +38,59 @@ def set_proxy(monkeypatch):
 
 
 @pytest.fixture
-async def mute_port():
+async def mute_port(listen):
     """A port on which somebody listens and says nothing."""
 
     async def mute(reader, writer):
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(mute, "127.0.0.1", 0)
-    yield port_of(server)
-    server.close()
+    return await listen(mute)
 
 
-def port_of(server: asyncio.Server) -> int:
-    return server.sockets[0].getsockname()[1]
+@pytest.fixture
+def serve_tls(listen, upstream, certificate):
+    """Starts a target with our certificate, which may ask for one, and answers its port."""
+
+    async def serve(*, asks_for_certificate: bool = False) -> int:
+        upstream.scripts = [answer_json(CHAT_ANSWER)]
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+        if asks_for_certificate:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(certificate / "cert.pem")
+        return await listen(upstream._serve, ssl=context)
+
+    return serve
 
 
-async def serve_tls(upstream, certificate, *, asks_for_certificate: bool = False):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
-    if asks_for_certificate:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(certificate / "cert.pem")
-    return await asyncio.start_server(upstream._serve, "127.0.0.1", 0, ssl=context)
+async def dial(url: str = "https://models.example/v1", tls: Tls | None = None, within_seconds: float = 60):
+    return await Dialer().dial(read_address(url), tls, within_seconds)
 
 
-async def test_a_target_with_its_own_authority_is_reached_over_tls(start, upstream, certificate):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    server = await serve_tls(upstream, certificate)
-    url = f"https://localhost:{port_of(server)}/v1"
-    tls = f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
+async def test_a_target_with_its_own_authority_is_reached_over_tls(start, upstream, certificate, serve_tls):
+    url, tls = f"https://localhost:{await serve_tls()}/v1", f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
     tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
 
     replies = [await call(tandem.port, "/v1/chat/completions", chat()) for _ in range(2)]
 
-    server.close()
     assert [reply.json for reply in replies] == [CHAT_ANSWER] * 2
     assert upstream.connections == 1
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(start, upstream, certificate):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    server = await serve_tls(upstream, certificate)
-    url = f"https://localhost:{port_of(server)}/v1"
+async def test_a_certificate_that_nobody_vouches_for_is_refused(start, upstream, serve_tls):
+    url = f"https://localhost:{await serve_tls()}/v1"
     tandem = await start(two_targets(url, url))
 
     reply = await call(tandem.port, "/v1/chat/completions", chat())
 
-    server.close()
     assert reply.status == 502
     assert "TLS failed" in reply.json["error"]["message"]
     assert not upstream.seen
 
 
-async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstream, certificate):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    server = await serve_tls(upstream, certificate, asks_for_certificate=True)
-    url = f"https://localhost:{port_of(server)}/v1"
+async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstream, certificate, serve_tls):
+    url = f"https://localhost:{await serve_tls(asks_for_certificate=True)}/v1"
     ours = certificate / "ours.pem"
     ours.write_bytes((certificate / "key.pem").read_bytes() + (certificate / "cert.pem").read_bytes())
     known = f'tls: {{ca_file: "{certificate / "cert.pem"}", client_cert: "{ours}"}},'
@@ -104,20 +100,17 @@ async def test_a_target_that_asks_for_our_certificate_is_shown_it(start, upstrea
     shown = await call(tandem.port, "/v1/chat/completions", chat(model="fast"))
     hidden = await call(tandem.port, "/v1/chat/completions", chat(model="deep"))
 
-    server.close()
     assert shown.json == CHAT_ANSWER
     assert len(upstream.seen) == 1
     assert hidden.status == 502
 
 
-async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, upstream, certificate, set_proxy):
-    upstream.scripts = [answer_json(CHAT_ANSWER)]
-    server = await serve_tls(upstream, certificate)
-    asked = []
+async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, certificate, serve_tls, listen, set_proxy):
+    port, asked = await serve_tls(), []
 
     async def proxy(reader, writer):
         asked.append((await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")[0])
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port_of(server))
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
 
         async def pump(source, drain):
@@ -127,32 +120,29 @@ async def test_a_tunnel_is_opened_through_a_proxy_and_tls_runs_inside_it(start, 
 
         await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer), return_exceptions=True)
 
-    tunnel = await asyncio.start_server(proxy, "127.0.0.1", 0)
-    set_proxy(f"http://127.0.0.1:{port_of(tunnel)}")
+    set_proxy(f"http://127.0.0.1:{await listen(proxy)}")
     url, tls = "https://models.example/v1", f'tls: {{ca_file: "{certificate / "cert.pem"}"}},'
     tandem = await start(two_targets(url, url, fast_extra=tls, deep_extra=tls))
 
     reply = await call(tandem.port, "/v1/chat/completions", chat())
 
-    tunnel.close()
-    server.close()
     assert asked[0] == b"CONNECT models.example:443 HTTP/1.1"
     assert reply.json == CHAT_ANSWER
 
 
 async def test_a_name_that_does_not_resolve_is_said_so():
     with pytest.raises(CannotConnect, match="host name does not resolve"):
-        await Dialer().dial(read_address("http://no-such-host.invalid/v1"), None, 5)
+        await dial("http://no-such-host.invalid/v1")
 
 
 async def test_a_closed_port_is_no_connection(closed_port):
     with pytest.raises(CannotConnect, match="connection failed$"):
-        await Dialer().dial(read_address(f"http://127.0.0.1:{closed_port}/v1"), None, 5)
+        await dial(f"http://127.0.0.1:{closed_port}/v1")
 
 
 async def test_a_handshake_that_never_ends_is_given_up_in_time(certificate, mute_port):
     with pytest.raises(CannotConnect, match=r"no connection within 0.1 s"):
-        await Dialer().dial(read_address(f"https://localhost:{mute_port}/v1"), Tls(ca_file=str(certificate / "cert.pem")), 0.1)
+        await dial(f"https://localhost:{mute_port}/v1", Tls(ca_file=str(certificate / "cert.pem")), 0.1)
 
 
 @pytest.mark.parametrize(("user", "answer", "words"), [
@@ -162,36 +152,32 @@ async def test_a_handshake_that_never_ends_is_given_up_in_time(certificate, mute
     ("", b"", "closed the connection, or is not an HTTP proxy"),
     ("", b"x" * 20_000, "closed the connection, or is not an HTTP proxy"),
 ], ids=["407 without a user", "407 with one", "403", "hangs up", "babbles"])  # fmt: skip
-async def test_a_proxy_that_opens_no_tunnel_is_named_with_what_it_said(set_proxy, user, answer, words):
+async def test_a_proxy_that_opens_no_tunnel_is_named_with_what_it_said(listen, set_proxy, user, answer, words):
     async def proxy(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
         writer.close()
 
-    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
-    set_proxy(f"http://{user}127.0.0.1:{port_of(server)}")
+    set_proxy(f"http://{user}127.0.0.1:{await listen(proxy)}")
 
     with pytest.raises(CannotConnect) as caught:
-        await Dialer().dial(read_address("https://models.example/v1"), None, 60)
+        await dial()
 
-    server.close()
     assert str(caught.value) == f"the proxy in HTTPS_PROXY {words}"
 
 
-async def test_the_user_and_password_of_a_proxy_are_sent_to_it_decoded(set_proxy):
+async def test_the_user_and_password_of_a_proxy_are_sent_to_it_decoded(listen, set_proxy):
     asked = []
 
     async def proxy(reader, writer):
         asked.append(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
-    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
-    set_proxy(f"http://me:p%40ss@127.0.0.1:{port_of(server)}")
+    set_proxy(f"http://me:p%40ss@127.0.0.1:{await listen(proxy)}")
 
     with pytest.raises(CannotConnect):
-        await Dialer().dial(read_address("https://models.example/v1"), None, 60)
+        await dial()
 
-    server.close()
     assert b"\r\nproxy-authorization: Basic " + b64encode(b"me:p@ss") + b"\r\n" in asked[0]
 
 
@@ -205,7 +191,7 @@ async def test_a_proxy_that_cannot_be_used_is_named_instead_of_the_target(set_pr
     set_proxy(url.format(port=closed_port))
 
     with pytest.raises(CannotConnect) as caught:
-        await Dialer().dial(read_address("https://models.example/v1"), None, 60)
+        await dial()
 
     assert str(caught.value).startswith(words)
     assert "s3cret-word" not in str(caught.value)
@@ -215,4 +201,4 @@ async def test_a_proxy_that_says_nothing_is_named_when_time_is_up(set_proxy, mut
     set_proxy(f"http://127.0.0.1:{mute_port}")
 
     with pytest.raises(CannotConnect, match=r"no connection through the proxy in HTTPS_PROXY within 0.1 s"):
-        await Dialer().dial(read_address("https://models.example/v1"), None, 0.1)
+        await dial(within_seconds=0.1)

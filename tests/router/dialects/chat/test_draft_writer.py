@@ -15,15 +15,8 @@ def test_what_codex_sends_becomes_chat():
     body, _ = crossed(RESPONSES, CHAT, codex_request(stream=True))
 
     assert [message["role"] for message in body["messages"]] == [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-        "tool",
-        "user",
-        "system",
-    ]
+        "system", "user", "assistant", "tool", "assistant", "tool", "user", "system",
+    ]  # fmt: skip
     assert body["messages"][2]["tool_calls"][0]["function"]["arguments"] == '{"input":"*** Begin"}'
     assert body["stream_options"] == {"include_usage": True}
     assert body["reasoning_effort"] == "xhigh"

@@ -18,73 +18,50 @@ from tests.tools.bridging import (
 
 
 def test_a_tool_loop_of_chat_becomes_items():
-    body, dropped = crossed(
-        CHAT,
-        RESPONSES,
-        {
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {
-                    "role": "user",
-                    "content": [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": PICTURE}}],
-                },
-                {
-                    "role": "assistant",
-                    "content": "I look.",
-                    "tool_calls": [
-                        {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"a":"x"}'}},
-                        {"id": "c2", "type": "function", "function": {"name": "look", "arguments": '{"a":"y"}'}},
-                    ],
-                },
-                {"role": "tool", "tool_call_id": "c1", "content": "one"},
-                {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "two"}]},
-                {"role": "developer", "content": "Careful."},
-            ],
-            "tools": [{"type": "function", "function": {**TOOL, "strict": True}}],
-            "tool_choice": "required",
-            "parallel_tool_calls": False,
-            "max_completion_tokens": 77,
-            "temperature": 0.5,
-            "reasoning_effort": "high",
-            "verbosity": "low",
-            "metadata": {"k": "v"},
-            "prompt_cache_key": "s1",
-            "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}},
-            "stream": True,
-        },
-    )
+    asked = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": PICTURE}}]
+    calls = {"c1": '{"a":"x"}', "c2": '{"a":"y"}'}
+    functions = [{"id": key, "type": "function", "function": {"name": "look", "arguments": calls[key]}} for key in calls]
+    form = {"name": "n", "schema": SCHEMA, "strict": True}
+    kept = {"tool_choice": "required", "parallel_tool_calls": False, "temperature": 0.5, "metadata": {"k": "v"}}
+    kept |= {"prompt_cache_key": "s1", "stream": True}
+    request = {
+        **kept,
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": "I look.", "tool_calls": functions},
+            {"role": "tool", "tool_call_id": "c1", "content": "one"},
+            {"role": "tool", "tool_call_id": "c2", "content": [{"type": "text", "text": "two"}]},
+            {"role": "developer", "content": "Careful."},
+        ],
+        "tools": [{"type": "function", "function": {**TOOL, "strict": True}}],
+        "max_completion_tokens": 77,
+        "reasoning_effort": "high",
+        "verbosity": "low",
+        "response_format": {"type": "json_schema", "json_schema": form},
+    }
 
+    body, dropped = crossed(CHAT, RESPONSES, request)
+
+    image = {"type": "input_image", "image_url": PICTURE, "detail": "auto"}
     assert dropped == ()
     assert body == {
+        **kept,
         "model": "real-model",
         "instructions": "Be brief.",
         "input": [
-            {
-                "type": "message",
-                "role": "user",
-                "content": [
-                    {"type": "input_text", "text": "see"},
-                    {"type": "input_image", "image_url": PICTURE, "detail": "auto"},
-                ],
-            },
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "see"}, image]},
             {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
-            {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"a":"x"}'},
-            {"type": "function_call", "call_id": "c2", "name": "look", "arguments": '{"a":"y"}'},
+            *({"type": "function_call", "call_id": key, "name": "look", "arguments": calls[key]} for key in calls),
             {"type": "function_call_output", "call_id": "c1", "output": "one"},
             {"type": "function_call_output", "call_id": "c2", "output": "two"},
             {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Careful."}]},
         ],
         "tools": [{"type": "function", **TOOL, "strict": True}],
-        "tool_choice": "required",
-        "parallel_tool_calls": False,
-        "text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA, "strict": True}, "verbosity": "low"},
+        "text": {"format": {"type": "json_schema", **form}, "verbosity": "low"},
         "max_output_tokens": 77,
-        "temperature": 0.5,
         "reasoning": {"effort": "high"},
-        "metadata": {"k": "v"},
-        "prompt_cache_key": "s1",
         "store": False,
-        "stream": True,
     }
 
 
@@ -93,15 +70,9 @@ def test_a_tool_loop_of_messages_becomes_items_with_pictures_in_the_results():
 
     assert dropped == ("the tool web", "reasoning of earlier answers", "stop sequences")
     assert [item["type"] for item in body["input"]] == [
+        "message", "message", "function_call", "function_call", "function_call_output", "function_call_output", "message",
         "message",
-        "message",
-        "function_call",
-        "function_call",
-        "function_call_output",
-        "function_call_output",
-        "message",
-        "message",
-    ]
+    ]  # fmt: skip
     assert body["input"][4]["output"][1] == {"type": "input_image", "image_url": PICTURE, "detail": "auto"}
     assert body["input"][5]["output"] == "Error: not there"
     assert body["input"][7]["role"] == "developer"

@@ -7,35 +7,15 @@ from router.dialects.responses.said_back import say_back
 from tests.conformance.measure import find_faults
 
 HEAD = {
-    "id": "resp_1",
-    "object": "response",
-    "created_at": 1,
-    "completed_at": 2,
-    "model": "m",
-    "status": "completed",
-    "output": [],
-    "error": None,
-    "incomplete_details": None,
-    "usage": None,
-}
+    "id": "resp_1", "object": "response", "created_at": 1, "completed_at": 2, "model": "m", "status": "completed",
+    "output": [], "error": None, "incomplete_details": None, "usage": None,
+}  # fmt: skip
 ASKED = {
-    "instructions": "Be brief.",
-    "tool_choice": {"type": "function", "name": "look"},
-    "parallel_tool_calls": False,
-    "metadata": {"team": "blue"},
-    "previous_response_id": "resp_0",
-    "temperature": 0.2,
-    "top_p": 0.9,
-    "max_output_tokens": 64,
-    "max_tool_calls": 3,
-    "top_logprobs": 2,
-    "truncation": "auto",
-    "store": False,
-    "service_tier": "flex",
-    "user": "u1",
-    "safety_identifier": "s1",
-    "prompt_cache_key": "k1",
-}
+    "instructions": "Be brief.", "tool_choice": {"type": "function", "name": "look"}, "parallel_tool_calls": False,
+    "metadata": {"team": "blue"}, "previous_response_id": "resp_0", "temperature": 0.2, "top_p": 0.9,
+    "max_output_tokens": 64, "max_tool_calls": 3, "top_logprobs": 2, "truncation": "auto", "store": False,
+    "service_tier": "flex", "user": "u1", "safety_identifier": "s1", "prompt_cache_key": "k1",
+}  # fmt: skip
 
 
 def test_the_requests_own_values_are_said_back():

@@ -18,16 +18,9 @@ from tests.tools.values import make_view
 
 GONE = object()
 ODD = {
-    "null": None,
-    "text": "odd",
-    "blank": "",
-    "number": 5,
-    "fraction": 0.5,
-    "true": True,
-    "list": [],
-    "of": [5],
+    "null": None, "text": "odd", "blank": "", "number": 5, "fraction": 0.5, "true": True, "list": [], "of": [5],
     "object": {},
-}
+}  # fmt: skip
 ODD["gone"] = GONE
 PIXEL = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
 PAPER = {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}

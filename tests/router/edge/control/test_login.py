@@ -23,10 +23,13 @@ async def tandem(start, callers):
     return await start(KEYS + SIMULATED)
 
 
+def key_of(callers, name: str = "bob") -> str:
+    return callers[name]["authorization"].removeprefix("Bearer ")
+
+
 async def log_in(tandem, callers, name: str = "bob", **more) -> dict[str, str]:
     """Log in, and return the header that the browser sends from then on."""
-    key = callers[name]["authorization"].removeprefix("Bearer ")
-    reply = await call(tandem.port, LOGIN, {"key": key}, {**PAGE, **more.pop("headers", {})}, **more)
+    reply = await call(tandem.port, LOGIN, {"key": key_of(callers, name)}, {**PAGE, **more.pop("headers", {})}, **more)
     assert reply.status == 200, reply.body
     return {"cookie": reply.headers["set-cookie"].partition(";")[0]}
 
@@ -41,7 +44,7 @@ async def test_a_key_is_taken_once_and_its_owner_known_by_a_cookie_from_then_on(
 
 
 async def test_the_answer_names_the_caller_and_is_not_kept_by_anybody(tandem, callers):
-    key = callers["bob"]["authorization"].removeprefix("Bearer ")
+    key = key_of(callers)
 
     reply = await call(tandem.port, LOGIN, {"key": f" {key} "}, PAGE)
 
@@ -56,17 +59,14 @@ async def test_the_answer_names_the_caller_and_is_not_kept_by_anybody(tandem, ca
 async def test_the_cookie_is_secure_over_tls_and_where_the_browser_says_that_it_uses_tls(start, callers, tmp_path):
     write_pair(tmp_path)
     secure = await start(KEYS + SIMULATED + TLS)
-    key = {"key": callers["bob"]["authorization"].removeprefix("Bearer ")}
 
-    direct = await call(secure.port, LOGIN, key, PAGE, tls=client_context())
+    direct = await call(secure.port, LOGIN, {"key": key_of(callers)}, PAGE, tls=client_context())
 
     assert direct.headers["set-cookie"].endswith("; Secure")
 
 
 async def test_the_cookie_is_secure_behind_a_proxy_that_ends_tls(tandem, callers):
-    key = {"key": callers["bob"]["authorization"].removeprefix("Bearer ")}
-
-    reply = await call(tandem.port, LOGIN, key, {**PAGE, "origin": "https://127.0.0.1"})
+    reply = await call(tandem.port, LOGIN, {"key": key_of(callers)}, {**PAGE, "origin": "https://127.0.0.1"})
 
     assert reply.headers["set-cookie"].endswith("; Secure")
 
@@ -91,9 +91,7 @@ async def test_a_write_with_a_cookie_needs_the_header_of_the_page(tandem, caller
 
 
 async def test_logging_in_and_out_needs_that_header_too(tandem, callers):
-    key = {"key": callers["bob"]["authorization"].removeprefix("Bearer ")}
-
-    assert (await call(tandem.port, LOGIN, key)).status == 403
+    assert (await call(tandem.port, LOGIN, {"key": key_of(callers)})).status == 403
     assert (await call(tandem.port, LOGOUT, b"")).status == 403
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from router.contract.caller import LOCAL, Caller, SessionKey
 from router.contract.exchange import Part
-from router.contract.keys import Key, KeyRing, digest_of, make_key
+from router.contract.keys import KeyRing, digest_of
 from router.contract.rights import Rights
 from router.contract.shared import SharedTerms
 from router.contract.stores import StoreUnusable
@@ -28,14 +28,10 @@ def counting(road: FakeRoad) -> FakeRoad:
 
 
 @pytest.fixture
-def keyed(road):
+def keyed(road, callers):
     """A router with an admin, another caller and a key for the metrics. What each of them sends."""
-    keys = {name: make_key() for name in ("ada", "boss")}
-    rights = {"ada": Rights(), "boss": Rights(is_admin=True)}
-    ring = KeyRing([Key(key.id, Caller(name), key.digest) for name, key in keys.items()], rights)
-    road.plan = FakePlan(keys=ring, tells_callers_apart=True, metrics_key=digest_of("s3cret"))
-    sent = {name: {"authorization": f"Bearer {key.text}"} for name, key in keys.items()}
-    return {**sent, "scraper": {"authorization": "Bearer s3cret"}, "wrong": {"authorization": "Bearer s3cre"}, "nobody": {}}
+    road.plan.metrics_key = digest_of("s3cret")
+    return {**callers, "scraper": {"authorization": "Bearer s3cret"}, "wrong": {"authorization": "Bearer s3cre"}, "nobody": {}}
 
 
 @pytest.mark.parametrize(("who", "status"), [("boss", 200), ("scraper", 200), ("ada", 403), ("wrong", 401), ("nobody", 401)])

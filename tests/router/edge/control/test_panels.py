@@ -8,7 +8,6 @@ from router.contract.words import Tier
 from router.edge.control.panels import CurrentCatalogue
 from router.sessions.clients.codex import STORED_MODELS
 from tests.conftest import SIMULATED
-from tests.router.edge.control.test_stats import callers  # noqa: F401  two callers with keys
 from tests.tools.edge import FakePlan, FakeRoad, running_edge
 from tests.tools.http import call
 from tests.tools.values import make_target
@@ -101,7 +100,7 @@ async def test_a_trouble_is_listed_with_its_text_and_a_hint(port):
     assert len(reply.json["notices"]) == 4
 
 
-async def test_a_caller_sees_targets_and_its_own_budget_and_an_admin_all(port, callers):  # noqa: F811
+async def test_a_caller_sees_targets_and_its_own_budget_and_an_admin_all(port, callers):
     own, whole = [
         [notice["subject"] for notice in (await call(port, "/tandem/notices", headers=callers[name])).json["notices"]]
         for name in ("ada", "boss")
@@ -111,7 +110,7 @@ async def test_a_caller_sees_targets_and_its_own_budget_and_an_admin_all(port, c
     assert whole == ["spark", "ada", "bob", ""]
 
 
-async def test_where_keys_are_needed_nobody_sees_it_without_one(port, callers):  # noqa: F811
+async def test_where_keys_are_needed_nobody_sees_it_without_one(port, callers):
     assert (await call(port, "/tandem/notices")).status == 401
 
 

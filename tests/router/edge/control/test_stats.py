@@ -2,12 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
-from router.contract.caller import Caller
 from router.contract.facts import LimitsTold, Read
-from router.contract.keys import Key, KeyRing, make_key
-from router.contract.rights import Rights
 from router.contract.target import LimitWindow, Quota
 from router.dispatch.live.statistics import LiveStatistics
 from router.edge.control.stats import draw
@@ -33,24 +28,6 @@ async def test_quotas_are_shown_with_what_is_used_and_how_many_wait(road, port):
 
     assert shown.json["quotas"]["spark"]["requests_per_minute"] == {"used": 0, "limit": 60}
     assert shown.json["quotas"]["spark"]["waiting"] == 0
-
-
-@pytest.fixture
-def callers(road):
-    """Two callers with keys, one of them an admin. What each sends."""
-    keys = {name: make_key() for name in ("ada", "boss")}
-    rights = {"ada": Rights(requests_per_minute=9), "boss": Rights(is_admin=True)}
-    ring = KeyRing([Key(key.id, Caller(name), key.digest) for name, key in keys.items()], rights)
-    road.plan = FakePlan(keys=ring, tells_callers_apart=True)
-    road.state.budgets = FakeBudgets()
-    return {name: {"x-api-key": key.text} for name, key in keys.items()}
-
-
-class FakeBudgets:
-    """Budgets that say what is left of them."""
-
-    def picture(self, caller):
-        return {"day": {"spent_usd": 1.5, "of": caller}}
 
 
 async def test_a_caller_sees_its_own_use_and_the_state_of_targets_and_nothing_of_others(road, port, callers):

@@ -78,8 +78,10 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-def started(app: App, asgi: Asgi) -> "asyncio.Task[None]":
-    return later(app(asgi))
+async def started(app: App, asgi: Asgi) -> "asyncio.Task[None]":
+    serving = later(app(asgi))
+    await turn()
+    return serving
 
 
 async def test_a_create_call_is_served_with_its_whole_body():
@@ -112,8 +114,7 @@ async def test_a_body_over_the_limit_is_refused_and_its_slot_is_free():
 
 async def test_a_body_that_does_not_come_is_a_408():
     app, asgi = App(FakeRoad()), Asgi(piece(b"{", more=True))
-    serving = started(app, asgi)
-    await turn()
+    serving = await started(app, asgi)
 
     await asyncio.get_running_loop().advance(5.1)
     await serving
@@ -132,8 +133,7 @@ async def test_a_caller_that_leaves_in_its_body_is_answered_nothing():
 
 async def test_a_caller_that_leaves_cancels_its_exchange_and_says_why():
     app, asgi = App(FakeRoad(wait_for_ever)), Asgi(piece(b"{}"))
-    serving = started(app, asgi)
-    await turn()
+    serving = await started(app, asgi)
 
     asgi.leave()
     await asyncio.wait_for(serving, 30)
@@ -150,8 +150,7 @@ async def test_a_caller_that_leaves_after_its_answer_does_not_disturb_the_record
         await settled.wait()
 
     app, asgi = App(FakeRoad(answer_and_settle)), Asgi(piece(b"{}"))
-    serving = started(app, asgi)
-    await turn()
+    serving = await started(app, asgi)
     asgi.leave()
     await turn()
     still_held = app.admission.in_flight
@@ -182,8 +181,7 @@ async def test_a_server_that_cannot_send_cancels_the_exchange():
 
 async def test_a_server_that_gives_up_leaves_the_exchange_to_the_house():
     app, asgi = App(FakeRoad(wait_for_ever)), Asgi(piece(b"{}"))
-    serving = started(app, asgi)
-    await turn()
+    serving = await started(app, asgi)
     assert app.road.begun
 
     serving.cancel()

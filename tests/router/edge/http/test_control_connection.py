@@ -143,17 +143,10 @@ async def test_a_head_without_end_is_refused_as_json(call):
         b"GET /healthz?a=b#x HTTP/1.1\r\nhost: a\r\n\r\n",
     ],
     ids=[
-        "tls",
-        "absolute",
-        "space before colon",
-        "bad chunk",
-        "two codings",
-        "two codings in two lines",
-        "version",
-        "fragment",
-        "fragment behind a query",
+        "tls", "absolute", "space before colon", "bad chunk", "two codings", "two codings in two lines", "version",
+        "fragment", "fragment behind a query",
     ],
-)
+)  # fmt: skip
 async def test_what_cannot_be_read_is_refused_as_json_once(call, data):
     await call.send(data)
 

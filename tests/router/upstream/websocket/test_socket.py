@@ -5,12 +5,14 @@ import ssl
 
 import pytest
 from websockets.asyncio.server import serve
+from websockets.utils import accept_key
 
 from router.contract.relay import Tls
 from router.upstream.address import read_address
 from router.upstream.connection import CannotConnect
 from router.upstream.dial import Dialer
 from router.upstream.websocket.socket import UpgradeRefused, UpstreamSocket, open_socket
+from tests.router.upstream.fakes import FakeTransport
 from tests.tools.socket_upstream import SocketUpstream
 from tests.tools.waiting import some_turns, until
 
@@ -43,11 +45,7 @@ async def test_a_socket_over_tls_needs_a_certificate_that_somebody_vouches_for(c
         address = read_address(f"https://localhost:{next(iter(server.sockets)).getsockname()[1]}/v1/responses")
         with pytest.raises(CannotConnect, match="TLS failed"):
             await open_socket(Dialer(), address, None, (), 2.0)
-        socket = await open_socket(Dialer(), address, Tls(ca_file=str(certificate / "cert.pem")), (), 2.0)
-        owner = Owner()
-        socket.send(owner, b"{}")
-        await asyncio.wait_for(owner.told.wait(), 30)
-        socket.close()
+        owner = await ask(await open_socket(Dialer(), address, Tls(ca_file=str(certificate / "cert.pem")), (), 2.0))
 
     assert owner.texts == [b'{"type":"response.created"}']
 
@@ -57,22 +55,22 @@ async def connect(target: SocketUpstream, headers=(), within_seconds: float = 30
     return await open_socket(Dialer(), address, None, headers, within_seconds)
 
 
-async def play(target: SocketUpstream, script) -> Owner:
+async def ask(socket: UpstreamSocket) -> Owner:
     """Send one message, and wait for the first thing that comes back."""
-    target.scripts, owner = [script], Owner()
-    socket = await connect(target)
+    owner = Owner()
     socket.send(owner, b"{}")
     await asyncio.wait_for(owner.told.wait(), 30)
     socket.close()
     return owner
 
 
+async def play(target: SocketUpstream, script) -> Owner:
+    target.scripts = [script]
+    return await ask(await connect(target))
+
+
 async def test_a_handshake_has_the_headers_that_it_is_given_and_the_addresses_query(target):
-    socket = await connect(target, (("authorization", "Bearer k"), ("user-agent", "tandem")))
-    owner = Owner()
-    socket.send(owner, b"{}")
-    await asyncio.wait_for(owner.told.wait(), 30)
-    socket.close()
+    await ask(await connect(target, (("authorization", "Bearer k"), ("user-agent", "tandem"))))
 
     assert target.seen[0].headers["authorization"] == "Bearer k"
     assert target.seen[0].headers["user-agent"] == "tandem"
@@ -89,14 +87,21 @@ async def test_a_refused_handshake_says_with_which_status(target, status):
     assert caught.value.status == status
 
 
-async def raw_target(answer: bytes):
-    async def serve(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
-        await reader.read()
-        writer.close()
+@pytest.fixture
+def answered(listen):
+    """Opens a socket to a target that answers the handshake with these bytes, and says nothing more."""
 
-    return await asyncio.start_server(serve, "127.0.0.1", 0)
+    async def connect(answer: bytes, within_seconds: float):
+        async def serve(reader, writer):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            await reader.read()
+            writer.close()
+
+        address = read_address(f"http://127.0.0.1:{await listen(serve)}/v1/responses")
+        return await open_socket(Dialer(), address, None, (), within_seconds)
+
+    return connect
 
 
 @pytest.mark.parametrize("answer", [
@@ -105,24 +110,14 @@ async def raw_target(answer: bytes):
     b"HTTP/1.1 101 Switching Protocols\r\nno header\r\n\r\n",
     b"SSH-2.0-OpenSSH_9.6\r\n",
 ], ids=["a page without an end", "no proof of the key", "a broken head", "another protocol"])  # fmt: skip
-async def test_what_is_no_answer_to_a_handshake_is_refused_at_once(answer):
-    server = await raw_target(answer)
-    address = read_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/responses")
-
+async def test_what_is_no_answer_to_a_handshake_is_refused_at_once(answered, answer):
     with pytest.raises(CannotConnect):
-        await asyncio.wait_for(open_socket(Dialer(), address, None, (), 5.0), 1)
-
-    server.close()
+        await asyncio.wait_for(answered(answer, 5.0), 1)
 
 
-async def test_a_handshake_that_is_never_answered_ends_in_time():
-    server = await raw_target(b"")
-    address = read_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/responses")
-
+async def test_a_handshake_that_is_never_answered_ends_in_time(answered):
     with pytest.raises(CannotConnect, match=r"no WebSocket within 0\.1 s"):
-        await open_socket(Dialer(), address, None, (), 0.1)
-
-    server.close()
+        await answered(b"", 0.1)
 
 
 async def test_a_message_in_fragments_is_put_together(target):
@@ -187,31 +182,16 @@ async def test_an_answer_to_the_handshake_may_come_in_pieces(target, monkeypatch
 
 
 async def test_pings_of_a_target_that_reads_nothing_are_not_answered_for_ever(target):
-    socket = await connect(target)
-    unread = 0
-
-    class Unread(asyncio.Transport):
-        def write(self, data):
-            nonlocal unread
-            unread += len(data)
-
+    class Unread(FakeTransport):
         def get_write_buffer_size(self):
-            return unread
+            return len(self.written)
 
-        def is_closing(self):
-            return False
-
-        def close(self):
-            pass
-
-        def abort(self):
-            pass
-
+    socket = await connect(target)
     transport, socket._transport = socket._transport, Unread()
-    for _ in range(500):
+    for _ in range(1_000):
         socket.data_received(b"\x89\x7d" + b"x" * 125 + b'\x81\x0c{"type":"x"}')
 
-    assert unread < 80_000
+    assert len(socket._transport.written) < 80_000
     socket._transport = transport
     socket.close()
 
@@ -242,9 +222,7 @@ async def test_an_error_on_an_idle_socket_closes_it_and_other_news_do_not(target
     socket.close()
 
 
-async def test_a_target_that_says_nothing_to_a_ping_is_not_alive():
-    from websockets.utils import accept_key
-
+async def test_a_target_that_says_nothing_to_a_ping_is_not_alive(listen):
     async def serve(reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         key = next(line.split(": ")[1] for line in head.split("\r\n") if line.lower().startswith("sec-websocket-key"))
@@ -253,13 +231,11 @@ async def test_a_target_that_says_nothing_to_a_ping_is_not_alive():
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    address = read_address(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/responses")
+    address = read_address(f"http://127.0.0.1:{await listen(serve)}/v1/responses")
     socket = await open_socket(Dialer(), address, None, (), 2.0)
 
     assert [socket.is_alive(), socket.is_alive()] == [True, False]
     socket.abort()
-    server.close()
 
 
 async def test_a_target_that_answers_pings_stays_alive(target):
