@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 
 from msgspec.structs import replace
 
@@ -16,11 +15,12 @@ from router.contract.caller import SessionKey
 from router.contract.decision import SecondOpinion
 from router.contract.exchange import Exchange
 from router.contract.facts import Decided
-from router.contract.target import Target
 from router.decide.doubt import LONG, QUICK, cost_of_asking, decide_with, value_of_asking, why_never
 from router.decide.opinions import Rules
 from router.dispatch.outgoing import Reachable
 from router.dispatch.question import LATE, MAX_TOKENS, ask, estimate_tokens
+from router.limits.budgets import Budgets
+from router.limits.callers import NO_LIMITS
 from router.limits.queues import Queues
 from router.sense.features import shown_words
 from router.sessions.marks import mark_turn
@@ -42,13 +42,6 @@ One word, QUICK or LONG:"""
 _WORD = re.compile(r"[A-Za-z]+")
 _TurnKey = tuple[SessionKey, str, int]
 """A session, the mark of what was asked, and how long the conversation was."""
-HoldQuestion = Callable[[Exchange, Target, str, int], AbstractContextManager[bool]]
-"""Holds what a question to a target may cost, by its words and the most tokens of its answer. False: there is too little."""
-
-
-def hold_nothing(*_: object) -> AbstractContextManager[bool]:
-    """For routers without budgets."""
-    return nullcontext(True)
 
 
 class Adviser:
@@ -60,9 +53,9 @@ class Adviser:
         rules: Rules,
         max_wait_seconds: float,
         clock: Callable[[], float],
-        hold: HoldQuestion = hold_nothing,
+        budgets: Budgets = NO_LIMITS.budgets,
     ) -> None:
-        self._reachable, self._rules, self._clock, self._hold = reachable, rules, clock, hold
+        self._reachable, self._rules, self._clock, self._budgets = reachable, rules, clock, budgets
         self._max_wait_seconds = max_wait_seconds
         self._answers: OrderedDict[_TurnKey, str] = OrderedDict()
         """What was said of each turn. A client that sends its request again is not asked about twice."""
@@ -87,7 +80,7 @@ class Adviser:
             known = said or NOT_ASKED
             return self._conclude(decided, replace(opinion, answer=known, because="it was asked before, for the same turn"))
         words = _QUESTION.format(words=shown_words(turn.person_text or ""))
-        with self._hold(exchange, self._reachable.target, words, MAX_TOKENS) as has_room:
+        with self._budgets.hold_question(exchange, self._reachable.target, words, MAX_TOKENS) as has_room:
             if not has_room:
                 because = "its caller's budget has no room for it"
                 return _with_opinion(decided, replace(opinion, answer=NOT_ASKED, because=because))

@@ -342,7 +342,7 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # Lines and files of each room: what it had when this was last set, plus 3 %. Who needs more raises the row in the same commit
 # and says why at its end.
 BUDGETS = {
-    "cli": (11755, 76),
+    "cli": (11608, 76),
     "dialects": (8207, 67),
     "stores": (7931, 56),
     "dispatch": (4260, 34),

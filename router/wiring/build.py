@@ -311,4 +311,4 @@ def _find_adviser(config: Config, reachable: Mapping[str, Reachable], rules: Rul
         return None
     target = reachable[asked.target]
     plain = replace(target, fit=target.fit._replace(instructions=""))
-    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, state.budgets.hold_question)
+    return Adviser(plain, rules, asked.max_wait_seconds, time.perf_counter, state.budgets)

@@ -2,6 +2,14 @@
 
 import time
 
+import pytest
+
+from router.contract.caller import LOCAL
+from router.contract.errors import TandemError
+from router.contract.stores import StoreUnusable
+from router.edge.control.panel import Asked
+from router.page.past import Past
+from router.past.answers import QUESTIONS
 from tests.router.page.test_queries import fill
 from tests.tools.http import call
 from tests.tools.kept import ANN, make_entry
@@ -55,3 +63,27 @@ async def test_a_ledger_that_is_off_or_unreadable_is_said(start, tmp_path):
 
     without = await start(CONFIG.replace("{path: test.db}", "{path: null}"))
     assert "keeps no ledger" in (await call(without.port, "/tandem/past/turns")).json["error"]["message"]
+
+
+class Noting:
+    """A ledger that notes what it is asked, and can answer nothing."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def wait_for_writer(self) -> None:
+        self.asked.append("wait")
+
+    def __getattr__(self, name: str):
+        self.asked.append(name)
+        raise StoreUnusable("it is away")
+
+
+async def test_the_writer_is_waited_for_before_the_ledger_is_asked():
+    for number, name in enumerate(QUESTIONS):
+        page = Past(ledger := Noting(), lambda _: None).pages[number]
+
+        with pytest.raises(TandemError):
+            await page.answer(Asked("req_1", LOCAL, {}, {}, {}, None))
+
+        assert (ledger.asked[0], len(ledger.asked) > 1) == ("wait", True), name

@@ -185,8 +185,14 @@ def test_a_folder_without_a_commit_to_begin_at_is_refused(tmp_path, made, words)
         find_repository(tmp_path)
 
 
-def test_a_missing_git_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("script", "words"), [("", "git is not installed"), ("#!/bin/sh\n", "has no files of a git repository")]
+)
+def test_a_missing_git_and_an_old_one_that_names_no_root_are_refused(tmp_path, monkeypatch, script, words):
+    if script:
+        (tmp_path / "git").write_text(script)
+        (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(Ended, match="git is not installed"):
+    with pytest.raises(Ended, match=words):
         find_repository(tmp_path)

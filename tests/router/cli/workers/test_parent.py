@@ -131,6 +131,18 @@ async def test_the_successor_of_a_worker_refuses_keys_that_the_other_workers_ref
         assert (await call(group.port, CHAT, chat(), {"authorization": f"Bearer {keys['eve'].text}"})).status == 401
 
 
+async def test_the_successor_of_a_worker_begins_with_the_keys_of_now(tmp_path):
+    before = write_keys(tmp_path, ada="")
+    async with group_of(2, tmp_path, SIMULATED + KEYS) as group:
+        now = write_keys(tmp_path, ada="")
+        for pid in group.workers:
+            os.kill(pid, signal.SIGKILL)
+            await group.await_successor(pid)
+
+        sent = [{"authorization": f"Bearer {keys['ada'].text}"} for keys in (before, now)]
+        assert [(await call(group.port, CHAT, chat(), headers)).status for headers in sent] == [401, 200]
+
+
 async def test_a_reload_that_workers_would_refuse_is_refused_by_the_parent(tmp_path):
     write_keys(tmp_path, ada="")
     async with group_of(2, tmp_path, PRICED + KEYS, "--ledger", "off") as group:
