@@ -45,7 +45,7 @@ _AT, _DURATION = 1 + FORWARDED.index("at"), 1 + FORWARDED.index("duration_ms")
 
 
 class _Changed(Exception):
-    """Rows were deleted from the file while being copied, as `tandem forget` does."""
+    """Rows were deleted from the file while being copied, as `tandem keys forget` does."""
 
 
 class Forwarder:
@@ -197,8 +197,8 @@ class Forwarder:
     async def _send(self, link: Link, good: Sequence[Sequence[Any]], after: int, rows: Sequence[tuple[Any, ...]]) -> bool:
         """Write rows to the database. False where it refuses one.
 
-        `tandem forget` deletes rows in the file, then in the database once no copy is under way, so the file is checked again
-        before the commit. Raises `_Changed` where rows are gone from it.
+        `tandem keys forget` deletes rows in the file, then in the database once no copy is under way, so the file is checked
+        again before the commit. Raises `_Changed` where rows are gone from it.
         """
         sent, is_changed = [row[1] for row in rows], False
         async with link.borrow() as connection:
