@@ -127,7 +127,7 @@ def _worth(opinion: JsonObject, name: str) -> str:
 
 
 def _ratio(estimate: JsonObject) -> str:
-    """This target's past turns compared to their expectation, if known."""
+    """The target's past turns compared to their expectation, if known."""
     calls, output = (_number(estimate.get(name, 1.0)) for name in ("calls_ratio", "output_ratio"))
     return (
         ""
