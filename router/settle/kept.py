@@ -59,7 +59,7 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     weights: str = ""
     """The fingerprint of the weights that read the words."""
     second_opinion: SecondOpinion | None = None
-    """The second opinion: the target, the outcome, its worth and its expected cost."""
+    """The second opinion: the target that was or would be asked, the outcome, its worth and its expected cost."""
     fast: Projection | None = None
     """The cheapest open fast target, as a list: its name, the wait, seconds when the turn is quick, more seconds when it is
     long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output,
