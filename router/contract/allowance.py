@@ -1,8 +1,7 @@
-"""Limits that several routers share: each has a part of the limit, and all parts together are never more than the limit.
+"""Limits that several routers share: each holds a part, and the parts never exceed the limit.
 
-A router may use its part without asking anybody, also while the store that keeps the parts cannot be asked. What was used
-within the last minute cannot be given away, so no minute sees more than the limit, whichever routers used it.
-One store keeps them so far: `stores/valkey/allowance.py`.
+A router may use its part without asking, even while the store is away. What was used within the last minute cannot be passed
+on, so no minute exceeds the limit, whichever routers used it. The only store is `stores/valkey/allowance.py`.
 """
 
 from collections.abc import Callable
@@ -12,90 +11,85 @@ from msgspec import Struct
 
 
 class Use(Struct, frozen=True):
-    """How much of its part a router uses now, and in how many seconds some of that is free again, if that is known."""
+    """How much of its part a router uses now, and seconds until some of it is free, if known."""
 
     units: int
     frees_in_seconds: float | None = None
 
 
 class Part(Protocol):
-    """The part of one limit that this router has."""
+    """A router's part of one limit."""
 
     limit: int
 
     @property
     def is_blind(self) -> bool:
-        """Whether the store cannot be asked."""
+        """Whether the store is away."""
         ...
 
     @property
     def allowed(self) -> int:
-        """How much this router may use now: what it uses counts, too."""
+        """How much this router may use, including what it uses now."""
         ...
 
     @property
     def reachable(self) -> int:
-        """The same, with what no router has, as far as that is known."""
+        """`allowed`, plus what no router holds, as far as known."""
         ...
 
     @property
     def slice(self) -> int:
-        """How much more is asked for at once than is needed."""
+        """How much is asked for beyond the need."""
         ...
 
     @property
     def opens_in_seconds(self) -> float | None:
-        """When any router expects to have something to give away; None where nobody knows."""
+        """When any router expects to have something to return; None if unknown."""
         ...
 
     @property
     def asks_in_seconds(self) -> float | None:
-        """How long until there is any use in asking again; None while a question is under way, or nobody can be asked."""
+        """Seconds until asking again makes sense; None while a request is pending or the store is away."""
         ...
 
     def ask(self, least: int, more: int = 0) -> None:
-        """Ask for more, in the background. `least` is what is needed, `more` what would be good to have in addition.
-
-        Nothing is asked where the answer is known.
-        """
+        """Ask for the `least` needed, and `more` to spare, in the background, unless the answer is known."""
         ...
 
     async def answered(self) -> bool:
-        """Wait for the answer to what was asked; False where no answer is to be expected soon."""
+        """Wait for the pending answer; False where none is expected soon."""
         ...
 
     def close(self) -> None:
-        """Give back everything that is not in use."""
+        """Return everything not in use."""
         ...
 
 
 class SpentPart(Part, Protocol):
-    """The part of a budget that this router has. What is spent does not come back."""
+    """A router's part of a budget. Spent amounts do not come back."""
 
     held_elsewhere: int
-    """What other routers have and have not spent, as far as it is known."""
+    """What other routers hold unspent, as far as known."""
 
     @property
     def spent(self) -> int:
-        """What all routers have spent, as far as it is known here."""
+        """What all routers have spent, as far as known here."""
         ...
 
-    def spend(self, units: int) -> None:
-        """Count what something came to."""
-        ...
+    def spend(self, units: int) -> None: ...
 
     def recall(self, units: int) -> None:
-        """Count what the ledger of this router says, where that is more."""
+        """Raise the count to what this router's ledger says."""
         ...
 
 
 class Allowance(Protocol):
-    """Where the parts are kept."""
+    """Keeps the parts."""
 
     def part(self, name: tuple[str, ...], limit: int, use: Callable[[], Use], wake: Callable[[], None]) -> Part:
-        """The part of a limit that this router has. `use` says what is used of it; `wake` is called when there may be more."""
+        """A part of a limit. `use` returns its use; `wake` is called when there may be more."""
         ...
 
     def budget(self, name: tuple[str, ...], limit: int, use: Callable[[], Use], wake: Callable[[], None]) -> SpentPart:
-        """The same for a limit of what may be spent."""
+        """A part of a spending limit."""
         ...

@@ -1,4 +1,4 @@
-"""The record of one admitted request: what the log prints, what the ledger keeps."""
+"""The record of one admitted request, for the log and the ledger."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, get_args, get_type_hints
@@ -10,15 +10,15 @@ from router.contract.usage import Usage
 
 
 class Pace(Struct, frozen=True, omit_defaults=True):
-    """What one call showed of its target's own pace. None where it showed nothing of that."""
+    """A target's pace as shown by one call; None where it showed nothing."""
 
     model: str
     ttft_seconds: float | None = None
     """From the call to its first token, including any wait."""
     tokens_per_second: float | None = None
-    """Not where the caller read slowly."""
+    """None where the caller read slowly."""
     prefill_tokens_per_second: float | None = None
-    """Only as the engine itself says."""
+    """Only as reported by the engine."""
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):
@@ -27,39 +27,38 @@ class Attempt(Struct, frozen=True, omit_defaults=True):
     target: str
     """Its name."""
     status: int | None
-    """What it answered; null for no answer."""
+    """Its HTTP status; null for no answer."""
     error: str | None
-    """The code of what went wrong; null for the one that served."""
+    """The error code; null for the one that served."""
     seconds: float
     """How long it took."""
     usage: Usage | None = None
     """The tokens: `input_tokens` (with the cached ones), `output_tokens` and, unless they are 0, `cached_tokens`,
-    `cache_write_tokens`, `reasoning_tokens`. `is_estimated` is there where the target did not say them. Absent where nothing is
-    billed: the target refused, or was never reached."""
+    `cache_write_tokens`, `reasoning_tokens`. `is_estimated` is there where the target did not report them. Absent where nothing
+    is billed: the target refused, or was never reached."""
     cost_usd: float | None = None
     """USD. Absent (unknown) where tokens were used and the target has no price; 0 where nothing is billed."""
     is_question: bool = False
     """Whether the target was only asked for a second opinion on the turn."""
     pace: Pace | None = None
-    """How fast the target was: `model` (the name that it was asked for), `ttft_seconds`, `tokens_per_second` and, where the
-    engine itself says so, `prefill_tokens_per_second`. Speeds are learned from this after a restart."""
+    """How fast the target was: `model` (the name requested), `ttft_seconds`, `tokens_per_second` and, where the engine reports
+    it, `prefill_tokens_per_second`. Speeds are learned from this after a restart."""
 
 
 class Line(Struct, frozen=True, rename={"id": "request_id"}):
-    """One admitted request in plain figures: as JSON it is the log's line, and its fields are columns of the ledger.
+    """One admitted request in plain figures: the log's line as JSON, and columns of the ledger.
 
-    Durations come from a monotonic clock. None where the request never came to it. Words of a closed set
-    are plain text here.
+    Durations come from a monotonic clock. None: the request never got there. Words of a closed set are plain text.
     """
 
     id: str
     at: float
-    """When it arrived, in seconds since 1970."""
+    """Arrival, in seconds since 1970."""
     caller: str
     key: str | None
-    """The id of the key by which the caller is known. None where callers need no key."""
+    """The id of the caller's key; None where callers need no key."""
     job: str | None
-    """The background job that the request is an attempt of. None for all others."""
+    """The background job of which the request is an attempt."""
     session: str | None
     turn_kind: str | None
     client: str | None
@@ -70,7 +69,7 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     status: int
     error: str | None
     tier: str | None
-    """Of the target that served or was tried last; before that, the one that was decided on."""
+    """Of the target that served or was tried last, else the tier decided on."""
     target: str | None
     because: str | None
     score: float | None
@@ -84,17 +83,17 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     reasoning_tokens: int | None
     tokens_estimated: bool | None
     cost_usd: float | None
-    """Of all attempts. None where the cost of one of them is not known: a part of it would pass for the whole."""
+    """Of all attempts; None where one is unknown, as a part would pass for the whole."""
     attempts: int
-    """How many targets were called. The ledger's column of this name holds them one by one."""
+    """Number of targets called. The ledger's column of this name lists them."""
 
 
 COLUMNS = Line.__struct_fields__[:-1]
-"""The fields of a line that are columns of the ledger."""
+"""The ledger's columns."""
 
 
 def read_line(values: Iterable[object]) -> Line | None:
-    """A line out of values in the order of its fields, as a file or another router has them; None if they are not a line's."""
+    """Read values in the order of a line's fields; None if they are not a line's."""
     try:
         return msgspec.convert(dict(zip(Line.__struct_encode_fields__, values, strict=True)), Line, strict=False)
     except msgspec.ValidationError:
@@ -102,46 +101,46 @@ def read_line(values: Iterable[object]) -> Line | None:
 
 
 def column_types() -> dict[str, tuple[type, bool]]:
-    """Type of each column, and whether it may be null. Tables of every store follow from this: a field is a column."""
+    """Type of each column, and whether it may be null. All stores' tables follow from this."""
     hints = get_type_hints(Line)
     kinds = {name: get_args(hints[name]) or (hints[name],) for name in COLUMNS}
     return {name: (of_one[0], type(None) in of_one) for name, of_one in kinds.items()}
 
 
 class Entry(Struct, frozen=True):
-    """A line with what only the ledger keeps of a request."""
+    """A line with what only the ledger keeps."""
 
     line: Line
     decision: str | None
-    """The decision as JSON, in the form that `settle.kept` reads."""
+    """JSON in the form of `settle.kept`."""
     attempts: str
-    """The attempts as JSON."""
+    """JSON."""
     prompt_text: str | None = None
     answer_text: str | None = None
     person_text: str | None = None
-    """What the person typed. It has no column: it stays in memory, and is in the decision if the config has texts kept."""
+    """What the person typed. Kept in memory only, and in the decision if the config keeps texts."""
     places: bytes | None = None
-    """Where a person's turn began: the places of its words in the table of weights, as `contract.features` packs them. The
-    ledger keeps them in a table of their own, for the newest turns."""
+    """Places of an ask's words in the table of weights, packed by `contract.features`. The ledger keeps the newest turns' in a
+    table of their own."""
 
 
 class PastCall(NamedTuple):
-    """A call of the past, and what it showed of its target's pace."""
+    """A past call, and the pace it showed."""
 
     at: float
-    """When its request arrived, in seconds since 1970."""
+    """Arrival, in seconds since 1970."""
     attempt: Attempt
     pace: Pace
 
 
 class FinishedWork(NamedTuple):
-    """A turn that one target finished alone and without an override: what was expected, and what it took."""
+    """A turn that one target finished alone and without an override: expected and actual work."""
 
     target: str
     score: float
     calls: int
     output_tokens: int
     deep_target: str = ""
-    """Where a fast target served it: the deep one that would have. Empty where it is not known."""
+    """The deep target that would have served instead of a fast one; empty if unknown."""
     has_failed: bool = False
-    """Whether deep had to take it over, the person said at once that it was wrong, or marked it with `tandem wrong deep`."""
+    """Whether deep took over, or the person said at once that it was wrong or marked it with `tandem wrong deep`."""

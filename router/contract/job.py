@@ -1,6 +1,6 @@
 """Background jobs: Responses requests with `background: true`, and the logs of their answers.
 
-An owner runs a job while it renews a lease; then another takes it, with a higher attempt number.
+An owner runs a job while it renews a lease; after that another takes it, with a higher attempt number.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -73,23 +73,23 @@ class Job(Struct, frozen=True):
     owner: str = ""
     ended_at: float | None = None
     is_cancelled: bool = False
-    """A cancel was requested: the owner stops as soon as it knows."""
+    """The owner stops as soon as it knows."""
     is_handed_out: bool = False
-    """The caller has read content of this attempt: another attempt would contradict it."""
+    """The caller has read this attempt's content, which another attempt would contradict."""
     is_unrecorded: bool = False
     """Set by `claim`: the last owner's lease ran out, perhaps before its cost was recorded. The new owner records that and
-    releases the job. Attempt and log are still the last owner's."""
+    releases the job; attempt and log are still the last owner's."""
     is_lost: bool = False
-    """Set by `claim`: the job cannot be begun again. The new owner ends it: cancelled if `is_cancelled`, else failed with the
-    code `interrupted`. The log stays as it is."""
+    """Set by `claim`: the job cannot be restarted. The new owner ends it: cancelled if `is_cancelled`, else failed with the
+    code `interrupted`. The log stays."""
     is_collected: bool = False
     """The caller has read its end."""
     response: bytes = b""
-    """The final response, complete or as far as it came."""
+    """The final response, or as far as it came."""
 
 
 class Segment(Struct, frozen=True):
-    """Frames of an answer's stream, cut at the end of a frame."""
+    """Frames of an answer's stream, cut at a frame's end."""
 
     first: int
     last: int
@@ -107,7 +107,7 @@ class JobEnding(Struct, frozen=True):
 
 
 class JobsPage(Struct, frozen=True):
-    """Jobs, newest first; `before` begins the next page."""
+    """Jobs, newest first; `before` is the next page's cursor."""
 
     jobs: Sequence[Job]
     before: str | None = None
@@ -129,50 +129,50 @@ class WebhookEvent(Struct, frozen=True):
 
 class JobWatch(Protocol):
     async def wait(self, seconds: float) -> bool:
-        """Wait for a change, at most this long. Returns at once if one came since the last wait."""
+        """Wait for a change. Returns at once if one came since the last wait."""
         ...
 
     def close(self) -> None: ...
 
 
 class JobObserver:
-    """Follows what happens to the jobs of a store. Each method does nothing unless it is overridden."""
+    """Observes a store's jobs. Methods do nothing unless overridden."""
 
     def addresses_for(self, state: JobState) -> Sequence[str]:
-        """The webhooks that get an event when a job ends in this state."""
+        """The webhooks for jobs that end in this state."""
         return ()
 
     def job_ended(self, job: Job, ending: JobEnding) -> None:
-        """A job has ended here."""
+        """A job ended here."""
 
     def job_ended_elsewhere(self, job_id: str) -> None:
-        """A job has ended at another router that shares the store."""
+        """A job ended at another router that shares the store."""
 
     def job_read(self, job_id: str) -> None:
-        """The end of a job was read, or the job was deleted, here or at another router."""
+        """A job's end was read, or the job deleted, at any router."""
 
     def updates_missed(self) -> None:
-        """The store was away, and what other routers did meanwhile is not known."""
+        """The store was away: other routers' changes may have been missed."""
 
 
 class JobStore(Protocol):
-    """Stores jobs and their logs until they expire. Held by `tests/contract/test_job_store.py`.
+    """Stores jobs and their logs until they expire. Checked by `tests/contract/test_job_store.py`.
 
-    Whatever returned survives a crash of process and machine, except unread log of a running job. Raises `StoreUnusable`; any
-    call may be repeated with its values. A caller sees its own jobs only; None sees all.
+    What returned survives a crash of process and machine, except unread log of a running job. Raises `StoreUnusable`; any call
+    may be repeated with its values. A caller sees its own jobs only; None sees all.
     """
 
     async def add(
         self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
-        """False if too many are queued, or its caller has too many. With a lease it is its owner's, and lost with it."""
+        """False if the queue or the caller's share is full. With a lease the job is its owner's, and lost with it."""
         ...
 
     async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
-        """Claim the next job: the oldest queued one whose caller has room for another.
+        """Claim the oldest queued job whose caller has room for another.
 
-        Jobs with an expired lease come first, with `is_unrecorded`; an owner's own never expire. A released job begins again
-        with an empty log, unless its content was read, it was begun three times, or cancelled: then `is_lost` is set.
+        Expired leases come first, with `is_unrecorded`; an owner's own never expire. A released job restarts with an empty log,
+        unless its content was read, it was begun three times, or cancelled: then `is_lost` is set.
         """
         ...
 
@@ -185,37 +185,35 @@ class JobStore(Protocol):
         ...
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:
-        """Append to the log, in order, replacing it from the first of these numbers on. False: the attempt lost the job."""
+        """Append in order, replacing the log from the first of these numbers on. False: the attempt lost the job."""
         ...
 
     async def finish(self, job: Job, ending: JobEnding) -> bool:
-        """End a job and queue an event for each webhook that the observer names. False: the attempt lost the job."""
+        """End a job, and queue an event per webhook named by the observer. False: the attempt lost the job."""
         ...
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
-        """Find a job, without `body` and `headers`."""
+        """Without `body` and `headers`."""
         ...
 
     async def find_listed(self, job_id: str) -> Job | None:
-        """Find any caller's job as lists show it: without request and response, which may be large."""
+        """Any caller's job as listed: without request and response, which may be large."""
         ...
 
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
-        """The first segment may begin before `after`. Content counts as read from now on, unless `caller` is None."""
+        """The first segment may begin before `after`. Unless `caller` is None, content counts as read."""
         ...
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> JobWatch:
         """Watch a job's log, state and cancellation; None: any claimable job. Owners only hear of a cancel or deletion."""
         ...
 
-    def observe(self, observer: JobObserver) -> None:
-        """Report what happens to jobs to this observer from now on."""
-        ...
+    def observe(self, observer: JobObserver) -> None: ...
 
     async def collected(self, job_id: str) -> None: ...
 
     async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding) -> Job | None:
-        """Cancel a queued job, or have the owner of a running one end it. Returns the job as it is now, or None."""
+        """Cancel a queued job, or make a running one's owner end it. Returns the job as it is now, or None."""
         ...
 
     async def forget(self, job_id: str, caller: Caller | None) -> bool: ...
@@ -227,7 +225,7 @@ class JobStore(Protocol):
     async def take_due(
         self, now: float, hold_seconds: float, limit: int = 16, not_for: Collection[str] = ()
     ) -> Sequence[WebhookEvent]:
-        """Events due now, except for some addresses. Other senders do not get them while they are held."""
+        """Events due now, except for some addresses, hidden from other senders while held."""
         ...
 
     async def note_delivered(self, event_id: str) -> None: ...
@@ -251,4 +249,4 @@ class EndedJob(Struct, frozen=True):
 
 
 ListEnded = Callable[[], Sequence[EndedJob]]
-"""Jobs that wait to be collected, newest last."""
+"""Uncollected jobs, newest last."""

@@ -1,8 +1,8 @@
 """Messages between routers that share a server. Each may be lost, and counts for a few seconds only.
 
-Nothing may depend on them but how good an estimate is, how soon something is known, and what a page shows. Routers of two
-releases read each other's messages: unknown fields are ignored, and a field that is added needs a default
-(`tests/router/contract/test_messages.py` reads recorded ones).
+They may only affect the quality of estimates, how soon something is known, and what a page shows. Two releases read each
+other's messages: unknown fields are ignored, and new fields need a default (`tests/router/contract/test_messages.py` reads
+recorded ones).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from router.contract.entry import Line
 
 FORGOTTEN_SECONDS = 5.0
-"""How long a report counts that is not repeated."""
+"""How long an unrepeated report counts."""
 
 _Seconds = Annotated[float, Meta(ge=0, le=1e7)]
 _Rate = Annotated[float, Meta(gt=0, le=1e9)]
@@ -22,7 +22,7 @@ _Name = Annotated[str, Meta(max_length=500)]
 
 
 class SpeedSeen(Struct, frozen=True):
-    """How fast a target lately was, and how long ago that was measured."""
+    """A target's recent speed, and its age."""
 
     ttft_seconds: _Rate
     tokens_per_second: _Rate
@@ -35,39 +35,39 @@ class TargetReport(Struct, frozen=True, omit_defaults=True):
 
     in_flight: _Count = 0
     wait_seconds: _Seconds = 0.0
-    """How long a request would wait there for others."""
+    """A new request's wait for others."""
     closed_seconds: _Seconds = 0.0
     """How much longer the target asked to be left alone."""
     rest_seconds: _Seconds = 0.0
-    """How much longer it is left alone after failures; a little while one request probes it."""
+    """How much longer it rests after failures; short while one request probes it."""
     failures: _Count = 0
     """In a row."""
     speed: SpeedSeen | None = None
 
 
 class TargetReports(Struct, frozen=True, tag="targets"):
-    """All targets that a router has something to report of. The others are as usual again."""
+    """All targets a router has to report on. The others are as usual again."""
 
     targets: Annotated[Mapping[_Name, TargetReport], Meta(max_length=1_000)]
 
 
 class KeysChanged(Struct, frozen=True, tag="keys"):
-    """The list of revoked keys has changed. The list itself is kept by the server (`RevokedKeys`)."""
+    """The list of revoked keys, kept by the server (`RevokedKeys`), has changed."""
 
 
 class FeedWanted(Struct, frozen=True, tag="feed_wanted"):
-    """Somebody looks at the sender's page: the others report their calls for a while."""
+    """A person is viewing the sender's page: the others report their calls for a while."""
 
 
 class EndedCall(Struct, frozen=True):
-    """A finished request of another router, as the page shows it."""
+    """Another router's finished request, for the page."""
 
     line: Line
     decided_by: _Name | None = None
 
 
 class CallsEnded(Struct, frozen=True, tag="calls_ended"):
-    """Requests that have ended since the router's last message of this kind, oldest first."""
+    """Requests that ended since the router's last such message, oldest first."""
 
     calls: Annotated[tuple[EndedCall, ...], Meta(max_length=1_000)]
     lost: _Count = 0
@@ -75,7 +75,7 @@ class CallsEnded(Struct, frozen=True, tag="calls_ended"):
 
 
 class CallUnderWay(Struct, frozen=True):
-    """A request that is under way at another router, as the page shows it."""
+    """Another router's running request, for the page."""
 
     id: _Name
     at: float
@@ -89,7 +89,7 @@ class CallUnderWay(Struct, frozen=True):
 
 
 class CallsUnderWay(Struct, frozen=True, tag="calls_under_way"):
-    """The requests that are under way at a router, the newest last, or as many of them as fit."""
+    """A router's running requests, newest last, as many as fit."""
 
     calls: Annotated[tuple[CallUnderWay, ...], Meta(max_length=1_000)]
 
@@ -99,27 +99,25 @@ Kind = TypeVar("Kind", TargetReports, KeysChanged, FeedWanted, CallsEnded, Calls
 
 
 class Messages(Protocol):
-    """Sends messages to all other routers, and receives theirs. Sending never waits and never fails."""
+    """Exchanges messages with all other routers. Sending never waits and never fails."""
 
     replica: str
-    """The name of this router, as the config has it."""
+    """This router's configured name."""
 
     @property
     def routers(self) -> int:
-        """How many routers there are, this one included. Workers of one router count as one."""
+        """Number of routers, this one included. Workers of one router count as one."""
         ...
 
     @property
-    def is_up(self) -> bool:
-        """Whether messages can be sent and received now."""
-        ...
+    def is_up(self) -> bool: ...
 
     def publish(self, message: Message) -> None:
-        """Send a message to all others, if that is possible now."""
+        """Send a message to all others, if possible now."""
         ...
 
     def subscribe(self, kind: type[Kind], take: Callable[[str, Kind], None]) -> None:
-        """Call a function with each message of a kind and its sender, whose name is unique. It must not raise.
+        """Call a function with each message of a kind and its sender's unique name. It must not raise.
 
         A router does not receive its own messages.
         """
@@ -131,17 +129,17 @@ class Messages(Protocol):
 
 
 class RevokedKeys(Protocol):
-    """Keys of callers that were removed from the key file of any router, by the digests of their secrets."""
+    """Digests of callers' keys that were removed from any router's key file."""
 
     def report(self, revoked: Collection[bytes], restored: Collection[bytes]) -> None:
-        """Keys were removed from this router's file, and put into it. What cannot be sent now is sent later."""
+        """Report keys removed from and added to this router's file, later if the server is away."""
         ...
 
     def subscribe(self, take: Callable[[frozenset[bytes]], None]) -> None:
-        """Call a function with all revoked keys, now and whenever they change. It must not raise."""
+        """Call a function with all revoked keys, now and on each change. It must not raise."""
         ...
 
 
 def router_of(sender: str) -> str:
-    """The name of a router, as its config has it, from a sender's."""
+    """The router's configured name in a sender's."""
     return sender.rpartition("/")[0]

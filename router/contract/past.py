@@ -1,4 +1,4 @@
-"""What a reader of the ledger answers: calls, turns, sessions and sums of the past."""
+"""Query results of the ledger: calls, turns, sessions and sums."""
 
 from typing import NamedTuple
 
@@ -7,32 +7,28 @@ from router.contract.words import Tier
 
 
 class RecordedCall(NamedTuple):
-    """One request as the ledger has it."""
-
     line: Line
     decision: str | None = None
-    """The JSON of the decision; None where no tier was chosen."""
+    """JSON; None where no tier was chosen."""
     should_be: Tier | None = None
-    """The tier that the person said it should have had."""
+    """The tier the person said it should have had."""
     prompt_text: str | None = None
     """The whole request, where the ledger keeps text; read only with the whole history."""
     places: bytes = b""
-    """Where its words are in the table of weights; empty where that is not known, or was not asked for."""
+    """Places of its words in the table of weights; empty if unknown or not read."""
 
 
 class RecentCalls(NamedTuple):
-    """Some of the newest rows of a ledger, oldest first."""
+    """Some of the newest rows, oldest first."""
 
     calls: list[RecordedCall]
     begins_at: float
-    """From this moment on, every row was looked at."""
+    """Every row since then was read."""
     is_complete: bool
-    """Whether that is the moment that was asked for."""
+    """Whether that covers the time asked for."""
 
 
 class SessionSums(NamedTuple):
-    """One session."""
-
     caller: str
     session: str
     client: str | None
@@ -46,15 +42,15 @@ class SessionSums(NamedTuple):
     output_tokens: int | None
     cost_usd: float | None
     unpriced: int
-    """Calls whose cost is not known."""
+    """Calls of unknown cost."""
     seconds: float
     moved_up: int = 0
     is_partial: bool = False
-    """Whether there are older calls that were not looked at."""
+    """Whether older calls were left out."""
 
 
 class CallSums(NamedTuple):
-    """The calls of one day, client, tier and caller. Without a tier they were refused, or failed before any was chosen."""
+    """Calls of one day, client, tier and caller. Without a tier they were refused, or failed before a choice."""
 
     day: str
     client: str | None
@@ -67,7 +63,7 @@ class CallSums(NamedTuple):
     unpriced: int
     seconds: float
     first_seconds: float | None
-    """The sum of times to a first token, and how many there were."""
+    """The sum of times to first token, and their number."""
     firsts: int
     interrupted: int
     failed: int
@@ -76,18 +72,18 @@ class CallSums(NamedTuple):
 
 
 class CallerSums(NamedTuple):
-    """What one caller spent, and when it last asked for something; in newer ledgers, with each of its keys."""
+    """One caller's spending and last request; in newer ledgers, per key."""
 
     caller: str
     key: str | None
-    """The id of the key; None where there was none, or the ledger is older."""
+    """None without a key, or in older ledgers."""
     today_usd: float | None
     month_usd: float | None
     last_at: float
 
 
 class ExpectedSums(NamedTuple):
-    """What the decisions for one tier expected of both; only those where both could have served, and the newest of them."""
+    """What the newest decisions for one tier expected of both, where both could have served."""
 
     tier: str
     turns: int
@@ -97,15 +93,13 @@ class ExpectedSums(NamedTuple):
     """The sum of their scores; below it, of the score times what deep would take."""
     scored_deep_seconds: float
     priced: int | None
-    """How many of them have prices on both tiers: the money is theirs alone."""
+    """How many have prices on both tiers; the money counts only these."""
     fast_usd: float | None
     deep_usd: float | None
     scored_deep_usd: float | None
 
 
 class Sums(NamedTuple):
-    """A ledger, summed up."""
-
     calls: list[CallSums]
     expected: list[ExpectedSums]
     moved_up: int
@@ -115,7 +109,7 @@ class Sums(NamedTuple):
 
 
 class RecordedTurn(NamedTuple):
-    """The request that began a turn, and how it was decided."""
+    """The request that began a turn, with its decision."""
 
     id: str
     at: float
@@ -123,18 +117,18 @@ class RecordedTurn(NamedTuple):
     target: str | None
     because: str | None
     row: tuple[object, ...]
-    """The values of `entry.COLUMNS`, then `decision` and `attempts`: all that an explanation needs."""
+    """The values of `entry.COLUMNS`, then `decision` and `attempts`, for an explanation."""
     caller: str = ""
 
 
 class TurnsAsked(NamedTuple):
-    """Which calls a page shows, newest first. None and empty names leave nothing out."""
+    """Filters for a page of calls, newest first. None and empty names match all."""
 
     limit: int = 50
     before: int | None = None
-    """Only what came before the row with this number."""
+    """Only rows before this number."""
     since: float = 0.0
-    """In seconds since 1970."""
+    """Seconds since 1970."""
     caller: str | None = None
     session: str | None = None
     outcome: str | None = None
@@ -144,8 +138,6 @@ class TurnsAsked(NamedTuple):
 
 
 class PageRow(NamedTuple):
-    """One call, as a page shows it."""
-
     number: int
     """Its place in the ledger."""
     line: Line
@@ -154,31 +146,31 @@ class PageRow(NamedTuple):
     words: str | None
     """What the person typed, if the ledger keeps text."""
     tier_before: str | None
-    """The tier of the session's call before it; None for the first one, and for calls that a client makes by itself."""
+    """The tier of the session's previous call; None for the first, and for a client's own calls."""
 
     @property
     def hop(self) -> str | None:
-        """Where the session went with this call: `up` to deep or `down` to fast. None where it stayed."""
+        """The session's move with this call: `up` to deep or `down` to fast; None where it stayed."""
         return name_hop(self.tier_before, self.line.tier)
 
 
 def name_hop(before: str | None, after: str | None) -> str | None:
-    """`up` from fast to deep, `down` from deep to fast; None where the tier is the same, or one of them is not known."""
+    """`up` from fast to deep, `down` from deep to fast; None if unchanged or unknown."""
     if before is None or after is None or before == after:
         return None
     return "up" if after == Tier.DEEP else "down"
 
 
 class TurnsPage(NamedTuple):
-    """Some calls, newest first. It may hold fewer than asked for, even none, although there are more."""
+    """Calls, newest first. A page may be short, even empty, although there are more."""
 
     rows: list[PageRow]
     next: int | None
-    """Ask for those before this number next. None at the end."""
+    """The cursor of the next page; None at the end."""
 
 
 class SessionsPage(NamedTuple):
-    """Some sessions, newest first, with the number to go on from."""
+    """Sessions, newest first, with the next page's cursor."""
 
     sessions: list[SessionSums]
     next: int | None
@@ -190,11 +182,11 @@ class SessionRows(NamedTuple):
     sums: SessionSums
     rows: list[PageRow]
     left_out: int
-    """How many older calls it has."""
+    """Number of older calls."""
 
 
 class TargetSeries(NamedTuple):
-    """How one target did, step by step. None where nobody called it in a step."""
+    """One target's figures by step; None for a step without calls."""
 
     tier: str | None
     calls: list[int]

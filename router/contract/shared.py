@@ -1,4 +1,4 @@
-"""What several routers share, as the config names it."""
+"""The config of what several routers share."""
 
 import re
 from enum import StrEnum
@@ -15,18 +15,18 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class WhenBlind(StrEnum):
-    """What a limit does while the store that counts it cannot be asked."""
+    """What a limit does while its store is away."""
 
     SHARE = "share"
-    """Each router goes on with the part of each limit that it has."""
+    """Each router keeps to its part of each limit."""
     STOP = "stop"
-    """Nobody uses what is limited until the store is back."""
+    """Limited things are not used until the store is back."""
     OPEN = "open"
-    """Each router counts by itself, as if it were the only one."""
+    """Each router counts alone, as if it were the only one."""
 
 
 def _check_name(value: str) -> str:
-    """A name that can be part of a key or of a row."""
+    """A name that can be part of a key or row."""
     if _NAME.fullmatch(value) is None:
         raise ValueError("must have 1 to 64 letters, digits, or the characters . _ -")
     return value
@@ -48,7 +48,7 @@ class _StoreTerms(Block, frozen=True):
         return self.timeout_ms / 1_000
 
     def waiting(self, seconds: float) -> Self:
-        """For a command that may take this long at least."""
+        """Terms for a command that may take at least this long."""
         return replace(self, timeout_ms=max(self.timeout_ms, round(seconds * 1_000)))
 
 
@@ -74,21 +74,21 @@ class PostgresTerms(_StoreTerms, frozen=True):
     """How many connections a router opens at most, next to one that copies the ledger. One of them listens for what other
     routers do."""
 
-    # One connection listens for jobs, and one copies the ledger. Jobs and responses have half of the others each.
+    # One connection listens for jobs, and one copies the ledger. Jobs and responses share the others equally.
 
     @property
     def for_jobs(self) -> "PostgresTerms":
-        """The same for background jobs, with the connection that listens."""
+        """Terms for background jobs, including the listening connection."""
         return replace(self, connections=self.connections // 2)
 
     @property
     def for_responses(self) -> "PostgresTerms":
-        """The same for responses, where nobody listens."""
+        """Terms for responses, without a listening connection."""
         return replace(self, connections=(self.connections + 1) // 2)
 
 
 class Origin(Struct, frozen=True):
-    """Who writes a row of the ledger: a router by its name, and the number of its worker where it has several."""
+    """The writer of a ledger row: a router's name, and its worker's number if it has several."""
 
     replica: str
     worker: int | None = None
@@ -113,7 +113,7 @@ class SharedTerms(Block, frozen=True):
 
     @property
     def origin(self) -> Origin:
-        """Who writes the rows of the ledger: all workers of a router have its name."""
+        """The router's name is shared by all its workers."""
         if not self.worker:
             return Origin(self.replica)
         return Origin(self.replica.removesuffix(f".{self.worker}"), self.worker)

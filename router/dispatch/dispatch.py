@@ -1,4 +1,4 @@
-"""Sending a request to the targets of its decision: `rules` says whom to try, `attempt` tries."""
+"""Sends a request to the targets of its decision: `rules` chooses, `attempt` tries."""
 
 import dataclasses
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -58,7 +58,7 @@ class Dispatcher:
         return [entry.adapter for entry in self._reachable.values()]
 
     def connect_ahead(self) -> None:
-        """Have connections ready: somebody is there who will ask for something."""
+        """Open connections early: a caller is about to send a request."""
         self._ahead.connect()
 
     def send(
@@ -71,12 +71,12 @@ class Dispatcher:
         explanation: JsonObject | None = None,
         carried: Mapping[Tier, Headers] = {},
     ) -> Coroutine[Any, Any, Ending]:
-        """Try targets until one serves. Raises the error that the caller should see when none did and nothing was sent."""
+        """Try targets until one serves. Raises the error for the caller if none did and nothing was sent."""
         if exchange.began >= self._ahead.due:
             self._ahead.look(decided, exchange.began)
         decision = decided.decision
         if decision.alike > 1:
-            # By how busy they are now: several requests may be decided in one moment.
+            # By current load: several requests may be decided at one moment.
             alike, others = decision.targets[: decision.alike], decision.targets[decision.alike :]
             decision = replace(decision, targets=(*live.least_busy_first(alike), *others))
         context = DispatchContext(
@@ -87,14 +87,14 @@ class Dispatcher:
         return self._try_in_queues(context) if live.queues.is_on else self._try_targets(context)
 
     async def _try_within(self, holding: Holding, context: DispatchContext) -> Ending:
-        """The same for a caller with limits: what its attempts took is counted however they end."""
+        """For a caller with limits: usage is counted however the attempts end."""
         try:
             return await (self._try_in_queues(context) if context.live.queues.is_on else self._try_targets(context))
         finally:
             holding.settle()
 
     async def _try_in_queues(self, context: DispatchContext) -> Ending:
-        """The same where targets have quotas. Once a wait has sent the head, a failure is an event of the stream."""
+        """For targets with quotas. Once a wait has sent the head, a failure is an event of the stream."""
         waiting = WaitingSink(context.sink, context.exchange, context.decision, context.decided.view)
         try:
             return await self._try_targets(replace(context, sink=waiting), waiting)
@@ -136,13 +136,13 @@ class Dispatcher:
                     if step.is_paid
                     else attempt(context, sent, reachable, failed)
                 )
-            except BadRequest as misfit:  # what this target can only misunderstand another may take as it is
+            except BadRequest as misfit:  # another target may take it unchanged
                 tried.append(self._note_misfit(context.exchange, reachable.target, step, misfit))
             except TiersBusy as busy:
                 row = Attempt(reachable.target.name, None, busy.code, 0.0)
                 tried.append(Tried(reachable.target, row, busy.without_frames(), step.form))
             else:
-                if left_out and ended.error is None:  # only now is it known that these were what it refused
+                if left_out and ended.error is None:  # success shows that these were refused
                     context.exchange.note(StateRefused(reachable.target, left_out))
                 if isinstance(ended, Ending):
                     return ended
@@ -165,9 +165,9 @@ class Dispatcher:
         *,
         is_paid: bool,
     ) -> Ending | AttemptEnded:
-        """An attempt at a target with a quota, as soon as that has room. Raises `TiersBusy` where it takes too long."""
+        """Attempt a target with a quota once it has room. Raises `TiersBusy` if that takes too long."""
         exchange, live, target = context.exchange, context.live, reachable.target
-        if view.operation is Operation.COUNT_TOKENS:  # which providers do not count
+        if view.operation is Operation.COUNT_TOKENS:  # not counted against rate limits
             return await attempt(context, view, reachable, failed)
         waited, noted = exchange.last(Dequeued), len(exchange.journal)
         permit = await await_turn(context, view, target, live.queues.queue_of(target, view), waiting)
@@ -177,14 +177,14 @@ class Dispatcher:
             if is_paid:
                 return await _paid(context, view, reachable, failed)
             return await attempt(context, view, reachable, failed)
-        except (BadRequest, TiersBusy):  # it was never sent
+        except (BadRequest, TiersBusy):  # never sent
             permit.release(self._clock())
             raise
         finally:
             permit.settle(exchange.journal[noted:], self._clock())
 
     def _note_missed(self, context: DispatchContext, target: str) -> None:
-        """Remember where a request would have gone, had there been room: its session is owed that."""
+        """Note where it would have gone with room: its session is owed that."""
         view, decision, now = context.decided.view, context.decision, self._clock()
         who, tokens = SessionKey(view.caller, decision.turn.session), decision.prompt_tokens
         queue = context.live.queues.queue_of(self._reachable[target].target, view)
@@ -192,7 +192,7 @@ class Dispatcher:
             queue.miss(who, tokens, now)
 
     async def _choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
-        """The next step, after the wait for what others hear of a target where the rules ask for one."""
+        """The next step, after any wait for other requests' results."""
         live, deadline = context.live, context.exchange.deadline
         candidates = [live.known(self._reachable[name].target) for name in candidates_of(context.decision)]
         failed = last_failure(tried) or tried[-1]
@@ -210,7 +210,7 @@ class Dispatcher:
         return Tried(target, row, misfit, step.form)
 
     async def pass_on(self, exchange: Exchange, passed: Passed, target: str, sink: Sink) -> Ending:
-        """Relay a request for a route that is not decided: there is nothing to read, and this target alone to ask."""
+        """Relay a request of an undecided route, unread, to this target alone."""
         reachable, holding = self._reachable[target], self._limits.open_passed(exchange, passed.route)
         try:
             await holding.admit(reachable.target)
@@ -219,7 +219,7 @@ class Dispatcher:
             holding.settle()
 
     def find_losses(self, view: RequestView, target: str) -> tuple[str, ...]:
-        """What this request would lose on its way to a target, or why it cannot go there."""
+        """What the request would lose at a target, or why it cannot go there."""
         reachable = self._reachable[target]
         try:
             return prepare(_view_for(view, reachable.target), reachable, 0).dropped
@@ -228,7 +228,7 @@ class Dispatcher:
 
 
 async def _paid(context: DispatchContext, view: RequestView, reachable: Reachable, failed: str) -> Ending | AttemptEnded:
-    """A second attempt. One that failed counts for a while; one that served, or whose caller left, no longer does."""
+    """A second attempt. It counts for a while if it failed; not if it served or its caller left."""
     retry, noted = await context.live.retries.hold(reachable.target.name), len(context.exchange.journal)
     try:
         ended = await attempt(context, view, reachable, failed)
@@ -240,7 +240,7 @@ async def _paid(context: DispatchContext, view: RequestView, reachable: Reachabl
 
 
 def _is_callers_own(error: TandemError | None) -> bool:
-    """Whether an attempt failed by its request or its caller's key: the target answers, and others still need the budget."""
+    """Whether the request or its caller's key is at fault: the target answers, so the budget is spared."""
     return isinstance(error, CallerKey) or (isinstance(error, UpstreamRefused) and error.blames_the_request)
 
 
@@ -249,7 +249,7 @@ def _view_for(view: RequestView, target: Target) -> RequestView:
 
 
 def _shape(view: RequestView, target: Target, step: Try) -> tuple[RequestView, RequestView, tuple[str, ...]]:
-    """The request from now on, in the form that a step asks for, and the keys of the hidden state that was left out."""
+    """The request in the form that a step needs, and the keys of hidden state left out."""
     if step.form is Form.WITHOUT_REFERENCE and view.continued is not None:
         view = replace(view, continued=view.continued.without_reference())
     if step.form is not Form.WITHOUT_STATE:
@@ -263,7 +263,7 @@ def _remember(
     view: RequestView, sent: RequestView, target: Target, step: Try, ended: AttemptEnded, before: Sequence[Tried]
 ) -> Tried:
     assert ended.error is not None
-    # Another request may have found it out meanwhile: what counts is whether this one was tried without the question.
+    # Another request may have learned this meanwhile: check whether this one was tried without the question.
     has_refused = any(past.refused_usage and past.target.name == target.name for past in before)
     refused_usage = refuses_asking(ended.error) and may_ask_usage(sent, target) and not has_refused
     sent_reference = view.continued is not None and view.continued.stored_by == target.name
@@ -272,20 +272,20 @@ def _remember(
 
 
 _LOOK_SECONDS = 1.0
-"""At most one request in this time is looked at: an idle connection is good for most of a minute."""
+"""At most one request per interval is examined: an idle connection lasts most of a minute."""
 _MAX_TARGETS = 8
 
 
 class Preconnector:
-    """Has targets dialled in the background. Adapters that dial nobody are left out, and failures are ignored."""
+    """Dials targets in the background, ignoring failures. Adapters without connections are left out."""
 
     def __init__(self, reachable: Mapping[str, Reachable]) -> None:
         self._reachable = reachable
         self.due = float("-inf")
-        """When a request is to be looked at next. Compared on the road, so that nothing is called for most requests."""
+        """When to examine the next request; compared inline so that most requests pay no call."""
 
     def look(self, decided: Decided, now: float) -> None:
-        """Look at a request that is about to be sent, for what its session may need next."""
+        """Prepare connections that the session of this request may need next."""
         self.due = now + _LOOK_SECONDS
         decision = decided.decision
         if decided.session.state.target is None:
@@ -294,7 +294,7 @@ class Preconnector:
             self._connect(decision.rival)
 
     def connect(self, but: str = "") -> None:
-        """Have a connection ready to every target of both tiers, of many to the first few; not to one that is called now."""
+        """Connect to the first few targets of both tiers, except the one being called."""
         for name in list(self._reachable)[:_MAX_TARGETS]:
             if name != but:
                 self._connect(name)

@@ -1,4 +1,4 @@
-"""Tokens and speed of an answer, from what its target said of them or, where it said nothing, from what was relayed."""
+"""Tokens and speed of an answer, as reported or else as relayed."""
 
 from msgspec.structs import replace
 
@@ -16,10 +16,9 @@ _UNSENT = (UpstreamUnreachable, CallerKey)
 
 
 def is_billed(status: int | None, error: TandemError | None) -> bool:
-    """Whether a call uses tokens, be its answer of use or not.
+    """Whether a call uses tokens, useful or not.
 
-    Providers do not bill what they refuse. One that has the request and is silent is at work on the prompt, until one side
-    hangs up.
+    Providers do not bill refusals. A silent one that has the request is reading the prompt until one side hangs up.
     """
     if status is not None:
         return status // 100 == 2
@@ -29,7 +28,7 @@ def is_billed(status: int | None, error: TandemError | None) -> bool:
 def measure_usage(
     operation: Operation, told: Usage | None, prompt_tokens: int, seen_tokens: int, *, is_billed: bool
 ) -> Usage | None:
-    """The usage of one attempt, of whose answer this many tokens were seen. None for one that uses none, such as a count."""
+    """Usage of one attempt; None if it uses none, such as a count."""
     if operation is Operation.COUNT_TOKENS or not is_billed:
         return None
     if told is None:
@@ -40,12 +39,12 @@ def measure_usage(
 
 
 def cost_of(usage: Usage | None, price: Price | None) -> float | None:
-    """In USD: nothing where nothing is billed, and not known without a price."""
+    """USD; 0 if nothing is billed, None without a price."""
     return 0.0 if usage is None else price.cost(usage) if price is not None else None
 
 
 def measure_speed(usage: Usage | None, first_token_at: float | None, now: float) -> float | None:
-    """Tokens a second of a stream, from its first token on; None where too little came to tell."""
+    """Tokens per second from the first token on; None if too few."""
     if usage is None or first_token_at is None or usage.output_tokens <= _LEAST_TOKENS:
         return None
     seconds = now - first_token_at
@@ -53,10 +52,10 @@ def measure_speed(usage: Usage | None, first_token_at: float | None, now: float)
 
 
 def shows_pace(usage: Usage | None, pieces: int, seconds: float) -> bool:
-    """Whether a stream says how fast its target writes.
+    """Whether a stream shows its target's speed.
 
-    One of few pieces does not: a call of a tool that comes whole was written before its first byte. Where pieces are counted
-    for want of usage it takes more of them, since some open or end a stream.
+    A few pieces do not: a tool call sent whole was written before its first byte. Pieces counted for want of usage must be
+    more, since some open or end a stream.
     """
     if usage is None or pieces < _LEAST_PIECES or seconds < _LEAST_PACE_SECONDS:
         return False

@@ -1,9 +1,8 @@
-"""Whether a request is tried again, where and how: a pure function of what was tried so far. No socket, no clock, no loop.
+"""Whether, where and how a request is retried: a pure function of the attempts so far.
 
-Everything here holds while nothing has gone to the caller. An attempt whose bytes the caller has seen is the last one.
-
-All requests share a budget of second attempts (`limits.retries`). A move to another target is free of it once that target has
-served since the failures began, or where the first one did not fail but cannot take this request, or has no room for it.
+It applies only before any bytes reach the caller. All requests share a budget of second attempts (`limits.retries`). A move to
+another target is free if that target has served since the failures began, or if the first cannot take this request or has no
+room.
 """
 
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ from router.dispatch.live.circuit import blames_request
 from router.limits.retries import Chances, Track
 
 _NO_TIME_SECONDS = 0.01
-"""What is left of a deadline whose timer fired a moment early: nobody answers in that time."""
+"""Rest of a deadline whose timer fired slightly early: too short for any answer."""
 _MAX_TARGETS_OF_TIER = 2
 _MAX_SPILL_TARGETS = 1
 _DEFAULT_WAIT_SECONDS = 1.0
@@ -62,18 +61,18 @@ class Form(Enum):
 
 
 class Tried(Struct, frozen=True):
-    """One attempt that did not serve, and nothing of which went to the caller."""
+    """A failed attempt of which the caller got nothing."""
 
     target: Target
     attempt: Attempt
     error: TandemError
     form: Form = Form.AS_DECIDED
     sent_reference: bool = False
-    """Whether the target was to look the conversation up by a response id of its own."""
+    """Whether the target was to look up the conversation by its own response id."""
     sent_state: bool = False
-    """Whether hidden state was sent that this target may have refused."""
+    """Whether hidden state was sent, which the target may have refused."""
     refused_usage: bool = False
-    """Whether it refused to be asked for usage, which the caller had not done."""
+    """Whether it refused our question for usage, which the caller had not asked."""
 
 
 class Try(Struct, frozen=True):
@@ -83,7 +82,7 @@ class Try(Struct, frozen=True):
 
 
 class Wait(Struct, frozen=True):
-    """The budget is spent, and other requests are finding out whether this target serves: wait for what they hear."""
+    """The budget is spent and other requests are probing this target: wait for their result."""
 
     target: str
 
@@ -96,12 +95,12 @@ Step = Try | Wait | GiveUp
 
 
 def candidates_of(decision: Decision) -> tuple[str, ...]:
-    """The targets that may be called, in order: the tier's first two, then the other tier's first."""
+    """Targets to call, in order: the tier's first two, then the other tier's first."""
     return (*decision.targets[:_MAX_TARGETS_OF_TIER], *decision.spill[:_MAX_SPILL_TARGETS])
 
 
 def next_step(candidates: Sequence[Target], tried: Sequence[Tried], now: float, deadline: Deadline, chances: Chances) -> Step:
-    """What to do now. A decision always names a target, so the first step is always a try."""
+    """The next step. The first is always a try, since a decision names a target."""
     if not tried:
         return Try(candidates[0].name)
     if deadline.left(now) <= _NO_TIME_SECONDS:
@@ -112,10 +111,7 @@ def next_step(candidates: Sequence[Target], tried: Sequence[Tried], now: float, 
 
 
 def _same_again(last: Tried) -> Try | None:
-    """Retry on the same target: with the whole history if it lost the response, without hidden state if it rejected that.
-
-    One that refuses to be asked for usage gets the same request without that.
-    """
+    """Retry with the whole history if it lost the response, or without what it rejected: hidden state, usage question."""
     if last.refused_usage:
         return Try(last.target.name, last.form)
     if last.form in (Form.AS_DECIDED, Form.AGAIN) and last.sent_reference and _has_forgotten(last.error):
@@ -126,7 +122,7 @@ def _same_again(last: Tried) -> Try | None:
 
 
 def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list[Target]:
-    """Those after the last one that may help. A misfit or a full quota says nothing about others: the last failure decides."""
+    """Later targets that may help. A misfit or a full quota says nothing about others: the last failure decides."""
     names = [target.name for target in candidates]
     rest = candidates[names.index(tried[-1].target.name) + 1 :]
     failure = last_failure(tried)
@@ -134,7 +130,7 @@ def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list
 
 
 def _move(rest: Sequence[Target], tried: Sequence[Tried], chances: Chances) -> Try | Wait | None:
-    """To the next target. Without budget: to one that has served, or that nobody has asked; else wait for who has asked."""
+    """Move to the next target. Without budget: to one that served or is untried; else wait for other requests' results."""
     failure = last_failure(tried)
     is_free = failure is None or blames_request(failure.error) or isinstance(failure.error, UpstreamLoading | UpstreamQueued)
     for target in rest:
@@ -149,9 +145,9 @@ def _move(rest: Sequence[Target], tried: Sequence[Tried], chances: Chances) -> T
 
 
 def _once_more(tried: Sequence[Tried], chances: Chances) -> Try | None:
-    """The same target a second time, where there is no other: most failures of this kind pass.
+    """Retry the only target, since most such failures pass.
 
-    Not one that named a time, which is waited for by the caller, nor one that could not be reached or did not answer in time.
+    Not if it named a time, which is left to the caller, or was unreachable or timed out.
     """
     first, error = tried[0], tried[0].error
     is_passing = isinstance(error, UpstreamCut) or (isinstance(error, UpstreamRefused) and error.status >= 500)
@@ -161,12 +157,12 @@ def _once_more(tried: Sequence[Tried], chances: Chances) -> Try | None:
 
 
 def last_failure(tried: Sequence[Tried]) -> Tried | None:
-    """The last call that failed. What a target could only misunderstand, or had no room for, was never sent there."""
+    """The last failed call. A misfit, or a target without room, was never called."""
     return next((past for past in reversed(tried) if not isinstance(past.error, (BadRequest, TiersBusy))), None)
 
 
 def may_follow(failure: Tried, target: Target) -> bool:
-    """Whether a request that failed may be sent to this target. One that was too long may go to a larger window."""
+    """Whether the target may help after this failure; a larger window does if the request was too long."""
     error = failure.error
     if isinstance(error, UpstreamRefused) and error.status in (400, 413, 422):
         is_larger = target.window_tokens > failure.target.window_tokens
@@ -175,10 +171,9 @@ def may_follow(failure: Tried, target: Target) -> bool:
 
 
 def final_error(tried: Sequence[Tried], not_asked: Sequence[str] = ()) -> TandemError:
-    """What the caller sees when every attempt failed: the target's own words if they blame the request, else ours.
+    """The error for the caller: the target's own words if they blame the request, else ours.
 
-    A 429 among the attempts makes it one, with the shortest wait that a target asked for: there is somebody to wait for.
-    `not_asked` are targets that fail for other requests, and were spared this one.
+    A 429 among the attempts makes it one, with the shortest requested wait. `not_asked` are failing targets that were skipped.
     """
     error = _final_error(tried, not_asked)
     if len(tried) > 1 and isinstance(error, UpstreamError):
@@ -208,7 +203,7 @@ def _final_error(tried: Sequence[Tried], not_asked: Sequence[str]) -> TandemErro
 
 
 def failed_in_words(tried: Sequence[Tried], target: str) -> str:
-    """Which other targets failed or had no room before this one is called, as the answer's header tells it."""
+    """Targets that failed or had no room before this one, for the answer's header."""
     words = {past.target.name: _say_failed(past) for past in tried if past.target.name != target}
     return ", ".join(words.values())
 
@@ -235,19 +230,18 @@ def _why(past: Tried) -> str:
 
 
 def _has_forgotten(error: TandemError) -> bool:
-    """Whether a target lost the response that it said it would keep; servers answer 400 or 404, the latter without a code."""
+    """Whether a target lost a stored response; servers answer 400 or 404, the latter without a code."""
     if isinstance(error, UpstreamRefused):
         return error.status == 400 and _FORGOTTEN_MARK in error.body
     return isinstance(error, UpstreamModel)
 
 
 def _rejects_state(error: TandemError) -> bool:
-    """Whether a target says that it cannot read the hidden state in the conversation."""
     if not isinstance(error, UpstreamRefused) or error.status != 400:
         return False
     return any(mark in error.body for mark in _STATE_MARKS)
 
 
 def refuses_asking(error: TandemError) -> bool:
-    """Whether a target says that it does not take the field by which it was asked for usage."""
+    """Whether a target rejects the field that asks for usage."""
     return isinstance(error, UpstreamRefused) and error.status in (400, 422) and _ASKING_MARK in error.body

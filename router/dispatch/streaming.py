@@ -212,7 +212,7 @@ class StreamedAnswer(Struct, eq=False):
             self._settle(error)
 
     def conclude(self) -> bool:
-        """Whether the caller had it all when we cut the line: clients hang up at the terminal event, targets later or never."""
+        """Whether the caller had everything when we hung up: clients leave at the terminal event, targets later or never."""
         if not self.is_over and self._tail is not None:
             self._has_said_end(self._tail)
         return self.is_over and self._error is self.ended_in_stream

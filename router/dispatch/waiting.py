@@ -1,7 +1,7 @@
-"""A request that waits before its call, for a target's quota or for one of its slots: how long, and what its caller sees.
+"""Waits before a call, for a target's quota or slot: how long, and what the caller sees.
 
-A caller who streams is told of the wait, which keeps the connection alive. With the first such fact the head is out: who serves
-is then a fact of its own, another target may still be tried, and a failure is an event of the stream.
+A streaming caller gets reports of the wait, which keep the connection alive. The first one sends the head: after it the serving
+target is a separate fact, another target may still be tried, and a failure is an event of the stream.
 """
 
 import asyncio
@@ -27,15 +27,14 @@ from router.dispatch.streaming import HEARTBEAT, HEARTBEAT_SECONDS
 from router.limits.queue import SIDE_WAIT_SECONDS, Expected, Permit, TargetQueue, Waiter
 
 _LOOK_SECONDS = 0.5
-"""How often a request that waits looks whether it is still worth it."""
+"""How often a waiting request checks whether waiting still pays."""
 _MIN_SECONDS = 0.1
-"""The shortest wait that is reported."""
 
 
 class WaitingSink(WatchedSink):
-    """The way to a caller whose request may wait in a queue. It passes everything on until a wait begins.
+    """Sink for a request that may queue. Passes everything on until a wait begins.
 
-    Once the head is out, what a target's head says becomes a fact.
+    Once the head is out, a target's head becomes a fact.
     """
 
     def __init__(self, caller: AnswerSink, exchange: Exchange, decision: Decision, view: RequestView) -> None:
@@ -46,14 +45,13 @@ class WaitingSink(WatchedSink):
         self._timer: asyncio.TimerHandle | None = None
 
     def begin_wait(self, say: Callable[[], Waiting]) -> None:
-        """Keep the caller's stream alive by what `say` reports of the wait. An answer in one piece has no room for it."""
+        """Report the wait by `say` to keep a stream alive. A whole answer has no room for it."""
         if self._view.is_streaming:
             self._say = say
             if self._timer is None:
                 self._set_timer()
 
     def end_wait(self) -> None:
-        """The request has its turn, or gave up waiting for it."""
         self._say = None
 
     def start(self, status: int, headers: Headers) -> None:
@@ -64,12 +62,12 @@ class WaitingSink(WatchedSink):
             super().start(status, headers)
 
     def close(self) -> None:
-        """No more heartbeats from here: the answer has begun, or there will be none."""
+        """Stop heartbeats: the answer began, or there will be none."""
         if self._timer is not None:
             self._timer.cancel()
 
     def break_off(self, error: TandemError) -> Ending:
-        """End a stream whose head is out and to which no target answered: with an event, and without a proper end."""
+        """End a stream whose head is out and which no target answered: with an error event, without a proper end."""
         self._caller.write(failure_event(error.without_frames(), self._view.dialect, self._exchange.id))
         self._caller.fail(error)
         return Ending(_outcome(self._exchange, error), 200, error)
@@ -78,7 +76,7 @@ class WaitingSink(WatchedSink):
         self._timer = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._beat)
 
     def _beat(self) -> None:
-        """Only a wait in a queue sends the head. While a target is being called the head is that target's, unless it is out."""
+        """Only a wait in a queue sends the head; during a call the head is the target's."""
         self._set_timer()
         if self._say is not None:
             if not self.has_head:
@@ -106,16 +104,15 @@ def _outcome(exchange: Exchange, error: TandemError) -> Outcome:
 
 
 def is_side_request(decision: Decision, view: RequestView) -> bool:
-    """Whether a client sends a request in addition to the person's turn. Completions as one types belong to no turn."""
+    """Whether the client sent it in addition to a person's turn. Completions while typing belong to no turn."""
     is_conversation = view.operation is Operation.CREATE and SPECS[view.dialect].is_conversation
     return is_conversation and decision.turn.kind is TurnKind.SIDE
 
 
 async def await_slot(context: DispatchContext, view: RequestView, target: Target) -> None:
-    """Before a call to a target that is known to serve few calls at once: leave the last slot to a session's turn for a moment.
+    """At a target with few slots, leave the last one to a session's turn for a moment.
 
-    Raises `TiersBusy` where another target is sooner done. The decision has weighed that already, but requests that are
-    decided in one moment do not know of each other.
+    Raises `TiersBusy` if another target is done sooner: requests decided at the same moment do not know of each other.
     """
     decision, exchange, clock, live = context.decision, context.exchange, context.clock, context.live.of(target)
     if target.in_flight is None and is_side_request(decision, view) and live.queue.has_last_slot(clock()):
@@ -135,9 +132,9 @@ async def await_slot(context: DispatchContext, view: RequestView, target: Target
 async def await_turn(
     context: DispatchContext, view: RequestView, target: Target, queue: TargetQueue, sink: WaitingSink | None
 ) -> Permit:
-    """Wait until a target's quota has room for this request. `sink` keeps the caller's stream alive meanwhile.
+    """Wait for room in a target's quota; `sink` keeps the caller's stream alive.
 
-    Raises `TiersBusy` where that takes longer than the request may wait, or than is worth it: at once, if that can be seen.
+    Raises `TiersBusy` if that takes longer than allowed or worthwhile, at once if foreseeable.
     """
     exchange, clock, decision = context.exchange, context.clock, context.decision
     who = SessionKey(exchange.caller, decision.turn.session)
@@ -169,7 +166,7 @@ async def await_turn(
 
 
 async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, until: float) -> Permit | None:
-    """Wait for the turn; None where it will not come in time, which may be seen before that: others go first who had less."""
+    """None if the turn will not come in time, perhaps seen early: callers that had less go first."""
     clock = context.clock
     with saying_why(context.exchange):
         try:
@@ -185,7 +182,7 @@ async def _wait(context: DispatchContext, queue: TargetQueue, waiter: Waiter, un
 
 
 def _max_wait(context: DispatchContext, view: RequestView, target: Target) -> float:
-    """How long a request may wait. Nobody waits for background work: only its deadline, or its caller, ends its wait."""
+    """Background work is limited only by its deadline and its caller."""
     left, worth = context.exchange.deadline.left(context.clock()), context.decided.worth_waiting_seconds
     if context.exchange.arrival.job is not None:
         asked = view.overrides.max_wait_seconds

@@ -9,12 +9,12 @@ from router.contract.request import JsonObject
 
 
 def has_begun(exchange: Exchange) -> bool:
-    """Whether there is something to show of it: where it goes is known."""
+    """Whether its target is known, so that it can be shown."""
     return target_of(exchange) is not None or exchange.last(Decided) is not None or exchange.last(PassedOn) is not None
 
 
 def show_begun(exchange: Exchange, clock: Callable[[], float]) -> JsonObject:
-    """A request that has begun, on the monotonic `clock`."""
+    """On the monotonic `clock`."""
     decided, opened, passed = exchange.last(Decided), exchange.last(AttemptOpened), exchange.last(PassedOn)
     turn = decided.decision.turn if decided is not None else None
     tier = opened.target.tier if opened is not None else decided.decision.tier if decided is not None else None
@@ -33,7 +33,7 @@ def show_begun(exchange: Exchange, clock: Callable[[], float]) -> JsonObject:
 
 
 def target_of(exchange: Exchange) -> str | None:
-    """The target that is called, or is about to be."""
+    """The target being called, or about to be."""
     if (opened := exchange.last(AttemptOpened)) is not None:
         return opened.target.name
     decided = exchange.last(Decided)

@@ -1,9 +1,8 @@
-"""The live feed: requests as they begin and end, for everybody who reads along.
+"""The live feed of requests as they begin and end.
 
-While nobody reads, nothing of this is loaded, and a request pays one append to the ring (`telemetry.ring`). Readers are
-woken by one timer for all of them, which runs only while one of them waits. Each takes from the ring what is new to it, when
-its connection can take more: nothing is queued for a reader, so that one that is slow or has stopped costs no memory. What the
-ring has lost by then is counted for it.
+Without readers none of this is loaded, and a request pays one append to the ring (`telemetry.ring`). One timer wakes all
+waiting readers. Each takes new rows from the ring when its connection can send: nothing is queued for a slow reader, and rows
+that the ring has lost by then are counted.
 """
 
 import asyncio
@@ -31,29 +30,29 @@ if TYPE_CHECKING:
     from router.page.others import OtherRouters, Shared
 
 MAX_ROWS = 50
-"""In one batch."""
+"""Per batch."""
 _MAX_ROWS_TOGETHER = 250
-"""The same with several routers: the others' rows come twice a second, and are not in the ledger that a page can read again."""
+"""Per batch with several routers: others' rows come twice a second, and are not in a ledger that the page can read."""
 BATCH_SECONDS = 0.1
 QUIET_SECONDS = 15.0
-"""After this long without a word, a comment goes out: proxies close what is silent."""
+"""After this long a comment is sent: proxies close silent connections."""
 _STILL_HERE = b": still here\n\n"
 _UNWRITTEN_SECONDS = 2.0
-"""A row that ended less than this ago may not be in the ledger yet, from which a new reader has all the others."""
+"""A row this young may not be in the ledger yet, where a new reader finds the others."""
 
 
 class Row(NamedTuple):
-    """A request that is over, as the ring holds it."""
+    """A finished request in the ring."""
 
     number: int
     line: Line
     decision: str | None
     replica: str | None = None
-    """The name of the router that served it, if that is another one."""
+    """The router that served it, if another."""
 
 
 class Begun(NamedTuple):
-    """A request that is under way, here or at another router."""
+    """A request under way, here or at another router."""
 
     mark: int
     caller: str
@@ -63,7 +62,7 @@ class Begun(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Who reads, and what it may see."""
+    """A reader, and what it may see."""
 
     caller: str
     is_admin: bool
@@ -74,20 +73,18 @@ class Reader(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """How far a reader has come."""
+    """A reader's position."""
 
     number: int
     total: int | None
-    """How many rows of its own there had been then; None where nobody counted."""
+    """Number of its own rows by then; None if uncounted."""
     mark: int
-    """Of the newest request under way that it was told of."""
+    """The newest request under way that it has seen."""
     notices: tuple[Notice, ...]
     shared: "Shared | None" = None
 
 
 class Feed:
-    """Gives each reader what is new to it."""
-
     def __init__(
         self,
         ring: Ring,
@@ -96,11 +93,11 @@ class Feed:
         clock: Callable[[], float] = time.perf_counter,
         others: "OtherRouters | None" = None,
     ) -> None:
-        """`running` are the requests under way, on the monotonic `clock`; `notices` says what is broken now."""
+        """`running` are requests under way, on the monotonic `clock`; `notices` says what is broken now."""
         self._others = others
         self._shared: Shared | None = None
         self._left = 0
-        """The mark that was given when a call of another router was last gone: its row may never come."""
+        """The mark when a call of another router last vanished: its row may never come."""
         self._running, self._ask_notices, self._clock = running, notices, clock
         self._ring, self._epoch = ring.rows, ring.epoch
         self._counted = 0
@@ -110,21 +107,21 @@ class Feed:
         self._mark = 0
         self._notices: tuple[Notice, ...] = ()
         self._events: dict[tuple[Reader, Seen], tuple[bytes | None, Seen]] = {}
-        """What was written since the last look, by who reads it and where that reader was."""
+        """Events since the last look, by reader and position."""
         self._waiting: set[asyncio.Future[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def newest(self) -> int:
-        """The number of the newest row; 0 before the first."""
+        """Number of the newest row; 0 before the first."""
         return self._ring[-1][0] if self._ring else 0
 
     async def read(
         self, reader: Reader, after: int | None, hello: JsonObject, goes_on: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
-        """The events for one reader: `hello`, then a batch now and then, until it leaves or `goes_on` says no.
+        """Events for one reader: `hello`, then batches, until it leaves or `goes_on` is false.
 
-        `after` is the number of the last row that it has; None for one that wants only what is new, or hardly in the ledger.
+        `after` is the number of its last row; None for new rows only, and those hardly in the ledger yet.
         """
         self._look()
         if self._others is not None:
@@ -146,7 +143,7 @@ class Feed:
             quiet_since = self._clock()
 
     def _find_place(self, reader: Reader, after: int | None) -> Seen:
-        """Where a reader goes on. A number that is not reached yet is from before a restart: nothing here is known to it."""
+        """A reader's position. A number not reached yet is from before a restart, so nothing is known."""
         number = self._find_settled() if after is None else after if 0 <= after <= self._counted else 0
         if reader.is_admin:
             return Seen(number, number, self._mark, self._notices, self._shared)
@@ -156,7 +153,7 @@ class Feed:
         return Seen(number, total, self._mark, self._notices, self._shared)
 
     def _find_settled(self) -> int:
-        """The number of the newest row that the ledger must have by now."""
+        """Number of the newest row that the ledger must have by now."""
         since, number = time.time() - _UNWRITTEN_SECONDS, self._counted
         for place, (line, *_) in reversed(self._ring):
             if line.at + line.duration_ms / 1000 < since:
@@ -165,7 +162,7 @@ class Feed:
         return number
 
     async def _wait(self) -> None:
-        """Until the next look. The timer is the one thing that is ever scheduled here."""
+        """Wait for the next look, the only timer here."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         self._waiting.add(waiter)
@@ -186,7 +183,7 @@ class Feed:
         self._wake(waiting, BATCH_SECONDS / len(waiting) if waiting else 0.0)
 
     def _wake(self, waiting: list[asyncio.Future[None]], gap_seconds: float) -> None:
-        """Let one reader go on, and after a while the next: a request that comes meanwhile waits for one of them at most."""
+        """Wake readers one after another with gaps, so that a request waits for one of them at most."""
         while waiting:
             waiter = waiting.pop()
             if not waiter.done():
@@ -196,7 +193,7 @@ class Feed:
             asyncio.get_running_loop().call_later(gap_seconds, self._wake, waiting, gap_seconds)
 
     def _look(self) -> None:
-        """See what is new since the last look: rows to be counted, requests under way, what is broken."""
+        """Collect news: rows to count, requests under way, notices."""
         for number, (line, *_) in reversed(self._ring):
             if number <= self._counted:
                 break
@@ -225,7 +222,7 @@ class Feed:
         self._begun = now
 
     def _mark_begun(self, name: str, call: Begun) -> Begun:
-        """A call as it is now. One that was not known, or goes elsewhere than before, is news."""
+        """A current call; it is news if unknown, or if its target changed."""
         before = self._begun.get(name)
         is_news = before is None or before.target != call.target
         return call._replace(mark=self._next_mark() if before is None or is_news else before.mark)
@@ -235,7 +232,7 @@ class Feed:
         return self._mark
 
     def _next_event(self, reader: Reader, seen: Seen) -> tuple[bytes | None, Seen]:
-        """What is new to a reader, None for nothing, and how far it has come with that. Readers in step share one event."""
+        """News for a reader, or None, and its new position. Readers in step share one event."""
         known = self._events.get((reader, seen))
         if known is None:
             known = self._events[reader, seen] = self._write_event(reader, seen)
@@ -263,7 +260,7 @@ class Feed:
         return self._write("batch", now.number, batch), now
 
     def _rows_after(self, number: int) -> list[Row]:
-        """Those that were there at the last look: what came since waits for the next."""
+        """Rows present at the last look."""
         found = []
         for place, held in reversed(self._ring):
             if place <= number:
@@ -273,7 +270,7 @@ class Feed:
         return found[::-1]
 
     def _find_hops(self) -> dict[int, str]:
-        """By number: where a row's session changed its tier, as far as the ring goes back."""
+        """Where a row's session changed tier, by number, as far back as the ring."""
         tiers: dict[tuple[str, str], str] = {}
         found: dict[int, str] = {}
         for number, (line, *_) in self._ring:

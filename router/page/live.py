@@ -1,4 +1,4 @@
-"""The route of the live feed: who may read what of it, and until when."""
+"""The route of the live feed: who may read what, and until when."""
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -55,7 +55,7 @@ class LiveFeed:
         is_known = _Known(self._house, self._logins, asked)
 
         def goes_on() -> bool:
-            """Not past a stop, nor when the page is turned off, nor when the reader has lost its key, or has other rights."""
+            """False after a stop, when the page is turned off, or when the reader loses its key or its rights change."""
             return self._is_ready() and is_on(self._house) and is_known() and rights_of(self._house.plan.keys, caller) == rights
 
         pieces = self._feed.read(reader, _read_place(asked, self._house.state.ring), hello, goes_on)
@@ -63,7 +63,7 @@ class LiveFeed:
 
 
 class _Known:
-    """Whether a reader may still read: its key holds, where keys are needed, and so does its login, if it came with one."""
+    """Whether a reader may still read: its key and its login, if needed, are valid."""
 
     def __init__(self, house: House, logins: Logins, asked: Asked) -> None:
         self._house, self._logins, self._cookies = house, logins, asked.headers.get("cookie", "")
@@ -81,7 +81,6 @@ class _Known:
 
 
 def is_on(house: House) -> bool:
-    """Whether the config has the live page."""
     return house.state.observers.is_on(Part.PAGE)
 
 
@@ -91,9 +90,9 @@ def check_on(house: House) -> None:
 
 
 def _read_place(asked: Asked, ring: Ring) -> int | None:
-    """The number of the last row that a reader has. A browser that connects again sends the header by itself.
+    """The reader's last row, from the header that browsers send on reconnection.
 
-    Rows of another ring, from before a restart, are none of this one.
+    None for rows of another ring, from before a restart.
     """
     given = asked.headers.get("last-event-id") or asked.query.get("after")
     if not given:

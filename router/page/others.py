@@ -1,7 +1,7 @@
-"""Calls of other routers on this router's page, and this router's calls on theirs.
+"""Shows other routers' calls on this page, and ours on theirs.
 
-Nothing is reported while nobody looks. A router whose page is open says so, the others report what ends and what is under way
-there for a few seconds from then on. What was over before is not reported: it is in the ledger of the router that served it.
+A router whose page is open announces it; others then report ended and running calls for a few seconds. Earlier calls are in the
+ledger of the router that served them.
 """
 
 import time
@@ -25,22 +25,22 @@ from router.page.begun import has_begun, show_begun
 from router.telemetry.ring import Kept, Ring, read_kept
 
 _MAX_CALLS = 200
-"""Reported at a time, of those that ended and of those that are under way. Half a second lies between two reports."""
+"""Ended and running calls per report, twice a second."""
 _LONG_AGO = float("-inf")
 
 
 class Shared(NamedTuple):
-    """What a page says of the routers whose calls it shows."""
+    """What a page says about routers whose calls it shows."""
 
     replica: str
-    """The name of this one."""
+    """This router's name."""
     routers: int
     is_up: bool
-    """Whether calls of the others are heard now."""
+    """Whether others' calls are received now."""
 
 
 class OtherRouters:
-    """What this router hears of the others' calls, and reports of its own."""
+    """Receives others' calls, and reports our own."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class OtherRouters:
         self._messages, self._ring, self._running, self._clock = messages, ring, running, clock
         self._wanted_here = self._wanted_there = _LONG_AGO
         self._told_number = 0
-        """The newest row that was reported, or that nobody wanted."""
+        """The newest row reported, or unwanted."""
         self._told_calls: tuple[CallUnderWay, ...] = ()
         self._heard: dict[str, tuple[float, tuple[CallUnderWay, ...]]] = {}
         messages.on_tick(self._report)
@@ -61,7 +61,7 @@ class OtherRouters:
         messages.subscribe(CallsUnderWay, self._take_under_way)
 
     def want(self) -> None:
-        """Somebody reads here. The first reader is not kept waiting for the next beat."""
+        """A reader is here. The first does not wait for the next beat."""
         now, last = self._clock(), self._wanted_here
         self._wanted_here = now
         if now - last > FORGOTTEN_SECONDS:
@@ -71,7 +71,7 @@ class OtherRouters:
         return Shared(self._messages.replica, self._messages.routers, self._messages.is_up)
 
     def under_way(self) -> Iterator[tuple[str, CallUnderWay]]:
-        """The calls that are under way elsewhere, each with the name of its router, if that is another one."""
+        """Calls under way elsewhere, with the name of the router if another."""
         now = self._clock()
         for teller in [teller for teller, (at, _) in self._heard.items() if now - at > FORGOTTEN_SECONDS]:
             del self._heard[teller]
@@ -80,7 +80,7 @@ class OtherRouters:
                 yield self._elsewhere(teller), call
 
     def _elsewhere(self, teller: str) -> str:
-        """The name of another router; empty for a worker of this one, which has the same ledger."""
+        """Another router's name; empty for a worker of this one, which shares the ledger."""
         return name if (name := router_of(teller)) != self._messages.replica else ""
 
     def _take_wish(self, teller: str, _: FeedWanted) -> None:
@@ -102,7 +102,7 @@ class OtherRouters:
         return self._clock() - self._wanted_here <= FORGOTTEN_SECONDS
 
     def _report(self) -> None:
-        """Say that somebody reads here, and what happened here if somebody reads elsewhere."""
+        """Announce readers here, and report calls if there are readers elsewhere."""
         now = self._clock()
         if self._is_read():
             self._messages.publish(FeedWanted())

@@ -1,4 +1,4 @@
-"""The ledger for `tandem log`, `stats` and `why` on another machine: what those commands read of a local file, as JSON."""
+"""The ledger as JSON for `tandem log`, `stats` and `why` on another machine."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ _MAX_COUNT = 10_000
 
 
 class Past:
-    """Answers a caller from its own rows, and an admin from all. One question at a time: each may read a whole ledger."""
+    """Answers a caller from its own rows, an admin from all; one at a time, since each may read a whole ledger."""
 
     def __init__(self, ledger: SqliteEntryReader | None, price_of: PriceOf) -> None:
         self._ledger, self._price_of = ledger, price_of
@@ -33,7 +33,7 @@ class Past:
 
 
 def _read_query(asked: Asked) -> Query:
-    """`since` is the moment that is this many seconds ago; without it, the beginning."""
+    """`since` is in seconds ago; without it, everything."""
     query, count = asked.query, read_number(asked.query, "count", int)
     if count is not None and not 1 <= count <= _MAX_COUNT:
         raise BadRequest(f"count: must be a number from 1 to {_MAX_COUNT}", param="count")

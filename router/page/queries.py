@@ -1,4 +1,4 @@
-"""The routes that look back: turns, sessions and series, out of the ledger. Each question runs in a thread and has a limit."""
+"""Routes that read turns, sessions and series from the ledger, each in a thread and with a limit."""
 
 import asyncio
 import time
@@ -22,15 +22,15 @@ from router.stores.sqlite.past import SqliteEntryReader
 _LIMIT, _MAX_LIMIT = 50, 200
 _MAX_SESSION_ROWS = 1_000
 _MAX_AT_ONCE = 2
-"""Questions under way. Others wait for their turn, so that a crowd of readers leaves the router its threads and processors."""
+"""Running questions. Others wait, so that many readers leave the router its threads and processors."""
 _MAX_NUMBER = 2**63 - 1
 SPANS = {"15m": (15.0, 60), "1h": (60.0, 60), "24h": (1_200.0, 72), "7d": (7_200.0, 84)}
-"""The seconds of a step, and how many steps."""
+"""Seconds per step, and number of steps."""
 _Found = TypeVar("_Found")
 
 
 class LookingBack:
-    """Answers from the ledger, for a caller from its own rows, for an admin from all."""
+    """Answers a caller from its own rows, an admin from all."""
 
     def __init__(self, house: House, ledger: SqliteEntryReader | None, price_of: PriceOf) -> None:
         self._house, self._ledger, self._price_of = house, ledger, price_of
@@ -107,7 +107,7 @@ class LookingBack:
 async def ask_ledger(
     ledger: SqliteEntryReader | None, question: Callable[[SqliteEntryReader], _Found], turn: AbstractAsyncContextManager[object]
 ) -> _Found:
-    """What a ledger answers, in a thread, when it is this question's turn. Raises `NotFound` and `Unavailable`."""
+    """Ask in a thread, after `turn`. Raises `NotFound` and `Unavailable`."""
     if ledger is None:
         raise NotFound("this router keeps no ledger (ledger.path), so there is nothing to look back at")
     async with turn:
@@ -120,7 +120,7 @@ async def ask_ledger(
 
 
 def whose(asked: Asked) -> str | None:
-    """Whose rows a question is about: an admin may name a caller, or ask about all; anybody else has its own."""
+    """The caller whose rows are meant: an admin may name one, or none for all; others get their own."""
     return asked.query.get("caller") or None if asked.rights.is_admin else asked.caller.name
 
 
@@ -133,7 +133,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 def read_number(query: Mapping[str, str], name: str, kind: type[_Number]) -> _Number | None:
-    """A number that is not below zero, as a query has it."""
+    """A non-negative number of the query."""
     given = query.get(name)
     if not given:
         return None
@@ -182,9 +182,9 @@ def _show_session(sums: SessionSums) -> JsonObject:
 
 
 def cost_of_hop(rows: Sequence[PageRow], place: int, price_of: PriceOf) -> float | None:
-    """USD for reading again what the other tier had in its cache, as the regret meter counts it.
+    """USD for reading again what the other tier had cached, as in the regret meter.
 
-    None where a price or a count of tokens is not known.
+    None if a price or a token count is unknown.
     """
     line, before = rows[place].line, _call_before(rows, place)
     if before is None or before.line.input_tokens is None or line.input_tokens is None:
@@ -194,7 +194,7 @@ def cost_of_hop(rows: Sequence[PageRow], place: int, price_of: PriceOf) -> float
 
 
 def wait_of_hop(rows: Sequence[PageRow], place: int) -> float | None:
-    """How much longer the first token took than it usually does on that target in this session. None if that is unknown."""
+    """Extra time to first token, compared to that target's usual in this session; None if unknown."""
     line = rows[place].line
     usual = [
         row.line.ttft_ms for row in rows if row.line.target == line.target and row.hop is None and row.line.ttft_ms is not None
@@ -205,6 +205,6 @@ def wait_of_hop(rows: Sequence[PageRow], place: int) -> float | None:
 
 
 def _call_before(rows: Sequence[PageRow], place: int) -> PageRow | None:
-    """The session's call that a person's turn was at before this one."""
+    """The call that the session's person was at before this one."""
     before = rows[place].tier_before
     return next((row for row in reversed(rows[:place]) if row.line.tier == before), None)

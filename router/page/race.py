@@ -1,6 +1,6 @@
-"""A race: one prompt to both tiers at once, each as a request of its own, and what they say as it comes.
+"""A race: one prompt to both tiers at once, streamed as they answer.
 
-Both are forced by the override header, admitted, counted and recorded as any other request of their caller.
+Both are ordinary requests of their caller, forced by the override header.
 """
 
 import asyncio
@@ -39,8 +39,6 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 class Race:
-    """Lets both tiers answer side by side."""
-
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self.pages = (Page(RACE, self._run, ("POST",)),)
@@ -60,12 +58,12 @@ class Race:
         finally:
             held.release_unused()
         pieces = _tell(track, sides)
-        await anext(pieces)  # from here on its end is seen, even if the caller leaves before the first piece is sent
+        await anext(pieces)  # from here on its end is noticed, even if the caller leaves before the first piece
         return Answer(pieces, "text/event-stream", headers=_HEADERS)
 
 
 class _Slots:
-    """Places among the requests in flight, one for each side until it is over. Raises `Unavailable` if there are too few."""
+    """In-flight slots, one per side until it ends. Raises `Unavailable` if too few."""
 
     def __init__(self, admission: Admission, count: int) -> None:
         self._admission, self._unused = admission, 0
@@ -79,7 +77,7 @@ class _Slots:
             raise
 
     def use(self) -> None:
-        """One of them belongs to a side, which releases it."""
+        """Hand one to a side, which releases it."""
         self._unused -= 1
 
     def release(self) -> None:
@@ -92,9 +90,9 @@ class _Slots:
 
 
 class _Track:
-    """What both sides have to say, in order, until the caller takes it.
+    """Both sides' output, in order, until the caller takes it.
 
-    Nothing is paused for a caller who reads slowly: an answer is limited in size, and a caller who stops reading is cut off.
+    A slow caller pauses nothing: answers are limited in size, and one that stops reading is cut off.
     """
 
     def __init__(self) -> None:
@@ -106,7 +104,7 @@ class _Track:
         self._ready.set()
 
     async def take(self) -> bytes:
-        """All that is there, once there is something."""
+        """Everything so far, once there is something."""
         await self._ready.wait()
         self._ready.clear()
         taken, self._events = b"".join(self._events), []
@@ -114,7 +112,7 @@ class _Track:
 
 
 class _Side:
-    """One tier's answer: watches it on its way, and tells the track what it says and how it ended."""
+    """Watches one tier's answer, and reports its text and end to the track."""
 
     def __init__(self, tier: Tier, track: _Track) -> None:
         self.tier, self._track = tier, track
@@ -126,7 +124,7 @@ class _Side:
         self.is_over = False
 
     def follow(self, exchange: Exchange, task: "asyncio.Task[None] | None", slots: _Slots) -> None:
-        """See to it that the slot is free and the end is told, however this side ends."""
+        """Free the slot and report the end, however this side ends."""
         self._exchange, self._slots = exchange, slots
         slots.use()
         if task is None:
@@ -135,14 +133,14 @@ class _Side:
             task.add_done_callback(self._finish)
 
     def leave(self) -> None:
-        """The caller is gone."""
+        """The caller left."""
         if not self.is_over:
             self._exchange.cancel(CancelReason.CALLER_LEFT)
 
     def add(self, data: bytes) -> None:
         if self._answer.status != 200:
             return
-        with suppress(*ODD_SHAPES):  # what a target sends is not always what its dialect says
+        with suppress(*ODD_SHAPES):  # targets do not always follow their dialect
             self._reader.feed(data)
         if said := "".join(self._heard.texts):
             self._heard.texts.clear()
@@ -159,7 +157,7 @@ class _Side:
 
 
 async def _tell(track: _Track, sides: list[_Side]) -> AsyncIterator[bytes]:
-    """What both sides say, and how each ended. The caller's leaving ends them."""
+    """Both sides' output and ends. Ends them if the caller leaves."""
     try:
         yield b""
         is_over = False
@@ -173,7 +171,7 @@ async def _tell(track: _Track, sides: list[_Side]) -> AsyncIterator[bytes]:
 
 
 def _check_rights(rights: Rights) -> None:
-    """Refuse a caller who may not have both tiers, before any of them is called. Raises `NotPermitted`."""
+    """Raise `NotPermitted` for a caller without both tiers, before any call."""
     for tier in Tier:
         check_tier(tier, "a race sends the prompt to both tiers", rights, "Ask for the model auto instead")
     if rights.tiers != BOTH_TIERS:
@@ -181,7 +179,7 @@ def _check_rights(rights: Rights) -> None:
 
 
 def _read_body(raw: bytes) -> JsonObject:
-    """The create call that both sides are given. Raises `BadRequest`."""
+    """The create call for both sides. Raises `BadRequest`."""
     refuse_crowded(raw)
     given = parse_body(raw)
     if unknown := sorted(given.keys() - set(_FIELDS)):
@@ -197,9 +195,9 @@ def _read_body(raw: bytes) -> JsonObject:
 
 
 def _write_arrival(asked: Asked, tier: Tier, body: JsonObject) -> Arrival:
-    """One side's request. Each has a session of its own: in one, the second would look like the first asked again.
+    """One side's request, with its own session: in a shared one the second would look like a repeated ask.
 
-    The regret meter leaves races out by the names of their sessions (`past.turns`).
+    The regret meter excludes races by session name (`past.turns`).
     """
     headers: Mapping[str, str] = {
         **{name: value for name in (*CREDENTIALS, UPSTREAM_KEY) if (value := asked.headers.get(name)) is not None},
@@ -211,7 +209,7 @@ def _write_arrival(asked: Asked, tier: Tier, body: JsonObject) -> Arrival:
 
 
 def _describe(exchange: Exchange, answer: Collected) -> JsonObject:
-    """How a side ended, in the figures of its ledger entry. That is written a few milliseconds later, and not waited for."""
+    """A side's figures, as in its ledger entry, which is written milliseconds later."""
     recorded, settled = exchange.last(Recorded), exchange.last(Settled)
     if settled is None:  # a defect before its end was noted
         return {"id": exchange.id, "error": "Tandem had an internal error"}
@@ -228,7 +226,7 @@ def _describe(exchange: Exchange, answer: Collected) -> JsonObject:
 
 
 def _word_failure(ending: Ending, answer: Collected) -> str:
-    """What went wrong, in the words that any caller would get: the target's own, where it refused."""
+    """The error as any caller would see it: the target's own words if it refused."""
     if answer.status not in (0, 200) and (told := read_failure(find_told(bytes(answer.body))).message):
         return told
     return ending.error.message if ending.error is not None else str(ending.outcome).lower()

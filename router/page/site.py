@@ -1,6 +1,6 @@
-"""The live page's own files, and what `/` answers: the page to browsers, a line of text to everybody else.
+"""The live page's files, and `/`: the page for browsers, else a line of text.
 
-The files are read from `static/` at each request: they are small and rarely asked for, so nothing of them is held in memory.
+Files are read from `static/` on each request: small and rare, so they are not kept in memory.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""What is served, by its suffix. Licences and notes in the folder are not."""
+"""Served suffixes; licences and notes are not."""
 _PROBED = ("GET", "HEAD")
 _WELCOME = b'Tandem is running. POST to /v1/chat/completions, /v1/responses or /v1/messages with model "auto".\n'
 _GUARDS = {
-    # The page needs nothing from elsewhere and no inline code, and no other page may frame it.
+    # No foreign content, no inline code, no framing.
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
-    # A browser may keep a file, and asks each time whether it is still the same: modules of two releases do not mix.
+    # Browsers revalidate each file, so that modules of two releases do not mix.
     "cache-control": "no-cache",
 }
 _BY_ENCODING = {"vary": "accept-encoding"}
@@ -38,8 +38,6 @@ _BY_ACCEPT = {"vary": "accept, accept-encoding"}
 
 
 class Site:
-    """Serves the page and its files."""
-
     def __init__(self, house: House, folder: Path = STATIC) -> None:
         self._house, self._folder = house, folder
         self.pages = (Page("/", self._welcome, _PROBED), Page(OPEN_FOLDER + "{name:path}", self._asset, _PROBED))
@@ -55,7 +53,7 @@ class Site:
         return await self._send(asked.path["name"], asked)
 
     async def _send(self, name: str, asked: Asked, more: Mapping[str, str] = _BY_ENCODING) -> Answer:
-        """One file, or 304 where the browser has it. Raises `NotFound`."""
+        """One file, or 304 if the browser has it. Raises `NotFound`."""
         packs = "gzip" in asked.headers.get("accept-encoding", "")
         body, tag = await asyncio.to_thread(self._read, name, packs=packs)
         headers = {**_GUARDS, **more, "etag": tag, **({"content-encoding": "gzip"} if packs else {})}
@@ -64,7 +62,7 @@ class Site:
         return Answer(body, MEDIA_TYPES[Path(name).suffix], headers=headers)
 
     def _read(self, name: str, *, packs: bool) -> tuple[bytes, str]:
-        """A file by its name, packed or not, and its tag. Only names in the folder are found, so no path leads out of it."""
+        """A file, packed or not, and its tag. Only names in the folder are found, so no path leads out."""
         files = {path.relative_to(self._folder).as_posix(): path for path in self._folder.rglob("*") if path.is_file()}
         if name not in files or Path(name).suffix not in MEDIA_TYPES:
             events.page_file_missing(name=name)

@@ -1,4 +1,4 @@
-"""What `tandem log`, `stats`, `why` and `wrong` ask of a ledger here, or of a router over `/tandem/past`, as JSON."""
+"""Questions of `tandem log`, `stats`, `why` and `wrong` to a ledger, also over `/tandem/past`, as JSON."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,17 +13,17 @@ from router.stores.sqlite.past import SqliteEntryReader
 
 
 class Query(NamedTuple):
-    """Which part of a ledger is meant. A caller's name leaves out all others."""
+    """The part of a ledger to read. A caller's name excludes all others."""
 
     since: float = 0.0
-    """In seconds since 1970."""
+    """Seconds since 1970."""
     most: int = 20
-    """How many turns or sessions."""
+    """Turns or sessions."""
     caller: str | None = None
     request: str | None = None
-    """The id of a request; None for the last turn."""
+    """A request's id; None for the last turn."""
     begins: bool = False
-    """Whether the turn is meant that the request belongs to."""
+    """Whether to find the turn of that request."""
 
 
 Question = Callable[[SqliteEntryReader, Query, PriceOf], JsonObject]
@@ -52,7 +52,7 @@ def _read_sums(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> Js
 
 
 def _find_turn(ledger: SqliteEntryReader, asked: Query, price_of: PriceOf) -> JsonObject:
-    """One request, the turn that it belongs to, or the last turn. `undecided` says why it has none."""
+    """One request, its turn, or the last turn. `undecided` says why there is none."""
     name, caller = asked.request, asked.caller
     turn = ledger.find_beginning(name) if name is not None and asked.begins else ledger.find_turn(name, caller)
     if turn is None or caller not in (None, turn.caller):

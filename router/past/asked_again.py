@@ -1,4 +1,4 @@
-"""Whether a person had to ask again: they say that it is wrong, or they say the same thing once more."""
+"""Whether a person had to ask again: by a complaint, or by repeating the ask."""
 
 import re
 from itertools import dropwhile
@@ -15,17 +15,16 @@ _COMPLAINTS = (
     *("undo that", "undo this", "revert that", "revert this", "you didn't", "you did not", "you forgot", "wrong file"),
 )
 _QUOTED = re.compile(r'"[^"]*"|“[^”]*”|`[^`]*`')
-"""Words of somebody else's: a label, a message, a name."""
 _WORD = re.compile(r"\w+")
 _SPOKEN = re.compile(r"[\w']+")
 _LEADS = frozenset("no nope hm hmm ok okay well sorry but and so please now i tried just yes yeah thanks".split())
-"""What may stand before the word that points back."""
+"""Words that may precede the one that points back."""
 _POINTERS = frozenset(
     "it it's its that that's thats again you wrong not undo revert try does doesn't doesnt did didn't".split()
 )
 _POINTING_PHRASES = ("still ", "same error", "same problem", "same issue")
 _THIS_ALONE = frozenset("is isn't was does doesn't doesnt did didn't broke".split())
-"""What follows "this" where it points back: "this page" is a page that was not spoken of before."""
+"""Words after a "this" that points back: "this page" may be a new one."""
 _COMMON = frozenset(
     """
     the and for with from into onto that this these those then than there here have has had can could should would will
@@ -36,22 +35,21 @@ _COMMON = frozenset(
     page file test code function method class button line app project thing way time user users new old
     """.split()
 )
-"""Words that two asks may share without being about the same thing."""
 
 
 def is_asked_again(before: str, after: str) -> bool:
-    """Whether the words after a turn take up what it was about because it was not done."""
+    """Whether an ask repeats the turn before because it was not done."""
     return is_same_ask(before, after) or (is_complaint(after) and (points_back(after) or shares_topic(before, after)))
 
 
 def is_complaint(words: str) -> bool:
-    """Whether a person says, in the beginning of what they type, that something failed."""
+    """Whether a text begins by saying that something failed."""
     head = _head(words)
     return any(phrase in head for phrase in _COMPLAINTS)
 
 
 def points_back(words: str) -> bool:
-    """Whether a text complains at once, and of something that it need not name: "it still fails", "no, that's wrong"."""
+    """Whether a text at once complains of something it need not name: "it still fails", "no, that's wrong"."""
     opening = _SPOKEN.findall(_head(words))[:_OPENING_WORDS]
     text = " ".join(opening)
     if not is_complaint(text):
@@ -63,12 +61,12 @@ def points_back(words: str) -> bool:
 
 
 def shares_topic(before: str, after: str) -> bool:
-    """Whether two texts share a word that tells what they are about."""
+    """Whether two texts share a topical word."""
     return not _telling_words(before[:2_000]).isdisjoint(_telling_words(_head(after)))
 
 
 def is_same_ask(before: str, after: str) -> bool:
-    """Whether two asks are nearly the same words. Short ones ("yes", "go on") say nothing."""
+    """Whether two asks are nearly identical. Short ones ("yes", "go on") say nothing."""
     first, second = (set(_WORD.findall(words[:2_000].lower())) for words in (before, after))
     if min(len(first), len(second)) < _LEAST_WORDS:
         return False

@@ -1,4 +1,4 @@
-"""What is decided again: one turn of a log as a request, or one of the ledger as what was kept of it."""
+"""Turns to decide again: a logged one as a request, a ledger's as what was kept."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,45 +21,43 @@ from router.past.turns import BEGINS, Turn, by_session, is_of_a_turn, read_turns
 from router.stores.sqlite.past import SqliteEntryReader
 
 _SAME_SECONDS = 30.0
-"""Between a client's note of an ask and the arrival of its request."""
+"""Between a client's note of an ask and its request's arrival."""
 
 
 _SAY_THE_SIZE = frozenset({RegretSign.OVERRODE, RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP})
-"""What a ledger knows of a turn that says more about it than the work in a log."""
+"""Signs in a ledger that say more about a turn than the work in a log."""
 _UP = frozenset({RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP, RegretSign.ASKED_AGAIN})
-"""Signs that a turn was more than fast could do."""
+"""Signs that a turn was too much for fast."""
 _FOR_SESSION = ("session_scope", "in_band_line")
-"""The ranks of an override that holds for the rest of a session."""
 _MISJUDGED_WEIGHT = 10
-"""The weight of a turn that the person marked as misjudged: the clearest sign there is."""
+"""Weight of a turn marked as misjudged, the clearest sign there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the ledger keeps of a decision without its text: the opinions as they counted, and the prompt's length."""
+    """A decision in the ledger, without text: its counted opinions and the prompt's length."""
 
     opinions: tuple[Opinion, ...]
     prompt_tokens: int
     decided_by: str
     kind: TurnKind
     weights: str = ""
-    """The weights by which the words were read then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a turn took, as far as a log or the ledger says."""
+    """What a turn took, according to a log or the ledger."""
 
     calls: int
     output_tokens: float
     seconds: float | None = None
-    """Of a log: from the ask to the last sign of work, tools and approvals included. Of the ledger: of its calls alone."""
+    """In a log: from the ask to the last sign of work, with tools and approvals. In the ledger: calls alone."""
     usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One turn to decide again. It has an arrival where its text is known, else what was kept of its decision."""
+    """One turn to decide again: an arrival if its text is known, else its kept decision."""
 
     session: str
     client: str
@@ -70,23 +68,21 @@ class Case:
     weight: int = 1
     words: str = ""
     was: Tier | None = None
-    """The tier that served it, where a ledger says so."""
     arrival: Arrival | None = None
     kept: Kept | None = None
     caller: str = ""
-    """Whose turn it was, where a ledger says so."""
     places: tuple[int, ...] = ()
-    """Where its words are in the table of weights, where a ledger kept that and no text."""
+    """Indexes of its words in the weights, if the ledger kept those instead of text."""
 
     @property
     def is_marked(self) -> bool:
-        """Whether the person said with `tandem wrong` what it was."""
+        """Whether the person marked it with `tandem wrong`."""
         return self.weight > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A turn whose size is known: what the evidence said, and where its tier would change."""
+    """A turn of known size: its evidence, and the score at which its tier changes."""
 
     session: str
     at: float
@@ -95,13 +91,10 @@ class Sample:
     tier: Tier
     size: Size
     weight: int = 1
-    """How many turns it counts for: one that was marked as misjudged counts for more."""
     words: str = ""
     places: tuple[int, ...] = ()
-    """Where its words are in the table of weights, where that was kept instead."""
     caller: str = ""
     is_ruled: bool = False
-    """Whether a rule of the config decides it: then its score says nothing."""
 
     @property
     def is_marked(self) -> bool:
@@ -113,9 +106,9 @@ class Sample:
 
 
 def join(told: Iterable[Case], recorded: Sequence[Case]) -> Iterator[Case]:
-    """The turns of logs and of a ledger, each once: a log knows the words and edits, the ledger what was wished.
+    """Merge the turns of logs and a ledger: a log knows words and edits, the ledger what was wished.
 
-    A client's session id is the same in both. Their clocks are one machine's, so the nearest turn in time is the same turn.
+    A client's session id is equal in both. Both use one machine's clock, so turns are matched by time.
     """
     waiting: dict[str, list[Case]] = {}
     for case in recorded:
@@ -170,7 +163,7 @@ class LedgerTally:
 
 
 def read_ledger(ledger: SqliteEntryReader, tally: LedgerTally) -> list[Case]:
-    """Every turn of a ledger, in the order in which they began. Raises `StoreUnusable`."""
+    """Every turn of a ledger, by start. Raises `StoreUnusable`."""
     turns = read_turns(_read_history(ledger, tally), keeps=lambda call: call.kept is not None and bool(call.kept.override))
     cases = [case for session in by_session(turns) for case in _as_cases(session)]
     return sorted(cases, key=lambda case: case.at or 0.0)
@@ -189,7 +182,7 @@ def _read_history(ledger: SqliteEntryReader, tally: LedgerTally) -> Iterator[Cal
 
 def _as_cases(turns: Sequence[Turn]) -> Iterator[Case]:
     overridden = [_is_overridden(turn, after) for turn, after in zip(turns, (*turns[1:], None), strict=True)]
-    # Who asks for a tier in every turn has a habit; who does so now and then was not content with the choice.
+    # Overriding every turn is a habit; an occasional override corrects the choice.
     corrects = any(overridden) and not all(overridden)
     marks = [is_one and corrects for is_one in overridden]
     for index, turn in enumerate(turns):
@@ -212,10 +205,10 @@ def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
         work=Work(turn.calls, turn.output_tokens or 0, turn.seconds, None if turn.lacks_cost else turn.cost_usd),
         words=ask.words,
         was=Tier(line.tier) if line.tier is not None else None,
-        # What insisted or ruled out then is not in the text alone: such a turn stays what it was.
+        # What insisted or ruled out is not in the text alone: such a turn keeps its decision.
         arrival=_read_text(ask) if kept.decided_by == ESTIMATE else None,
         kept=Kept(
-            # What `tandem tune` fitted before is left out: it is fitted again, and must not count twice.
+            # Earlier results of `tandem tune` are left out, or they would count twice.
             tuple(Lean(lean.log_odds, lean.because) for lean in leans),
             max(0, kept.prompt_tokens),
             kept.decided_by,
@@ -228,7 +221,6 @@ def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
 
 
 def _is_overridden(turn: Turn, after: Turn | None) -> bool:
-    """Whether the person asked for its tier, for this one request: not where the same then held for the session."""
     override = turn.ask.kept.override if turn.ask.kept is not None else ""
     if not override or override in _FOR_SESSION:
         return False
@@ -240,7 +232,7 @@ def _is_overridden(turn: Turn, after: Turn | None) -> bool:
 
 
 def _read_text(ask: Call) -> Arrival | None:
-    """The request itself, where `ledger.keep_text` kept the whole of it, with the headers by which its client is known."""
+    """The request, if `ledger.keep_text` kept it whole, with the headers that identify its client."""
     line, text = ask.line, ask.prompt_text
     if not isinstance(text, str):
         return None
@@ -271,9 +263,9 @@ def _find_regrets(turn: Turn, after: Turn | None, *, overrode: bool, overrides_n
 
 
 def _size(turn: Turn, regrets: tuple[RegretSign, ...]) -> Size | None:
-    """By the person's own word where there is one, else by what was written. Edits are not in the ledger.
+    """By the person's own word, else by output. Edits are not in the ledger.
 
-    Where the work broke off, or nobody counted what was written, little says nothing.
+    Little output says nothing if the work broke off or was not counted.
     """
     if turn.ask.should_be is not None:
         return Size.LONG if turn.ask.should_be is Tier.DEEP else Size.QUICK

@@ -1,7 +1,4 @@
-"""How well decisions fit labelled data: where turns go, which complaints are heard, which turns that go wrong are noticed.
-
-A figure that the data cannot show is None.
-"""
+"""How well decisions fit labelled data: tiers, complaints, turns that go wrong. None if the data cannot show a figure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,13 +8,13 @@ from router.past.labelled import Item, RecordedTurn, Remark
 
 AFTER_CALLS = (10, 20, 30)
 LONG_CALLS = 30
-"""Catch and alarm are also measured on turns of this many calls and more: shorter ones are mostly over by then."""
+"""Catch and alarm are also measured on turns of at least this many calls: shorter ones are mostly over by then."""
 _FIRST_SETS = ("real prompts", "agent_session")
-"""These are what a router sees, so they are shown first."""
+"""Shown first, since routers see these."""
 
 
 class Judged(NamedTuple):
-    """A clear item with the score and the tier that it got."""
+    """A clear item with its score and tier."""
 
     item: Item
     score: float
@@ -28,7 +25,7 @@ class Figures(NamedTuple):
     items: int
     auroc: float | None
     quick_recall: float | None
-    """The share of quick edits that went to fast; then that of long tasks that went to deep."""
+    """Share of quick edits that went to fast; then of long tasks that went to deep."""
     long_recall: float | None
     fast_share: float
 
@@ -38,7 +35,7 @@ def share(part: int, whole: int) -> float | None:
 
 
 def auroc(pairs: Sequence[tuple[float, bool]]) -> float | None:
-    """The chance that a long item scores above a quick one; ties count half. None when one kind is absent."""
+    """Chance that a long item scores above a quick one; ties count half. None if a kind is absent."""
     ordered = sorted(pairs)
     long = sum(is_long for _, is_long in ordered)
     quick = len(ordered) - long
@@ -56,7 +53,7 @@ def auroc(pairs: Sequence[tuple[float, bool]]) -> float | None:
 
 
 def measure(judged: Sequence[Judged]) -> Figures:
-    """The figures of a set that is not empty."""
+    """Figures of a non-empty set."""
     long = [entry for entry in judged if entry.item.is_long]
     quick = [entry for entry in judged if not entry.item.is_long]
     return Figures(
@@ -69,7 +66,7 @@ def measure(judged: Sequence[Judged]) -> Figures:
 
 
 def split_by_set(judged: Sequence[Judged]) -> dict[str, list[Judged]]:
-    """Real prompts first, then agent sessions, then each other set, then all of them if there are several."""
+    """Real prompts, agent sessions, each other set, then all if several."""
     sets: dict[str, list[Judged]] = {}
     for entry in sorted(judged, key=lambda entry: _order(entry.item.set_name)):
         sets.setdefault(entry.item.set_name, []).append(entry)
@@ -81,7 +78,7 @@ def _order(name: str) -> tuple[int, str]:
 
 
 class Heard(NamedTuple):
-    """How many complaints were heard, and how many other remarks were taken for one."""
+    """Complaints heard, and other remarks taken for one."""
 
     catch: float | None
     false_alarm: float | None
@@ -99,7 +96,7 @@ def count_heard(remarks: Sequence[Remark], are_heard: Sequence[bool]) -> Heard:
 
 
 class Noticed(NamedTuple):
-    """In how many turns an alarm was raised before the last call: as shares of the bad turns and of the fine ones."""
+    """Share of bad and of fine turns with an alarm before the last call."""
 
     turns: int
     bad: int
@@ -110,25 +107,23 @@ class Noticed(NamedTuple):
 class RescueFigures(NamedTuple):
     every: Noticed
     long: Noticed
-    """Turns of `LONG_CALLS` and more."""
     auroc: dict[int, float | None]
-    """After so many calls, among the turns that made them."""
     turns_after: dict[int, int]
 
 
 def score(turn: RecordedTurn, weights: RescueWeights = SHIPPED) -> list[float]:
-    """By how much a turn is above the alarm after each of its calls. The last one is left out: then the turn is over."""
+    """Distance above the alarm after each call but the last, which ends the turn."""
     return [read_at(turn, calls, weights) for calls in range(FROM_CALL, turn.calls)]
 
 
 def read_at(turn: RecordedTurn, calls: int, weights: RescueWeights) -> float:
-    """By how much a turn is above the alarm after this many of its calls."""
+    """Distance above the alarm after this many calls."""
     trajectory = turn.trajectories[calls - 1]
     return weights.read(trajectory.edits, trajectory.unevenness) - weights.alarm
 
 
 def measure_rescue(judged: Sequence[tuple[RecordedTurn, RescueWeights]]) -> RescueFigures:
-    """The figures of turns, each judged by weights of its own: the shipped ones, or those that were fitted without it."""
+    """Figures of turns, each with its own weights: shipped, or fitted without it."""
     ranked = {
         calls: [(read_at(turn, calls, weights), turn.is_bad) for turn, weights in judged if turn.calls >= calls]
         for calls in AFTER_CALLS

@@ -1,4 +1,4 @@
-"""A history in a neutral form: sessions of turns from any client, and what the work that followed says about each."""
+"""A client-neutral history: sessions, turns, and what the following work says about each."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -9,12 +9,12 @@ from router.sessions.trajectory import BOOKKEEPING_TOOLS, is_edit
 _MAX_WORDS = 20_000
 _LONG_EDITS, _LONG_TOKENS = 6, 6_000
 _QUICK_EDITS, _QUICK_TOKENS = 2, 2_000
-"""Places changed and tokens written. Calls alone say nothing: agents look around before a one-line edit."""
+"""Edits and tokens written. Calls alone say nothing: agents look around before a one-line edit."""
 CHARS_PER_TOKEN = 4
 
 
 class Size(StrEnum):
-    """What a turn turned out to be, by the work that followed it."""
+    """A turn's size, by the work that followed."""
 
     QUICK = "quick"
     MIDDLE = "middle"
@@ -23,36 +23,33 @@ class Size(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PastTurn:
-    """What a person asked, and the work until they spoke again. `calls` are names of tools, without mere list-keeping."""
+    """An ask and the work until the next. `calls` are tool names, without list-keeping."""
 
     words: str
     at: float | None = None
     calls: tuple[str, ...] = ()
     edits: int = 0
     answer_chars: int = 0
-    """Of all that the model wrote for it, as far as the log holds it."""
     seconds: float | None = None
     model: str = ""
     effort: str | None = None
     is_planning: bool = False
     prompt_tokens: int | None = None
-    """Of the turn's first request, where the log says so."""
+    """Of its first request, if logged."""
     text_chars: int = 0
-    """Of all text before the ask that its request would hold."""
+    """Text before the ask in its request."""
     remembers_from: int = 0
-    """The first turn of the session that its request would hold: a compaction forgets those before."""
+    """First turn of the session in its request: a compaction forgets earlier ones."""
     was_answered: bool = False
     was_interrupted: bool = False
     was_asked_again: bool = False
     has_switched_model: bool = False
-    """Whether the person went on with another model."""
     is_repeated: bool = False
-    """Whether another file already had this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastSession:
-    """One conversation. `client` is the program that left it."""
+    """One conversation; `client` is the program that logged it."""
 
     id: str
     client: str
@@ -60,16 +57,15 @@ class PastSession:
 
 
 def size_of_work(edits: int, output_tokens: float) -> Size:
-    """What that much work makes of a turn: places changed, and tokens written."""
     if edits >= _LONG_EDITS or output_tokens >= _LONG_TOKENS:
         return Size.LONG
     return Size.QUICK if edits <= _QUICK_EDITS and output_tokens <= _QUICK_TOKENS else Size.MIDDLE
 
 
 def size_of_turn(turn: PastTurn) -> Size | None:
-    """What a turn was, or None if the log does not show it.
+    """None if the log does not show it.
 
-    Work that had to be asked for again was more than it looked. Work that was broken off would have been more.
+    Work that was asked for again, or broken off, counts as more than it looks.
     """
     size = size_of_work(turn.edits, turn.answer_chars / CHARS_PER_TOKEN)
     if size is Size.LONG or turn.was_asked_again:
@@ -78,7 +74,7 @@ def size_of_turn(turn: PastTurn) -> Size | None:
 
 
 class SessionBuilder:
-    """Takes a session down as a log is read through: an ask, the work on it, the next ask."""
+    """Builds a session from a log: an ask, its work, the next ask."""
 
     def __init__(self, session_id: str, client: str) -> None:
         self.session_id, self.client = session_id, client
@@ -95,15 +91,15 @@ class SessionBuilder:
         self._is_settled = False
 
     def ask(self, words: str, at: float | None) -> None:
-        """The person spoke. Ends the turn before."""
+        """A person's ask; ends the turn before."""
         self._end_turn()
-        self._edits = self._answer_chars = 0  # what was heard while no turn was open is nobody's
+        self._edits = self._answer_chars = 0  # text outside a turn does not count
         self._open = PastTurn(words[:_MAX_WORDS], at, text_chars=self._chars, remembers_from=self._remembers_from)
         self._last_at = at
         self._chars += len(words)
 
     def call(self, name: str, at: float | None = None, *, call_id: str = "", edits: bool | None = None) -> None:
-        """The model called a tool. A repeated record of the same call counts once."""
+        """A tool call; repeated records count once."""
         if self._open is None or (call_id and call_id in self._seen):
             return
         self._seen.add(call_id)
@@ -114,7 +110,7 @@ class SessionBuilder:
             self._edits += is_edit(name) if edits is None else edits
 
     def hear(self, chars: int, at: float | None = None, *, is_answer: bool = False) -> None:
-        """Text passed: an answer, or what a tool gave back."""
+        """Text of an answer or a tool result."""
         self._chars += chars
         self._note(at)
         if is_answer:
@@ -122,7 +118,7 @@ class SessionBuilder:
             self._answer()
 
     def count(self, prompt_tokens: int) -> None:
-        """The log says how long a prompt was. The first one of a turn is its ask's."""
+        """A logged prompt length; the first of a turn belongs to its ask."""
         if self._open is not None and self._open.prompt_tokens is None and prompt_tokens > 0:
             self._open = replace(self._open, prompt_tokens=prompt_tokens)
 
@@ -131,7 +127,7 @@ class SessionBuilder:
             self._open = replace(self._open, was_interrupted=True)
 
     def lose(self) -> None:
-        """A line that may have been an ask cannot be read: what follows is not the work of the turn before."""
+        """A possible ask is unreadable: what follows does not belong to the turn before."""
         self._end_turn()
 
     def compact(self) -> None:
@@ -139,7 +135,7 @@ class SessionBuilder:
         self._remembers_from = len(self._turns) + (self._open is not None)
 
     def close(self) -> list[PastSession]:
-        """The session; nothing if nobody asked anything in it."""
+        """The session; none without an ask."""
         self._end_turn()
         turns = [
             replace(
@@ -161,7 +157,7 @@ class SessionBuilder:
             self._open = replace(self._open, was_answered=True)
 
     def _settle(self) -> None:
-        """Note model, effort and mode when the work begins: some clients write them before the ask, some after it."""
+        """Note model, effort and mode when work begins: clients write them before or after the ask."""
         if self._open is not None and not self._is_settled:
             self._is_settled = True
             self._open = replace(self._open, model=self.model, effort=self.effort, is_planning=self.is_planning)

@@ -1,7 +1,7 @@
-"""Labelled data as JSON lines: turns of people, what they said after a turn, and recorded turns call by call.
+"""Labelled data as JSON lines: turns, remarks after a turn, and turns recorded call by call.
 
-Lines about turns are known by their fields: recorded turns (`prompt`), asks (`text`), commits (`words`), and second labels for
-turns of another file (`id` and `file`).
+Fields identify a line about turns: recorded turn (`prompt`), ask (`text`), commit (`words`), second label for a turn in another
+file (`id` and `file`).
 """
 
 import gzip
@@ -23,29 +23,28 @@ from router.dialects.fields import as_list, as_object, as_text
 from router.sessions.trajectory import Work, add_calls, add_results, forget_old, read_trajectory
 
 ASKS, MEANING, COMMITS = "asks", "meaning", "commits"
-"""Kinds of items that were not recorded as turns with the work that followed."""
+"""Kinds of items without a record of the work."""
 _UNKNOWN_WORDS = "(earlier message)"
 _MAX_EARLIER, _MAX_CALLS = 20, 60
 _TOOL_NAMES = ("read_file", "edit_file")
 _LABELS = ("quick", "long", "unclear")
 _SETTINGS = ("agent", "chat")
 _WORK = {"quick": ((1, 1), (2, 1), (0, 0), (3, 1)), "long": ((18, 7), (26, 9), (14, 6), (33, 12))}
-"""Calls and edits of a turn before, of which only its size is known."""
+"""Calls and edits assumed for an earlier turn of known size."""
 _CALLS = {"read": "Read", "search": "Grep", "edit": "Edit", "other": "Tool"}
 _SHELL_CALLS = ("shell", "shell_edit", "test")
 Read = TypeVar("Read")
 
 
 class BadData(Exception):
-    """A data file that cannot be read, with the line."""
+    """An unreadable data file, with the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One turn of a person, what came before it, and what it was.
+    """One turn of a person, its history, and its label.
 
-    `is_clear` is false for turns between the rules for quick and long, and for asks that could be either: no figure counts
-    them.
+    `is_clear` is false between quick and long, and for asks that could be either: no figure counts them.
     """
 
     source: str
@@ -60,9 +59,8 @@ class Item:
     previous: str = ""
     id: str = ""
     work_calls: int | None = None
-    """The calls of the model that the turn took, where that was recorded."""
     kind: str = ""
-    """`asks`, `meaning` or `commits`; empty for a recorded turn, whose label is the work that followed."""
+    """`asks`, `meaning` or `commits`; empty for a recorded turn, labelled by its work."""
 
     @property
     def set_name(self) -> str:
@@ -77,20 +75,20 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a person said after a turn, and whether that was a complaint about it."""
+    """A person's remark after a turn, and whether it complains."""
 
     says: str
     asked: str
     is_complaint: bool
 
     def as_item(self) -> Item:
-        """The remark as the turn after a short one, which fast would have served."""
+        """The remark as a turn after a short one on fast."""
         return Item("", "", self.says, False, True, prior_turns=1, calls=(1,), edits=(1,), previous=self.asked)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
-    """A turn as it went, call by call, and whether it ended badly. `group` is its project."""
+    """A turn call by call, and whether it ended badly. `group` is its project."""
 
     source: str
     group: str
@@ -103,22 +101,22 @@ class RecordedTurn:
 
 
 def load_items(paths: Iterable[Path]) -> list[Item]:
-    """All turns of all files, in order. Raises `BadData`."""
+    """All turns, in order. Raises `BadData`."""
     return [item for path in paths for item in load_lines(path, partial(read_item, path))]
 
 
 def load_remarks(paths: Iterable[Path]) -> list[Remark]:
-    """All remarks of all files, in order. Raises `BadData`."""
+    """All remarks, in order. Raises `BadData`."""
     return [remark for path in paths for remark in load_lines(path, read_remark)]
 
 
 def load_turns(paths: Iterable[Path]) -> list[RecordedTurn]:
-    """All turns recorded call by call of all files, in order. Raises `BadData`."""
+    """All turns recorded call by call, in order. Raises `BadData`."""
     return [turn for path in paths for turn in load_lines(path, partial(_read_recorded, path.stem))]
 
 
 def load_lines(path: Path, read: Callable[[JsonObject, int], Read]) -> Iterator[Read]:
-    """What is read from each line of a file of JSON objects, and from its number. Raises `BadData`."""
+    """Read each line, a JSON object, with its number. Raises `BadData`."""
     for number, line in enumerate(_read_lines(path), 1):
         if line.strip():
             try:
@@ -210,19 +208,18 @@ def _read_ask(found: JsonObject, path: Path, line: int) -> Item:
 
 
 def number_of(found: JsonObject, line: int) -> int:
-    """The number in the id of a line, or that of the line itself."""
+    """The number in a line's id, else the line number."""
     return int("".join(filter(str.isdecimal, str(found.get("id", "")))) or line)
 
 
 def _read_meaning(found: JsonObject, path: Path) -> Item:
-    """A turn of another file next to this one, labelled by what its words mean."""
     if (path.parent / str(found["file"])).resolve() == path.resolve():
         raise ValueError("file must name another file")
     return label(_index(path.parent / str(found["file"])), found)
 
 
 def label(turns: Mapping[str, Item], found: JsonObject) -> Item:
-    """The turn that a line names, with the label of that line."""
+    """The turn that a line names, with that line's label."""
     turn = turns.get(str(found["id"]))
     if turn is None:
         raise ValueError(f"{found.get('file', 'the file')} has no item {found['id']}")
@@ -260,7 +257,6 @@ def _read_recorded(source: str, found: JsonObject, _: int) -> RecordedTurn:
 
 
 def _follow(calls: list[Json]) -> Iterator[Trajectory]:
-    """How the turn goes after each of its calls, counted as the calls of a request are."""
     work = Work()
     for index, row in enumerate(calls):
         call, result, said = as_call(row, str(index))
@@ -271,7 +267,7 @@ def _follow(calls: list[Json]) -> Iterator[Trajectory]:
 
 
 def as_call(row: Json, call_id: str) -> tuple[ToolCall, ToolResult, int]:
-    """A recorded call as a client would send it, its result, and how many characters the agent wrote before it.
+    """A recorded call as a client would send it, its result, and the characters written before it.
 
     A row is `[kind, failed, red, call, file, result_chars, words_before]`.
     """
@@ -303,7 +299,7 @@ def _numbers(value: Json) -> tuple[int, ...]:
 
 
 def arrival_of(item: Item) -> Arrival:
-    """The item as a chat request: as many earlier turns as it had, with their calls in number and kind."""
+    """The item as a chat request, with its number of earlier turns and their calls."""
     return Arrival("req_lab", DEFAULT_DIALECT, Operation.CREATE, {}, orjson.dumps(chat_body(item)))
 
 

@@ -1,7 +1,6 @@
-"""Marked turns → the personal table: kinds of asks that are alike, and how far each must move to land where it was marked.
+"""Marked turns → the personal table: kinds of similar asks, and how far each must move to land where it was marked.
 
-A mark says something about asks like this one, and nothing about the rest: so it is known by the words that it shares with few
-other turns, and the less alike an ask is, the less it moves.
+A mark concerns only similar asks: it is matched by words that few other turns have, and a less similar ask moves less.
 """
 
 import math
@@ -15,15 +14,15 @@ from router.sense.features import read_features
 from router.sessions.turns import is_follow_up
 
 _ALIKE = 0.45
-"""Marks that are at least this alike are one kind."""
+"""Least similarity of marks of one kind."""
 _PULL = 0.5
-"""What holds a kind at nothing, in turns of log-odds: one mark, which counts ten turns, carries its ask just over the line."""
+"""Pull towards zero, in turns of log-odds: one mark, which counts as ten turns, carries its ask just over the line."""
 _BEYOND, _MORE_BEYOND = 1.5, 0.5
-"""How far beyond the line one mark carries its ask, and how much further every doubling of the marks: the further it goes, the
-further goes what is only a little alike."""
+"""How far beyond the line one mark carries its ask, and how much further each doubling of marks: it takes slightly similar asks
+along.
+"""
 _MAX_KINDS, _MAX_PLACES, _MAX_COMMON = 64, 256, 400
 _LITTLE = 0.15
-"""What a word says that is in every other ask."""
 _FEW_TURNS = 10
 _COMMON_WORDS = """
     a an the this that these those it its i me my we us our you your he she they them their is are was be been do does did done
@@ -37,7 +36,7 @@ _COMMON_WORDS = """
 
 @dataclass(frozen=True, slots=True)
 class Taught:
-    """A table, and what it does: to the turns that were marked, and to others whose words are known."""
+    """A table, and its effect on marked turns and on others with known words."""
 
     table: PersonalTable
     marks: int
@@ -48,20 +47,20 @@ class Taught:
 
 
 def places_of(words: str) -> tuple[int, ...]:
-    """Where words are in the table of weights; nowhere if they do not say what is to be done."""
+    """Indexes of words in the weights; empty if they name no task."""
     features = read_features(words) if words and not is_follow_up(words) else None
     return features.pieces if features is not None and features.has_task else ()
 
 
 def fit_table(turns: Sequence[Sample], room_of: Callable[[Sample], float], weights: str) -> PersonalTable:
-    """The table of these turns. `room_of` says how far above the line between the tiers a turn is without it, in log-odds."""
+    """Fit the table. `room_of` is a turn's distance above the line between the tiers without it, in log-odds."""
     marks = sorted((turn for turn in turns if turn.is_marked), key=lambda turn: turn.at)
     if not marks:
         return PersonalTable(weights)
     others = [turn for turn in turns if not turn.is_marked]
     common = dict.fromkeys((place for word in _COMMON_WORDS for place in read_features(word).pieces), _LITTLE)
     alone = PersonalTable(weights, tuple(_kind_of([mark], common) for mark in marks[-_MAX_KINDS:]), common)
-    # An ask that is like a marked one says nothing about how common its words are elsewhere.
+    # An ask similar to a marked one does not show how common its words are elsewhere.
     common = _weigh_common([turn for turn in others if alone.find_nearest(turn.places) is None], common)
     groups = _group(marks, common)
     table = PersonalTable(weights, tuple(_kind_of(group, common) for group in groups), common)
@@ -74,14 +73,13 @@ def fit_table(turns: Sequence[Sample], room_of: Callable[[Sample], float], weigh
 
 
 def _weigh_common(turns: Sequence[Sample], known: dict[int, float]) -> dict[int, float]:
-    """How much a place says, by how many of a person's other turns have it: in one of ten, half."""
+    """Weight of each place by its share of the person's other turns: half at one in ten."""
     seen = Counter(place for turn in turns for place in turn.places)
     most = {place: 1 / (1 + 10 * count / (len(turns) + _FEW_TURNS)) for place, count in seen.most_common(_MAX_COMMON)}
     return known | {place: min(says, known.get(place, 1.0)) for place, says in most.items() if says < 0.9}
 
 
 def _group(marks: Sequence[Sample], common: dict[int, float]) -> list[list[Sample]]:
-    """Marks that are alike and say the same, the newest kinds."""
     groups: list[list[Sample]] = []
     for mark in marks:
         table = PersonalTable("", tuple(_kind_of(group, common) for group in groups), common)
@@ -99,7 +97,7 @@ def _group(marks: Sequence[Sample], common: dict[int, float]) -> list[list[Sampl
 
 
 def _kind_of(group: Sequence[Sample], common: dict[int, float]) -> Kind:
-    """What most marks of a kind share says most; what nearly every ask has says little."""
+    """Places shared by most marks weigh most; those in nearly every ask, little."""
     shares = Counter(place for mark in group for place in mark.places)
     says = {place: common.get(place, 1.0) * count / len(group) for place, count in shares.items()}
     strongest = sorted(says.items(), key=lambda item: (-item[1], item[0]))[:_MAX_PLACES]
@@ -108,7 +106,6 @@ def _kind_of(group: Sequence[Sample], common: dict[int, float]) -> Kind:
 
 
 def _fit(table: PersonalTable, turns: Iterable[Sample], room_of: Callable[[Sample], float]) -> list[float]:
-    """How far each kind moves its asks: by what is known of the turns that are like it, marked or not."""
     felt: list[list[tuple[Sample, float, float]]] = [[] for _ in table.kinds]
     for turn in turns:
         nearest = table.find_nearest(turn.places)
@@ -130,7 +127,7 @@ def _fit_kind(members: Sequence[tuple[Sample, float, float]]) -> float:
 
 
 def find_root(slope: Callable[[float], float], bound: float) -> float:
-    """Where a loss is least, by its slope and up to a bound on either side. The loss is convex: its slope has one root."""
+    """The minimum of a convex loss within the bound on either side, by its slope."""
     low, high = -bound, bound
     for _ in range(40):
         middle = (low + high) / 2

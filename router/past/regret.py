@@ -1,8 +1,7 @@
-"""The regret meter: what the choice of tiers saved, what it cost, and how sure each figure is. No clock, no file.
+"""The regret meter: what the choice of tiers saved and cost, and how sure each figure is. Pure.
 
-The page, `tandem stats`, `tandem top` and the metrics show these figures, so that they cannot disagree. What a turn would have
-taken on the other tier comes from `past.sums`, as it does on the screen: what was measured, times the ratio between what
-the decisions expected of both tiers.
+Page, `tandem stats`, `tandem top` and metrics share these figures. What a turn would have taken on the other tier comes from
+`past.sums`: the measured value times the ratio of both tiers' expectations.
 """
 
 import math
@@ -30,49 +29,42 @@ from router.past.turns import LEFT, Turn, by_session, read_turns, with_following
 from router.stores.sqlite.past import SqliteEntryReader
 
 MAX_ROWS = 10_000
-"""The newest rows that are looked at: weeks of one person's work."""
+"""Newest rows considered: weeks of one person's work."""
 _MAX_NAMED = 50
-"""How many requests a figure names."""
 _WITHIN_TURNS = 2
-"""An override to deep says something of the turns before it, up to this many."""
+"""Turns before an override to deep that it reflects on."""
 _FEW_CALLS = 4
-"""Twice the calls of a quick edit, as `decision.quick` has them: a look around, the edit, and the answer."""
+"""Twice the calls of a quick edit in `decision.quick`: a look around, the edit, and the answer."""
 _MILLION = 1_000_000.0
 _DIGITS = {"seconds": 3, "usd": 8, "tokens": 0}
 
 Unit = Literal["seconds", "usd", "tokens"]
 PriceOf = Callable[[str], Price | None]
-"""What a target of this name costs."""
 
 
 class RegretSign(StrEnum):
-    """A sign that the person wished for something else."""
+    """A sign that the other tier was wanted."""
 
     ASKED_AGAIN = "asked_again"
     INTERRUPTED = "interrupted"
     SWITCHED_MODEL = "switched_model"
     MOVED_UP = "moved_up"
-    """The router itself took the running turn from fast to deep."""
+    """The router moved the running turn from fast to deep."""
     ASKED_FOR_DEEP = "asked_for_deep"
-    """After a turn on fast the person asked for deep."""
     OVERRODE = "overrode"
     MARKED = "marked"
-    """The person said with `tandem wrong` that it should have gone to the other tier."""
+    """The person marked it with `tandem wrong`."""
 
 
 _HARD = (RegretSign.MARKED, RegretSign.MOVED_UP)
-"""Signs that leave no doubt. The others are read from what the person did next."""
+"""Certain signs. The others are inferred from what the person did next."""
 
 
 class Sure(Word):
-    """How sure a figure is."""
-
     MEASURED = "measured"
-    """Added up from what the ledger counted."""
     ESTIMATED = "estimated"
-    """What was measured, times what was expected, or of turns that a sign points to."""
+    """Measured times expected, or from turns that a sign points to."""
     GUESSED = "guessed"
-    """By a rule of thumb for what would have happened."""
 
 
 class Figure(Struct, frozen=True):
@@ -80,18 +72,18 @@ class Figure(Struct, frozen=True):
     unit: Unit
     sure: Sure
     how: str
-    """How it is computed, in one sentence."""
+    """Its computation, in one sentence."""
     rows: tuple[str, ...]
-    """The ids of the requests that it comes from, the largest share first; of turns, the request that began each. Not all."""
+    """Some request ids it comes from, largest share first; for a turn, its first request."""
     count: int
-    """How many there are. Where none has a price, no money is known."""
+    """Their total number. Without any price, the money is unknown."""
 
     def as_json(self) -> JsonObject:
         return {**asdict(self), "sure": str(self.sure), "rows": [*self.rows]}
 
 
 class _Share(NamedTuple):
-    """What one turn or call has to do with a figure."""
+    """One turn's or call's part of a figure."""
 
     id: str
     amount: float
@@ -99,16 +91,16 @@ class _Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """Every figure, by its name."""
+    """Every figure, by name."""
 
     turns: int
     figures: Mapping[str, Figure]
 
     @classmethod
     def of(cls, turns: Sequence[Turn], price_of: PriceOf = lambda _: None) -> "Regret":
-        """The regret of these turns, given in the order in which they began.
+        """Turns are given in the order in which they began.
 
-        `price_of` answers what a target costs now: without that it is not known what a hop cost.
+        `price_of` gives today's prices, without which the cost of a hop is unknown.
         """
         signs = {id(turn): sign for turn, sign in find_signs(turns)}
         wrong = [turn for turn in turns if id(turn) in signs]
@@ -130,7 +122,7 @@ class Regret:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """The figures that are times, by kind: `saved`, `lost` and `deep_needlessly`."""
+        """Times by kind: `saved`, `lost` and `deep_needlessly`."""
         found = self.figures.items()
         return {name.removesuffix("_seconds"): figure.value for name, figure in found if figure.unit == "seconds"}
 
@@ -142,25 +134,25 @@ class Lookback(NamedTuple):
     regret: Regret
     since: float
     begins_at: float
-    """From this moment on, every row was looked at."""
+    """Every row since then was considered."""
     is_complete: bool
 
     def as_json(self) -> JsonObject:
-        """What `/tandem/regret` and `tandem stats --json` answer."""
+        """For `/tandem/regret` and `tandem stats --json`."""
         return {"since": self.since, "from": self.begins_at, "complete": self.is_complete, **self.regret.as_json()}
 
 
 def look_back(ledger: SqliteEntryReader, price_of: PriceOf, since: float, caller: str | None = None) -> Lookback:
-    """The regret since a moment, of the newest rows; with a caller's name, of that caller alone. It blocks.
+    """The regret since a moment, of the newest rows, or of one caller's. Blocks.
 
-    Prices are those of today: the ledger keeps what a request cost, not what each of its tokens did. Raises `StoreUnusable`.
+    Uses today's prices: the ledger keeps a request's cost, not the price of its tokens. Raises `StoreUnusable`.
     """
     calls, begins_at, is_complete = ledger.read_recent_calls(since, MAX_ROWS, caller)
     return Lookback(Regret.of(read_turns(map(read_call, calls)), price_of), since, begins_at, is_complete)
 
 
 def find_signs(turns: Sequence[Turn]) -> Iterator[tuple[Turn, RegretSign]]:
-    """Turns that were wrong on fast, each with its clearest sign: a turn that shows several is still one turn."""
+    """Turns that were wrong on fast, each once with its clearest sign."""
     for session in by_session(turns):
         for index, turn in enumerate(session):
             is_fast = turn.ask.line.tier == Tier.FAST
@@ -180,7 +172,7 @@ def _find_sign(turn: Turn, following: Sequence[Turn]) -> RegretSign | None:
 
 
 def _is_sent_up(turn: Turn, following: Sequence[Turn]) -> bool:
-    """Whether the person soon asked for deep, in this turn or after it. Not where they choose the tier of every turn."""
+    """Whether the person soon asked for deep; False if they choose the tier of every turn."""
     if turn.ask.is_asked_for:
         return False
     later = (*turn.ended[1:], *(other.ask for other in following))
@@ -188,13 +180,13 @@ def _is_sent_up(turn: Turn, following: Sequence[Turn]) -> bool:
 
 
 def is_followed_by_a_redo(turn: Turn, after: Turn) -> bool:
-    """Whether the person had to ask again: by what the decision heard then, which is kept without any text, or by the words."""
+    """Whether the person had to ask again: by the decision's signals, kept without text, or by the words."""
     words, then = turn.ask.words, after.ask.words
     return after.ask.says_wrong or bool(words and then and is_asked_again(words, then))
 
 
 def _is_needless(turn: Turn, after: Turn | None) -> bool:
-    """Whether fast would probably have done a turn of deep: a short one, that went well, and that Tandem sent there."""
+    """Whether fast would probably have done a deep turn: short, successful, and sent there by Tandem."""
     line, kept, should_be = turn.ask.line, turn.ask.kept, turn.ask.should_be
     if line.tier != Tier.DEEP or kept is None or kept.fast is None or kept.deep is None or should_be is Tier.DEEP:
         return False
@@ -298,9 +290,9 @@ def _after_interrupt(turns: Sequence[Turn]) -> Figure:
 
 
 def cold_tokens(before: Line, line: Line, minutes: float) -> int:
-    """How much of a prompt was read again because of a hop: it would have been cached where the session was before.
+    """Prompt tokens read again because of a hop, which the earlier target would have had cached.
 
-    Nothing after a pause of more than these minutes, in which that cache is forgotten as well.
+    0 after a pause of more than these minutes, when that cache has expired too.
     """
     if line.at - (before.at + before.duration_ms / 1000) > minutes * 60:
         return 0
@@ -309,7 +301,7 @@ def cold_tokens(before: Line, line: Line, minutes: float) -> int:
 
 
 def price_hop(before: Line, line: Line, price_of: PriceOf) -> float | None:
-    """USD for what was read again because of a hop, by the prices of today. None where the new target has none."""
+    """USD for tokens read again, at today's prices; None if the new target has no price."""
     price, left = price_of(line.target or ""), price_of(before.target or "")
     if price is None:
         return None
@@ -325,7 +317,6 @@ def _price_hops(session: Sequence[Turn], price_of: PriceOf) -> Iterator[_Share]:
 
 
 def _sum_up(tier: Tier, turns: Iterable[Turn]) -> dict[Tier, TierSums]:
-    """What was measured of these turns on a tier, and what was expected of them on both."""
     sums = {one: TierSums() for one in Tier}
     for turn in turns:
         for call in turn.ended:

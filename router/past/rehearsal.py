@@ -1,7 +1,6 @@
-"""Turns that are only described, sent call by call as a client would: `tandem explain --after`.
+"""Described turns, sent call by call as a client would: `tandem explain --after`.
 
-Every request is decided, and remembered as served by the target that was chosen, so that the last one finds the session as it
-would be in a router. No target is called.
+Every request is decided and remembered as served, so that the last one finds the session as in a router. No target is called.
 """
 
 import re
@@ -29,31 +28,31 @@ _ASKS_FOR_WORDS = re.compile(
     r"|.*\b(?:no code|kein(?:en)? code|don'?t (?:write|implement|code) (?:it|anything))(?: yet)?\W*$",
     re.IGNORECASE | re.DOTALL,
 )
-"""A plan or a question: the answer is words, and no file changes."""
+"""A plan or a question: no file changes."""
 _QUESTIONS = frozenset(("what is", "how to", "why", "where", "which", "difference", "explain", "meaning"))
-"""The ideas that open a question, in any language that the reading knows."""
+"""Concepts that open a question, in any known language."""
 
 
 class AssumedTurn(NamedTuple):
-    """How large an earlier turn was taken to be, and the tier that it ended on."""
+    """Assumed size of an earlier turn, and its last tier."""
 
     calls: int
     edits: int
     tier: Tier
 
 
-# Medians of recorded turns of coding agents (SpecStory logs in public repositories), by what their words ask: 208 quick
-# questions took 2 calls; 195 long tasks whose log shows edits took 26 calls, 8 of them edits (a quarter up to 15 calls, a
-# quarter 63 and more). A quick edit is taken for a look and a change, the least that it can be.
+# Medians of recorded turns of coding agents (SpecStory logs in public repositories): 208 quick questions took 2 calls; 195 long
+# tasks with logged edits took 26 calls, 8 of them edits (a quarter up to 15 calls, a quarter 63 and more). A quick edit is
+# taken as its minimum, a look and a change.
 _NOTHING, _QUESTION_WORK, _QUICK_WORK, _LONG_WORK = (0, 0), (2, 0), (2, 1), (26, 8)
 
 
 async def rehearse(
     house: House, client: str, texts: Sequence[str], calls: Sequence[int] = ()
 ) -> tuple[Arrival, tuple[AssumedTurn, ...]]:
-    """The request that the last text would come in, after the turns before it; `calls` sets how many calls each of those made.
+    """The request of the last text, after the turns before it; `calls` sets how many calls each of those made.
 
-    Raises what the road raises where a turn cannot be served.
+    Raises what the road raises if a turn cannot be served.
     """
     session = _Conversation(house, client)
     assumed: list[AssumedTurn] = []
@@ -63,7 +62,7 @@ async def rehearse(
 
 
 class _Conversation:
-    """A conversation as it grows, in the shape that all clients share."""
+    """A growing conversation, in the shape that all clients share."""
 
     def __init__(self, house: House, client: str) -> None:
         self._house = house
@@ -91,7 +90,7 @@ class _Conversation:
         return AssumedTurn(calls, edits, decision.tier)
 
     def _call(self, *, is_edit: bool) -> None:
-        """One call and its result: looks come first, and every edit is of another file."""
+        """One call and its result: looks come first, and each edit is of another file."""
         self._made += 1
         name = "edit_file" if is_edit else "read_file"
         arguments = orjson.dumps({"path": f"src/part_{self._made}.py"}).decode()
@@ -106,7 +105,7 @@ class _Conversation:
         return Arrival("req_dry_run", DEFAULT_DIALECT, Operation.CREATE, self._headers, orjson.dumps(body))
 
     async def _serve(self, arrival: Arrival) -> Decision:
-        """Decide, and let the memory of sessions alone note what a router would note of a request that was served."""
+        """Decide, and note the request in session memory as served."""
         decided: Decided = await self._house.decide(arrival)
         target, now = self._house.plan.targets[decided.decision.targets[0]], self._house.clock()
         exchange = Exchange(arrival, now, Deadline(now), self._observers)
@@ -118,7 +117,7 @@ class _Conversation:
 
 
 def assume_work(decision: Decision) -> tuple[int, int]:
-    """The calls that a turn of these words usually takes, and how many of them change a file."""
+    """Usual calls of a turn of these words, and how many of them edit."""
     features, looks = decision.signals.features, decision.opinions.looks
     if features is None or (not features.has_task and not (looks is not None and looks.points_back)):
         return _NOTHING

@@ -1,4 +1,4 @@
-"""Deciding again: the first half of the road for every past turn, under a config of choice. Nothing is sent or remembered."""
+"""Decides past turns again under any config. Nothing is sent or remembered."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -36,15 +36,15 @@ _EMPTY = read_request(
     )
 )
 CHANCES = {Size.QUICK: 0.0, Size.MIDDLE: 0.5, Size.LONG: 1.0}
-"""What a turn turned out to be, as the yardstick takes it."""
+"""A turn's size as a chance for the yardstick."""
 _MAX_REST_SECONDS = 60.0
-"""For each call. Anything longer was a person who had gone away."""
+"""Per call; longer pauses are a person away."""
 _BY_LENGTH = "window"
-"""The one policy that a kept decision can be shown to again: it looks at the prompt's length alone."""
+"""The one policy that can judge a kept decision again: it needs only the prompt's length."""
 
 
 class NoCounter:
-    """Counts nothing exactly: the text of a rebuilt request is filler, and only its length is real."""
+    """Never counts: a rebuilt request is filler of the right length."""
 
     async def count(
         self, view: RequestView, within_seconds: float = math.inf, learn: Callable[[int], None] | None = None
@@ -53,18 +53,18 @@ class NoCounter:
         return None
 
     def prepare(self) -> None:
-        """Nothing is to be loaded."""
+        """No-op."""
 
     async def count_or_estimate(self, view: RequestView) -> TokenCount:
         return estimate_prompt(view)
 
     def close(self) -> None:
-        """Nothing was loaded."""
+        """No-op."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A policy that says again what was said."""
+    """A policy that repeats a kept opinion."""
 
     opinions: tuple[Opinion, ...]
     name: ClassVar[str] = "remembered"
@@ -76,13 +76,13 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a config makes of one turn. `evidence` is the sum of what policies said, without prior and personal offset."""
+    """A config's decision on one turn. `evidence` sums the policies, without prior and personal offset."""
 
     tier: Tier
     score: float
     evidence: float
     threshold: float | None
-    """The score at which the tier would change; None where no score could change it."""
+    """The score at which the tier changes; None if no score does."""
     kind: TurnKind
     because: str
     estimates: dict[Tier, Estimate]
@@ -91,12 +91,12 @@ class Choice:
 
 
 def quiet(house: House) -> House:
-    """The same house for a look back: it counts nothing and keeps nothing."""
+    """A copy of the house that counts and keeps nothing."""
     return House(house.plan, replace(house.state, counter=NoCounter()), house.clock)
 
 
 async def choose_again(house: House, case: Case) -> Choice | None:
-    """Decide a turn. None when nothing could serve it under this config."""
+    """None if nothing could serve it under this config."""
     if case.arrival is None:
         return choose_from_kept(house, case)
     try:
@@ -106,7 +106,7 @@ async def choose_again(house: House, case: Case) -> Choice | None:
 
 
 def choose_from_kept(house: House, case: Case) -> Choice | None:
-    """The same for a turn without its text, which waits for nothing."""
+    """Decide a turn without its text, and without waiting."""
     if case.kept is None:
         return None
     try:
@@ -116,7 +116,7 @@ def choose_from_kept(house: House, case: Case) -> Choice | None:
 
 
 def _decide_kept(house: House, case: Case, kept: Kept) -> Decision:
-    """The estimate alone, from what was kept. What insisted or ruled out then cannot be read again, so its tier stays."""
+    """Estimate from what was kept. A tier that was not decided by the estimate stays."""
     opinions: Sequence[Opinion] = kept.opinions
     if kept.decided_by != ESTIMATE and case.was is not None:
         opinions = (*opinions, Insist("as it was", Rank.OPERATOR_RULE, tier=case.was))
@@ -152,10 +152,10 @@ def _as_choice(decision: Decision) -> Choice:
 
 
 def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
-    """What the first answer to a turn would have taken on each tier, by its own calls and tokens and one config's speeds.
+    """What a turn's first answer would take on each tier, by its own calls and tokens and one config's speeds.
 
-    A choice must not be judged by the estimates it was made on: taking the lowest of one's own estimates never loses. None if
-    it is not known what the turn was, or if only one tier could have served.
+    A choice must not be judged by its own estimates: the lowest of those never loses. None if the turn's size is unknown, or
+    only one tier could serve.
     """
     if case.size is None:
         return {}
@@ -178,7 +178,6 @@ def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
 
 
 def _size_of(case: Case, economics: Economics) -> TurnSize:
-    """The turn's own calls and tokens; those of its kind where nothing was counted."""
     work = case.work
     if work is not None and work.output_tokens > 0:
         return TurnSize(work.calls, work.output_tokens)
@@ -190,10 +189,10 @@ def _size_of(case: Case, economics: Economics) -> TurnSize:
 
 
 def _scale_to_record(case: Case, expected: Mapping[Tier, Took], calls: float) -> Mapping[Tier, Took]:
-    """The same by what was recorded: the tier that served took what the ledger measured.
+    """Scale to the record: the tier that served took what the ledger measured.
 
-    What a log has beyond the model's own time (tools, approvals) is taken to be the same on both tiers. Logs name no tier:
-    their time counts as deep's.
+    A log's time beyond the model's (tools, approvals) counts equally for both tiers. Logs name no tier: their time counts as
+    deep's.
     """
     work, own = case.work, expected[case.was or Tier.DEEP]
     if case.was is not None and work is not None and work.seconds:

@@ -1,4 +1,4 @@
-"""What would change: sums over replayed turns, in total and by kind, client and size. They contain no text."""
+"""Sums over replayed turns, in total and by kind, client and size. They contain no text."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ from router.past.sums import Side
 
 @dataclass(slots=True)
 class Choices(Side):
-    """One way of choosing, summed up."""
+    """Sums for one way of choosing."""
 
     fast: int = 0
     right: int = 0
 
     def count(self, tier: Tier, measured: Mapping[Tier, Took], size: Size | None, assumed: Assumptions) -> None:
-        """Count one turn on a tier. All sides are measured alike, or they could not be compared."""
+        """Count one turn. All sides are measured alike, for comparison."""
         self.fast += tier is Tier.FAST
         if measured and size is not None:
             self.add(to_done(tier, measured[Tier.FAST], measured[Tier.DEEP], CHANCES[size], assumed))
@@ -29,13 +29,12 @@ class Choices(Side):
 
 @dataclass(slots=True)
 class Row:
-    """A group of turns, before and after, and all of them on one tier."""
+    """A group of turns, before and after, and all on one tier."""
 
     turns: int = 0
     judged: int = 0
-    """Turns that are known to have been quick or long."""
     timed: int = 0
-    """Turns whose time on either tier is known, since their size is known."""
+    """Turns with a known size, hence time on either tier."""
     to_fast: int = 0
     to_deep: int = 0
     before: Choices = field(default_factory=Choices)
@@ -99,7 +98,7 @@ class Example:
 
 @dataclass(slots=True)
 class Report:
-    """Everything that a replay found. `before_name` and `after_name` say which two ways of choosing are compared."""
+    """Results of a replay, comparing `before_name` with `after_name`."""
 
     before_name: str
     after_name: str
@@ -111,11 +110,11 @@ class Report:
     regrets: dict[str, int] = field(default_factory=dict)
     unservable: int = 0
     without_text: int = 0
-    """Turns of a ledger without text: only their estimate was made again."""
+    """Ledger turns without text: only their estimate was repeated."""
     examples: list[Example] = field(default_factory=list)
 
     def add(self, case: Case, before: Tier, after: Choice, measured: Mapping[Tier, Took]) -> None:
-        """Count one turn. `measured` is what it would have taken on each tier, where that is known."""
+        """`measured` is what it would take on each tier, if known."""
         self.without_text += case.arrival is None
         groups = ((self.by_kind, str(after.kind)), (self.by_client, case.client), (self.by_size, str(case.size or "unknown")))
         for row in (self.total, *(rows.setdefault(name, Row()) for rows, name in groups)):
@@ -124,7 +123,7 @@ class Report:
             self.regrets[str(regret)] = self.regrets.get(str(regret), 0) + 1
 
     def show(self, case: Case, before: Tier, after: Choice, most: int) -> None:
-        """Keep a changed turn as an example, if it is among those that change most."""
+        """Keep a changed turn as an example, if it is among the largest changes."""
         if before is after.tier or not most or not case.words:
             return
         there, here = after.estimates.get(before), after.estimates.get(after.tier)
@@ -134,7 +133,7 @@ class Report:
         del self.examples[most:]
 
     def as_json(self) -> JsonObject:
-        """The report for a program, without examples."""
+        """Without examples."""
         return {
             "before": self.before_name,
             "after": self.after_name,

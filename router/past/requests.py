@@ -1,4 +1,4 @@
-"""A past turn → the request that would have begun it, so that it is read and sensed as in serving."""
+"""A past turn → its first request, to be read and sensed as in serving."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _MAX_TURNS = 200
 _MAX_EARLIER_WORDS = 2_000
 _MAX_FILLING_CHARS = 4 << 20
 _MAX_UNCOUNTED_TOKENS = 100_000
-"""The longest prompt where a log counts no tokens: clients compact before the window is full, and not all of them log it."""
+"""Longest prompt if a log counts no tokens: clients compact before the window is full, often unlogged."""
 _MAX_SESSION_CHARS = 200
 _FILLING = "The text of tools, files and answers that stood here, as much of it as there was. "
 _TOKENS_PER_CHAR = estimate_tokens(_FILLING.encode() * 100) / (len(_FILLING) * 100)
@@ -24,7 +24,7 @@ _TOOLS: list[Json] = [{"type": "function", "function": {"name": "shell", "parame
 
 
 def write_request(session: PastSession, index: int) -> Arrival:
-    """The first request of one turn: the person's words after the turns that it would still remember."""
+    """The person's words after the turns still remembered."""
     turn = session.turns[index]
     earlier = session.turns[max(turn.remembers_from, index - _MAX_TURNS) : index]
     messages: list[Json] = [message for past in earlier for message in _write_turn(past)]
@@ -42,20 +42,19 @@ def write_request(session: PastSession, index: int) -> Arrival:
 
 
 def write_lead(client: str) -> tuple[str, list[Json]]:
-    """How a client's system prompt begins, as far as that matters, and the tools that it offers."""
+    """The relevant start of a client's system prompt, and its tools."""
     row = BY_NAME.get(client, UNKNOWN_CLIENT)
     return ("", _TOOLS) if row.calls_tools else (f"{row.systems[0]}. ", [])
 
 
 def write_headers(client: str, session: str) -> dict[str, str]:
-    """The headers by which a client is recognised again, and its session is its own."""
+    """Headers that identify the client and its session."""
     agents = BY_NAME.get(client, UNKNOWN_CLIENT).agents
     name = "".join(filter(str.isprintable, f"replay-{session}"))[:_MAX_SESSION_CHARS]
     return {"user-agent": agents[0] if agents else "", "x-tandem-session": name}
 
 
 def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
-    """A finished turn: what was asked, and one message in place of all the calls."""
     calls: list[Json] = [
         {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": ""}}
         for number, name in enumerate(turn.calls)
@@ -67,7 +66,7 @@ def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
 
 
 def _fill(turn: PastTurn, written_chars: int) -> str:
-    """Text in place of all that the log need not keep in memory: the length of a prompt counts, its wording does not."""
+    """Filler for text that is not kept: only its length matters."""
     if turn.prompt_tokens is None:
         wanted = min(turn.text_chars, round(_MAX_UNCOUNTED_TOKENS / _TOKENS_PER_CHAR))
     else:

@@ -1,7 +1,4 @@
-"""A row of the ledger, and what is read of its decision. Pure.
-
-`settle.kept` reads whole decisions, to explain one. Here a part of each is read, so that thousands can be looked at.
-"""
+"""A ledger row, with the part of its decision needed for thousands; `settle.kept` reads whole ones. Pure."""
 
 import math
 from typing import NamedTuple
@@ -16,32 +13,29 @@ from router.contract.past import RecordedCall
 from router.contract.words import ASKED_AGAIN, SAID_WRONG, Dialect, Tier, TurnKind
 
 _WISHES, _TROUBLE = "override", "trajectory"
-"""The policy that speaks for the person, and the one that leans where calls of a running turn fail."""
+"""The policy for the person's wishes, and the one that reacts to failing calls."""
 _SAYS_WRONG = (SAID_WRONG, ASKED_AGAIN)
 _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
-"""How older rows, which have no ranks, word an override that is not a header's."""
+"""Wording of overrides other than headers in older rows, which have no ranks."""
 _MAX_LOG_ODDS = 20.0
-"""More than this no policy may say."""
 _TIERS, _DIALECTS = frozenset((None, *map(str, Tier))), frozenset(map(str, Dialect))
 
 
 class Said(Struct, frozen=True, gc=False):
-    """What a policy said."""
-
     because: str = ""
     log_odds: float = math.inf
     rank: Rank | str = ""
 
 
 class _Evidence(Said, frozen=True, gc=False):
-    """The form in which rows of an older Tandem have it."""
+    """Its form in rows of older versions."""
 
     kind: str = ""
     policy: str = ""
 
 
 class Kept(Struct, gc=False):
-    """The part of a kept decision that is read here, in the form of any version. Raises `ValueError` for odd log-odds."""
+    """The part of a kept decision read here, from any version. Raises `ValueError` for odd log-odds."""
 
     tier: str | None = None
     decided_by: str = ""
@@ -51,7 +45,7 @@ class Kept(Struct, gc=False):
     leans: tuple[tuple[str, Said], ...] = ()
     evidence: tuple[_Evidence, ...] = ()
     fast: Projection | None = None
-    """What was expected of each tier. None where a tier was not open."""
+    """Expected of each tier; None if not open."""
     deep: Projection | None = None
     person_text: str | None = None
 
@@ -66,7 +60,7 @@ class Kept(Struct, gc=False):
 
     @property
     def override(self) -> str:
-        """The rank of the person's override, or an empty string. Other policies insist too, but are not the person."""
+        """Rank of the person's override, or "". Other policies insist too."""
         said = next((said for policy, said in self.insists if policy == _WISHES), None)
         if said is None:
             return ""
@@ -79,18 +73,18 @@ _decode = msgspec.json.Decoder(Kept, strict=False).decode
 
 
 class Call(NamedTuple):
-    """A call that is over."""
+    """A finished call."""
 
     line: Line
     kept: Kept | None = None
-    """None where there is no decision, or the row was not written by Tandem."""
+    """None without a decision, or if Tandem did not write the row."""
     should_be: Tier | None = None
     prompt_text: str | None = None
     places: bytes = b""
 
     @property
     def decided(self) -> str | None:
-        """The tier that was decided on: another one serves where its targets fail."""
+        """The decided tier; another may have served after failures."""
         return self.kept.tier if self.kept is not None else None
 
     @property
@@ -100,24 +94,23 @@ class Call(NamedTuple):
 
     @property
     def has_trouble(self) -> bool:
-        """Whether calls of tools had failed before it. On the ask itself the policy leans only to words that came before."""
+        """Whether tool calls had failed before it. On an ask the policy reacts only to earlier words."""
         if self.kept is None or self.line.turn_kind != TurnKind.TOOL_LOOP:
             return False
         return any(policy == _TROUBLE for policy, _ in self.kept.leans)
 
     @property
     def says_wrong(self) -> bool:
-        """Whether the decision heard, in its words, that the turn before went wrong on fast."""
+        """Whether its words told the decision that the turn before went wrong on fast."""
         return self.kept is not None and any(lean.because.startswith(_SAYS_WRONG) for _, lean in self.kept.leans)
 
     @property
     def words(self) -> str:
-        """What the person typed, where the ledger keeps texts."""
+        """The person's text, if the ledger keeps it."""
         return (self.kept.person_text if self.kept is not None else None) or ""
 
 
 def read_call(row: RecordedCall) -> Call:
-    """A row with what is read of its decision."""
     line, decision = row.line, row.decision
     try:
         kept = _decode(decision) if isinstance(decision, str) else None

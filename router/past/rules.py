@@ -1,4 +1,4 @@
-"""Words that decide for one person: found on the earlier part of a history, kept if they help on the later part."""
+"""One person's deciding words: found in the earlier part of a history, kept if they help on the later."""
 
 import math
 import re
@@ -14,15 +14,14 @@ from router.past.cases import Sample
 from router.past.history import Size
 
 READ_CHARS = 4_000
-"""How much of a turn a rule reads."""
 _MAX_RULES = 5
 _MAX_TRIED = 12
-"""Each one that is tried on the held-out part makes it a little less held out."""
+"""Each trial makes the held-out part a little less held out."""
 _LEAST_SEEN, _LEAST_SESSIONS = 12, 3
 _MAX_SHARE = 0.7
-"""A word in a larger share of the turns does not distinguish them: that is what the offset is for."""
+"""A word in more of the turns does not distinguish them: the offset covers it."""
 _LEAST_SURE = 0.75
-"""The lower bound of the share of turns that were as the rule says, with 95 % confidence."""
+"""Lower bound of a rule's precision, at 95 % confidence."""
 _LEAST_HELD_OUT, _LEAST_RIGHT = 4, 0.8
 _MAX_LEARNED = 20_000
 _WORD = re.compile(r"\w+")
@@ -39,7 +38,7 @@ _SAY_NOTHING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class FoundRule:
-    """Turns with these words go to a tier. How often they were seen in the learning part, and how often that was right."""
+    """Turns with these words go to a tier; with counts of matches and right ones in the learning part."""
 
     words: str
     tier: Tier
@@ -57,7 +56,7 @@ class FoundRule:
         return self.right + self.held_out_right
 
     def holds_for(self, words: str) -> bool:
-        """Whether a turn has the words, as the policy `rules` looks for them."""
+        """Whether a turn has the words, by the policy `rules`."""
         return _pattern_of(self.words).search(words[:READ_CHARS]) is not None
 
 
@@ -70,9 +69,9 @@ def _pattern_of(words: str) -> re.Pattern[str]:
 def find_rules(
     learned: Sequence[Sample], held_out: Sequence[Sample], tier_of: Callable[[Sample], Tier | None]
 ) -> list[FoundRule]:
-    """The rules that take away most regret, strongest first.
+    """Rules that remove most regret, strongest first.
 
-    `tier_of` answers the tier that a turn has without them; None where no rule could change it.
+    `tier_of` is a turn's tier without them; None if no rule could change it.
     """
     open_ones = [_Open(turn, tier) for turn in learned[-_MAX_LEARNED:] if turn.words and (tier := tier_of(turn)) is not None]
     tests = [_Open(turn, tier) for turn in held_out if turn.words and (tier := tier_of(turn)) is not None]
@@ -92,7 +91,7 @@ def find_rules(
             refused.add(rule.words)
             continue
         found.append(FoundRule(rule.words, rule.tier, rule.seen, rule.right, len(with_words), right))
-        # The first rule counts: what it decides is no longer open to the next one.
+        # First match wins: turns it decides are no longer open.
         open_ones = [turn for turn in open_ones if rule.words not in turn.candidates]
         tests = [turn for turn in tests if rule.words not in turn.candidates]
     return found
@@ -108,13 +107,13 @@ class _Open:
         self.candidates = frozenset(_candidates(turn.words))
 
     def gain_on(self, tier: Tier) -> float:
-        """How much less regret there would be."""
+        """Regret saved."""
         is_long = self.size is Size.LONG
         return regret_of(self.tier, is_long=is_long) - regret_of(tier, is_long=is_long)
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """The words of a text that a rule could name, and two that follow each other. Scripts without spaces have no words."""
+    """Words and pairs of words that a rule could name. Scripts without spaces have none."""
     before, end, text = "", -1, text[:READ_CHARS].lower()
     for found in _WORD.finditer(text):
         word = found.group()
@@ -129,7 +128,6 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _find_strongest(turns: Sequence[_Open], refused: set[str]) -> FoundRule | None:
-    """The words that would take away most regret, among those that are sure enough."""
     seen = Counter(words for turn in turns for words in turn.candidates)
     often = {words for words, count in seen.items() if count >= _LEAST_SEEN and words not in refused}
     long: Counter[str] = Counter()
@@ -155,7 +153,7 @@ def _find_strongest(turns: Sequence[_Open], refused: set[str]) -> FoundRule | No
 
 
 def _lower_bound(right: int, seen: int) -> float:
-    """Wilson's bound of a share, at 95 %."""
+    """Wilson's lower bound of a share, at 95 %."""
     z = 1.96
     share, spread = right / seen, z * z / seen
     return (share + spread / 2 - z * math.sqrt(share * (1 - share) / seen + spread / (4 * seen))) / (1 + spread)

@@ -1,8 +1,8 @@
-"""Sums of a ledger, and what the same turns would have taken on deep alone and on fast alone, measured with the yardstick.
+"""Sums of a ledger, and what its turns would have taken on deep or fast alone, by the yardstick.
 
-Every decision keeps what its turn was expected to take on each tier. What was measured on one tier, times the ratio of the two
-expectations over the turns that went there, is what the other would have taken. A turn on fast, where it was or would have
-been, also counts the chance that its first answer is wrong: what that costs the person, and the turn again on deep.
+Decisions keep what a turn was expected to take on each tier. The other tier's value is the measured one times the ratio of both
+expectations. A turn on fast, real or hypothetical, adds the chance of a wrong first answer: its cost to the person, and the
+turn again on deep.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,34 +20,32 @@ from router.past.turns import lacks_cost
 
 @dataclass(slots=True)
 class TierSums:
-    """One tier: what was measured there, and what its turns were expected to take here and there."""
+    """One tier: measured there, and expected of its turns on both tiers."""
 
     seconds: float = 0.0
     usd: float = 0.0
     unpriced: int = 0
-    """Calls whose cost is not known."""
     begun: int = 0
-    """Turns."""
     turns: int = 0
-    """Turns with an expectation for both tiers, and those of them with a price for both."""
+    """Turns with an expectation for both tiers, and those with both prices."""
     priced: int = 0
     fast_seconds: float = 0.0
     deep_seconds: float = 0.0
     scores: float = 0.0
-    """The sum of their scores; below it, of score times what deep would take. The chance of a redo is linear in the score."""
+    """Sum of scores; then of score times deep's expectation. The chance of a redo is linear in the score."""
     scored_deep_seconds: float = 0.0
     fast_usd: float = 0.0
     deep_usd: float = 0.0
     scored_deep_usd: float = 0.0
 
     def measure(self, line: Line) -> None:
-        """A call took this."""
+        """Add a call."""
         self.seconds += line.duration_ms / 1000
         self.usd += line.cost_usd or 0.0
         self.unpriced += lacks_cost(line)
 
     def begin(self, line: Line, expected: Weighing | Kept | None) -> None:
-        """A turn began, of which this was expected. The ledger's sums are made alike, in SQL."""
+        """Add a turn with its expectation. SQL sums the ledger in the same way."""
         self.begun += 1
         fast, deep = (expected.fast, expected.deep) if expected is not None else (None, None)
         if fast is None or deep is None:
@@ -68,27 +66,26 @@ class TierSums:
 
 @dataclass(slots=True)
 class Side:
-    """All turns in one way. Money is None where prices are missing. `seconds` and `usd` are without redos."""
+    """All turns in one way. Money is None if prices are missing; `seconds` and `usd` exclude redos."""
 
     seconds: float = 0.0
     usd: float | None = 0.0
     redo_seconds: float = 0.0
     redo_usd: float | None = 0.0
     wrong: float = 0.0
-    """How many first answers were wrong, as assumed."""
+    """Assumed wrong first answers."""
 
     @property
     def done_seconds(self) -> float:
-        """Until everything is done."""
+        """With redos."""
         return self.seconds + self.redo_seconds
 
     @property
     def done_usd(self) -> float | None:
-        """The same for the money."""
         return _add(self.usd, self.redo_usd)
 
     def add(self, done: Done) -> None:
-        """Count one turn. What its redo costs is part of `usd`."""
+        """Add one turn; `usd` includes its redo."""
         self.seconds += done.seconds - done.redo_seconds
         self.redo_seconds += done.redo_seconds
         self.usd = _add(self.usd, done.usd)
@@ -96,7 +93,7 @@ class Side:
 
 
 def as_it_was(sums: dict[Tier, TierSums], assumed: Assumptions) -> Side:
-    """Every turn where it went: what was measured, and the redos of what fast served."""
+    """Every turn as served: measured, plus redos of those on fast."""
     fast = sums[Tier.FAST]
     return Side(
         fast.seconds + sums[Tier.DEEP].seconds,
@@ -121,7 +118,7 @@ def all_fast(sums: dict[Tier, TierSums], assumed: Assumptions) -> Side:
 
 
 def _redo(sums: TierSums, own_seconds: float, own_usd: float, assumed: Assumptions) -> tuple[float, float | None, float]:
-    """What redos of these turns add if fast serves them, in seconds and USD, and how many there are."""
+    """Seconds and USD that redos add if fast serves these turns, and their number."""
     if not sums.turns:
         return 0.0, None if sums.unpriced else 0.0, 0.0
     quick, more = assumed.fails_quick, assumed.fails_long - assumed.fails_quick
@@ -134,7 +131,7 @@ def _redo(sums: TierSums, own_seconds: float, own_usd: float, assumed: Assumptio
 
 
 def _ratio(other: float, own: float) -> float:
-    """Without any expectation, a tier counts as it was."""
+    """Without an expectation, a tier counts as it was."""
     return other / own if own > 0 else 1.0
 
 
@@ -143,14 +140,14 @@ def _known(sums: TierSums) -> float | None:
 
 
 def _share(sums: TierSums, own_usd: float, own_seconds: float) -> float:
-    """How much of the expected work was done; for a model without a price, measured by time."""
+    """Share of the expected work that was done; by time for a model without a price."""
     if own_usd > 0:
         return sums.usd / own_usd
     return sums.seconds / own_seconds if own_seconds > 0 else 0.0
 
 
 def _scale(sums: TierSums, own_usd: float, other_usd: float, own_seconds: float) -> float | None:
-    """What was paid on one tier, as the other would have cost. Not known where a price is missing."""
+    """The money of one tier, scaled to the other; None if a price is missing."""
     if not sums.seconds:
         return 0.0
     if sums.unpriced or sums.priced < sums.turns:
@@ -172,12 +169,12 @@ _SUMMED = ("turns", "calls", "input_tokens", "output_tokens", "unpriced", "secon
 
 
 def sum_up(sums: Sums, assumed: Assumptions) -> JsonObject:
-    """The ledger's sums in groups, and compared: what `tandem stats --json` prints."""
+    """Sums by group, and compared: `tandem stats --json`."""
     tables: dict[str, dict[str, JsonObject]] = {}
     for name, key in _KEYS.items():
         groups: dict[str, list[CallSums]] = {}
         for row in sums.calls:
-            if row.tier is not None or name == "caller":  # callers also see what was refused
+            if row.tier is not None or name == "caller":  # callers also see refusals
                 groups.setdefault(key(row), []).append(row)
         tables[f"by_{name}"] = {group: _add_up(rows, by_tier=name == "caller") for group, rows in sorted(groups.items())}
     tiers = {tier: _read_tier(sums, tier) for tier in Tier}

@@ -1,6 +1,6 @@
-"""Fitting to a history: rules for words that decide, the prior, the personal offset, and what marks teach.
+"""Fits rules, prior, personal offset and marks to a history.
 
-Rules and offset are fitted to the earlier part, and what they are worth is said of the part that they have not seen.
+Rules and offset are fitted to the earlier part and evaluated on the later.
 """
 
 import math
@@ -20,41 +20,38 @@ from router.past.replay import Choice
 from router.past.rules import READ_CHARS, FoundRule, find_rules
 
 _LEAST_TURNS = 30
-"""With fewer turns known to be quick or long, nothing is fitted."""
 _PRIOR_TURNS = 50.0
-"""What the shipped values weigh: little history changes little."""
+"""Weight of the shipped values: little history changes little."""
 _LEARNED_SHARE = 0.7
 _MAX_OFFSET = 3.0
 _RESAMPLES = 2_000
 _MAX_GROUPS = 200
-"""Groups that are resampled. Where there are more sessions, neighbours are drawn together: the band is as good, and it takes
-no longer."""
+"""Resampled groups. More sessions are joined with neighbours: as good a band, in constant time."""
 RESAMPLINGS = 3 * _RESAMPLES
-"""The most steps of progress that `tune` reports."""
+"""Most progress steps that `tune` reports."""
 _RULES = "rules"
-"""The policy that follows the config's rules."""
 _MAX_TAUGHT_BY = 2_000
-"""Turns that are looked at next to the marked ones: the newest."""
+"""Newest unmarked turns considered."""
 _BAND = (0.025, 0.975)
 _SHIPPED_BASE_RATE: float = Economics().base_rate
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The two settings that are fitted."""
+    """The two fitted settings."""
 
     base_rate: float
     personal_log_odds: float
 
     @property
     def log_odds(self) -> float:
-        """What every turn begins with."""
+        """Every turn's starting value."""
         return _logit(self.base_rate) + self.personal_log_odds
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A figure before and after, and the band in which its change lies (95 of 100 resamples of whole sessions)."""
+    """A figure before and after, and the 95 % band of its change over resampled sessions."""
 
     before: float
     after: float
@@ -63,15 +60,15 @@ class Change:
 
     @property
     def may_harm(self) -> bool:
-        """Whether more is within the band: both figures here are losses."""
+        """Whether the band includes an increase: both figures are losses."""
         return self.high > 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was fitted on the first part of a history, and what it would change on the rest.
+    """Fitted on the first part of a history, with its effect on the rest.
 
-    Rules that help stay regardless of the offset: if that may do harm, only the rules change anything.
+    Helpful rules stay even if the offset may do harm and is left out.
     """
 
     present: Fit
@@ -87,7 +84,7 @@ class Tuning:
 
 
 def as_sample(case: Case, choice: Choice) -> Sample | None:
-    """A sample, if it is known what the turn was."""
+    """None if the turn's size is unknown."""
     if case.size not in (Size.QUICK, Size.LONG):
         return None
     return Sample(
@@ -106,7 +103,7 @@ def as_sample(case: Case, choice: Choice) -> Sample | None:
 
 
 def teach(samples: Sequence[Sample], values: Fit, weights: str) -> Taught | None:
-    """The personal table of the marked turns whose words are known in some form. None without any."""
+    """The personal table of marked turns with known words; None without any."""
     open_ones = [sample for sample in samples if sample.threshold is not None and (sample.places or sample.words)]
     marks = [_with_places(sample) for sample in open_ones if sample.is_marked]
     marks = [mark for mark in marks if mark.places]
@@ -126,7 +123,7 @@ def teach(samples: Sequence[Sample], values: Fit, weights: str) -> Taught | None
 
 
 def without_taught(samples: Sequence[Sample], taught: Taught | None) -> list[Sample]:
-    """The turns that the offset is fitted to: a mark that the table accounts for says nothing about all the others."""
+    """Turns to fit the offset to, without marks that the table explains."""
     if taught is None:
         return list(samples)
     return [sample for sample in samples if not sample.is_marked or not taught.table.weigh(_with_places(sample).places)]
@@ -137,12 +134,11 @@ def _with_places(sample: Sample) -> Sample:
 
 
 def _room(sample: Sample, values: Fit) -> float:
-    """How far above the line between the tiers a turn is, in log-odds."""
     return values.log_odds + sample.evidence - _logit(min(1 - 1e-6, max(1e-6, sample.threshold or 0.5)))
 
 
 def tune(samples: Sequence[Sample], present: Fit, advance: Callable[[int], None] = lambda _: None) -> Tuning | None:
-    """Fit and measure. None with too little history to do either. `advance` is called for every step of the measurement."""
+    """Fit and evaluate; None with too little history. `advance` is called for each step of the evaluation."""
     learned, held_out = split(samples)
     if len(samples) < _LEAST_TURNS or not learned or not held_out:
         return None
@@ -152,7 +148,7 @@ def tune(samples: Sequence[Sample], present: Fit, advance: Callable[[int], None]
     )
     fitted = fit([sample for sample in learned if not _is_ruled(sample, rules)]) if rules else unruled
     groups = _by_session(held_out)
-    # A score says nothing where a rule decides.
+    # Scores are irrelevant where a rule decides.
     scored = _by_session([sample for sample in held_out if not _is_ruled(sample, rules)])
     before, after = Way(present), Way(fitted, rules)
     offset_may_harm = _compare(groups, Way(present, rules), after, _regret_per_100, advance).may_harm
@@ -181,13 +177,11 @@ def _by_session(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way of choosing."""
-
     fit: Fit
     rules: tuple[FoundRule, ...] = ()
 
     def tier_of(self, sample: Sample) -> Tier:
-        """The tier of a turn. The first rule counts; what nothing can change stays."""
+        """The first rule wins; a tier that nothing can change stays."""
         rule = _find_rule(sample, self.rules)
         return tier_under(sample, self.fit) if rule is None else rule.tier
 
@@ -203,7 +197,7 @@ def _is_ruled(sample: Sample, rules: Sequence[FoundRule]) -> bool:
 
 
 def say_what_lacks(samples: Sequence[Sample]) -> str:
-    """Why nothing could be fitted to a history, as text."""
+    """Why nothing could be fitted, as text."""
     known, sessions = len(samples), len({sample.session for sample in samples})
     turns = f"{known} turns are known to be quick or long"
     if known < _LEAST_TURNS:
@@ -214,7 +208,7 @@ def say_what_lacks(samples: Sequence[Sample]) -> str:
 
 
 def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
-    """The earlier and the later part. Sessions stay whole: turns of one are alike, and would tell on each other."""
+    """The earlier and the later part. Sessions stay whole, since their turns are alike."""
     learned: list[Sample] = []
     held_out: list[Sample] = []
     for group in _by_session(sorted(samples, key=lambda sample: sample.at)):
@@ -224,15 +218,15 @@ def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
 
 
 def fit(samples: Sequence[Sample]) -> Fit:
-    """The prior is the share of long tasks, the offset what is then left to explain.
+    """The prior is the share of long tasks, the offset explains the rest.
 
-    Both are shrunk: the prior as a share, and their sum, which is what a turn feels, as log-odds.
+    Both are shrunk: the prior as a share, their sum, which a turn sees, as log-odds.
     """
     long, turns = sum(sample.weight * sample.is_long for sample in samples), sum(sample.weight for sample in samples)
     base_rate = (long + _PRIOR_TURNS * _SHIPPED_BASE_RATE) / (turns + _PRIOR_TURNS)
     prior = _logit(base_rate)
     shift = prior - _logit(_SHIPPED_BASE_RATE)
-    # A turn's share in what is known of an offset is p(1-p), at most a quarter: the prior counts as that many turns.
+    # A turn's information about an offset is p(1-p), at most a quarter: the prior counts as that many turns.
     pull = _PRIOR_TURNS / 4
 
     def slope(offset: float) -> float:
@@ -243,7 +237,7 @@ def fit(samples: Sequence[Sample]) -> Fit:
 
 
 def tier_under(sample: Sample, values: Fit, *, table: PersonalTable | None = None) -> Tier:
-    """The tier under other values, by the score at which it changes. What no score changes stays."""
+    """The tier under other values, by the score at which it changes. A tier that no score changes stays."""
     if sample.threshold is None:
         return sample.tier
     taught = table.weigh(sample.places) if table is not None else 0.0
@@ -270,7 +264,7 @@ def _compare(
     loss: Callable[[Sample, Way], float],
     advance: Callable[[int], None],
 ) -> Change:
-    """The mean loss before and after, and the band of the change over resampled sessions."""
+    """Mean loss before and after, and the band of the change over resampled sessions."""
     if not groups:
         return Change(0.0, 0.0, 0.0, 0.0)
     sums = [
@@ -291,6 +285,5 @@ def _compare(
 
 
 def _join_neighbours(groups: list[list[Sample]]) -> list[list[Sample]]:
-    """The same samples in at most `_MAX_GROUPS` groups of about the same number of sessions."""
     size = math.ceil(len(groups) / _MAX_GROUPS)
     return [[*chain.from_iterable(groups[index : index + size])] for index in range(0, len(groups), size)]

@@ -1,8 +1,8 @@
-"""Calls → turns: what a person typed is one turn, however many calls the client makes for it.
+"""Calls → turns: one turn for each thing a person typed, however many calls it takes.
 
-Pure, and the only place where calls become turns. The screen gives it calls as they begin and end, everything that looks back
-gives it rows of the ledger. A turn of a person begins with an ask or a follow-up and takes the tool calls after it. A subagent
-is one turn; what a client asks for by itself (a title, a compaction) is a turn for each request.
+Pure, and the only place that does so, for the screen's live calls and for the ledger's rows. A person's turn begins with an ask
+or a follow-up and takes the tool calls after it. A subagent is one turn; each request that a client makes for itself (a title,
+a compaction) is one too.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -16,14 +16,14 @@ from router.past.rows import Call
 
 BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
 LEFT = (Outcome.ABANDONED, Outcome.INTERRUPTED)
-"""The person did not want the rest of the answer: they hung up, or said something else in the meantime."""
+"""The person did not want the rest: they hung up, or sent a new message."""
 _WORKED = (Outcome.SERVED, Outcome.CUT_SHORT, *LEFT)
-"""The outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
+"""Outcomes in which a model worked. A refused or failed request is sent again, and would count twice."""
 _REFUSAL = 400
-"""From this status on, nothing of an answer has gone to the caller."""
+"""From this status on, the caller got no answer."""
 NOBODY_SERVED = (Outcome.FAILED, Outcome.REFUSED)
 _RACE = "x:race-req_"
-"""How the sessions of a race begin (`page.race`): both tiers had its prompt, so no choice was made."""
+"""Session prefix of a race (`page.race`): both tiers served it, so no choice was made."""
 _LOOKS, _MOVED = "looks like a ", "moved up"
 _WORDS = {
     Outcome.ABANDONED: "interrupted",
@@ -39,7 +39,7 @@ class Begun(Struct, frozen=True):
 
     id: str
     at: float
-    """When it arrived, in seconds since 1970."""
+    """Arrival, in seconds since 1970."""
     kind: str
     tier: str
     because: str
@@ -47,71 +47,62 @@ class Begun(Struct, frozen=True):
     session: str = ""
     client: str = ""
     number: int = 0
-    """Which turn of its session this is, according to its history; 0 if unknown."""
+    """Number of the turn in its session, by its history; 0 if unknown."""
     words: str = ""
     estimate: str = ""
 
 
 @dataclass(slots=True)
 class Turn:
-    """A line of the screen, and what everything that looks back counts."""
+    """A line of the screen, and the unit of all statistics."""
 
     at: float
     client: str = ""
     session: str = ""
     number: int | None = None
-    """Which turn of the session; None for what nobody typed."""
+    """Number in the session; None if not typed by a person."""
     kind: str = ""
     tier: str | None = None
     has_moved_up: bool = False
     calls: int = 0
     call: int | None = None
-    """Where a line is one call of a turn: which one."""
+    """Number of the call, if the line is one call of a turn."""
     first_seconds: float | None = None
-    """Until the first token of the first call."""
+    """First token of the first call."""
     seconds: float = 0.0
-    """How long the finished calls took, without the tools between them."""
+    """Finished calls, without the tools between them."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     lacks_cost: bool = False
-    """Whether the cost of some call is not known."""
     lacks_output: bool = False
-    """Whether some answer came without a count of its tokens."""
     is_answered: bool = False
-    """Whether something of an answer has gone to the caller."""
     why: str = ""
     trouble: str = ""
-    """What went wrong in the last call, in words."""
     words: str = ""
     estimate: str = ""
     status: int = 200
     """Of the last call."""
     outcome: str = ""
     last_at: float = 0.0
-    """When something was last heard of it."""
+    """Last sign of it."""
     running: dict[str, float] = field(default_factory=dict)
-    """The calls under way, and when each began."""
     waiting: set[str] = field(default_factory=set)
-    """Those of them that wait for a target's quota."""
+    """Calls waiting for a target's quota."""
     is_closed: bool = False
-    """Whether no further call can belong to it."""
     is_shown: bool = False
-    """Whether it is among the lines of a screen that may change."""
+    """Whether it is on a screen and may change."""
     caller: str = ""
-    """Who asked; empty where that is not known."""
+    """Empty if unknown."""
     job: str = ""
-    """The background job that its last call was an attempt of."""
     ended: list[Call] = field(default_factory=list)
-    """Its calls, where they come from a ledger. The first of a person's turn is the ask itself."""
+    """Its calls, if from a ledger. The first of a person's turn is the ask."""
     was_moved_up: bool = False
-    """Whether the router itself moved it from fast to deep while it ran."""
+    """Whether the router moved it from fast to deep while it ran."""
     is_left: bool = False
-    """Whether the person did not want the rest of an answer."""
 
     @property
     def is_persons(self) -> bool:
-        """Whether somebody typed it."""
         return self.number is not None
 
     @property
@@ -121,7 +112,6 @@ class Turn:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether every running call is waiting."""
         return bool(self.running) and len(self.waiting) == len(self.running)
 
     @property
@@ -129,27 +119,25 @@ class Turn:
         return self.ended[0]
 
     def took(self, now: float) -> float:
-        """What its calls have taken so far."""
+        """Time of its calls so far."""
         return self.seconds + sum(max(0.0, now - began) for began in self.running.values())
 
 
 class Turns:
-    """Takes calls as they come."""
-
     def __init__(self, *, is_each_call: bool = False) -> None:
         self._is_each_call = is_each_call
-        """Whether every call is a line of its own (`-v`)."""
+        """Whether each call is its own line (`-v`)."""
         self._last: dict[tuple[str, str], Turn] = {}
         self._of_call: dict[str, Turn] = {}
         self._counts: dict[tuple[str, str], int] = {}
         self._calls: dict[tuple[str, str], int] = {}
 
     def count_from(self, caller: str, session: str, turns: int) -> None:
-        """Set how many turns a session had before the first one shown."""
+        """Set a session's number of turns before the first one shown."""
         self._counts[caller, session] = turns
 
     def begin(self, call: Begun) -> Turn:
-        """A call goes to a tier. Returns the line that it belongs to, which may be new."""
+        """A call goes to a tier. Returns its turn, perhaps new."""
         turn = self._find(call)
         turn.calls += 1
         turn.last_at = call.at
@@ -166,36 +154,34 @@ class Turns:
         return turn
 
     def has_moved_up(self, call: Begun) -> bool:
-        """Whether the running turn of a call's session was moved up before it."""
+        """Whether its running turn was moved up before this call."""
         last = self._last.get((call.caller, call.session))
         return last is not None and last.has_moved_up and call.kind == TurnKind.TOOL_LOOP
 
     def has_failed(self, call_id: str) -> bool:
-        """Whether a call's turn counts as failed before the call is over."""
+        """Whether its turn counts as failed before the call is over."""
         turn = self._of_call.get(call_id)
         return turn is not None and turn.has_failed
 
     def wait(self, call_id: str, *, is_waiting: bool) -> None:
-        """A call waits for a target's quota, or no longer does."""
         turn = self._of_call.get(call_id)
         if turn is not None:
             (turn.waiting.add if is_waiting else turn.waiting.discard)(call_id)
 
     def stop_all_but(self, running: Collection[str]) -> None:
-        """Only these calls are under way. The ends of others may still be reported, or were missed."""
+        """Only these calls are under way; ends of others may be missed or still come."""
         for name, turn in list(self._of_call.items()):
             if name not in running:
                 turn.running.pop(name, None)
                 turn.waiting.discard(name)
 
     def first_token(self, call_id: str, seconds: float) -> None:
-        """The first token of a call has gone to its caller."""
         turn = self._of_call.get(call_id)
         if turn is not None and turn.calls == 1:
             turn.first_seconds = seconds
 
     def end(self, line: Line, message: str = "") -> Turn | None:
-        """A request is over. Returns its line; None for what is not a call of a model, such as a count of tokens."""
+        """End a request. Returns its turn; None if no model was called, as for a token count."""
         turn = self._of_call.pop(line.id, None)
         if turn is None:
             if line.outcome == Outcome.SERVED and line.tier is None:
@@ -209,7 +195,7 @@ class Turns:
         turn.seconds += line.duration_ms / 1000
         if turn.first_seconds is None and turn.calls == 1 and line.ttft_ms is not None:
             turn.first_seconds = line.ttft_ms / 1000
-        if not turn.running:  # a quick client may have begun the next call before this one is recorded
+        if not turn.running:  # a quick client may begin the next call before this one is recorded
             turn.tier = line.tier or turn.tier
         turn.job = line.job or ""
         turn.input_tokens = _add(turn.input_tokens, line.input_tokens)
@@ -222,11 +208,11 @@ class Turns:
         turn.status, turn.outcome = line.status, line.outcome
         turn.trouble = "" if line.outcome == Outcome.SERVED else _say_trouble(line, message)
         if line.attempts > 1 and turn.calls == 1 and line.because:
-            turn.why = _shorten(line.because)  # with who failed before
+            turn.why = _shorten(line.because)  # with earlier failures
         return turn
 
     def replay(self, call: Call) -> Turn | None:
-        """A request that is already over, from the ledger or from a router."""
+        """A finished request, from the ledger or a router."""
         line, tier = call.line, call.decided or call.line.tier
         if tier is not None and line.because is not None:
             names = (line.caller, line.session or "", line.client or "")
@@ -239,7 +225,7 @@ class Turns:
         return turn
 
     def replay_all(self, calls: Iterable[Call]) -> list[Turn]:
-        """The turns of these requests, in the order in which they began."""
+        """Turns of these requests, by start."""
         turns = (turn for call in calls if (turn := self.replay(call)) is not None)
         return [*{id(turn): turn for turn in turns}.values()]
 
@@ -275,7 +261,7 @@ class Turns:
         return known
 
     def forget_before(self, at: float) -> None:
-        """Forget sessions that have been silent since. One that continues is counted by its own history."""
+        """Forget sessions silent since then. A continued one is counted by its history."""
         old = [key for key, turn in self._last.items() if turn.last_at < at and not turn.running]
         for key in old:
             self._last.pop(key).is_closed = True
@@ -284,7 +270,6 @@ class Turns:
 
 
 def _is_tried_again(last: Turn) -> bool:
-    """Whether an ask after this turn is the same one, sent again by its client because no target had served it."""
     return last.outcome in NOBODY_SERVED and not last.is_answered and not last.running
 
 
@@ -306,12 +291,12 @@ def _say_trouble(line: Line, message: str) -> str:
 
 
 def lacks_cost(line: Line) -> bool:
-    """Whether a call used tokens, and its cost is not known. The ledger's sums say it alike, in SQL."""
+    """Whether a call used tokens at unknown cost. SQL sums the ledger in the same way."""
     return line.cost_usd is None and (line.outcome == Outcome.SERVED or line.output_tokens is not None)
 
 
 def is_of_a_turn(line: Line, outcomes: Collection[str] = _WORKED) -> bool:
-    """Whether a call belongs to a turn that a person typed, and a model worked in it."""
+    """Whether a model worked on it in a person's turn."""
     is_persons = line.session is not None and line.turn_kind in PERSONS_KINDS and not line.session.startswith(_RACE)
     return is_persons and line.outcome in outcomes
 
@@ -319,11 +304,10 @@ def is_of_a_turn(line: Line, outcomes: Collection[str] = _WORKED) -> bool:
 def read_turns(
     calls: Iterable[Call], outcomes: Collection[str] = _WORKED, keeps: Callable[[Call], bool] = lambda _: True
 ) -> list[Turn]:
-    """The turns of persons, of the calls in which a model worked, in the order in which they began.
+    """Turns of persons in which a model worked, by start.
 
-    A row that Tandem did not write belongs to no turn, nor do its calls if it is an ask, nor those whose ask is too old.
-
-    `keeps` says which calls stay in their turn besides the ask: a long history would take much memory with all of them.
+    A row that Tandem did not write belongs to no turn, nor do calls whose ask is such a row or too old. `keeps` selects calls
+    to keep besides the ask, to save memory.
     """
     turns, found = Turns(), dict[int, Turn]()
     for call in calls:
@@ -344,6 +328,5 @@ def by_session(turns: Iterable[Turn]) -> list[list[Turn]]:
 
 
 def with_following(turns: Iterable[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
-    """Each turn with the next one of its session."""
     for session in by_session(turns):
         yield from zip(session, (*session[1:], None), strict=True)

@@ -1,4 +1,4 @@
-"""Who finished turns, and what they took: what a router learns from its ledger."""
+"""Finished turns by target: what a router learns from its ledger."""
 
 from itertools import dropwhile, takewhile
 
@@ -10,13 +10,13 @@ from router.past.turns import BEGINS, NOBODY_SERVED, Turn, read_turns, with_foll
 from router.stores.sqlite.past import SqliteEntryReader
 
 _MAX_ROWS = 4_000
-"""The newest: enough to tell how a target works, and read in a tenth of a second."""
+"""Newest rows: enough to know a target, and read in a tenth of a second."""
 _LEAST_QUIET_SECONDS = 600.0
-"""A session that has been silent for this long has finished its turn."""
+"""A session silent for this long has finished its turn."""
 
 
 def read_finished_work(ledger: SqliteEntryReader, now: float) -> list[FinishedWork]:
-    """The newest turns that are over and say something of their target's own way of working. Raises `StoreUnusable`."""
+    """The newest finished turns that show how their target works. Raises `StoreUnusable`."""
     found, calls = [], map(read_call, ledger.read_recent_calls(0.0, _MAX_ROWS).calls)
     for turn, after in with_following(read_turns(calls, tuple(Outcome))):
         if after is not None or now - turn.ended[-1].line.at > _LEAST_QUIET_SECONDS:
@@ -25,9 +25,9 @@ def read_finished_work(ledger: SqliteEntryReader, now: float) -> list[FinishedWo
 
 
 def _measure(turn: Turn, after: Turn | None) -> FinishedWork | None:
-    """What its target finished alone; None where the tier was asked for, or a call broke off or was not counted.
+    """None if the tier was asked for, or a call broke off or was not counted.
 
-    A turn that was moved up counts with what it took until then: else a target's largest turns would be left out.
+    A turn that was moved up counts up to then, so that a target's largest turns are included.
     """
     calls = [*dropwhile(lambda call: call.line.outcome in NOBODY_SERVED, turn.ended)]  # it was sent again
     if not calls or calls[0].line.turn_kind not in BEGINS:

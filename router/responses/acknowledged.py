@@ -1,8 +1,7 @@
-"""Holding the end of an answer back until what its request wrote to a shared store is confirmed.
+"""Holds the end of an answer back until a shared store confirmed the request's writes.
 
-A client continues as soon as it has the last bytes. Its next request may reach another router, which must find what this one
-wrote. The order in which two connections write to a store says nothing about the order in which it reads them, so the store
-has to confirm it.
+A client continues as soon as it has the last bytes, perhaps at another router, which must find what this one wrote. Writes over
+two connections are not ordered, so the store has to confirm them.
 """
 
 import asyncio
@@ -18,20 +17,19 @@ from router.contract.relay import Flow, Headers
 from router.contract.sinks import AnswerFact, AnswerSink
 
 HOLD_SECONDS = 0.04
-"""How long an answer waits for its writes at most. One that waited in vain is counted, and leaves."""
+"""Longest hold. An answer that waited in vain is counted, and leaves."""
 _LOOKS = 4
 """After a stall the timer may fire before a pending reply was read, so it waits in four steps."""
 _may_end = re.compile(rb'\[DONE\]|response\.(?:completed|incomplete|failed)|message_stop|"(?:finish|stop)_reason": ?"').search
-"""Finds what clients take for the end of a stream. One that is found in a text costs that piece a trip to the store."""
+"""Finds what clients take for the end of a stream. A false match in a text costs that piece a trip to the store."""
 
 
 class AcknowledgedSink:
-    """Passes an answer on, and holds back whatever comes while a write is not confirmed.
+    """Holds pieces back while a write is unconfirmed.
 
-    A session is written when its answer begins, right after the first piece: that piece waits only if it may be the last. A
-    response is written before its last piece. So a stream waits at its second piece, if the store is not quicker than its
-    target, and at its last. An answer in one piece waits as a whole, until its request is settled: its session is written
-    then, once.
+    A session is written right after the first piece, which waits only if it may be the last; a response is written before its
+    last piece. So a stream may wait at its second and its last piece. A whole answer waits until its request is settled, when
+    its session is written.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class AcknowledgedSink:
 
     def start(self, status: int, headers: Headers) -> None:
         self._is_whole = "event-stream" not in dict(headers).get("content-type", "")
-        self._is_settled = self._is_settled or status // 100 != 2  # a refusal changes nothing that others must know
+        self._is_settled = self._is_settled or status // 100 != 2  # a refusal changes nothing shared
         self._caller.start(status, headers)
 
     def tell(self, fact: AnswerFact) -> None:
@@ -88,13 +86,12 @@ class AcknowledgedSink:
         self._caller.fail(error)
 
     def wait_for(self, kind: str, written: "asyncio.Future[Any]") -> None:
-        """Wait for a write before anything else leaves."""
         self._has_written = True
         self._waiting[written] = kind
         written.add_done_callback(self._confirm)
 
     async def wait(self) -> None:
-        """The request is settled, and nothing more is written for it: return when nothing is held back any more."""
+        """Called when the request is settled: return once nothing is held back."""
         self._is_settled = True
         if self._held is None:
             return
@@ -125,7 +122,7 @@ class AcknowledgedSink:
         if self._waiting:
             self._look()
         else:
-            self._loop.call_soon(self._look)  # what this very piece changed is written right after it
+            self._loop.call_soon(self._look)  # this piece's changes are written right after it
 
     def _look(self) -> None:
         if not self._waiting:
@@ -153,13 +150,13 @@ Serve = Callable[[Exchange, AnswerSink], Coroutine[Any, Any, None]]
 
 
 def acknowledge(serve: Serve, unconfirmed: Counter[str] | None) -> Serve:
-    """Link that returns once all of the answer has left; `serve` itself where nothing is shared (None)."""
+    """Link that returns once the whole answer has left; `serve` itself if nothing is shared (None)."""
     if unconfirmed is None:
         return serve
     loop = cache(asyncio.get_running_loop)  # a system call each time
 
     async def serve_acknowledged(exchange: Exchange, caller: AnswerSink) -> None:
-        if exchange.arrival.passed is not None:  # changes nothing that is shared
+        if exchange.arrival.passed is not None:  # changes nothing shared
             await serve(exchange, caller)
             return
         exchange.confirming = sink = AcknowledgedSink(caller, unconfirmed, loop())

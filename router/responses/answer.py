@@ -1,4 +1,4 @@
-"""How an answer reaches its caller: as it comes, captured on its way, or held back and compacted."""
+"""How an answer reaches its caller: directly, captured, or held back and compacted."""
 
 from msgspec import Struct
 
@@ -14,17 +14,16 @@ from router.responses.keep import is_kept
 
 
 class Reply(Struct):
-    """The way to the caller. `sink` takes what a target answers; `finish` is called once that is over."""
+    """`sink` takes the target's answer; `finish` is called after it."""
 
     sink: AnswerSink
 
     def finish(self, ending: Ending) -> Ending:
-        """Do what is left to be done. An answer that went out as it came leaves nothing."""
         return ending
 
 
 class _Compaction(Reply):
-    """Holds the summary back, and sends the compaction that is made with it."""
+    """Holds the summary back and sends the compaction made from it."""
 
     sink: Collected
     caller: AnswerSink
@@ -40,7 +39,7 @@ class _Compaction(Reply):
 
 
 def reply_to(exchange: Exchange, view: RequestView, caller: AnswerSink) -> Reply:
-    """How this request is to be answered. Which sinks an answer passes, and in which order: see `router.contract.sinks`."""
+    """Choose the way of an answer; `router.contract.sinks` lists the sinks and their order."""
     spec = SPECS[view.dialect]
     if not spec.continues_responses and view.continued is None:
         return Reply(caller)

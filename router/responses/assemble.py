@@ -1,4 +1,4 @@
-"""A Messages answer as one message: from a body in one piece, or put together from the events of a stream."""
+"""A Messages answer as one message, from a whole body or a stream of events."""
 
 import orjson
 from msgspec import Struct
@@ -14,11 +14,11 @@ _TEXT_DELTAS = {
     "signature_delta": "signature",
     "compaction_delta": "content",
 }
-"""Pieces of text, each with the field of the block that they make up and of the delta that brings them."""
+"""Text deltas, with their field in both block and delta."""
 
 
 _MAX_BYTES = 32 << 20
-"""A stream of more bytes is not put together: it may have no end. An answer of 128,000 tokens has about 20 MB of events."""
+"""A longer stream is not assembled: it may be endless. 128,000 tokens make about 20 MB of events."""
 
 
 class _Block(Struct):
@@ -28,7 +28,7 @@ class _Block(Struct):
     citations: list[Json]
 
     def add(self, delta: JsonObject) -> None:
-        """Take a piece. Raises ValueError for one that is not known, since the block could not be told right without it."""
+        """Raises ValueError for an unknown kind, without which the block would be wrong."""
         kind = as_text(delta.get("type"))
         if kind in _TEXT_DELTAS:
             field = _TEXT_DELTAS[kind]
@@ -41,7 +41,7 @@ class _Block(Struct):
             raise ValueError("an unknown delta")
 
     def whole(self) -> JsonObject:
-        """The block as a whole answer has it. Raises ValueError for arguments that are no JSON."""
+        """The finished block. Raises ValueError for arguments that are not JSON."""
         block = {**self.begun, **{field: as_text(self.begun.get(field)) + "".join(said) for field, said in self.texts.items()}}
         if written := "".join(self.arguments):
             block["input"] = parse_exactly(written.encode())
@@ -51,7 +51,7 @@ class _Block(Struct):
 
 
 class MessageAssembler:
-    """Reads a stream as it passes. A message that cannot be told right is told not at all: nobody may go on from it."""
+    """Reads a stream as it passes. A message that cannot be assembled exactly is dropped, so it cannot be continued."""
 
     def __init__(self) -> None:
         self._frames = FrameSplitter()
@@ -61,7 +61,7 @@ class MessageAssembler:
         self._is_over = False
 
     def add(self, data: bytes) -> JsonObject | None:
-        """Take a piece of the stream. Answers the message with the piece that ends it."""
+        """Returns the message with the piece that ends it."""
         if self._is_over:
             return None
         found: JsonObject | None = None
@@ -71,14 +71,14 @@ class MessageAssembler:
                 raise ValueError("a stream without end")
             for frame in self._frames.feed(data):
                 found = self._read(as_object(parse_exactly(frame))) or found
-        except ValueError:  # of ours, or of the JSON
+        except ValueError:  # from us or the JSON parser
             self._is_over = True
             self._blocks.clear()
             return None
         return found
 
     def finish(self) -> JsonObject | None:
-        """The stream is over. Its last event may have come without the empty line that ends one."""
+        """End of the stream. The last event may lack its empty line."""
         return self.add(b"\n\n")
 
     def _read(self, event: JsonObject) -> JsonObject | None:
@@ -107,7 +107,7 @@ def _index(event: JsonObject) -> int:
 
 
 def read_whole(raw: bytes, field: str) -> JsonObject | None:
-    """The message or response in an answer that came in one piece. What it says is a list in this field."""
+    """The message or response in a whole answer; `field` holds its content list."""
     try:
         answer = as_object(parse_exactly(raw))
     except orjson.JSONDecodeError:
@@ -116,5 +116,5 @@ def read_whole(raw: bytes, field: str) -> JsonObject | None:
 
 
 def _named(message: JsonObject) -> JsonObject | None:
-    """A message, if there is an id to continue from."""
+    """The message, if it has an id to continue from."""
     return message if as_text(message.get("id")) else None

@@ -1,4 +1,4 @@
-"""Seeing which response or message goes out, so that it can be stored."""
+"""Captures outgoing responses and messages to store them."""
 
 import re
 from collections.abc import Sequence
@@ -17,10 +17,9 @@ _LASTING = Lasting(_TELLING, (b"output_item.done", b"response.completed", b"resp
 
 
 class Capture:
-    """Watches an answer in one piece, and notes what its caller may continue from before its last bytes leave.
+    """Watches a whole answer, and notes what its caller may continue from before the last bytes leave.
 
-    Before, because a caller may continue in the moment it has read the last event, while the target's connection is still
-    open. It sees what the caller sees, in the caller's dialect.
+    A caller may continue right after the last event, while the target's connection is still open. Sees the caller's dialect.
     """
 
     def __init__(self, exchange: Exchange, field: str) -> None:
@@ -42,7 +41,7 @@ class Capture:
 
 
 class ResponseCapture(Capture):
-    """Captures a Responses stream, whose last event holds the response."""
+    """Captures a Responses stream from its last event, which holds the response."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange, "output")
@@ -53,7 +52,7 @@ class ResponseCapture(Capture):
         tail = self._tail
         tail.add(data)
         if self._is_near_end or _IS_TERMINAL(data):
-            self._is_near_end = not tail.at_frame_end  # once there, the words may have been part of a text
+            self._is_near_end = not tail.at_frame_end  # at a frame's end: the match may have been in a text
             if not self._is_near_end:
                 self.finish()
 
@@ -63,7 +62,7 @@ class ResponseCapture(Capture):
 
 
 class MessageCapture(Capture):
-    """Captures a Messages stream. No event holds the whole message: it is assembled as it passes."""
+    """Captures a Messages stream by assembling it, since no event holds the whole message."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__(exchange, "content")
@@ -77,17 +76,16 @@ class MessageCapture(Capture):
 
 
 def capture(exchange: Exchange, *, is_streaming: bool, is_message: bool) -> Capture:
-    """The watcher of an answer of this kind."""
     if is_streaming:
         return MessageCapture(exchange) if is_message else ResponseCapture(exchange)
     return Capture(exchange, "content" if is_message else "output")
 
 
 def read_response(frames: Sequence[Frame]) -> JsonObject | None:
-    """The response at the end of a stream, with its output; None when the output cannot be had whole.
+    """The response at the end of a stream; None if its output is incomplete.
 
-    Some servers leave `output` empty there. The finished items come in their own events, of which the last are at hand;
-    they count only when none before them is missing.
+    Some servers leave `output` empty. Finished items come in their own events, of which the last are at hand; they count only
+    if none before them is missing.
     """
     last = next((frame for frame in reversed(frames) if frame.kind in _TERMINAL), None)
     response = as_object(last.json().get("response")) if last is not None else {}

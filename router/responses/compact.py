@@ -1,7 +1,7 @@
-"""Our own compaction: a conversation in, a shorter one out that any target can go on from.
+"""Our own compaction: replaces a conversation by a shorter one that any target can continue.
 
-The summary is plain text, written by whichever tier the policies choose; one that a host writes is readable by its maker alone.
-Clients look for a `compaction` item and send it back as it is, so ours travels in one, and is opened when it returns.
+The summary is plain text by a tier that the policies choose; one written by a host is readable by that host alone. Clients send
+a `compaction` item back unchanged, so ours travels in one and is opened on return.
 """
 
 import time
@@ -31,7 +31,7 @@ _SUMMARY_START = """Another language model started to solve this problem and wro
 Build on what is done, and do not repeat it:
 
 """
-"""Begins as `clients.HARNESS_STARTS` has it, so that nobody takes the summary for the person's words."""
+"""Begins as in `clients.HARNESS_STARTS`, so it is not taken for the person's words."""
 _SUMMARY_STARTS = ("Another language model started to solve this problem", "This session is being continued from a previous")
 _LEFT_OUT = frozenset(
     """
@@ -43,11 +43,11 @@ _SUMMARY_ITEM = "compaction"
 _HOSTS_SUMMARIES = frozenset({_SUMMARY_ITEM, "context_compaction"})
 _TEXT_PARTS = frozenset({"input_text", "output_text", "text"})
 _KEPT_CHARS = 80_000
-"""About 20,000 tokens of what was said to the model; the newest are kept."""
+"""About 20,000 tokens of input; the newest are kept."""
 
 
 def open_summary(value: Json, index: int) -> Json:
-    """A summary of ours as a message, which every target reads. Any other item, a host's own summary too, stays as it is."""
+    """Our summary as a message, which every target reads. Other items, a host's summary too, are unchanged."""
     item = as_object(value)
     sealed = as_text(item.get("encrypted_content"))
     if item.get("type") != _SUMMARY_ITEM or not sealed.startswith(SUMMARY_MARK):
@@ -60,7 +60,7 @@ def open_summary(value: Json, index: int) -> Json:
 
 
 def write_body(body: JsonObject) -> bytes:
-    """The bytes of a request that was changed. Raises `TooDeep`."""
+    """Bytes of a changed request. Raises `TooDeep`."""
     try:
         return orjson.dumps(body, default=as_written)
     except orjson.JSONEncodeError as error:
@@ -68,7 +68,7 @@ def write_body(body: JsonObject) -> bytes:
 
 
 def ask_for_summary(body: JsonObject) -> JsonObject:
-    """The body that has the summary written: the conversation, and after it what is wanted."""
+    """Append the request for a summary to the conversation."""
     items = _answered(input_items(body))
     wanted: JsonObject = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": _INSTRUCTION}]}
     kept = {name: value for name, value in body.items() if name not in _LEFT_OUT}
@@ -76,7 +76,7 @@ def ask_for_summary(body: JsonObject) -> JsonObject:
 
 
 def _answered(items: list[Json]) -> list[Json]:
-    """The items without calls that have no result, which hosts refuse."""
+    """Drop calls without a result, which hosts refuse."""
     ids = [_call_id(as_object(item), f"input[{index}]") for index, item in enumerate(items)]
     kinds = [as_text(as_object(item).get("type")) for item in items]
     results = {call_id for call_id, kind in zip(ids, kinds, strict=True) if kind.endswith("_output")}
@@ -93,7 +93,7 @@ def _call_id(item: JsonObject, where: str) -> str | None:
 
 
 def write_compaction(view: RequestView, answer: bytes, target: str) -> bytes:
-    """The compaction: what was said to the model, the newest first to be kept, and the summary of the rest."""
+    """The compaction: the newest input, and the summary."""
     response = as_object(orjson.loads(answer))
     summary = "\n".join(
         text
@@ -122,9 +122,9 @@ def write_compaction(view: RequestView, answer: bytes, target: str) -> bytes:
 
 
 def _said(view: RequestView) -> list[Json]:
-    """What people and programs said to the model, in order, within its bound. Earlier summaries are in the new one.
+    """Input from people and programs, in order, within the bound, without our earlier summaries.
 
-    A host's own summary stays: who wrote the new one may not have been able to read it.
+    A host's summary stays: the model that wrote the new one may not have been able to read it.
     """
     left, found = _KEPT_CHARS, list[Json]()
     items = input_items(view.body)[:-1]

@@ -1,4 +1,4 @@
-"""The input of a Responses request as a list of items, and pages of such a list."""
+"""The input of a Responses request as items, and pages of such lists."""
 
 import hashlib
 
@@ -14,7 +14,6 @@ _PREFIXES = {"function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"
 
 
 def input_items(body: JsonObject) -> list[Json]:
-    """The input as a list of items, whichever way it came."""
     given = body.get("input")
     if isinstance(given, str):
         return [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": given}]}]
@@ -26,15 +25,15 @@ def read_ids(*lists: list[Json]) -> frozenset[str]:
 
 
 def derive_id(prefix: str, seed: str, index: int) -> str:
-    """An id that is the same each time, so that a target's prompt cache still fits."""
+    """A stable id, so that a target's prompt cache still matches."""
     digest = hashlib.blake2b(f"{seed}\0{index}".encode("utf-8", "replace"), digest_size=12)
     return f"{prefix}_{digest.hexdigest()}"
 
 
 def list_items(stored: StoredResponse, after: str | None, limit: int, *, newest_first: bool) -> JsonObject:
-    """A page of what a response was given, in the shape of OpenAI's lists.
+    """A page of a response's input, in the shape of OpenAI's lists.
 
-    Items without an id get one, and so do those whose host gives one id to several: a page begins after an id.
+    Missing and duplicate ids are replaced, since a page begins after an id.
     """
     history, _ = stored.read()
     items: list[JsonObject] = []

@@ -1,4 +1,4 @@
-"""Storing finished responses: an observer of requests."""
+"""Observer that stores finished responses."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,9 +23,9 @@ _KIND = "responses"
 
 
 def is_kept(view: RequestView, *, on_socket: bool = False) -> bool:
-    """Whether the answer is kept: one in a thread, or to a Responses create of a known history, unless it says `store: false`.
+    """Whether to keep the answer: in a thread, or to a Responses create with known history and without `store: false`.
 
-    A socket goes on from its own responses even then: they are gone with it.
+    A socket continues its own responses even then, until it closes.
     """
     if isinstance(view.continued, HeldThread):
         return view.operation is Operation.CREATE
@@ -35,7 +35,7 @@ def is_kept(view: RequestView, *, on_socket: bool = False) -> bool:
 
 
 class ResponseKeeper:
-    """Hands each response, as its caller saw it, to the store. One that is nested too deeply to be written is not kept."""
+    """Stores each response as its caller saw it, unless it is nested too deeply."""
 
     def __init__(self, store: ResponseStore, clock: Callable[[], float] = time.time) -> None:
         self._store, self._clock = store, clock
@@ -50,7 +50,7 @@ class ResponseKeeper:
         view, session = read.view, decided.decision.turn.session if decided is not None else ""
         job, response = exchange.arrival.job, completed.response
         if job is not None:
-            response = {**response, "id": job}  # the only one that its caller knows, whatever its target calls it
+            response = {**response, "id": job}  # the only id its caller knows
         with suppress(orjson.JSONEncodeError):
             keep_answer(exchange, self._store, view, completed.target, self._clock(), response, session)
 
@@ -64,15 +64,14 @@ def keep_answer(
     answer: JsonObject,
     session: str = "",
 ) -> None:
-    """Store what a later request may go on from. The answer's last bytes wait until other routers find it.
+    """Store an answer to continue from. Its last bytes wait until other routers can find it.
 
-    A WebSocket's own store keeps a response even where nobody else may continue from it. Background work asks for a response
-    that is kept.
+    A WebSocket's own store keeps a response that cannot be continued elsewhere. Background work needs a kept response.
     """
     arrival = exchange.arrival
     is_stored = None if isinstance(view.continued, HeldThread) else view.body.get("store")
     if is_stored is False:
-        answer = {**answer, "store": False}  # whatever the target says: it was told not to, and is not asked to remember
+        answer = {**answer, "store": False}  # the target was told not to store, whatever it claims
     response = record_response(view, target, at, answer, session)
     if arrival.responses is not None:
         arrival.responses.keep(response, for_long=False)
@@ -85,9 +84,9 @@ def keep_answer(
 def record_response(
     view: RequestView, target: Target | None, at: float, response: JsonObject, session: str = ""
 ) -> StoredResponse:
-    """All that the model was given, and what it answered: a response, or a thread up to an answer. No target: we answered.
+    """The model's whole input and its answer. Without a target, the answer is ours.
 
-    A target that was told the whole conversation does not know that the request continues a response; we do.
+    A target that got the whole conversation does not know that it continues a response; we do.
     """
     caller, continued, ids = view.caller, view.continued, frozenset[str]()
     if continued is None:

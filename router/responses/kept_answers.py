@@ -1,4 +1,4 @@
-"""Answers that were sent, in memory for a while: bounded by age and bytes, each in a slot of its own."""
+"""Sent answers, kept in memory for a while, bounded by age and bytes."""
 
 import asyncio
 import time
@@ -11,39 +11,38 @@ from msgspec import MsgspecError, Struct, msgpack
 from router.contract.relay import Headers
 
 MAX_ANSWER_BYTES = 1 << 20
-"""A longer answer is not kept."""
+"""Longer answers are not kept."""
 KEEP_SECONDS = 600.0
 _MAX_BYTES = 64 << 20
 _decode = msgpack.Decoder(tuple[str, tuple[tuple[str, str], ...], bytes]).decode
 _SMALL_BYTES = 2_048
-"""What an answer takes next to its text, as measured: the objects of thirty short strings, its slot and its digest."""
+"""Measured overhead of an answer: thirty short strings, its slot and its digest."""
 
 
 class KeptAnswer(Struct, frozen=True):
-    """An answer as it was sent: a status of 200, these headers and this body."""
+    """A sent answer: status 200, headers and body."""
 
     request_id: str
-    """The request that it was sent to."""
     asked: bytes
-    """What that request asked for, as a digest."""
+    """Digest of the request."""
     headers: Headers
     body: bytes
 
     @property
     def size(self) -> int:
-        """Bytes of memory, about."""
+        """Approximate memory in bytes."""
         return len(self.body) + sum(map(len, chain.from_iterable(self.headers))) + _SMALL_BYTES
 
-    __repr__ = object.__repr__  # what was said is never shown
+    __repr__ = object.__repr__  # answers are never shown
 
 
 def write_answer(answer: KeptAnswer) -> bytes:
-    """An answer for a store that routers share, without what was asked."""
+    """An answer for a shared store, without the request's digest."""
     return msgpack.encode((answer.request_id, answer.headers, answer.body))
 
 
 def read_answer(written: bytes, asked: bytes) -> KeptAnswer | None:
-    """The answer that another router wrote; None for what this one cannot read."""
+    """Another router's answer; None if unreadable here."""
     try:
         request_id, headers, body = _decode(written)
     except MsgspecError:
@@ -52,7 +51,7 @@ def read_answer(written: bytes, asked: bytes) -> KeptAnswer | None:
 
 
 class KeptAnswers:
-    """The answers of the last ten minutes. They are gone when their time is up, whether somebody asks or not."""
+    """Answers of the last ten minutes, dropped by a timer."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class KeptAnswers:
         self.kept_bytes = 0
 
     def keep(self, slot: bytes, answer: KeptAnswer) -> None:
-        """Keep an answer. The oldest make room for it."""
+        """Keep an answer, evicting the oldest."""
         self._drop(slot)
         self._kept[slot] = self._clock() + self._keep_seconds, answer
         self.kept_bytes += answer.size
@@ -81,7 +80,7 @@ class KeptAnswers:
         return answer if until > self._clock() else None
 
     def list_kept(self) -> Iterator[tuple[bytes, KeptAnswer, float]]:
-        """Each slot that is used, its answer, and for how many seconds it stays. Others may come and go meanwhile."""
+        """Slot, answer and remaining seconds of each. Others may come and go meanwhile."""
         for slot in list(self._kept):
             until, answer = self._kept.get(slot, (0.0, None))
             if answer is not None and (left := until - self._clock()) > 0:
@@ -93,7 +92,7 @@ class KeptAnswers:
         self._stop_timer()
 
     def _forget_old(self) -> None:
-        """Drop those whose time is up, and come again when that of the next one is: they are in the order of their times."""
+        """Drop expired answers, which come first, and schedule the next look."""
         self._stop_timer()
         now = self._clock()
         while self._kept:

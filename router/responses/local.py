@@ -1,4 +1,4 @@
-"""Answers of the router itself, to requests that need no target."""
+"""Answers of the router itself, without a target."""
 
 import time
 from collections.abc import Awaitable, Mapping
@@ -32,19 +32,17 @@ _JSON = (("content-type", "application/json"),)
 
 
 class Memory(Protocol):
-    """The memory of sessions, as far as it is needed here."""
+    """The part of session memory needed here."""
 
-    def turn_of(self, view: RequestView) -> Turn:
-        """Whose turn a request is, and of which kind."""
-        ...
+    def turn_of(self, view: RequestView) -> Turn: ...
 
     async def set_tier(self, view: RequestView, alias: Alias, exchange: Exchange) -> str:
-        """Remember the tier that a line asks for, and confirm it in words."""
+        """Remember a requested tier; returns the confirmation."""
         ...
 
 
 class Kept(Protocol):
-    """What outlives a request, as far as it is needed here."""
+    """The part of the state needed here."""
 
     @property
     def memory(self) -> Memory: ...
@@ -55,24 +53,24 @@ class Kept(Protocol):
 
 
 class Models(Protocol):
-    """The names that a request may ask for."""
+    """Model names that a request may use."""
 
     def resolve(self, name: str) -> Alias:
-        """What a name means. Raises `UnknownModel`."""
+        """Raises `UnknownModel`."""
         ...
 
 
 class Rules(Protocol):
-    """What decisions are made by, as far as it is needed here."""
+    """The part of the decision rules needed here."""
 
     @property
     def rights(self) -> Mapping[str, Rights] | None:
-        """What each caller may do, by name; None where everyone may do everything."""
+        """Rights by caller name; None if unrestricted."""
         ...
 
 
 class Plan(Protocol):
-    """What a config says, as far as it is needed here."""
+    """The part of the plan needed here."""
 
     @property
     def models(self) -> Models: ...
@@ -83,10 +81,10 @@ class Plan(Protocol):
 def answer_locally(
     exchange: Exchange, given: RequestView, view: RequestView, plan: Plan, kept: Kept, caller: AnswerSink
 ) -> Awaitable[Ending] | None:
-    """Answer a message that is only a tier line, a prewarm on a socket, or a count that is the same for all targets.
+    """Answer a lone tier line, a prewarm on a socket, or a count that all targets share; None if a target must.
 
-    None: a target must answer. `given` is the request as it came, `view` the same without its tier lines. Raises `NotPermitted`
-    for a line that asks for a tier which its caller may not force: it is neither confirmed nor remembered.
+    `given` is the request as it came, `view` without tier lines. Raises `NotPermitted` for a tier that the caller may not
+    force; it is then not remembered.
     """
     if given.operation is Operation.COUNT_TOKENS and SPECS[given.dialect].counts_tokens_here:
         return _count(exchange, given, kept, caller)
@@ -114,7 +112,7 @@ async def _count(exchange: Exchange, view: RequestView, kept: Kept, caller: Answ
 async def _say(
     exchange: Exchange, view: RequestView, sentence: Awaitable[str] | None, kept: Kept, caller: AnswerSink
 ) -> Ending:
-    """Answer with a sentence, or none, in the caller's dialect, streamed or whole. A later request may go on from it."""
+    """Answer with a sentence, or nothing, in the caller's dialect. A later request may continue it."""
     words, now = "" if sentence is None else await sentence, time.time()
     asks_usage = as_object(view.body.get("stream_options")).get("include_usage") is True
     known = Answer(

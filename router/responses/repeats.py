@@ -1,7 +1,7 @@
-"""Requests with an `Idempotency-Key`: one that was served gets the same answer again, and no target is called twice for it.
+"""Requests with an `Idempotency-Key`: a served one is replayed without a second call.
 
-A key belongs to its caller, and holds for one request: the same body, at the same route, with the same overrides. Only an
-answer that was served whole is kept. Whatever else became of the first request, its key is free again.
+A key belongs to its caller and to one request: body, route and overrides. Only answers served whole are kept; otherwise the key
+is free again.
 """
 
 import asyncio
@@ -31,29 +31,26 @@ _MAX_KEY = 255
 _COME_BACK_SECONDS = 5.0
 _BLIND_SECONDS = 1.0
 _OWN_HEADERS = frozenset({REQUEST_ID, BECAUSE, OVERHEAD})
-"""Headers that speak of the request, and not of its answer."""
+"""Headers about the request, not its answer."""
 _PASSING_HEADERS = ("x-ratelimit-", "anthropic-ratelimit-", "retry-after")
-"""Those that were true for a moment only."""
+"""Headers true only at the time."""
 
 _CHANGES_REQUEST = re.compile(rf"{PREFIX}|.*(?:session|thread|agent)[-_]id").match
-"""The headers that make it another request: our own, and those by which clients name their session."""
+"""Headers that make it another request: ours, and those that name a client's session."""
 
 Answer = Callable[[Exchange, AnswerSink], Awaitable[Ending]]
-"""The rest of the road: takes an exchange, and where its answer goes."""
+"""The rest of the road: takes an exchange and a sink."""
 
 
 class _InFlight(Struct, eq=False):
-    """A request that holds its key. Others with the same key wait for its end."""
+    """A request that holds its key; others with that key wait."""
 
     asked: bytes
     ended: "asyncio.Future[None]"
 
 
 class Repeats:
-    """Knows which keys are in use, and what was answered to those that were.
-
-    Where several routers share a store, a key that is in use at one of them is in use at all.
-    """
+    """Keys in use, and kept answers. With a shared store, keys count across all routers."""
 
     def __init__(
         self,
@@ -63,7 +60,7 @@ class Repeats:
         *,
         goes_on_blind: bool = False,
     ) -> None:
-        """`goes_on_blind`: while the store cannot be asked, each router knows of its own keys alone."""
+        """`goes_on_blind`: while the store is unavailable, each router uses its own keys alone."""
         self.kept, self._clock = kept or KeptAnswers(), clock
         self._shared, self._goes_on_blind = shared, goes_on_blind
         self._running: dict[bytes, _InFlight] = {}
@@ -71,14 +68,14 @@ class Repeats:
             shared.restore_from(self._list_answers)
 
     async def serve(self, answer: Answer, exchange: Exchange, caller: AnswerSink) -> Ending:
-        """Answer by what is kept for the key, else by `answer`, the rest of the road.
+        """Replay the kept answer for the key, else call `answer`, the rest of the road.
 
-        Raises a `BadRequest` for a key that is none, an `IdempotencyMismatch` for one that another request has, `InProgress`
-        where the deadline comes before the end of a request with the same key, and `StoreUnavailable` where other routers may
-        have it and cannot be asked.
+        Raises `BadRequest` for an invalid key, `IdempotencyMismatch` for another request's key, `InProgress` if the deadline
+        comes before the end of a request with this key, and `StoreUnavailable` if other routers may have it but cannot be
+        asked.
         """
         arrival = exchange.arrival
-        if arrival.operation is not Operation.CREATE or arrival.responses is not None:  # on a socket it is the handshake's
+        if arrival.operation is not Operation.CREATE or arrival.responses is not None:  # a socket's key is its handshake's
             return await answer(exchange, caller)
         slot = _slot_of(arrival)
         asked = await exchange.off_loop(_digest, arrival)
@@ -110,7 +107,7 @@ class Repeats:
     async def _serve_shared(
         self, shared: RepeatStore, slot: bytes, asked: bytes, exchange: Exchange, caller: AnswerSink, answer: Answer
     ) -> Ending:
-        """Answer once no other router has the key. Requests of this router with the same key wait meanwhile."""
+        """Answer once no other router has the key. This router's requests with the key wait meanwhile."""
         while (held := await self._claim(shared, slot, asked)) is not None:
             _check(held.asked, asked)
             if held.answer is not None:
@@ -140,7 +137,7 @@ class Repeats:
             raise _blind() from error
 
     async def _wait_for(self, running: _InFlight, exchange: Exchange) -> None:
-        """Wait until a request with the same key is over. It may fail, or its caller may leave: then this one is the first."""
+        """Wait for a request with this key. If it fails or its caller leaves, this one takes over."""
         await asyncio.wait([running.ended], timeout=exchange.deadline.left(self._clock()))
         if not running.ended.done():
             raise _in_progress()
@@ -162,7 +159,7 @@ def _blind() -> StoreUnavailable:
 
 
 def _read(arrival: Arrival) -> RequestView:
-    """The request, which need not be served. One for background work is read as its job would be."""
+    """The request, read as its job would be if in the background."""
     try:
         return read_request(arrival)
     except InBackground:
@@ -170,7 +167,7 @@ def _read(arrival: Arrival) -> RequestView:
 
 
 def _slot_of(arrival: Arrival) -> bytes:
-    """Where an answer is kept: by the caller, the credential that came with the request, and the key. None can be read back."""
+    """Digest of caller, credential and key, none of which can be read back."""
     key = arrival.headers[IDEMPOTENCY_KEY]
     if not (0 < len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
         raise BadRequest(
@@ -181,7 +178,7 @@ def _slot_of(arrival: Arrival) -> bytes:
 
 
 def _digest(arrival: Arrival) -> bytes:
-    """What a request asks for: its route, overrides, session and body. SHA-256, for which processors have instructions."""
+    """Digest of route, overrides, session and body. SHA-256 is accelerated by processors."""
     overrides = sorted(f"{name}: {value}" for name, value in arrival.headers.items() if _CHANGES_REQUEST(name))
     digest = sha256("\n".join([arrival.dialect, *overrides, ""]).encode("utf-8", "replace"))
     digest.update(arrival.raw)

@@ -1,6 +1,6 @@
-"""A request that leaves something out: the history that it continues, items that it names, what a summary of ours says.
+"""Restores what a request leaves out: continued history, referenced items, our summaries.
 
-The body is looked through once for all of these, and written again once, with the whole conversation.
+The body is scanned once for all of these, and rewritten once.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ from router.responses.threads import THREAD, resume_thread
 PREVIOUS = "previous_response_id"
 _NO_HISTORY = Transcript([], [])
 _REFERENCE = "item_reference"
-"""The kind of an item that names another, as the Vercel AI SDK names its earlier answers.
+"""An item that names another, as the Vercel AI SDK does with earlier answers.
 
-A host knows only its own items, and a target of another dialect none: a reference never leaves us.
+A host knows only its own items, and other dialects have none: references never leave us.
 """
 _MARKS = _REFERENCE.encode(), SUMMARY_MARK.encode()
 _Held = dict[str, tuple[Json, str]]
-"""Items by their ids, each with the target that wrote it."""
+"""Items by id, each with the target that wrote it."""
 
 
 async def restore_history(
     exchange: Exchange, view: RequestView, store: ResponseStore, targets: Mapping[str, Target]
 ) -> RequestView:
-    """The request with what it leaves out, and for a compaction with what is to be written. Most leave out nothing.
+    """Restore what the request leaves out; for a compaction, add what to write. Most requests are complete.
 
-    A socket has a store of its own. Raises `ResponseForgotten`, `ItemForgotten`, `ThreadForgotten`.
+    A socket has its own store. Raises `ResponseForgotten`, `ItemForgotten`, `ThreadForgotten`.
     """
     spec = SPECS[view.dialect]
     if not (spec.continues_responses and _may_leave_out(view)) and not (spec.has_threads and THREAD in view.body):
@@ -58,7 +58,7 @@ async def restore_history(
 
 
 def _may_leave_out(view: RequestView) -> bool:
-    """Whether a Responses request names a response, wants a summary, may name an item or hold a summary: its bytes tell."""
+    """Whether its bytes may name a response or item, ask for a summary, or hold one."""
     raw, body = view.raw, view.body
     if PREVIOUS in body or view.operation is Operation.COMPACT:
         return True
@@ -69,7 +69,7 @@ def _may_leave_out(view: RequestView) -> bool:
 async def _resume(
     view: RequestView, sent: JsonObject, store: ResponseStore, targets: Mapping[str, Target], off_loop: OffLoop
 ) -> RequestView:
-    """The request with the stored history before its input. `sent` is its body with all digits."""
+    """Put the stored history before the input. `sent` is the body with all digits."""
     previous = _read_previous_id(sent)
     stored = await _find(previous, view, store, targets) if previous else None
     given = await _read_input(view, sent, store, off_loop)
@@ -89,7 +89,7 @@ async def _resume(
 
 
 async def _read_input(view: RequestView, sent: JsonObject, store: ResponseStore, off_loop: OffLoop) -> Transcript | None:
-    """The input with our summaries as messages and each named item in its place. None where it came like that."""
+    """The input with summaries opened and references resolved; None if unchanged."""
     items = input_items(sent)
     opened = [open_summary(item, index) for index, item in enumerate(items)]
     named = {
@@ -103,14 +103,14 @@ async def _read_input(view: RequestView, sent: JsonObject, store: ResponseStore,
 
 
 async def _find_items(named: dict[int, str], store: ResponseStore, caller: Caller, off_loop: OffLoop) -> _Held:
-    """All items that an input names, by their indexes there. Raises `ItemForgotten`.
+    """All items that an input names, by index. Raises `ItemForgotten`.
 
-    The newest response usually holds every one of them, since each holds what led to it.
+    The newest response usually holds every one, since it includes its history.
     """
     wanted, found = set(named.values()), _Held()
     while missing := wanted - found.keys():
         if found:
-            await asyncio.sleep(0)  # one request may name items of a thousand responses: others have their turns meanwhile
+            await asyncio.sleep(0)  # a request may name items of a thousand responses: let others run
         holder = await store.find_holder(missing, caller)
         held = await off_loop(_items_of, holder) if holder is not None else _Held()
         found |= {name: held[name] for name in missing & held.keys()}
@@ -139,7 +139,7 @@ def _read_previous_id(sent: JsonObject) -> str:
 
 
 async def _find(previous: str, view: RequestView, store: ResponseStore, targets: Mapping[str, Target]) -> StoredResponse | None:
-    """The response that a request continues. None where it is unknown here, but a target may know it."""
+    """The continued response; None if unknown here but perhaps known to a target."""
     stored = await store.find(previous, view.caller)
     if stored is not None:
         return stored
@@ -154,37 +154,36 @@ async def _find(previous: str, view: RequestView, store: ResponseStore, targets:
 
 
 def _can_continue(target: Target) -> bool:
-    """Whether a target may know a response by its id."""
     return any(SPECS[dialect].continues_responses for dialect in target.speaks)
 
 
 def _read_stored(stored: StoredResponse | None) -> tuple[Transcript, str]:
-    """The conversation up to a stored response, and the target that stores it too; empty where none does."""
+    """The conversation up to a stored response, and the target that stores it too, or ""."""
     if stored is None:
         return _NO_HISTORY, ""
     earlier, response = stored.read()
-    # Only a target that says so keeps what it answered; one that ignores the id would lose the conversation without a word.
+    # Only a target that reports storing keeps its answer; one that ignores the id would silently lose the conversation.
     is_stored_there = response.get("store") is True and not is_our_id(stored.id)
     return earlier.then(as_list(response.get("output")), stored.target), stored.target if is_stored_there else ""
 
 
 class Continued(NamedTuple):
-    """A request that continues a stored response, or names items of one: as it came, and what it left out."""
+    """A request that continues a stored response or names its items: as it came, and what it left out."""
 
     raw: bytes
     body: JsonObject
     history: Transcript
     stored_by: str
-    """The target that says it stores that response itself; empty when none does."""
+    """The target that reports storing the response; empty if none."""
     given: Transcript | None = None
-    """The input with its summaries opened and the items that it names. None where the body has it so."""
+    """The input with summaries opened and references resolved; None if unchanged."""
     change: Callable[[list[Json]], list[Json]] | None = None
-    """Changes the items that a target is to see."""
+    """Rewrites the items for a target."""
     session: str = ""
-    """It is told from the whole conversation."""
+    """Derived from the whole conversation."""
 
     def view_for(self, view: RequestView, target: Target) -> RequestView:
-        """By reference where the target stores the history itself, else with its own items as they are."""
+        """By reference if the target stores the history, else with its own items unchanged."""
         if target.name == self.stored_by and _can_continue(target):
             if self.given is None and self.change is None:
                 return replace(view, raw=self.raw, body=self.body)
@@ -196,7 +195,7 @@ class Continued(NamedTuple):
         return replace(view, raw=write_body(body), body=body)
 
     def without_reference(self) -> Continuation:
-        """Used when the target that was to store the history has lost it."""
+        """For a target that lost the stored history."""
         return self._replace(stored_by="")
 
     def changed(self, change: Callable[[list[Json]], list[Json]]) -> Continuation:
@@ -207,7 +206,7 @@ class Continued(NamedTuple):
         return Transcript(self.history.items + given.items, self.history.origins + given.origins)
 
     def whole_body(self, reader: str) -> JsonObject:
-        """The body with all items, as `reader` can take them."""
+        """All items, as `reader` can take them."""
         kept = {name: value for name, value in self.body.items() if name != PREVIOUS}
         return {**kept, "input": self._items_for(self.transcript(), reader)}
 
@@ -220,9 +219,9 @@ class Continued(NamedTuple):
 
 
 def _portable(history: Transcript, reader: str) -> list[Json]:
-    """The items as `reader` can take them. Its own stay as they are; of another's, hidden ones go and ids are unlinked.
+    """Keep `reader`'s own items; drop hidden ones of other targets and unlink their ids.
 
-    A host that knows an id looks up what stood beside it, and refuses a call or message whose reasoning is not there.
+    A host looks up ids it knows, and refuses a call or message without its reasoning.
     """
     items: list[Json] = []
     for value, origin in zip(history.items, history.origins, strict=True):

@@ -1,7 +1,7 @@
-"""Message threads: Messages requests that leave their conversation to the server. It is held here, whoever answers.
+"""Message threads: Messages requests that leave their conversation to the router.
 
-`thread: create` comes with everything, `thread: continue` with an answer's id and only what is new. A target is sent the whole
-conversation in either case, and never hears of the thread: so a thread can change its target, its tier and its dialect.
+`thread: create` brings everything, `thread: continue` an answer's id and what is new. Targets always get the whole conversation
+and never see the thread, so it can change target, tier and dialect.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,22 +21,19 @@ from router.dialects.splice import replace_fields
 THREAD = "thread"
 _TYPE, _PREVIOUS = "type", "previous_message_id"
 _FIELDS = {"create": frozenset({_TYPE}), "continue": frozenset({_TYPE, _PREVIOUS})}
-"""What `thread` may hold, by its type."""
+"""Fields of `thread`, by its type."""
 _BETA_HEADER, _BETA, _BETA_START = "anthropic-beta", "message-threads-2026-08-12", "message-threads-"
 _PINNED = ("system", "tools")
-"""What a thread keeps from the request that created it: those that continue it leave these out."""
+"""Fields kept from the request that created the thread; later ones omit them."""
 _MESSAGES, _MARK = "messages", "cache_control"
 _MAX_MARKS = 4
-"""So many cache marks may a request have; hosts refuse one with more."""
+"""Hosts refuse more cache marks."""
 _DEEPEST_MARK = 4
-"""Marks are on a message's blocks, and on blocks inside a tool's result."""
+"""Marks are on a message's blocks, and on blocks in a tool result."""
 
 
 async def resume_thread(view: RequestView, sent: JsonObject, store: ResponseStore) -> RequestView:
-    """The request with the whole conversation of its thread, as it goes to targets: without `thread`, and without its beta.
-
-    `sent` is its body with all digits.
-    """
+    """The whole conversation for targets, without `thread` and its beta. `sent` is the body with all digits."""
     asked = sent.get(THREAD)
     if asked is None:
         return view
@@ -51,7 +48,7 @@ async def resume_thread(view: RequestView, sent: JsonObject, store: ResponseStor
 
 
 def _read_thread(asked: Json, headers: Mapping[str, str]) -> str | None:
-    """The id of the message that a request continues; None when it creates a thread."""
+    """Id of the message that it continues; None if it creates a thread."""
     if not isinstance(asked, dict):
         raise BadRequest(f'{THREAD}: must be an object such as {{"type": "create"}}', param=THREAD)
     kind = asked.get(_TYPE)
@@ -74,7 +71,7 @@ def _read_thread(asked: Json, headers: Mapping[str, str]) -> str | None:
 
 
 def _read_stored(previous: str, sent: JsonObject, stored: StoredResponse | None) -> tuple[Transcript, JsonObject, str]:
-    """What a thread holds up to an answer: its conversation, what it pinned, and its session."""
+    """Conversation, pinned fields and session up to an answer."""
     if stored is None:
         raise ThreadForgotten(
             f"{THREAD}.{_PREVIOUS}: no thread is kept for '{previous[:80]}': it may have expired, or been created elsewhere."
@@ -93,31 +90,29 @@ def _read_stored(previous: str, sent: JsonObject, stored: StoredResponse | None)
 
 
 class HeldThread(NamedTuple):
-    """A thread as one request finds it: the request as it came, and what it left out: nothing, if it creates the thread."""
+    """A thread as one request finds it; a creating request left nothing out."""
 
     raw: bytes
     body: JsonObject
     history: Transcript
     pinned: JsonObject
     session: str
-    """A session of its own, unless the request that created it was of another: threads that begin alike are kept apart."""
+    """Its own, unless the creating request belonged to one: threads that begin alike stay apart."""
     change: Callable[[list[Json]], list[Json]] | None = None
-    """Changes the messages that a target is to see."""
+    """Rewrites the messages for a target."""
 
     @property
     def stored_by(self) -> str:
-        """No target holds it."""
         return ""
 
     def view_for(self, view: RequestView, target: Target) -> RequestView:
-        """A target gets its own hidden state back, and nobody else's."""
+        """A target gets back only its own hidden state."""
         if target.name not in self.history.origins:
             return view
         body, raw = self.write_whole(target.name)
         return replace(view, raw=raw, body=body)
 
     def without_reference(self) -> Continuation:
-        """No target is told by reference."""
         return self
 
     def changed(self, change: Callable[[list[Json]], list[Json]]) -> Continuation:
@@ -127,13 +122,13 @@ class HeldThread(NamedTuple):
         return self.history.then(as_list(self.body.get(_MESSAGES)), "")
 
     def record(self, message: JsonObject, session: str) -> JsonObject:
-        """An answer as it is kept. `session` is that of the request, if it turned out to be of another one."""
+        """An answer to store. `session` is the request's, if it turned out to have another."""
         content = as_list(message.get("content"))
         output: list[Json] = [{"role": "assistant", "content": content}] if content else []  # hosts refuse an empty message
         return {"id": message["id"], "output": output, "pinned": self.pinned, "session": session or self.session}
 
     def write_whole(self, reader: str) -> tuple[JsonObject, bytes]:
-        """The body with everything, as `reader` can take it, and the same as bytes."""
+        """The whole body, as `reader` can take it, also as bytes."""
         changes: JsonObject = {THREAD: None}
         if self.history.items:
             new = as_list(self.body.get(_MESSAGES))
@@ -146,12 +141,12 @@ class HeldThread(NamedTuple):
 
 
 def keeper_of(caller: Caller) -> Caller:
-    """Whom a thread is kept for: its caller, apart from the caller's responses. No route for responses asks for this one."""
+    """A store key of the caller's threads, apart from its responses: no Responses route uses it."""
     return Caller(f"{caller.name}\0threads")
 
 
 def _portable(history: Transcript, reader: str) -> list[Json]:
-    """The messages as `reader` can take them: without hidden state that another target made."""
+    """The messages without other targets' hidden state."""
     items: list[Json] = []
     for message, origin in zip(history.items, history.origins, strict=True):
         items += [message] if not origin or origin == reader else without_opaque([message], lambda key: True)
@@ -167,16 +162,16 @@ def _is_threads_beta(name: str) -> bool:
 
 
 def _without_beta(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers as a target may see them. Without `thread` this beta says nothing, and not every host knows it."""
+    """The headers without this beta, which is meaningless without `thread` and unknown to some hosts."""
     others = [name for name in _betas(headers) if not _is_threads_beta(name)]
     kept = {name: value for name, value in headers.items() if name != _BETA_HEADER}
     return {**kept, _BETA_HEADER: ",".join(others)} if others else kept
 
 
 def _limit_marks(messages: list[Json], room: int) -> list[Json]:
-    """The messages with no more cache marks than there is room for; the newest stay.
+    """Keep only the newest cache marks that there is room for.
 
-    Each was set for the request that brought its message. All requests of a thread together have more than one may have.
+    Each was set for the request that brought its message; a thread's requests have too many together.
     """
     kept: list[Json] = []
     for message in reversed(messages):
@@ -192,7 +187,6 @@ def _count_marks(blocks: Json, depth: int = 0) -> int:
 
 
 def _without_marks(value: Json, depth: int = 0) -> Json:
-    """A message or a block without marks, and without those of the blocks in it."""
     if not isinstance(value, dict) or depth >= _DEEPEST_MARK:
         return value
     content, kept = value.get("content"), {name: field for name, field in value.items() if name != _MARK}

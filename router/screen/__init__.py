@@ -1,1 +1,1 @@
-"""What a person looks at: a line for each turn, live on `serve`'s terminal or from the ledger."""
+"""Terminal output: a line for each turn, live or from the ledger."""

@@ -1,4 +1,4 @@
-"""The lines above and below the turns of a screen: the head, and what is broken, jobs to collect, targets and regret."""
+"""Lines above and below the turns: head, notices, jobs to collect, targets and regret."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,10 @@ _FIGURES = (("saved_seconds", "saved"), ("lost_seconds", "lost"), ("saved_usd", 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the head shows."""
-
     version: str
     url: str
     targets: tuple[tuple[Tier, str], ...]
-    """Each target's tier, and its name with its model."""
+    """Tier, and name with model."""
     preference: str
     ledger: str
     connect: str
@@ -34,11 +32,10 @@ class Facts:
     """The command that writes a config."""
     is_simulated: bool
     second_opinion: str = ""
-    """Who receives people's words in addition to the targets that serve them; empty if nobody does."""
+    """Who receives people's words besides the serving targets; empty if none."""
 
 
 def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
-    """The lines, none wider than the terminal."""
     address = [f"Tandem {facts.version}".rstrip(), f"{facts.url}/v1", f"Claude Code: {facts.url}"]
     tiers = [f"{tier}  {', '.join(name for of, name in facts.targets if of is tier) or 'none'}" for tier in Tier]
     lines = _flow(address, columns, style)
@@ -54,7 +51,7 @@ def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
 
 
 def _flow(parts: list[str], columns: int, style: Style) -> list[str]:
-    """Parts next to each other, on as many lines as they need."""
+    """Put parts next to each other, wrapped."""
     lines: list[str] = []
     for part in (_clean_parts(part, style) for part in parts):
         if lines and width_of(lines[-1]) + len(_GAP) + width_of(part) <= columns:
@@ -65,12 +62,12 @@ def _flow(parts: list[str], columns: int, style: Style) -> list[str]:
 
 
 def _clean_parts(text: str, style: Style) -> str:
-    """The text without control characters; two blanks stay two."""
+    """Drop control characters, but keep double blanks."""
     return "  ".join(clean(part, style) for part in text.split("  "))
 
 
 def write_notices(notices: Sequence[Notice], columns: int, style: Style) -> list[str]:
-    """A line for each of the newest, none wider than the terminal."""
+    """One line for each of the newest."""
     lines = [_write_notice(notice, columns, style) for notice in notices[-_MOST_NOTICES:]]
     if len(notices) > _MOST_NOTICES:
         lines.insert(0, fit(f"! and {len(notices) - _MOST_NOTICES} more problems", columns, style))
@@ -83,12 +80,12 @@ def _write_notice(notice: Notice, columns: int, style: Style) -> str:
 
 
 def write_jobs(jobs: Sequence[EndedJob]) -> list[str]:
-    """A line for each of the newest."""
+    """One line for each of the newest."""
     return _write_ended([(job.id, str(job.state), job.ended_at) for job in jobs])
 
 
 def read_jobs(stats: JsonObject) -> list[str]:
-    """The same from `/tandem/stats`."""
+    """From `/tandem/stats`."""
     jobs = (
         (str(job.get("id") or ""), str(job.get("state") or ""), job.get("ended_at")) for job in objects_in(stats.get("jobs"))
     )
@@ -106,7 +103,7 @@ def _write_ended(jobs: Sequence[tuple[str, str, float]]) -> list[str]:
 
 
 def write_targets(stats: JsonObject) -> list[str]:
-    """A line for each target, from `/tandem/stats`."""
+    """From `/tandem/stats`."""
     targets = stats.get("targets")
     known = [(name, it) for name, it in targets.items() if isinstance(it, dict)] if isinstance(targets, dict) else []
     known.sort(key=lambda pair: (pair[1].get("tier") != "fast", pair[0]))
@@ -130,7 +127,7 @@ def _describe(target: JsonObject) -> str:
 
 
 def write_regret(regret: JsonObject, span: str) -> list[str]:
-    """One line of what the choices of a time saved and cost, from `/tandem/regret`; none without turns."""
+    """Savings and cost of the choices in one line, from `/tandem/regret`; none without turns."""
     figures = regret.get("figures")
     if not isinstance(figures, dict) or not regret.get("turns"):
         return []

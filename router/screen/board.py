@@ -1,7 +1,7 @@
-"""Which lines may still change, and which are final: the text for the terminal, without a terminal.
+"""Which lines may still change and which are final, as text for a terminal.
 
-Lines that may change are the block at the bottom, redrawn in place. A line leaves it upwards, for good, once it is final and
-nothing above it is open, or when the block is full. A turn that continues after that is shown again below.
+Changeable lines form the bottom block, redrawn in place. A line leaves it upwards once it is final and nothing above it is
+open, or when the block is full. A turn that continues after that is shown again below.
 """
 
 import math
@@ -15,55 +15,53 @@ from router.telemetry.colour import DIM
 
 _MAX_LINES = 12
 _MAX_AT_ONCE = 100
-"""How many lines are written at once: under load nobody reads more, and each takes its time."""
+"""Lines written at once: more are unreadable under load, and each takes time."""
 _QUIET_SECONDS, _AT_ONCE = 60.0, -math.inf
 _HIDE, _SHOW = "\x1b[?25l", "\x1b[?25h"
 
 
 class Board:
-    """The lines on one terminal."""
-
     def __init__(
         self, style: Style, *, is_still: bool = False, is_story: bool = False, quiet_seconds: float | None = None
     ) -> None:
         self._style, self._is_still, self._is_story = style, is_still, is_story
-        """On a terminal that cannot redraw (`TERM=dumb`) a line is written once, when it is final."""
+        """A terminal that cannot redraw (`TERM=dumb`) gets each line once, when final."""
         self._quiet_seconds = (_AT_ONCE if is_still else _QUIET_SECONDS) if quiet_seconds is None else quiet_seconds
         """A turn without a call for this long is final: its tools are slow, or it is over."""
         self._block: list[Turn] = []
         self._drawn: list[int] = []
-        """The widths of the lines that are drawn and may change."""
+        """Widths of the drawn lines that may change."""
         self._layout: Layout | None = None
         self._caller = ""
         self._has_callers = False
-        """Whether turns of more than one caller were shown: from then on each line names its own."""
+        """Whether there was more than one caller: each line then names its own."""
         self._titles: tuple[str, ...] = ()
         self._notes: deque[str] = deque()
         self._pinned: tuple[str, ...] = ()
 
     @property
     def is_running(self) -> bool:
-        """Whether a call is under way: then the clocks tick."""
+        """Whether clocks must tick."""
         return any(turn.running for turn in self._block)
 
     def show(self, turn: Turn) -> None:
-        """Put a line on the screen, unless it is already there."""
+        """Add a line, unless it is there."""
         self._has_callers |= bool(turn.caller and self._caller) and turn.caller != self._caller
         self._caller = self._caller or turn.caller
         if not turn.is_shown:
             for before in self._block if self._is_story else ():
-                before.is_closed = True  # a story tells one turn after another
+                before.is_closed = True  # a story tells turns one after another
             turn.is_shown = True
             self._block.append(turn)
 
     def note(self, line: str) -> None:
-        """Say something above the lines that may change."""
+        """Print above the changeable lines."""
         self._notes.append(line)
 
     def pin(self, lines: Sequence[str]) -> bool:
-        """Keep these lines below all others, until there are others. Returns whether they are news.
+        """Keep these lines at the bottom until replaced. Returns whether they are new.
 
-        A terminal that cannot redraw shows each of them once.
+        A terminal that cannot redraw shows each once.
         """
         is_news = tuple(lines) != self._pinned
         if is_news and self._is_still:
@@ -72,11 +70,11 @@ class Board:
         return is_news
 
     def start_over(self) -> None:
-        """Another program has written to the terminal: what is drawn there can no longer be changed."""
+        """Another program wrote to the terminal: drawn lines can no longer change."""
         self._drawn = []
 
     def draw(self, now: float, columns: int, rows: int, *, is_last: bool = False) -> str:
-        """The text that brings the terminal up to date. With `is_last`, every line is final."""
+        """Text that updates the terminal. With `is_last`, every line is final."""
         layout, above = self._lay_out(columns), self._climb(columns)
         most = max(1, min(_MAX_LINES, rows - 3 - len(self._pinned)))
         if is_last:
@@ -113,7 +111,7 @@ class Board:
         return found
 
     def _climb(self, columns: int) -> str:
-        """Up to the first line of the block. A terminal that became narrower has broken long lines into several."""
+        """Move to the block's first line; a narrowed terminal has wrapped long lines."""
         rows = sum(max(1, math.ceil(width / columns)) for width in self._drawn)
         return f"\x1b[{rows}A" if rows else ""
 
@@ -136,6 +134,6 @@ class Board:
 
 
 def _end_line(line: str, columns: int) -> str:
-    """Erase what was there before, unless the line ends in the last column: there some terminals would erase its end."""
+    """Erase the rest, unless the line ends in the last column, where some terminals would erase its end."""
     width = width_of(drop_colours(line))
     return f"{line}\r\n" if width and width % columns == 0 else f"{line}\x1b[K\r\n"

@@ -1,4 +1,4 @@
-"""The feed of a router → turns on a screen: what `tandem top` shows. No connection: events are given."""
+"""A router's feed → turns on a screen, for `tandem top`. Events are given."""
 
 import time
 from collections import deque
@@ -19,13 +19,13 @@ from router.telemetry.colour import DIM
 STATS, REGRET = "stats", "regret"
 REGRET_SPAN = "24h"
 _REMEMBERED = 2_000
-"""Requests that are known to be over: after a lost connection, a router may send them again."""
+"""Finished requests remembered: a router may send them again after a lost connection."""
 _QUIET_SECONDS = 10.0
-"""Where lines cannot be redrawn, a turn is printed after this long without a call."""
+"""If lines cannot be redrawn, a turn is printed after this long without a call."""
 
 
 class FeedView:
-    """Takes events in the order in which they come, and what `/tandem/stats` and `/tandem/regret` answer."""
+    """Takes events in order, and the answers of `/tandem/stats` and `/tandem/regret`."""
 
     def __init__(self, output: Output, style: Style, *, is_still: bool = False, clock: Callable[[], float] = time.time) -> None:
         self._style, self._clock, self._is_still = style, clock, is_still
@@ -35,7 +35,7 @@ class FeedView:
         self._begun: set[str] = set()
         self._over: deque[str] = deque(maxlen=_REMEMBERED)
         self._ahead_seconds = 0.0
-        """How far the router's clock is ahead of ours."""
+        """The router's clock minus ours."""
         self._notices: tuple[Notice, ...] = ()
         self._gauges: dict[str, list[str]] = {}
         self._problem = ""
@@ -43,15 +43,14 @@ class FeedView:
         self._has_news = True
 
     def time_there(self) -> float:
-        """The router's time of day."""
         return self._clock() + self._ahead_seconds
 
     def note(self, text: str) -> None:
-        """Say something above the lines that may change."""
+        """Print above the changeable lines."""
         self._screen.note(text)
 
     def take(self, event: str, data: JsonObject) -> None:
-        """Take an event. It is drawn with the next `draw`."""
+        """Take an event; `draw` shows it."""
         self._has_news = True
         if event == STATS:
             self._gauges |= {"targets": write_targets(data), "jobs": read_jobs(data)}
@@ -62,11 +61,11 @@ class FeedView:
             self._take_batch(event, data)
 
     def lose(self, problem: str) -> None:
-        """The connection is lost: what runs there is not known until there is another."""
+        """The connection is lost, so running calls are unknown."""
         self._problem, self._has_news = problem, True
 
     def draw(self, *, is_last: bool = False) -> None:
-        """Bring the output up to date. On a terminal, nothing is written while nothing changes."""
+        """Update the output; on a terminal only after a change."""
         before, self._size = self._size, self._output.size
         is_due = self._has_news or self._screen.is_running or self._size != before
         if not self._is_still and not is_due and not is_last:
@@ -106,7 +105,7 @@ class FeedView:
     def _end(self, row: JsonObject) -> None:
         line = read_line(map(row.get, Line.__struct_fields__))
         if line is None:
-            return  # another version's router left out what is needed
+            return  # from an incompatible router
 
         def add_words(turn: Turn) -> None:
             if isinstance(words := row.get("words"), str) and turn.calls <= 1:
@@ -126,5 +125,5 @@ def _read_notices(value: Json) -> list[Notice]:
         try:
             found.append(msgspec.convert(item, Notice))
         except msgspec.ValidationError:
-            continue  # a kind that another version knows
+            continue  # unknown to this version
     return found

@@ -1,4 +1,4 @@
-"""Times, money and counts as Tandem prints them: 0.9s, 2m04, $0.004, 84k. One style for the screen and for every table."""
+"""Times, money and counts as Tandem prints them: 0.9s, 2m04, $0.004, 84k. One style for screen and tables."""
 
 import math
 import time
@@ -7,7 +7,7 @@ UNKNOWN = "-"
 
 
 def duration(seconds: float | None) -> str:
-    """A time that something took, in at most five characters: 0.9s, 41s, 2m04, 1h07, 3d02."""
+    """At most five characters: 0.9s, 41s, 2m04, 1h07, 3d02."""
     if seconds is None:
         return UNKNOWN
     if seconds < 9.95:
@@ -22,10 +22,9 @@ def duration(seconds: float | None) -> str:
 
 
 def money(usd: float | None, *, is_part: bool = False, is_short: bool = False) -> str:
-    """An amount: more digits for a small one, since most turns cost less than a cent. A plus marks what is not all of it.
+    """More digits for a small amount, since most turns cost less than a cent. A plus marks a partial sum.
 
-    Nothing is known of a sum of which only what costs nothing is known. A short one has six characters (up to $9,999): one
-    below a tenth of a cent goes without its zero.
+    A partial sum of zero is unknown. Short: six characters (up to $9,999), no leading zero below a tenth of a cent.
     """
     if usd is None or (is_part and not usd):
         return UNKNOWN
@@ -41,7 +40,7 @@ def money(usd: float | None, *, is_part: bool = False, is_short: bool = False) -
 
 
 def count(number: float | None) -> str:
-    """A number of tokens, in at most four characters: 140, 9.9k, 84k, 1.2M."""
+    """At most four characters: 140, 9.9k, 84k, 1.2M."""
     if number is None:
         return UNKNOWN
     if number < 1_000:
@@ -61,10 +60,10 @@ def plural(number: int, noun: str) -> str:
 
 
 def clock(at: float) -> str:
-    """The time of day here: 11:23."""
+    """Local time: 11:23."""
     return time.strftime("%H:%M", time.localtime(at))
 
 
 def day_and_clock(at: float) -> str:
-    """The same with its day: 11-14 11:23."""
+    """Local time with its day: 11-14 11:23."""
     return time.strftime("%m-%d %H:%M", time.localtime(at))

@@ -1,4 +1,4 @@
-"""A turn → one line of a terminal, cut to its width: the reason is last, so that it is what is cut."""
+"""A turn → one terminal line, cut to its width; the reason is last, so it is cut first."""
 
 import re
 from dataclasses import replace
@@ -12,7 +12,7 @@ from router.screen.text import Style, clean, drop_colours, fit, pad, width_of
 from router.telemetry.colour import BOLD, DIM, RED, TIER_COLOURS
 
 _WIDE = 120
-"""From here on every column has room."""
+"""Room for every column."""
 _LEAST_WHY = 26
 _BRIEF = (
     (re.compile(r"^(?:a |an )?(?:long task|quick edit|quick question|quick turn): "), ""),
@@ -21,16 +21,16 @@ _BRIEF = (
     (re.compile(r"^moved up at (?=call)"), ""),
     (re.compile(r"^compaction stays with its session on \w+"), "compaction"),
 )
-"""Shortened reasons for a narrow terminal, without what the tier column already says."""
+"""Shortened reasons for a narrow terminal, without what the tier column says."""
 _DROPPED = ("first", "calls", "tokens", "cost", "turn", "took", "time", "caller")
-"""The columns that a narrow terminal drops, in this order, until the reason has some room."""
+"""Columns that a narrow terminal drops, in order, until the reason has room."""
 _OF_REFUSALS = ("time", "caller", "client", "turn", "tier")
 _OF_STORIES = ("tier", "calls", "first", "took")
 _SHOWN_WORDS = 40
 
 
 class Column(NamedTuple):
-    """One column, as wide as on a wide terminal and as on a narrow one."""
+    """A column with its widths on a wide and a narrow terminal."""
 
     name: str
     title: str
@@ -52,20 +52,20 @@ _COLUMNS = (
 )
 _DATED = Column("time", "time", 11, 11)
 _CALLER = Column("caller", "caller", 12, 8)
-"""Only where there is more than one."""
+"""Shown if there are several."""
 
 
 class Layout:
-    """Which columns a terminal of some width has room for."""
+    """The columns that fit a width."""
 
     def __init__(
         self, columns: int, style: Style, *, is_dated: bool = False, names_callers: bool = False, is_story: bool = False
     ) -> None:
         self.columns, self.style, self.names_callers = columns, style, names_callers
         self._is_story = is_story
-        """Whether each turn is told at length: what was typed on a line of its own, and the whole reason."""
+        """Whether turns are shown at length, with the typed text and the whole reason."""
         self._is_dated = is_dated
-        """Whether the time has its day, where lines are of several."""
+        """Whether times include the day."""
         self._is_wide = columns >= _WIDE
         self._gap = "  " if self._is_wide else " "
         shown = [_DATED, *_COLUMNS[1:]] if is_dated else list(_COLUMNS)
@@ -82,7 +82,7 @@ class Layout:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns that are shown, before the reason."""
+        """Shown columns before the reason."""
         return tuple(column.name for column in self._shown)
 
     def _room(self, shown: list[Column]) -> int:
@@ -99,7 +99,7 @@ class Layout:
         return self.style.paint(self._gap.join([*cells, "why"]).rstrip(), DIM)
 
     def lines(self, turn: Turn, now: float) -> list[str]:
-        """One turn as it is now: a line, or in a story as many as its words and its reason need."""
+        """One line, or in a story as many as needed."""
         if not self._is_story:
             return [self.line(turn, now)]
         typed = [f"{'  ' if index else '> '}{clean(words, self.style)}" for index, words in enumerate(turn.words.split("\n"))]
@@ -112,11 +112,10 @@ class Layout:
         return [*painted, f"{figures}{gap}{first}".rstrip(), *(f"{indent}{line}" for line in more)]
 
     def line(self, turn: Turn, now: float) -> str:
-        """One turn as it is now."""
         style, texts = self.style, self._cells(turn, now)
         is_dim = not turn.is_persons and turn.tier is not None
         shown, room = self._shown, self._why
-        if turn.tier is None and not self._is_wide:  # nobody served it: there are no figures, so the reason has their room
+        if turn.tier is None and not self._is_wide:  # not served, so there are no figures: the reason gets their room
             shown = [column for column in shown if column.name in _OF_REFUSALS]
             room = self._room(shown)
         cells = []
@@ -180,7 +179,7 @@ def _shorten(why: str) -> str:
 
 
 def short_name(turn: Turn, style: Style) -> str:
-    """The client, and the end of its session's name: many ids begin with the time, and so alike."""
+    """The client, and the end of its session's name: many ids begin alike, with the time."""
     client = clean(turn.client, style).removesuffix("-code") or "-"
     tail = "".join([letter for letter in clean(turn.session, style) if letter.isalnum()])[-4:]
     name = fit(client, 8, style)

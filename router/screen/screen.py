@@ -1,6 +1,6 @@
 """The screen of `serve`, `top`, `run` and `demo`: turns on a terminal, fed with calls as they begin and end.
 
-In a router it observes requests: a request appends what happened, and drawing is done in ticks. `FeedView` feeds it from afar.
+In a router it observes requests, which only append; drawing is done in ticks. `FeedView` feeds it remotely.
 """
 
 import asyncio
@@ -34,20 +34,18 @@ from router.sessions.turns import read_turn
 from router.telemetry.colour import DIM
 
 _SOON_SECONDS = 0.08
-"""After something happened: soon enough to look immediate, late enough to draw many requests at once."""
+"""Delay after an event: looks immediate, but draws many requests at once."""
 _TICK_SECONDS = 0.25
 _LOOK_SECONDS = 2.0
-"""How often it is looked whether something is broken, or works again, while no request shows it."""
+"""How often notices are checked while no request shows them."""
 _FORGET_SECONDS, _FORGET_EVERY_SECONDS = 3_600.0, 60.0
 _LEAST_SECONDS = 1.0
-"""A smaller difference in time is not mentioned in the totals."""
+"""Smaller time differences are left out of the totals."""
 _WORDS = 160
-"""Of what was typed, more than any line shows."""
+"""More typed text than any line shows."""
 
 
 class Output(Protocol):
-    """Where to draw."""
-
     @property
     def is_busy(self) -> bool: ...
     @property
@@ -57,7 +55,7 @@ class Output(Protocol):
 
 
 class Totals:
-    """Counts turns and sums what they took since the start: printed when `serve` stops."""
+    """Sums since the start, printed when `serve` stops."""
 
     def __init__(self) -> None:
         self.turns = self.moved_up = self.failed = self.refused = 0
@@ -65,14 +63,13 @@ class Totals:
         self.sums = {tier: TierSums() for tier in Tier}
 
     def count_begin(self, turn: ShownTurn, *, had_moved_up: bool) -> None:
-        """A call of a turn has begun."""
         if turn.is_persons and turn.calls == 1 and turn.tier is not None:
             self.turns += 1
             self.tiers[Tier(turn.tier)] += 1
         self.moved_up += turn.has_moved_up and not had_moved_up
 
     def count_end(self, turn: ShownTurn, line: Line, expected: Weighing | None, *, had_failed: bool) -> None:
-        """A call is over. `expected` is what its decision expected of both tiers."""
+        """`expected` is the decision's expectation of both tiers."""
         if line.tier is None:
             self.refused += turn.calls == 0 and bool(turn.trouble)
             return
@@ -83,7 +80,6 @@ class Totals:
             sums.begin(line, expected)
 
     def sentence(self) -> str:
-        """All of it in one line."""
         refused = f", {self.refused} refused" if self.refused else ""
         if not self.turns:
             return f"no turns{refused}"
@@ -108,7 +104,7 @@ class Totals:
 
 
 class Screen:
-    """Gathers turns and draws them. All of it runs in the loop's thread but for `note`, which any thread may call."""
+    """Gathers and draws turns in the loop's thread; only `note` is thread-safe."""
 
     def __init__(
         self,
@@ -142,25 +138,25 @@ class Screen:
 
     @property
     def is_running(self) -> bool:
-        """Whether a call is under way: then the clocks tick."""
+        """Whether clocks must tick."""
         return self._board.is_running
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return dict.fromkeys((Decided, Queued, Dequeued, FirstToken, Recorded), self._take)
 
     def open(self, loop: asyncio.AbstractEventLoop, facts: Facts) -> None:
-        """Begin to draw, with the head first."""
+        """Start drawing, head first."""
         self.start(loop)
         for line in write_head(facts, self._output.size[0], self._style):
             self._board.note(line)
         self.wake()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to take in what happens."""
+        """Start taking in events."""
         self._loop = loop
 
     def watch(self, notices: Notices, list_ended: ListEnded = tuple) -> None:
-        """Show which jobs wait to be collected and what is broken, below all turns, for as long as it lasts."""
+        """Show uncollected jobs and notices below the turns while they last."""
         self._notices, self._list_ended = notices, list_ended
         self._look()
 
@@ -171,7 +167,7 @@ class Screen:
             self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def wait_for(self, what: str) -> None:
-        """Say below the turns what is waited for, where it can be taken back."""
+        """Show below the turns what is awaited, if lines can be redrawn."""
         self._waits_for = [f"{self._style.cut} {what}"] if what and not self._is_still else []
         self.wake()
 
@@ -179,7 +175,7 @@ class Screen:
         return self.pin([*self._waits_for, *write_jobs(self._list_ended())], self._notices())
 
     def pin(self, lines: Sequence[str], notices: Sequence[Notice], problem: str = "") -> bool:
-        """Keep these lines below all turns, and what is broken below them. Returns whether they are news."""
+        """Keep these lines below the turns, and notices below them. Returns whether they are new."""
         columns, style = self._output.size[0], self._style
         pinned = [style.paint(fit(clean(line, style), columns, style), DIM) for line in lines]
         pinned += write_notices(notices, columns, style)
@@ -188,12 +184,12 @@ class Screen:
         return self._board.pin(pinned)
 
     def note(self, text: str, colour: str = "") -> None:
-        """Say something above the lines that may change."""
+        """Print above the changeable lines."""
         self._notes.append((clean(text, self._style), colour))
         self._wake_from_any_thread()
 
     def refuse(self, status: int, message: str) -> None:
-        """A request was refused before admission: a row like any other."""
+        """A request refused before admission, shown like any other."""
         now = self._wall()
         self._refusals.append(
             ShownTurn(now, trouble=message, status=status, outcome=Outcome.REFUSED, last_at=now, is_closed=True)
@@ -210,12 +206,12 @@ class Screen:
         self._schedule(_SOON_SECONDS)
 
     def start_over(self) -> None:
-        """Draw the lines again below what another program has written, as after Ctrl-Z."""
+        """Redraw below another program's output, as after Ctrl-Z."""
         self._board.start_over()
         self.wake()
 
     def close(self, *lines: str) -> None:
-        """Draw for the last time, and print the totals, or these lines instead."""
+        """Draw once more, and print the totals, or these lines instead."""
         with self._lock:
             self._loop = None
         if self._tick is not None:
@@ -225,7 +221,7 @@ class Screen:
         self._output.close(self._frame(is_last=True) + "".join(f"{line}\r\n" for line in told))
 
     def draw(self, *, is_last: bool = False) -> None:
-        """Bring the output up to date, for those who feed the screen themselves."""
+        """Update the output, for callers that feed the screen themselves."""
         if text := self._frame(is_last=is_last):
             self._output.give(text)
 
@@ -280,7 +276,7 @@ class Screen:
         self.forget()
 
     def forget(self) -> None:
-        """Forget sessions that have been silent for an hour."""
+        """Forget sessions that were silent for an hour."""
         now = self._wall()
         if now >= self._forget_at:
             self._forget_at = now + _FORGET_EVERY_SECONDS
@@ -297,7 +293,7 @@ class Screen:
         return turn
 
     def end(self, line: Line, message: str = "", complete: Callable[[ShownTurn], None] = lambda _: None) -> ShownTurn | None:
-        """A call is over. `complete` adds to its line before it is shown. Returns its turn."""
+        """End a call. `complete` adds to its line before it is shown. Returns its turn."""
         shown = counted = self._turns.end(line, message)
         if self._calls is not None:
             shown = self._calls.end(line, message)
@@ -307,7 +303,7 @@ class Screen:
         return counted
 
     def replay(self, line: Line, complete: Callable[[ShownTurn], None]) -> None:
-        """A call whose beginning was not seen is over."""
+        """End a call whose beginning was not seen."""
         if (shown := self._turns.replay(Call(line))) is not None:
             complete(shown)
             self._board.show(shown)
@@ -336,7 +332,7 @@ class Screen:
 
     def _end_exchange(self, exchange: Exchange, recorded: Recorded) -> None:
         line, settled = recorded.entry.line, exchange.last(Settled)
-        if line.id != exchange.id:  # a job that is refused for now is recorded apart from its attempt
+        if line.id != exchange.id:  # a job refused for now is recorded apart from its attempt
             line = replace(line, id=exchange.id)
         error = settled.ending.error if settled is not None else None
         had_failed = self._turns.has_failed(line.id)
@@ -347,7 +343,7 @@ class Screen:
             self.totals.count_end(turn, line, expected, had_failed=had_failed)
 
     def _name_client(self, turn: ShownTurn, exchange: Exchange) -> None:
-        """Whose request was refused before admission: rare, so it is looked up here."""
+        """The client of a request refused before admission: rare, so looked up here."""
         read = exchange.last(Read)
         if not turn.client and read is not None:
             asked = read_turn(read.view)
@@ -355,14 +351,14 @@ class Screen:
 
 
 def _find_typed(exchange: Exchange, decided: Decided) -> str:
-    """What the person typed, with a line that asks for a tier."""
+    """The typed text, including a tier line."""
     read = exchange.last(Read)
     turn = read_turn(read.view) if read is not None else decided.decision.turn
     return turn.person_text or ""
 
 
 def _say_estimate(decision: Decision) -> str:
-    """The chance of a long task, and what was expected of each tier."""
+    """Chance of a long task, and each tier's expectation."""
     estimates = estimates_of(weighing_of(decision), decision.score, decision.economics)
     times = ", ".join(f"{tier} {duration(estimate.seconds)}" for tier, estimate in estimates.items())
     return f"{decision.score:.0%} long: {times}" if times else f"{decision.score:.0%} long"

@@ -1,4 +1,4 @@
-"""The terminal itself. A thread writes, so that a paused terminal (Ctrl-S, a sleeping connection) holds up no request."""
+"""Writes to the terminal in a thread, so that a paused one (Ctrl-S, a sleeping connection) delays no request."""
 
 import os
 import threading
@@ -13,12 +13,11 @@ _CLOSE_SECONDS = 1.0
 
 
 def style_of(stream: TextIO, environment: Mapping[str, str]) -> Style:
-    """What the terminal can show."""
     return Style(stream.encoding or "ascii", has_colour(stream, environment))
 
 
 def size_of(stream: TextIO) -> tuple[int, int]:
-    """Its columns and rows now; 80 and 24 where it does not say."""
+    """Columns and rows; 80 and 24 if unknown."""
     try:
         columns, rows = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):
@@ -27,7 +26,7 @@ def size_of(stream: TextIO) -> tuple[int, int]:
 
 
 class Plain:
-    """Writes text at once. Where lines cannot be redrawn, they end as lines of a file do."""
+    """Writes at once. If lines cannot be redrawn, they end as in a file."""
 
     is_busy = False
 
@@ -46,7 +45,7 @@ class Plain:
 
 
 class Terminal:
-    """Takes text, writes it in its own thread, and reports whether it is still writing."""
+    """Writes text in its own thread, and reports whether it is still writing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -60,7 +59,7 @@ class Terminal:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the last text is not written yet: then no more may be given."""
+        """Whether the last text is unwritten: no more may be given."""
         return not self._is_done.is_set()
 
     @property
@@ -89,5 +88,5 @@ class Terminal:
                 self._stream.buffer.write(self._text.encode(self._stream.encoding or "ascii", "replace"))
                 self._stream.buffer.flush()
             except (OSError, ValueError):
-                pass  # a terminal that is gone must not end the router
+                pass  # a closed terminal must not end the router
             self._is_done.set()

@@ -1,4 +1,4 @@
-"""Text for a terminal: clients cannot inject escapes, wide characters count as two, and a line is never too long."""
+"""Safe terminal text: no injected escapes, wide characters count as two, lines fit."""
 
 import re
 import unicodedata
@@ -12,24 +12,23 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the terminal can show. Colour adds, it never carries meaning."""
+    """What the terminal can show. Colour never carries meaning."""
 
     encoding: str = "utf-8"
     has_colour: bool = False
 
     @property
     def is_unicode(self) -> bool:
-        """Whether it shows more than ASCII."""
         return self.encoding.lower().replace("-", "").startswith("utf")
 
     @property
     def up(self) -> str:
-        """The mark of a turn that was moved up."""
+        """Marks a turn that was moved up."""
         return "↑" if self.is_unicode else "^"
 
     @property
     def cut(self) -> str:
-        """The mark of something left out, or still to come."""
+        """Marks omitted or pending text."""
         return "…" if self.is_unicode else "~"
 
     @property
@@ -38,12 +37,11 @@ class Style:
         return "→" if self.is_unicode else ">"
 
     def paint(self, text: str, colour: str) -> str:
-        """The text in a colour, where there are any."""
         return wrap(text, colour) if self.has_colour else text
 
 
 def clean(text: str, style: Style) -> str:
-    """The text on one line, without escapes, control characters and direction marks."""
+    """One line without escapes, control characters and direction marks."""
     text = " ".join(text.split())
     if not text.isprintable():
         text = "".join([letter if letter.isprintable() else "?" for letter in text])
@@ -53,7 +51,7 @@ def clean(text: str, style: Style) -> str:
 
 
 def width_of(text: str) -> int:
-    """How many columns a clean text takes."""
+    """Columns of a clean text."""
     if text.isascii():
         return len(text)
     return sum([_width_of(letter) for letter in text])
@@ -66,7 +64,7 @@ def _width_of(letter: str) -> int:
 
 
 def fit(text: str, columns: int, style: Style) -> str:
-    """As much of a clean text as there is room for, with a mark where something is left out."""
+    """Cut a clean text to the columns, with a mark."""
     if width_of(text) <= columns:
         return text
     room, taken = columns - 1, []
@@ -79,18 +77,17 @@ def fit(text: str, columns: int, style: Style) -> str:
 
 
 def pad(text: str, columns: int, *, is_right: bool = False) -> str:
-    """The text with blanks after it, or before it."""
     blanks = " " * (columns - width_of(text))
     return blanks + text if is_right else text + blanks
 
 
 def drop_colours(line: str) -> str:
-    """A line as wide as it is on a terminal, where `paint` has put colours into it."""
+    """Remove the colours of `paint`, to measure a line."""
     return _COLOUR.sub("", line) if "\x1b" in line else line
 
 
 def drop_escapes(text: str) -> str:
-    """The text with its lines and blanks as they are, without escapes, control characters and direction marks."""
+    """Remove escapes, control characters and direction marks, but keep lines and blanks."""
     if text.isprintable():
         return text
     return "".join([letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text])

@@ -1,4 +1,4 @@
-"""Jobs that have ended and were not collected, in memory: answers of their session name them until their end is read."""
+"""Ended jobs that were not collected, in memory: answers of their session name them until they are read."""
 
 import asyncio
 import time
@@ -18,32 +18,32 @@ _KEEP_SECONDS = USUAL_TERMS.keep_hours * 3_600
 
 
 class EndedJobs:
-    """Holds them by id and by session, and counts how jobs of this process ended. Empty in a router without jobs."""
+    """Ended jobs by id and session, and counts of this process's endings. Empty in a router without jobs."""
 
     def __init__(self, keep_seconds: float = _KEEP_SECONDS, clock: Callable[[], float] = time.time) -> None:
         self._keep_seconds, self._clock = keep_seconds, clock
         self._jobs: dict[str, EndedJob] = {}
         self.by_session: dict[tuple[Caller, str | None], dict[str, EndedJob]] = {}
-        """The jobs by session. Every request looks whether there are any."""
+        """Checked by every request."""
         self._recalling = asyncio.Lock()
         self._read_meanwhile: set[str] = set()
-        """Those whose end was read while the store was asked for all."""
+        """Jobs read while the store was listing all."""
         self.counts: Counter[JobState] = Counter()
-        """Jobs of this process that ended in each state, since the start."""
+        """Endings of this process since start."""
 
     def list_all(self) -> Sequence[EndedJob]:
-        """Those of everybody, the newest last."""
+        """All callers' jobs, newest last."""
         self._forget_old()
         return tuple(self._jobs.values())
 
     def list_of(self, caller: Caller, session: str) -> Sequence[EndedJob]:
-        """Those of one session, the newest last."""
+        """One session's jobs, newest last."""
         self._forget_old()
         jobs = self.by_session.get((caller, session))
         return [*jobs.values()] if jobs is not None else []
 
     def name_in(self, carried: Mapping[Tier, Headers], caller: Caller, session: str) -> Mapping[Tier, Headers]:
-        """Add a header with the newest jobs of a session to what an answer from each tier carries."""
+        """Add a header with a session's newest jobs to each tier's headers."""
         jobs = self.list_of(caller, session)
         if not jobs:
             return carried
@@ -51,16 +51,15 @@ class EndedJobs:
         return {tier: (*carried.get(tier, ()), named) for tier in Tier}
 
     def note_end(self, job: Job, ending: JobEnding) -> None:
-        """A job has ended here."""
         self.counts[ending.state] += 1
         self._add(job, ending.state, ending.at)
 
     def note_left(self, job: Job) -> None:
-        """A job has ended at another router, or before this process began."""
+        """A job ended at another router, or before this process began."""
         self._add(job, job.state, job.ended_at or self._clock())
 
     def discard(self, job_id: str) -> None:
-        """Its end was read, or it was deleted."""
+        """A job's end was read, or it was deleted."""
         if self._recalling.locked():
             self._read_meanwhile.add(job_id)
         job = self._jobs.pop(job_id, None)
@@ -72,9 +71,9 @@ class EndedJobs:
             del self.by_session[job.caller, job.session]
 
     async def recall(self, store: JobStore, *, are_elsewhere: bool = False) -> None:
-        """Take over what earlier processes left.
+        """Load what earlier processes left.
 
-        Of a store that routers share: also what ended elsewhere, unheard, without what was read or deleted there.
+        From a store that routers share: add endings missed elsewhere, and drop jobs read or deleted there.
         """
         async with self._recalling:
             self._read_meanwhile.clear()
@@ -92,7 +91,7 @@ class EndedJobs:
         self._sort()  # some may have ended here meanwhile
 
     def _add(self, job: Job, state: JobState, ended_at: float) -> None:
-        """Who cancels a job knows of its end."""
+        """Skips cancelled jobs: the canceller knows."""
         if state is JobState.CANCELLED or job.is_collected or job.id in self._jobs:
             return
         self._put(EndedJob(job.id, job.caller, job.session, state, job.title, ended_at))
@@ -110,14 +109,14 @@ class EndedJobs:
             self._put(job)
 
     def _forget_old(self) -> None:
-        """The store forgets old jobs by itself. The first one here is the oldest."""
+        """The store expires jobs itself. The first one here is the oldest."""
         oldest = self._clock() - self._keep_seconds
         while self._jobs and (job := next(iter(self._jobs.values()))).ended_at < oldest:
             self.discard(job.id)
 
 
 async def _list_uncollected(store: JobStore) -> list[Job]:
-    """All of them, or about as many as are kept; the newest last. Raises `StoreUnusable`."""
+    """All of them, or about as many as are kept, newest last. Raises `StoreUnusable`."""
     found: list[Job] = []
     for state in sorted(FINAL - {JobState.CANCELLED}):
         before: str | None = None

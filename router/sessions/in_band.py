@@ -1,8 +1,8 @@
-"""A tier asked for inside a message, by people whose client cannot set headers: a first line `tier: fast`, `deep` or `auto`.
+"""A tier asked for inside a message, for clients that cannot set headers: a first line `tier: fast`, `deep` or `auto`.
 
-Only a line that the person wrote counts (`tier_line.py`), as the whole first line of their words. The lines are taken out of
-every request that repeats them, always in the same way, so that prefixes, caches and signatures hold. A message that is only
-such a line is answered by the router itself; that exchange is left out of later requests.
+Only a line the person wrote counts (`tier_line.py`), as the whole first line of their words. The lines are removed identically
+from every request that repeats them, so that prefixes, caches and signatures hold. The router itself answers a message that is
+only such a line, and leaves that exchange out of later requests.
 """
 
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ from router.sessions.turns import read_kind
 from router.sessions.words import strip_harness
 
 _NOTHING_ELSE = "continue"
-"""Replaces a message that was only the line and goes to a target all the same: hosts reject an empty message."""
+"""Replaces a line-only message that goes to a target: hosts reject an empty message."""
 _SMALL_BYTES = 4_096
-"""A body that is searched faster than it is walked through."""
+"""A body that is searched faster than walked."""
 _MAX_INDEXES = 50
-"""Messages with a possible line that are remembered."""
+"""Remembered messages with a possible line."""
 _NO_INDEXES: tuple[int, ...] = ()
 _CLIENTS_OWN = ("system", "developer")
 _PLAIN = frozenset({"text", "input_text", "tool_result"})
@@ -39,15 +39,15 @@ _APPLIED_KINDS = (*PERSONS_KINDS, TurnKind.COMPACTION)
 
 
 def may_hold_lines(view: RequestView) -> bool:
-    """Whether lines that ask for a tier must be looked for. In a small body without the word or any escape, there is none."""
+    """Whether to look for tier lines. A small body without the word or an escape has none."""
     raw = view.raw
     return len(raw) > _SMALL_BYTES or raw.lower().rfind(b"tier") >= 0 or raw.rfind(b"\\u") >= 0
 
 
 def apply_tier_lines(view: RequestView) -> RequestView:
-    """The request without lines that ask for a tier, and with the newest of them among its overrides.
+    """The request without tier lines, the newest of them among its overrides.
 
-    Raises `UnknownOverride` where the newest message is nothing but a line with a tier that does not exist.
+    Raises `UnknownOverride` where the newest message is only a line with an unknown tier.
     """
     if not may_hold_lines(view) or not SPECS[view.dialect].is_conversation:
         return view
@@ -56,7 +56,7 @@ def apply_tier_lines(view: RequestView) -> RequestView:
         return view
     client, kind = read_kind(view)
     if kind is TurnKind.SUBAGENT:
-        return view  # a model wrote what it was given
+        return view  # written by a model
     told = _Reading(_items_of(view.body, view.dialect), indexes, client)
     is_persons = kind in PERSONS_KINDS and view.operation is Operation.CREATE
     if is_persons and told.unknown is not None:
@@ -75,7 +75,7 @@ def apply_tier_lines(view: RequestView) -> RequestView:
 
 
 def _may_be_answered_here(view: RequestView, client: Client) -> bool:
-    """Whether a sentence will do: not where a tool call or a schema is demanded, or a history is known to a target alone."""
+    """Whether a sentence will do: no tool call or schema is demanded, and no history is known to a target alone."""
     if client.needs_calls or view.previous_response_id or view.overrides.for_session:
         return False
     body, choice = view.body, view.body.get("tool_choice")
@@ -98,7 +98,7 @@ def _find_indexes(view: RequestView) -> "tuple[int, ...] | range":
 
 
 def _learn_indexes(indexes: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
-    """The indexes of messages that may have such a line, whoever sent them; one too many where all must be looked through."""
+    """Indexes of messages that may have a line, by any author; one too many where all must be searched."""
     items = conversation.items[start:stop]
     roles = list(map(dict.get, items, repeat("role")))  # type: ignore[arg-type]  # each is an object, or was refused
     if "user" not in roles:
@@ -114,7 +114,7 @@ def _items_of(body: JsonObject, dialect: Dialect) -> list[Json]:
 
 
 class _Reading:
-    """The conversation without its lines. `line` is the newest one; `unknown` a tier that does not exist, asked for alone."""
+    """The conversation without its lines. `line` is the newest; `unknown` an unknown tier, asked for alone."""
 
     def __init__(self, items: list[Json], indexes: "tuple[int, ...] | range", client: Client) -> None:
         self._items, self._client = items, client
@@ -133,7 +133,7 @@ class _Reading:
             self._take(index, known, found.get(last_index), lines)
 
     def _take(self, index: int, known: dict[int, Line], last: Line | None, count: int) -> None:
-        """Take the lines of one message out. `last` is the one in the newest of its texts."""
+        """Remove one message's lines. `last` is that of its newest text."""
         next_index = self._next_said(index)
         is_newest = next_index is None
         if last is not None and not last.is_known:
@@ -157,7 +157,7 @@ class _Reading:
         self.line = InBand(TIERS[newest.word], is_at, is_newest, is_alone and is_newest, newest.mark(count))
 
     def _next_said(self, index: int) -> int | None:
-        """The next message that a person or a model wrote."""
+        """The next message of a person or model."""
         for later in range(index + 1, len(self._items)):
             item = as_object(self._items[later])
             role = item.get("role")
@@ -175,23 +175,23 @@ class _Reading:
         return "".join(map(as_text, texts)).strip() == say_tier(TIERS[word])
 
     def items(self) -> list[Json]:
-        """The messages that are left, without lines."""
+        """The remaining messages, without lines."""
         return [self._kept.get(index, item) for index, item in enumerate(self._items) if index not in self._dropped]
 
     def changes(self, body: JsonObject, dialect: Dialect) -> JsonObject:
-        """The fields of the body that are other without the lines."""
+        """The fields of the body that change without the lines."""
         name = SPECS[dialect].list_field
         items = self.items()
         return {name: as_object(items[0]).get("content") if isinstance(body.get(name), str) else items}
 
 
 def _strip(client: Client, items: list[Json]) -> list[Json]:
-    """The messages of a conversation, as another target is to see it, without lines."""
+    """A conversation for another target, without lines."""
     return _Reading(items, range(len(items)), client).items()
 
 
 def _lines_of(message: Json, client: Client) -> Iterator[tuple[int, Line]]:
-    """The lines of a message by the indexes of their texts. Next to a picture or a file none is alone: that is to be seen."""
+    """Lines of a message by the index of their text. None is alone next to an image or file, which a model must see."""
     types = {as_text(as_object(part).get("type")) for part in as_list(as_object(message).get("content"))}
     for index, text in own_texts(message, client):
         line = read_line(text, client)

@@ -1,6 +1,6 @@
-"""The sessions that are remembered, and which of them a request belongs to.
+"""Remembered sessions, and which of them a request belongs to.
 
-In the process, bounded by count and age; what must survive a restart goes to a store.
+Kept in the process, bounded by count and age; a store keeps what must survive a restart.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from router.sessions.records import Held, Records
 
 _MAX_SESSIONS, _MAX_BEGINNINGS = 4_096, 1_024
 _MAX_ALIKE = 8
-"""How many sessions, or message threads, that begin alike are told apart: of threads the newest."""
+"""Sessions, or newest threads, with one beginning that are told apart."""
 _SLOTS, _FIRST = range(_MAX_ALIKE), range(1)
 _MAX_SECONDS = 7 * 86_400.0
 _NEW = SessionState()
@@ -26,7 +26,7 @@ _Found = tuple[SessionKey, SessionState, SessionState | None]
 
 
 class KnownSessions:
-    """Sessions by caller and id, and message threads by how they began: a lost one is sent again whole, without its name."""
+    """Sessions by caller and id, and message threads by beginning: a lost thread is sent again whole, without its name."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -38,16 +38,15 @@ class KnownSessions:
         self._threads = Records(store, (), _MAX_BEGINNINGS, str, _read_names, msgspec.json.encode, _both)
 
     async def find(self, view: RequestView, turn: Turn, messages: int, now: float, name: str) -> _Found:
-        """Find the session that a request belongs to: its key, its state, and the session whose slot it takes, if any.
+        """Find a request's session: its key, its state, and the session whose slot it takes, if any.
 
-        1. A session that the client names: its key and what is known of it.
-        2. A guessed one, known by the caller and the person's first words: of up to 8 slots with the same words, the one
-           whose conversation this one extends. Of several, the one with the same model name; else the first that goes on
-           under another name.
-        3. A branch, whose conversation begins alike and goes on otherwise: the next free slot, and a new state.
-        4. With no slot free: the slot unused for longest, a new state, and the session that gives way.
+        1. A session named by the client.
+        2. A guessed one, by caller and the person's first words: of up to 8 slots with these words, the one whose conversation
+           this one extends. Of several, the one with the same model name, else the first.
+        3. A branch, whose conversation begins alike and then differs: the next free slot, and a new state.
+        4. With no slot free: the least recently used slot, a new state, and the session it replaces.
 
-        A session that was not used for a week gives way as well.
+        A session unused for a week is replaced as well.
         """
         held = self._held
         if self._is_shared:
@@ -74,9 +73,9 @@ class KnownSessions:
         return renamed or oldest
 
     async def find_lost_thread(self, view: RequestView, turn: Turn, messages: int, now: float) -> str:
-        """The thread that a request creates again, where its client sends one whole that is no longer held here.
+        """The thread that a request recreates by sending it whole; empty for a new thread.
 
-        It has the beginning of that one, and extends what is remembered of it. Empty for a thread that is really new.
+        It begins like the lost thread, and extends what is remembered of it.
         """
         if messages < 2 or not _begins_thread(view, turn):
             return ""
@@ -99,7 +98,7 @@ class KnownSessions:
             self._threads.store(key, now)
 
     def store_thread(self, view: RequestView, turn: Turn, now: float) -> "asyncio.Future[None] | None":
-        """The write of a thread that this request began, as `Records.store` returns it."""
+        """Store a thread that this request began, as `Records.store` does."""
         return self._threads.store(_beginning(view, turn), now) if _begins_thread(view, turn) else None
 
     async def close(self) -> None:
@@ -109,7 +108,7 @@ class KnownSessions:
 
 
 def _slots_of(view: RequestView, turn: Turn) -> list[SessionKey]:
-    """All sessions that a request may belong to."""
+    """All sessions a request may belong to."""
     return [SessionKey(view.caller, turn.session, number) for number in (_SLOTS if turn.is_guessed else _FIRST)]
 
 
@@ -122,7 +121,7 @@ def _both(ours: tuple[str, ...], stored: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _begins_thread(view: RequestView, turn: Turn) -> bool:
-    """Whether a request creates a message thread that is a session of its own, named after this request."""
+    """Whether a request creates a message thread, a session named after this request."""
     return view.continued is not None and turn.session.endswith(view.id)
 
 

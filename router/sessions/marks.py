@@ -1,4 +1,4 @@
-"""Marks by which a turn, and a conversation up to some message, are recognised: digests of a few texts. No text is kept."""
+"""Digests that identify a turn, and a conversation up to some message. No text is kept."""
 
 from functools import lru_cache
 from hashlib import blake2b
@@ -12,12 +12,12 @@ from router.sessions.clients import BY_NAME, UNKNOWN_CLIENT
 from router.sessions.words import LAST_TWO, opening_words
 
 _KNOWN_WHOLE = 512
-"""A text of up to this many characters is marked by all of it, a longer one by its ends."""
+"""Longest text digested whole, in characters; of a longer one, its ends."""
 _call_id, _result_id = attrgetter("id"), attrgetter("call_id")
 
 
 def mark_turn(turn: Turn) -> str:
-    """A turn is known by what was asked: every call of its tool loop repeats that."""
+    """The digest of the ask, which every call of a tool loop repeats."""
     asked = turn.turn_id or turn.person_text or ""
     return _mark(asked) if len(asked) <= _KNOWN_WHOLE else _mark(_ends(asked))
 
@@ -28,21 +28,20 @@ def mark_text(asked: str) -> str:
 
 @lru_cache(maxsize=256)
 def _mark(text: str) -> str:
-    """The mark of a short text. Every call of a tool loop asks for the same one."""
+    """Cached: every call of a tool loop needs it."""
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def mark_reached(view: RequestView, turn: Turn, session: SessionSnapshot) -> str:
-    """What the conversation came to with this request. One that was sent before has the mark by which it was found."""
+    """The conversation with this request. A repeated one has the mark by which it was found."""
     last, messages = session.state.last, session.messages
     return last if last and session.state.messages == messages else mark_at(view, turn, messages)
 
 
 def mark_at(view: RequestView, turn: Turn, count: int) -> str:
-    """What the conversation had come to after `count` messages: the last of them, and the answer before it.
+    """The conversation after `count` messages: the last of them, and the answer before it.
 
-    Where a beginning of just these messages is known, the mark is kept with what else they told: the next call of a tool loop
-    asks for it again.
+    Kept with a known beginning of just these messages, since a tool loop's next call needs it again.
     """
     conversation = view.conversation
     if conversation.known is None:
@@ -55,12 +54,12 @@ def mark_at(view: RequestView, turn: Turn, count: int) -> str:
 
 
 def mark_index(view: RequestView, turn: Turn, index: int) -> str:
-    """The index of a message in the conversation, and what it follows; empty for the first one, which follows nothing."""
+    """A message's index and what it follows; empty for the first."""
     return f"{index} {mark_at(view, turn, index)}" if index > 0 else ""
 
 
 def _mark_end(conversation: Conversation, count: int, client_name: str) -> str:
-    """The mark itself. Only words count that a person typed."""
+    """Only words a person typed count."""
     client, messages = BY_NAME.get(client_name, UNKNOWN_CLIENT), conversation.messages
     parts: list[str] = []
     for index in range(count)[LAST_TWO]:
@@ -78,5 +77,4 @@ def _mark_end(conversation: Conversation, count: int, client_name: str) -> str:
 
 
 def _ends(text: str) -> str:
-    """Enough to know a text by."""
     return text if len(text) <= _KNOWN_WHOLE else f"{text[:256]}{text[-256:]}{len(text)}"

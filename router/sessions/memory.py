@@ -1,6 +1,6 @@
-"""What is remembered of a session: where its turns went, what is warm where, and who made which hidden state.
+"""Session memory: where turns went, what is warm where, and which target made which hidden state.
 
-No text is kept: fingerprints, tiers, counts and times. Which session a request belongs to is found in `known.py`.
+No text is kept, only fingerprints, tiers, counts and times. `known.py` finds a request's session.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from router.sessions.turns import read_turn
 from router.sessions.wishes import AUTO, apply_wishes, exact_name, kept_name, remember_wish
 
 _OF_THE_CONVERSATION = (*REMEMBERED, TurnKind.COMPACTION)
-"""Requests that show a target the whole conversation, which is warm there from then on."""
+"""Requests that warm the whole conversation at a target."""
 _DEFAULT_CACHE_MINUTES = 5.0
 _NO_POSITION, _AUTO = SessionPosition(), Alias(AUTO)
 _NO_OVERRIDES = Overrides()
@@ -37,18 +37,18 @@ _SERVED = Outcome.SERVED
 
 
 class SessionMemory:
-    """Reads what is known of a request's session, and writes what it observes of requests."""
+    """Recalls a request's session, and records what happens to requests."""
 
     def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time, tokens: TurnTokens | None = None) -> None:
         self._known, self._clock, self.tokens = KnownSessions(store), clock, tokens or TurnTokens()
         self._sessions, self._is_shared = self._known.sessions, store.is_shared
 
-    # Reading: changes nothing but what is at hand.
+    # Reading.
 
     turn_of = staticmethod(read_turn)
 
     async def recall(self, view: RequestView, turn: Turn, alias: Alias = _AUTO) -> SessionSnapshot:
-        """The session that a request belongs to, and the wish that counts in it."""
+        """The session a request belongs to, with the wish that counts."""
         now, messages = self._clock(), len(view.conversation.items)
         name = "" if alias.name == AUTO else kept_name(exact_name(alias))
         lost = ""
@@ -79,10 +79,10 @@ class SessionMemory:
         origins = _name_origins(view, state) if messages > before else state.origins
         found = SessionSnapshot(key, state, position, origins, messages, replaces, lost)
         if not name and not state.name and state.wish is None and view.overrides == _NO_OVERRIDES:
-            return found  # nobody ever asked for anything
+            return found  # no wish was ever made
         return apply_wishes(found, view, turn, alias)
 
-    # Writing: what a request came to.
+    # Writing.
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         if self._is_shared:
@@ -90,7 +90,7 @@ class SessionMemory:
         return {FirstByte: self._note_answer, StateRefused: self._note_refused, Settled: self._note_end}
 
     def _note_answer(self, exchange: Exchange, begun: FirstByte) -> None:
-        """What is new in this session's next request will be this target's own.
+        """New hidden state in the session's next request will be this target's.
 
         Noted at the first byte, not the end: clients continue on the last event, and a cut answer's text comes back too.
         """
@@ -104,9 +104,9 @@ class SessionMemory:
         self._sessions.update(session.key, step, session.state, session.replaces)
 
     def _share_answer(self, exchange: Exchange, begun: FirstByte) -> None:
-        """Note the answer and store it now: the end of the answer waits until other routers can know it.
+        """Note the answer and store it now: its end waits until other routers can see it.
 
-        An answer that comes whole has its end with its beginning: it waits until both are stored together.
+        A whole answer begins and ends at once, and waits until both are stored together.
         """
         self._note_answer(exchange, begun)
         decided, now = exchange.last(Decided), self._clock()
@@ -116,7 +116,7 @@ class SessionMemory:
             _confirm(exchange, self._known.store_thread(decided.view, decided.decision.turn, now))
 
     def _note_refused(self, exchange: Exchange, fact: StateRefused) -> None:
-        """A target refused these pieces and then served without them: it does not get them again."""
+        """A target refused these pieces and served without them: do not send them again."""
         decided = exchange.last(Decided)
         if decided is None:
             return
@@ -126,7 +126,7 @@ class SessionMemory:
         self._sessions.update(session.key, step, session.state, session.replaces)
 
     def _note_end(self, exchange: Exchange, settled: Settled) -> None:
-        """A target that answered in full has the conversation warm now. The store gets the session once for each request."""
+        """A full answer leaves the conversation warm at its target. The session is stored once per request."""
         decided, ended = exchange.last(Decided), exchange.last(AttemptEnded)
         if decided is None:
             return
@@ -148,14 +148,14 @@ class SessionMemory:
             _confirm(exchange, self._sessions.store(decided.session.key, self._clock()))
 
     async def set_tier(self, view: RequestView, alias: Alias, exchange: Exchange | None = None) -> str:
-        """Handle a message that is only a `tier:` line: remember it and confirm. Later requests leave that exchange out.
+        """Remember and confirm a message that is only a `tier:` line. Later requests leave that exchange out.
 
         A guessed session need not remember the line, which comes with every request.
         """
         turn, line = read_turn(view), view.overrides.line
         assert line is not None
         session, now = await self.recall(view, turn, alias), self._clock()
-        index = line.index - 1  # so that the next message, which gets this one's index, is newer
+        index = line.index - 1  # the next message takes this one's index, and must be newer
         wish = None if turn.is_guessed else Wish(line.tier, index, line.mark)
 
         def step(state: SessionState) -> SessionState:
@@ -173,13 +173,13 @@ class SessionMemory:
 
 
 def _confirm(exchange: Exchange | None, written: "asyncio.Future[None] | None") -> None:
-    """Have the end of an answer wait for a write, if there is one to wait for."""
+    """Let an answer's end wait for a write."""
     if written is not None and exchange is not None and exchange.confirming is not None:
         exchange.confirming.wait_for("sessions", written)
 
 
 def _answer(decided: Decided, target: Target, now: float, state: SessionState) -> SessionState:
-    """The session after a target began to answer one of its requests."""
+    """The session after a target began to answer."""
     view, session, decision = decided.view, decided.session, decided.decision
     turn = decision.turn
     if session.has_wishes:
@@ -193,7 +193,7 @@ def _answer(decided: Decided, target: Target, now: float, state: SessionState) -
 
 
 def _name_origins(view: RequestView, known: SessionState) -> Mapping[str, str]:
-    """Who made the hidden state in a request: as remembered, or, for what is new since then, who answered last."""
+    """The makers of a request's hidden state: as remembered, or the last to answer for what is new."""
     origins = known.origins
     if known.target is None or not known.messages:
         return origins

@@ -1,8 +1,8 @@
-"""Versioned records: small values at hand, changed by pure steps and stored by version, so that no step is lost.
+"""Versioned records: small cached values, changed by pure steps and stored by version, so that no step is lost.
 
-A step is taken at once on what is at hand, and is kept until it is stored. Where the store has a newer version, that one is
-loaded and the steps are taken again on it. In a store that other routers change too, each request asks for its records: what
-is at hand serves only while the store is away, and gives back what the store has lost.
+A step applies to the cached value at once, and is kept until stored. Where the store has a newer version, that is loaded and
+the steps are applied again. With a store shared by routers, each request loads its records: the cache serves only while the
+store is away, and restores what the store has lost.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _VERSION_BITS = 48
 
 
 class Held(Generic[Value]):
-    """One record: its value, the version that it was loaded or stored with, and the steps taken since then."""
+    """A record: its value, its loaded or stored version, and the steps since."""
 
     __slots__ = ("at", "steps", "value", "version", "write")
 
@@ -36,7 +36,7 @@ class Held(Generic[Value]):
 
 
 class _Write(Struct, Generic[Value], eq=False):
-    """A record on its way to the store: the version that it replaces, and how many steps it contains."""
+    """A write under way: the version it replaces, and how many steps it contains."""
 
     held: Held[Value]
     name: str
@@ -44,13 +44,13 @@ class _Write(Struct, Generic[Value], eq=False):
     version: int = 0
     taken: int = 0
     next: "asyncio.Future[None] | None" = None
-    """Completes with the write after this one, which has the steps taken meanwhile."""
+    """Completes with the next write, which has the steps taken meanwhile."""
 
 
 class Records(Generic[Key, Value]):
     """Records by key, the least recently used dropped first. `new` is the initial value, `read` returns None for junk.
 
-    `join` merges two values that diverged while the store was away: ours, and the stored one.
+    `join` merges our value with a stored one that diverged while the store was away.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class Records(Generic[Key, Value]):
         return asyncio.get_running_loop()  # a system call each time
 
     async def load(self, key: Key) -> Value | None:
-        """The record; None where there is none. One at hand is the newest, unless other routers share the store."""
+        """The record, or None. A cached one is the newest, unless routers share the store."""
         if self.is_shared or (held := self.held.get(key)) is None:
             held = (await self.load_all((key,))).get(key)
         return None if held is None else held.value
 
     async def load_all(self, keys: Sequence[Key]) -> Mapping[Key, Held[Value]]:
-        """The records that exist, as the store has them now, with the steps not stored yet, in one question to the store."""
+        """The existing records as stored now, plus unstored steps, in one query."""
         held_by = self.held.get
         before = [None if held is None else held.version for held in map(held_by, keys)]
         try:
@@ -92,11 +92,11 @@ class Records(Generic[Key, Value]):
             if stored.state is not None:
                 there[key] = self._refresh(key, version, stored)
             elif (held := held_by(key)) is not None:
-                there[key] = held  # the store has lost it, and gets it back with the next write
+                there[key] = held  # lost by the store, restored by the next write
         return there
 
     def update(self, key: Key, step: Step[Value], start: Value, replaces: Value | None = None) -> None:
-        """Take a step on the record. A record that is not at hand, or equals `replaces`, begins at `start`."""
+        """Apply a step. A record that is not cached, or equals `replaces`, begins at `start`."""
         held = self.held.get(key)
         if held is None or (before := held.value) is replaces:
             self._begin(key, step, start, held)
@@ -107,10 +107,10 @@ class Records(Generic[Key, Value]):
             held.steps.append(step)
 
     def store(self, key: Key, at: float) -> "asyncio.Future[None] | None":
-        """Store what was changed. The time says when a record may be forgotten.
+        """Store changes. A record expires relative to `at`.
 
-        The future completes when the store has confirmed it, and raises `StoreUnusable` where the write failed. It is None
-        where nothing has to be waited for: a store that this process alone uses answers at once.
+        The future completes when the store confirms, and raises `StoreUnusable` where the write failed. None: nothing to wait
+        for, as with a store that only this process uses.
         """
         held = self.held.get(key)
         if held is None or not held.steps:
@@ -131,7 +131,7 @@ class Records(Generic[Key, Value]):
         return self._follow(_Write(held, name, self._loop.create_future()), answer)
 
     async def close(self) -> None:
-        """Wait for what is being stored, and store what is left."""
+        """Wait for writes, and store the rest."""
         await self._wait()
         for key, held in list(self.held.items()):
             if held.at:
@@ -143,7 +143,7 @@ class Records(Generic[Key, Value]):
             await asyncio.wait([write.done for write in self._writes])
 
     def _store_next(self, write: _Write[Value], at: float) -> "asyncio.Future[None]":
-        """What to wait for while an earlier write of the record is on its way: that one, or the one after it."""
+        """Wait for the record's write under way, or for the one after it."""
         write.held.at = at
         if len(write.held.steps) == write.taken:
             return write.done
@@ -160,7 +160,7 @@ class Records(Generic[Key, Value]):
         self._follow(write, answer)
 
     def _follow(self, write: _Write[Value], answer: _Answer) -> "asyncio.Future[None]":
-        """Do what the store's answer asks for, now or when it comes."""
+        """Act on the store's answer, now or when it comes."""
         held = write.held
         held.write, write.version, write.taken = write, held.version, len(held.steps)
         self._writes.add(write)
@@ -180,7 +180,7 @@ class Records(Generic[Key, Value]):
             self._settle(write, is_stored=answer.result())
 
     def _settle(self, write: _Write[Value], *, is_stored: bool) -> None:
-        """Finish a write that the store took, and send the steps taken meanwhile; try again with one that it did not take."""
+        """Finish a successful write, and send the steps taken meanwhile; retry a rejected one."""
         if not is_stored:
             spawn(self._send_again(write), name="store a record again", loop=self._loop)
             return
@@ -194,7 +194,7 @@ class Records(Generic[Key, Value]):
             self._send(_Write(held, write.name, write.next))
 
     async def _send_again(self, write: _Write[Value]) -> None:
-        """Take the steps again on a version that another router stored, and try once more."""
+        """Apply the steps again to another router's version, and retry."""
         try:
             stored = await self._store.load(write.name)
         except BaseException as error:
@@ -207,7 +207,7 @@ class Records(Generic[Key, Value]):
         self._send(write)
 
     def _give_up(self, write: _Write[Value], error: BaseException) -> None:
-        """Keep the record as this router knows it, to be joined with the stored one at the next load or write."""
+        """Keep this router's value, to be joined with the stored one at the next load or write."""
         held = write.held
         join: Step[Value] = partial(self._join, held.value)
         held.steps[:] = [join]
@@ -215,20 +215,20 @@ class Records(Generic[Key, Value]):
         for done in (write.done, write.next):
             if done is not None:
                 done.set_exception(StoreUnusable(str(error)))
-                done.exception()  # seen: nobody need look at it
+                done.exception()  # mark as retrieved
 
     def _finish(self, write: _Write[Value]) -> None:
         write.held.write = None
         self._writes.discard(write)
 
     def _refresh(self, key: Key, asked_at: int | None, stored: Versioned) -> Held[Value]:
-        """Bring what is at hand up to what is stored. `asked_at` is the version at hand when the store was asked."""
+        """Update the cache from the store. `asked_at` is the version cached when the store was asked."""
         held = self.held.get(key)
         if held is None:
             held = self._hold(key, Held(self._new))
             self._take_again(held, stored)
         elif stored.version < held.version and held.version != asked_at:
-            pass  # stored by another request of this router, after the store had read this
+            pass  # stored by another request of this router after the read
         elif stored.version != held.version:
             self._take_again(held, stored)
         return held
@@ -244,7 +244,7 @@ class Records(Generic[Key, Value]):
         if after is start:
             return
         if held is None:
-            # Not 1: a record that begins again, after a store lost all, must not look like the one that others remember.
+            # Random, not 1: a record that restarts after a store lost all must differ from the one other routers remember.
             held = self._hold(key, Held(start, secrets.randbits(_VERSION_BITS) if self.is_shared else 0))
         else:
             held.steps.append(lambda _: start)

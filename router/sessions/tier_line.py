@@ -1,7 +1,6 @@
-"""A line that asks for a tier: which texts of a message may hold one, what it asks for, and what is left without it.
+"""A line that asks for a tier: which texts may hold one, its tier, and the text without it.
 
-Only a text that the person wrote counts. A file, a selection, the output of a hook or a tool may begin like anything, and its
-author must not decide about tiers.
+Only text the person wrote counts: files, selections and the output of hooks or tools must not decide about tiers.
 """
 
 import re
@@ -30,9 +29,9 @@ _LINE = re.compile(rf"tier{_BLANK}*:{_BLANK}*(\w[\w.-]{{0,39}}){_END}", re.IGNOR
 _EMPTY_LINES = re.compile(rf"(?:{_BLANK}*(?:\r\n|\r|\n))*")
 _KNOWN_CHARS = 256
 _NOTHING = re.compile(r'(?:""|<(\w+)>\s*</\1>)?')
-"""What a client puts around words, without any."""
+"""A client's wrapping around no words."""
 ONE_TEXT = -1
-"""The index of the text of a message that is one text."""
+"""The index for a message that is a single text."""
 _TEXTS = ("text", "input_text")
 _RESULT_HEAD = 200
 _OPENED = re.compile(rf"<({'|'.join(HARNESS_TAGS)}|{TELLING_TAGS})\b")
@@ -40,7 +39,7 @@ _BLANKS = re.compile(r"\s*")
 
 
 class Line(NamedTuple):
-    """A line inside one text: what it asks for, and the text around it."""
+    """A line in a text: its tier, and the text around it."""
 
     word: str
     before: str
@@ -54,22 +53,22 @@ class Line(NamedTuple):
 
     @property
     def rest(self) -> str:
-        """The text without the line; empty where nothing is left that anybody should read."""
+        """The text without the line; empty if nothing readable is left."""
         left = self.before + self.after
         return "" if _NOTHING.fullmatch(left.strip()) else left
 
     def filled(self, words: str) -> str:
-        """`rest`, with other words where nothing is left."""
+        """`rest`, or other words if empty."""
         return self.rest or (f"{self.before}{words}{self.after}" if words else "")
 
     def mark(self, count: int) -> str:
-        """By which the line is known again: which of the conversation it is, what it asks for, and what came with it."""
+        """Identifies the line: its number in the conversation, its tier, and the text around it."""
         written = f"{count}\0{self.word}\0{self.after[:_KNOWN_CHARS]}\0{len(self.after)}"
         return blake2b(written.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def say_tier(tier: Tier | None) -> str:
-    """What a message is answered that is only a line. An exchange is known again by this sentence, so its words are fixed."""
+    """The answer to a line-only message. Its words are fixed: they identify the exchange later."""
     return f"This session is set to {tier or 'auto'}."
 
 
@@ -80,7 +79,7 @@ def may_have_line(text: str) -> bool:
 
 
 def read_line(text: str, client: Client) -> Line | None:
-    """The line with which a person's words begin inside a text; its tier may not exist."""
+    """The line at the start of a person's words; its tier may be unknown."""
     begin = offset = begin_of_words(text)
     end = len(text)
     if client.wraps_words_in:
@@ -106,7 +105,7 @@ def read_line(text: str, client: Client) -> Line | None:
 
 
 def without_lines(message: Json, lines: dict[int, Line], filler: str) -> Json:
-    """A message without its lines; None where nothing is left of it. `filler` stands for the words of one that has none."""
+    """A message without its lines; None if nothing is left. `filler` replaces empty words."""
     given = as_object(message)
     content = given.get("content")
     if isinstance(content, str):
@@ -123,9 +122,9 @@ def without_lines(message: Json, lines: dict[int, Line], filler: str) -> Json:
 
 
 def begin_of_words(text: str) -> int:
-    """Where the words of a text begin: after what a client put before them in the same text.
+    """Where a text's words begin, after what the client put before them.
 
-    What a client quotes may hold the end of the very tag that it is quoted in; so the last such end counts.
+    Text quoted by a client may contain the closing tag around it, so the last closing tag counts.
     """
     begin = 0
     for mark in WORDS_BEGIN_AFTER:
@@ -147,7 +146,7 @@ def _skip_blanks(text: str, begin: int) -> int:
 
 
 def texts_of(message: Json) -> list[str]:
-    """The texts of a user's message, whoever wrote them."""
+    """The texts of a user's message, by any author."""
     if not isinstance(message, dict) or message.get("role") != "user":
         return []
     content = message.get("content")
@@ -155,10 +154,10 @@ def texts_of(message: Json) -> list[str]:
 
 
 def own_texts(message: Json, client: Client) -> list[tuple[int, str]]:
-    """The texts of a message that the person wrote, with their indexes, oldest first.
+    """The texts the person wrote, with their indexes, oldest first.
 
-    Of a client whose row says which block is theirs: that one. Of any other: the only text that is not the client's own. Of
-    several texts each may be a file as well as words, and nothing tells them apart, so none counts.
+    If the client's row names the person's block: that one. Otherwise: the only text that is not the client's. Of several texts
+    any may be a file, so none counts.
     """
     if not isinstance(message, dict) or message.get("role") != "user":
         return []
@@ -178,10 +177,10 @@ def own_texts(message: Json, client: Client) -> list[tuple[int, str]]:
 
 
 def _last_of_each(texts: list[tuple[int, str]], client: Client, *, has_results: bool) -> list[tuple[int, str]]:
-    """The last text of the person's before each interrupt, and the last one after them all.
+    """The person's last text before each interrupt, and the last one after them all.
 
-    What was interrupted and what was typed next come as one message. What is with a tool's results, before an interrupt, is
-    no typed text, and neither is what follows a command: the text that it expands to, which somebody else may have written.
+    Interrupted and later words come as one message. Text with tool results before an interrupt was not typed, nor was text
+    after a command: the command's expansion, perhaps by another author.
     """
     found: list[tuple[int, str]] = []
     last: tuple[int, str] | None = None

@@ -123,7 +123,7 @@ def go_on(work: Work) -> Work:
 
 
 def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0, *, is_old: bool = False) -> None:
-    """Add a message's calls, after `said` characters of text. Old ones only count."""
+    """Add a message's calls, after `said` characters of text. Old ones are only counted."""
     said += work.said
     work.said = 0
     work.said_chars += said

@@ -1,7 +1,6 @@
-"""Tokens that a client itself carries through a turn: some send a header of the answer back until the turn ends.
+"""Tokens that clients carry through a turn: some send a header of the answer back until the turn ends.
 
-A token names the turn's tier, so that a turn stays where it is even if its session was forgotten here. It is bound to the
-session and the turn, and signed: callers cannot forge one.
+A token names the turn's tier, which so survives a forgotten session. It is bound to session and turn, and signed.
 """
 
 import hmac
@@ -35,7 +34,7 @@ def derive_key(secret: str) -> bytes:
 
 
 class TurnTokens:
-    """Writes and reads the tokens. The key is read when it is first needed; by default it is one of this process alone."""
+    """Writes and reads tokens. The key is read on first use; by default it lasts as long as the process."""
 
     def __init__(self, read_key: Callable[[], bytes] = make_key) -> None:
         self._read_key = read_key
@@ -45,7 +44,7 @@ class TurnTokens:
         return self._read_key()
 
     def read(self, view: RequestView, turn: Turn, session: str) -> Tier | None:
-        """The tier in a token that was made for this very turn. It comes in a header, or else in the client's metadata."""
+        """The tier in this turn's token, from a header or the client's metadata."""
         header = _HEADERS.get(turn.client)
         if header is None:
             return None
@@ -61,7 +60,7 @@ class TurnTokens:
         return tier if hmac.compare_digest(signature.encode("utf-8", "replace"), expected.encode()) else None
 
     def carry(self, session: SessionSnapshot, view: RequestView, decision: Decision) -> Mapping[Tier, Headers]:
-        """The headers with a token for an answer from each tier; empty for clients that carry none."""
+        """Headers with a token for an answer from each tier; empty for clients that carry none."""
         turn = decision.turn
         header = _HEADERS.get(turn.client)
         if header is None or turn.kind not in REMEMBERED:

@@ -1,1 +1,1 @@
-"""What is made of a request when it is over: its entry, and what the entry says when it is asked."""
+"""The ledger entry of a finished request, and its explanation."""

@@ -32,7 +32,7 @@ from router.settle.kept import keep_decision
 
 _MAX_TEXT_BYTES = 1 << 20
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
-"""What a person types, at the beginning of a turn."""
+"""What a person types at the start of a turn."""
 
 _WAITS = frozenset({Queued, QuestionEnded})
 _encode = msgspec.json.Encoder().encode
@@ -43,20 +43,20 @@ class _NoWord:
 
 
 class _NoRequest:
-    """What was sent, of a request whose body was not read."""
+    """Stands in for a request whose body was not read."""
 
     model, is_streaming, raw = "", False, None
 
 
 class _NoTurn:
-    """Who asked, of a request in which nobody looked for that."""
+    """Stands in for a turn that was not identified."""
 
     session = client = person_text = None
     kind = _NoWord
 
 
 class _NoDecision(NamedTuple):
-    """How it went, of a request for which no tier was chosen. `because` says who answered it, if anyone did."""
+    """Stands in where no tier was chosen. `because` names what answered instead, if anything."""
 
     because: str | None
     score: None = None
@@ -64,16 +64,16 @@ class _NoDecision(NamedTuple):
 
 
 class _NoUsage:
-    """What was used, where nothing is billed."""
+    """Usage where nothing is billed."""
 
     input_tokens = cached_tokens = output_tokens = reasoning_tokens = is_estimated = None
 
 
 def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
-    """Build the entry from the journal's facts. The request ended `at` that time; what it never came to is null."""
+    """Build the entry from the journal's facts. `at` is the end; what the request never reached is null."""
     last, answer, newest = exchange.last, settled.answer, exchange.newest
     decided, opened, ended = last(Decided), last(AttemptOpened), last(AttemptEnded)
-    # Usually there is one attempt, and it is at hand: no kind of fact came twice.
+    # The common case: one attempt, and no kind of fact twice.
     if ended is None or opened is None or len(newest) < len(exchange.journal) or not _WAITS.isdisjoint(newest):
         attempts, first_at, waits = _read_calls(exchange)
     else:
@@ -98,7 +98,7 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
 
 
 def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn], _NoDecision]:
-    """The request and its turn, as far as they were read before it ended without a decision, and who answered it."""
+    """The request and turn as far as read before it ended undecided, and what answered it."""
     read, here, fact = exchange.last(Read), exchange.last(AnsweredHere), exchange.last(Replayed) or exchange.last(PassedOn)
     view, turn = read.view if read is not None else _NoRequest, here.turn if here is not None else _NoTurn
     return view, turn, _NoDecision(fact.because if fact is not None else None)
@@ -125,8 +125,8 @@ def _write_line(
     speed = None
     if ended is not None:
         usage, speed = ended.usage or _NoUsage, ended.tokens_per_second
-    # By position, in the order of the fields: 29 names would take two microseconds. `_value_` is a word as plain text: SQLite
-    # binds that at once, and looks for a way to adapt any other kind of str.
+    # By position, in field order: 29 names would take two microseconds. `_value_` is plain text, which SQLite binds directly;
+    # it searches for an adapter for any other kind of str.
     return Line(
         arrival.id,
         began + (at - ended_at),
@@ -161,7 +161,7 @@ def _write_line(
 
 
 def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
-    """The cost of all attempts; None unless every one is known. An answer of the router's own costs nothing."""
+    """Total cost; None unless every attempt's is known. The router's own answers are free."""
     if not attempts:
         return 0.0 if ending.outcome is Outcome.SERVED else None
     known = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
@@ -169,7 +169,7 @@ def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
 
 
 def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[tuple[str, float], ...]]:
-    """All attempts, when the request first waited for somebody else (until then it is our time), and its waits for quotas."""
+    """All attempts, when the request first waited for another party (until then it is our time), and its waits for quotas."""
     journal = exchange.journal
     return (
         [fact.attempt for fact in journal if isinstance(fact, AttemptEnded)],
@@ -179,7 +179,7 @@ def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[
 
 
 def _places_of(decision: Decision) -> bytes | None:
-    """Where the words of an ask are in the table of weights. Words that only point back at another turn teach nothing."""
+    """Places of an ask's words in the table of weights. Words that only point back at another turn teach nothing."""
     features = decision.signals.features
     if features is None or not features.has_task or decision.turn.kind not in _BEGINS:
         return None

@@ -1,8 +1,8 @@
-"""How a decision is kept in the ledger's column `decision`, and how it is read again.
+"""The format of decisions in the ledger's column `decision`.
 
-What is kept are facts: the opinions, and what the turn would take on each tier. What follows from them (evidence in order, both
-estimates, the margin, the flip, rounding) is worked out for whoever reads, by `explain_row`. Rows that an older Tandem wrote
-hold the whole explanation instead, without a version: they are read as they are.
+Kept are facts: the opinions, and what the turn would take on each tier. `explain_row` derives the rest (ordered evidence, both
+estimates, the margin, the flip, rounding). Rows of an older Tandem hold the whole explanation without a version, and are read
+as they are.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ from router.decide.explain import explain_opinions, explain_range, explain_secon
 
 _VERSION = 3
 ROW_COLUMNS = (*COLUMNS, "decision", "attempts")
-"""The columns that an explanation needs, in the order in which `explain_row` takes their values."""
+"""The columns of an explanation, in the order of `explain_row`."""
 
 
 class KeptDecision(Struct, frozen=True, omit_defaults=True):
-    """The JSON of the column. What has a column of its own is not here; a field that is absent has its default."""
+    """The column's JSON, without what has its own column. An absent field has its default."""
 
     v: int
     """The version of this form: 3. Rows of version 2 have `redo_factor` and no `redo`; those before it have no version."""
@@ -37,13 +37,13 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     decided_by: str
     """`estimate`, `rule_out`, or the policy that insisted."""
     prompt_tokens: int
-    """The length of the prompt by which it was decided."""
+    """The prompt length by which it was decided."""
     usd_per_second: float
     """What a second of the person's time was worth."""
     insists: tuple[tuple[str, Insist], ...] = ()
-    """Who insisted on a tier or a target: pairs of a policy and what it said, strongest first."""
+    """Policies that insisted on a tier or a target: pairs of a policy and its opinion, strongest first."""
     ruled_out: tuple[tuple[str, RuleOut], ...] = ()
-    """Which targets could not serve, in the same form."""
+    """Targets that could not serve, in the same form."""
     leans: tuple[tuple[str, Lean], ...] = ()
     """The evidence, in the same form: log-odds of a long task, which add up to the column `score`."""
     skipped: tuple[Skipped, ...] = ()
@@ -51,15 +51,15 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     spill: tuple[str, ...] = ()
     """The other tier's targets that a failed attempt could go to."""
     prompt_tokens_exact: bool = False
-    """Whether the prompt was counted and not estimated."""
+    """Whether the prompt was counted, not estimated."""
     prompt_tokens_range: tuple[int, int] | None = None
-    """Between which numbers the prompt's length lies, where the estimate decided since an exact count was not ready in time."""
+    """Bounds of the prompt's length, where an estimate decided because an exact count was not ready in time."""
     config: str = ""
     """The fingerprint of the config."""
     weights: str = ""
     """The fingerprint of the weights that read the words."""
     second_opinion: SecondOpinion | None = None
-    """The second opinion: who was or would be asked, what came of it, what it was worth and what it was to cost."""
+    """The second opinion: the target that was or would be asked, the outcome, its worth and its expected cost."""
     fast: Projection | None = None
     """The cheapest open fast target, as a list: its name, the wait, seconds when the turn is quick, more seconds when it is
     long, USD when it is quick, more USD when it is long, whether its price is known, its learned ratios of calls and output,
@@ -67,21 +67,21 @@ class KeptDecision(Struct, frozen=True, omit_defaults=True):
     deep: Projection | None = None
     """The cheapest open deep target, in the same form."""
     redo: Redo | None = None
-    """What a wrong first answer of fast was taken to cost, as a list: the chance of one when the turn is quick, and when it is
-    long; seconds when it is quick, more seconds when it is long; USD when it is quick, more USD when it is long; how many turns
-    the chances were learned from (0: they were assumed). Absent where one tier alone was open."""
+    """The expected cost of a wrong first answer of fast, as a list: its chance when the turn is quick, and when it is long;
+    seconds when it is quick, more seconds when it is long; USD when it is quick, more USD when it is long; how many turns the
+    chances were learned from (0: they were assumed). Absent where one tier alone was open."""
     redo_factor: float = 0.0
-    """Rows of version 2 only: every long task on fast was taken to be done again, at this many times its seconds on deep."""
+    """Version 2 only: every long task on fast was expected to be done again, at this many times its seconds on deep."""
     has_other_fast: bool = False
     """Whether a second fast target was open."""
     because: str | None = None
-    """The sentence of the decision, where the column `because` says more: who failed before."""
+    """The decision's sentence, where the column `because` adds who failed before."""
     person_text: str | None = None
     """What the person typed; only with `ledger.keep_text`."""
     dropped: tuple[str, ...] = ()
     """What the request lost on its way to the target."""
     queued: tuple[tuple[str, float], ...] = ()
-    """Which targets had no room for it, and how many seconds it waited for each: pairs, in their order."""
+    """Targets without room for it, and the seconds it waited for each: pairs, in order."""
 
 
 _facts_of = attrgetter(
@@ -89,12 +89,12 @@ _facts_of = attrgetter(
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
     *("signals.prompt.is_exact", "signals.prompt.late_range", "config_fingerprint", "weights_fingerprint", "second_opinion"),
 )
-"""The fields from `tier` to `second_opinion`, as a decision has them: read in one go, since every request pays for it."""
+"""The fields from `tier` to `second_opinion`, read in one go: every request pays for it."""
 _UNKNOWN: dict[str, Any] = {"usage": None, "cost_usd": None}
-"""What an attempt does not say of itself; one of an older row says neither."""
+"""What an attempt leaves out; one of an older row has neither."""
 _encode = msgspec.json.Encoder().encode
 _UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
-"""Anybody may have written to the file."""
+"""Errors of reading: other programs may write to the file."""
 
 
 def keep_decision(
@@ -105,7 +105,7 @@ def keep_decision(
     *,
     keeps_text: bool,
 ) -> str:
-    """The decision as the ledger keeps it. `because` is what the column says."""
+    """The decision's JSON. `because` is the column's sentence."""
     weighing = decision.weighing or weighing_of(decision)
     kept = KeptDecision(  # type: ignore[misc]  # mypy cannot know where the facts end
         _VERSION,
@@ -123,7 +123,7 @@ def keep_decision(
 
 
 def explain_row(values: tuple[object, ...]) -> JsonObject | None:
-    """A row's decision in full, with what became of the request. None where there is none, or it cannot be read."""
+    """A row's decision in full, with the request's outcome. None where absent or unreadable."""
     row: dict[str, Any] = dict(zip(ROW_COLUMNS, values, strict=True))
     written = row["decision"]
     if not isinstance(written, str):
@@ -176,7 +176,7 @@ def _explain(row: Mapping[str, Any], kept: KeptDecision) -> JsonObject:
 
 
 def _weighing(kept: KeptDecision) -> Weighing:
-    """What it was weighed by. In a row of version 2 every long task on fast was to be done again."""
+    """In version 2, every long task on fast was expected to be done again."""
     fast, deep, redo, factor = kept.fast, kept.deep, kept.redo, kept.redo_factor
     if redo is None and fast is not None and deep is not None:
         redo = Redo(0.0, 1.0, factor * deep.seconds, factor * deep.seconds_slope, deep.usd, deep.usd_slope)

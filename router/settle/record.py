@@ -1,4 +1,4 @@
-"""Recording requests that are over: each entry is written once, and handed to the ledger."""
+"""Writes each finished request's entry once, and hands it to the ledger."""
 
 import asyncio
 import time
@@ -22,11 +22,11 @@ _MAX_ENTRIES = 64
 
 
 class Recorder:
-    """Writes the entry of each request, hands it to the store, and notes it: the log observes that.
+    """Writes each request's entry to the store, and notes it for the log.
 
-    A few milliseconds after the end, for all that ended meanwhile. The next request does not wait for it, and the same work
-    several times in a row costs less than each time between other work. What did not go well is written at once, as all is in
-    plain mode. Looking up a decision writes all that wait first.
+    Entries are written in batches, a few milliseconds after the end: the next request does not wait, and repeated work in a row
+    is cheaper. Failures, and everything in plain mode, are written at once. Looking up a decision writes all waiting entries
+    first.
     """
 
     def __init__(self, entries: EntryStore, *, plain: bool = False) -> None:
@@ -46,7 +46,7 @@ class Recorder:
             self._timer = get_running_loop().call_later(_LATER_SECONDS, self._write_waiting)
 
     def write(self) -> None:
-        """Write the entries of all requests that ended."""
+        """Write all waiting entries."""
         if self._timer is not None:
             self._timer.cancel()
         self._write_waiting()
@@ -74,7 +74,7 @@ class Recorder:
         for exchange, entry in written:
             exchange.note(Recorded(entry))
 
-    # As the store that it writes to.
+    # As an `EntryStore`.
 
     def append(self, entry: Entry) -> None:
         self._entries.append(entry)
@@ -84,7 +84,7 @@ class Recorder:
         await self._entries.sync()
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
-        """The explanation of a request that this caller made, even one that has only just ended."""
+        """The explanation of this caller's request, even one that just ended."""
         self.write()
         return await self._entries.find_decision(request_id, caller)
 

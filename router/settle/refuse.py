@@ -1,4 +1,4 @@
-"""Telling a caller that no answer will come, or no more of it, and how the request thereby ends."""
+"""Errors for callers whose answer will not come or not continue, and the request's ending."""
 
 import asyncio
 
@@ -14,11 +14,11 @@ ABANDONED = Ending(Outcome.ABANDONED, 499)
 INTERRUPTED = Ending(Outcome.INTERRUPTED, 499)
 """The person said something else meanwhile, on the same socket."""
 LEAVING = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""The request is cancelled, or the process ends: nothing is at fault, and it always passes."""
+"""The request is cancelled, or the process ends: always passed on."""
 
 
 def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
-    """Answer an error. Only called while nothing has gone to the caller."""
+    """Answer with an error. Only called before any output."""
     if isinstance(error, Superseded):
         outcome = Outcome.SUPERSEDED
     else:
@@ -29,12 +29,12 @@ def refuse(error: TandemError, arrival: Arrival, sink: Sink) -> Ending:
 
 
 async def refuse_job(house: object, exchange: Exchange, sink: Sink) -> Ending:
-    """Refuse a request with `background: true`, in a house without jobs."""
+    """Refuse `background: true` in a router without jobs."""
     return refuse(InBackground(), exchange.arrival, sink)
 
 
 def cut_off(exchange: Exchange, sink: Sink) -> Ending:
-    """How a cancelled request ends. Tells a caller who is still connected, unless an attempt will."""
+    """The ending of a cancelled request. Tells a connected caller, unless an attempt will."""
     if exchange.cancelled is CancelReason.INTERRUPTED:
         return INTERRUPTED
     error = cancel_error(exchange.cancelled)
@@ -49,7 +49,7 @@ def cut_off(exchange: Exchange, sink: Sink) -> Ending:
 
 
 def as_exception(error: BaseException) -> Exception:
-    """A defect as the edge can answer it: an extension in Rust that panics raises what is no `Exception`."""
+    """A defect as an `Exception`: a panic in a Rust extension raises a bare `BaseException`."""
     if isinstance(error, Exception):
         return error
     fault = RuntimeError(type(error).__name__)

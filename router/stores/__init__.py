@@ -1,1 +1,1 @@
-"""What outlives a request: entries, sessions, responses and jobs, in memory, on SQLite, or shared by several routers."""
+"""Stores of entries, sessions, responses and jobs: in memory, on SQLite, or shared by several routers."""

@@ -1,4 +1,4 @@
-"""What all stores of jobs share: how a row becomes a job, what is asked about jobs, and how often a job is begun."""
+"""Job rows and queries shared by all job stores."""
 
 import json
 from abc import ABC, abstractmethod
@@ -10,21 +10,20 @@ from router.contract.job import Job, JobEnding, JobObserver, JobsPage, JobState,
 from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
-"""How often a job is begun. One that ended its owner three times would end the next one, too."""
+"""A job that killed its owner three times would kill the next one, too."""
 SEEN = "id, caller, at, key, session, title, tier, state, attempt, owner, ended_at, is_cancelled, is_handed_out, is_collected"
-"""The columns that a list shows."""
+"""The columns a list shows."""
 FOUND = f"{SEEN}, queued, response"
 WHOLE = f"{FOUND}, headers, body"
 _UNREAD = (b"", b"", "{}", b"")
-"""What a job has in the place of columns that were not read."""
+"""Stand-ins for columns that were not read."""
 _WHOSE = "id = $1 AND caller = coalesce(CAST($2 AS text), caller)"
 ADDED = "id, caller, at, state, key, session, title, tier, headers, queued, response, body"
-"""The columns that a new job has. `to_row` writes them."""
+"""The columns `to_row` writes."""
 _MAX_DIGITS = 18
 
 
 def to_row(job: Job) -> tuple[object, ...]:
-    """A new job as a row of `ADDED`."""
     return (
         job.id,
         job.caller.name,
@@ -42,7 +41,7 @@ def to_row(job: Job) -> tuple[object, ...]:
 
 
 def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
-    """A job out of the columns `SEEN`, `FOUND` or `WHOLE`."""
+    """Read a row of `SEEN`, `FOUND` or `WHOLE`."""
     row = (*row, *_UNREAD[len(row) - SEEN.count(",") - 1 :])
     name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, response, headers, body = row
     is_cancelled, is_handed_out, is_collected = map(bool, flags)
@@ -75,25 +74,24 @@ def name_of(caller: Caller | None) -> str | None:
 
 
 def writable(text: str | None) -> str | None:
-    """A text without halves of surrogate pairs and without NUL, which no database, or not every one, takes."""
+    """Drop lone surrogates and NUL, which not every database takes."""
     return text if text is None else text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 def is_writable(job_id: str) -> bool:
-    """Whether an id can be that of a job."""
     return writable(job_id) == job_id
 
 
 def is_number(text: str) -> bool:
-    """Whether a text can be where a page of a list begins."""
+    """Whether a text can be a page cursor."""
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
 
 
 class JobQuestions(ABC):
-    """The questions of a `JobStore`, in SQL that SQLite and PostgreSQL both read."""
+    """The queries of a `JobStore`, in SQL that both SQLite and PostgreSQL read."""
 
     _schema = ""
-    """What is in front of a table's name."""
+    """Prefix of table names."""
 
     def __init__(self, watches: Watches | None = None) -> None:
         self._watches, self._observer = watches or Watches(), JobObserver()
@@ -102,21 +100,21 @@ class JobQuestions(ABC):
         self._observer = observer
 
     def _report_cancelled(self, found: Job | None, ending: JobEnding) -> None:
-        """Report a job that was queued, and ended with being cancelled. A running one is ended by its owner."""
+        """Report a queued job that was cancelled. A running one is ended by its owner."""
         if found is not None and found.state is JobState.CANCELLED and found.ended_at == ending.at:
             self._observer.job_ended(found, ending)
 
     @abstractmethod
     async def _fetch(self, statement: str, *values: object) -> Sequence[Any]:
-        """The rows that a statement finds. Its values are `$1`, `$2` and so on."""
+        """The rows of a statement whose values are `$1`, `$2` and so on."""
 
     @abstractmethod
     async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
-        """Segments, each with its attempt and whether that is known to be handed out, until there are enough bytes."""
+        """Segments up to the byte limit, each with its attempt and whether that is noted as handed out."""
 
     @abstractmethod
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
-        """Note that an attempt's content is read. False where another attempt has begun: it must be read again."""
+        """Note that an attempt's content was read. False where another attempt has begun: read again."""
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
         if not is_writable(job_id):
@@ -129,7 +127,7 @@ class JobQuestions(ABC):
         return found[0] if found else None
 
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
-        """Read a part of the log. That a caller sees content is noted first, unless that is known."""
+        """Read a part of the log, noting first that a caller sees content."""
         while is_writable(job_id):
             rows = await self._read_log(job_id, name_of(caller), after, limit_bytes)
             new = next((attempt for *_, has_content, attempt, is_known in rows if has_content and not is_known), None)
@@ -141,7 +139,7 @@ class JobQuestions(ABC):
         return self._watches.watch(job_id, for_owner=for_owner)
 
     async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
-        """A page of jobs. The next one begins at a row's number, so that it is found when that row is deleted."""
+        """A page of jobs. Its cursor is a row number, which stays valid when that row is deleted."""
         if before is not None and not is_number(before):
             return JobsPage([])
         statement = f"""

@@ -1,4 +1,4 @@
-"""A random key in a file that only its owner can read. It outlives restarts."""
+"""A random key in a file that only its owner can read."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ _KEY_BYTES = 32
 
 
 def read_key(path: Path) -> bytes:
-    """The key, which is made where there is none. Where no file can be kept, it is one that only this process knows."""
+    """Read or create the key. Where no file can be kept, it lasts as long as this process."""
     new = os.urandom(_KEY_BYTES)
     with contextlib.suppress(OSError):
         if not path.exists():
@@ -21,9 +21,9 @@ def read_key(path: Path) -> bytes:
 
 
 def _create(path: Path, key: bytes) -> None:
-    """Put a whole file there at once, unless another process was first."""
+    """Create the file atomically, unless another process was first."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # for its owner alone
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(key)

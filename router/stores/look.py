@@ -1,6 +1,6 @@
-"""One look at the stores that routers share, for `tandem check --live`, and the database's migration apart from serving.
+"""Checks of the shared stores for `tandem check --live`, and the database's migration on its own.
 
-The packages of the extra `shared` are imported only here: `ModuleNotFoundError` says which one is missing.
+Only here are packages of the extra `shared` imported: `ModuleNotFoundError` names the missing one.
 """
 
 import asyncio
@@ -15,37 +15,33 @@ Result = TypeVar("Result")
 _TRIPS = 5
 _VALKEY_SECONDS, _POSTGRES_SECONDS, _MIGRATE_SECONDS = 5.0, 10.0, 600.0
 _GONE_SECONDS = 5.0
-"""A router that has been silent for this long is gone."""
+"""Silence after which a router counts as gone."""
 _LEDGER = 3
-"""The script that made the ledger's copy."""
+"""The script that creates the ledger's copy."""
 
 
 class ValkeyLook(NamedTuple):
-    """What a Valkey or Redis server says."""
-
     version: str
     latency_ms: float
     clock_ahead_seconds: float
     routers: int
-    """How many routers have reported themselves in the last seconds."""
+    """Routers heard from in the last seconds."""
 
 
 class PostgresLook(NamedTuple):
-    """What a database says."""
-
     version: str
     latency_ms: float
     clock_ahead_seconds: float
     migrations_applied: tuple[int, ...]
     migrations_missing: tuple[int, ...]
     ledger_rows: int | None = None
-    """How many rows the copy of the ledger has. None where there is no copy yet."""
+    """None: there is no copy yet."""
     ledger_newest_at: float | None = None
-    """When the newest request arrived that is in it, in seconds since 1970."""
+    """Arrival of its newest request, in seconds since 1970."""
 
 
 async def time_trips(trip: Callable[[], Awaitable[object]]) -> float:
-    """How long a trip to a store takes, in milliseconds: the median of a few."""
+    """Median round trip in milliseconds."""
     took = []
     for _ in range(_TRIPS):
         began = time.perf_counter()
@@ -55,7 +51,7 @@ async def time_trips(trip: Callable[[], Awaitable[object]]) -> float:
 
 
 def look_at_valkey(terms: ValkeyTerms) -> ValkeyLook:
-    """Ask the server. Raises `StoreUnusable`."""
+    """Raises `StoreUnusable`."""
     from router.stores.valkey.link import Link
 
     async def look() -> ValkeyLook:
@@ -66,7 +62,7 @@ def look_at_valkey(terms: ValkeyTerms) -> ValkeyLook:
             seconds, microseconds = await link.ask("TIME")
             now = int(seconds) + int(microseconds) / 1e6
             routers = await link.ask("ZCOUNT", link.key("x"), f"{now - _GONE_SECONDS:.3f}", "+inf")
-            await link.ask("SET", link.key("x", "look"), "", "PX", 1_000)  # a full server answers, and refuses this
+            await link.ask("SET", link.key("x", "look"), "", "PX", 1_000)  # a full server answers reads but refuses this
             return ValkeyLook(link.version, latency_ms, now - time.time(), int(routers))
         finally:
             await link.close()
@@ -75,7 +71,7 @@ def look_at_valkey(terms: ValkeyTerms) -> ValkeyLook:
 
 
 def look_at_postgres(terms: PostgresTerms) -> PostgresLook:
-    """Ask the database, and change nothing. Raises `StoreUnusable`."""
+    """Read only. Raises `StoreUnusable`."""
     from router.stores.postgres.schema import read_schema
 
     async def look(connection: Any) -> PostgresLook:
@@ -92,7 +88,7 @@ def look_at_postgres(terms: PostgresTerms) -> PostgresLook:
 
 
 def migrate(terms: PostgresTerms) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Run the scripts that are missing. Answers which were there before, and which were run. Raises `StoreUnusable`."""
+    """Run missing scripts. Returns those present before and those run. Raises `StoreUnusable`."""
     from router.stores.postgres.schema import prepare
 
     return asyncio.run(_with_link(terms, _MIGRATE_SECONDS, lambda connection: prepare(connection, _MIGRATE_SECONDS)))

@@ -1,4 +1,4 @@
-"""Writes that a shared store has not taken yet. They are repeated every second, and as soon as the store is back."""
+"""Writes that a shared store has not taken yet, retried every second and when the store is back."""
 
 import asyncio
 from collections import OrderedDict
@@ -16,7 +16,7 @@ _MAX_BYTES = 64 << 20
 
 
 class Outbox(Generic[Key, Value]):
-    """The newest value for each key, 64 MiB at most. The oldest are dropped first, and `on_dropped` is called for each."""
+    """The newest value per key, 64 MiB at most. The oldest are dropped first, each reported to `on_dropped`."""
 
     def __init__(
         self,
@@ -26,10 +26,9 @@ class Outbox(Generic[Key, Value]):
         *,
         max_bytes: int = _MAX_BYTES,
     ) -> None:
-        """`write` raises `StoreUnusable` where the store still does not take a value."""
+        """`write` raises `StoreUnusable` while the store refuses a value."""
         self._write, self._size_of, self._on_dropped, self._max_bytes = write, size_of, on_dropped, max_bytes
         self.waiting: OrderedDict[Key, Value] = OrderedDict()
-        """What is still to be written."""
         self._bytes = 0
         self._retrying: asyncio.Task[None] | None = None
 
@@ -37,7 +36,7 @@ class Outbox(Generic[Key, Value]):
         return len(self.waiting)
 
     def add(self, key: Key, value: Value) -> None:
-        """Have a value written later, in the place of an earlier one."""
+        """Queue a value, replacing an earlier one of its key."""
         self.remove(key)
         self.waiting[key] = value
         self._bytes += self._size_of(value)
@@ -48,12 +47,11 @@ class Outbox(Generic[Key, Value]):
             self._retrying = spawn(self._retry(), name="write to a shared store again")
 
     def remove(self, key: Key) -> None:
-        """Forget a value: it was written, or is not to be."""
         if key in self.waiting:
             self._bytes -= self._size_of(self.waiting.pop(key))
 
     def retry(self) -> None:
-        """Try at once: the store is back."""
+        """Retry at once: the store is back."""
         if self.waiting:
             spawn(self._flush(), name="write to a shared store now")
 
@@ -71,7 +69,7 @@ class Outbox(Generic[Key, Value]):
         self._retrying = None
 
     async def _flush(self) -> None:
-        """Write all, up to the first that is refused: that one comes last the next time, in case it is to blame."""
+        """Write until one is refused. That one moves to the end, in case it is to blame."""
         with suppress(StoreUnusable):
             while self.waiting:
                 key, value = next(iter(self.waiting.items()))

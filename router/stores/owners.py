@@ -1,4 +1,4 @@
-"""Names of processes that own jobs. A name tells a process from all others of its machine, before it and after it."""
+"""Names of processes that own jobs, unique per machine even when process ids are reused."""
 
 import os
 import socket
@@ -6,17 +6,17 @@ from functools import cache
 from pathlib import Path
 
 _STARTED = 19
-"""Which word after a process's name in `/proc/PID/stat` is its start, in ticks since the machine's own."""
+"""The start time's place after the process name in `/proc/PID/stat`, in clock ticks since boot."""
 
 
 @cache
 def name_owner() -> str:
-    """The name of this process: machine, process id, and when it began."""
+    """Machine, process id and start time of this process."""
     return f"{socket.gethostname()}:{os.getpid()}:{_read_start(os.getpid())}"
 
 
 def is_gone(owner: str) -> bool:
-    """Whether an owner is known to have ended. Of another machine's, nothing is known."""
+    """Whether an owner has surely ended. Other machines' processes are unknown."""
     host, pid, start = owner.rsplit(":", 2) if owner.count(":") > 1 else ("", "", "")
     if host != socket.gethostname() or not pid.isdigit():
         return False
@@ -25,12 +25,12 @@ def is_gone(owner: str) -> bool:
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):
-        return False  # it is somebody else's
+        return False  # another user's process
     return _read_start(int(pid)) != start
 
 
 def _read_start(pid: int) -> str:
-    """When a process began; empty where the system does not say."""
+    """Empty where the system does not report it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The last entries, as rows: what every store of entries answers from first."""
+"""The last entries as rows, which every store of entries reads first."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,23 +16,23 @@ _EXPLAINED = len(COLUMNS) + 2
 
 Row = tuple[object, ...]
 Explain = Callable[[Row], JsonObject | None]
-"""A row in the order of `contract.entry.COLUMNS`, then `decision` and `attempts`, as a decision in full."""
+"""Turns a row of `contract.entry.COLUMNS`, `decision` and `attempts` into a decision in full."""
 
 
 def row_of(entry: Entry) -> Row:
-    """The values of a line's columns, then those of the entry's own: decision and attempts as JSON, prompt and answer."""
+    """The columns of a line, then decision and attempts as JSON, prompt and answer."""
     return (*astuple(entry.line)[:-1], entry.decision, entry.attempts, entry.prompt_text, entry.answer_text)
 
 
 class RecentEntries:
-    """The last entries that hold a decision: a bounded number, and none for longer than an hour."""
+    """The last entries with a decision: a bounded number, none older than an hour."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, Entry] = OrderedDict()
         self._forget_at = -inf
 
     def add(self, entry: Entry) -> None:
-        """Remember an entry with what the person typed."""
+        """Remember an entry with its prompt."""
         line, known = entry.line, self._known
         known[line.id] = entry
         if len(known) > _MAX_REMEMBERED or line.at > self._forget_at:
@@ -48,7 +48,7 @@ class RecentEntries:
         return next(iter(self._known.values())).line.at
 
     def find(self, request_id: str, caller: Caller | None, explain: Explain) -> JsonObject | None:
-        """The decision in full, if it is still remembered. What the person typed is for that caller alone."""
+        """The decision in full, if remembered. The prompt is shown to its own caller only."""
         entry = self._known.get(request_id)
         if entry is None or (caller is not None and entry.line.caller != caller.name):
             return None

@@ -1,8 +1,8 @@
-"""Responses that a later request may continue from: this router's own copies, and those in stores that routers share.
+"""Responses that a later request may continue from: this router's copies, and those in shared stores.
 
-A shared store (`places.py`) is asked for every response, so that what was deleted at one router is served by none. Own copies
-count where it knows nothing of an id, or is away. An id that is unknown here while a store is away may be known there: the
-caller is asked to come back (`StoreUnavailable`), and never told that the response is gone.
+Shared stores (`places.py`) are asked about every response, so that one deleted at any router is served by none. Own copies
+count where a store has no record of an id, or is away. While a store is away an unknown id may exist there, so the caller gets
+`StoreUnavailable` (try again), not "not found".
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _RETRY_SECONDS = 1.0
 _SETTLE_SECONDS = 5.0
 """Grace period after Valkey recovers, or a router reports unwritten responses, in which a missing one may still be uploaded."""
 _LOOK_AGAIN_SECONDS = 0.2
-"""An answer waits for its writes, but not for long (`responses/acknowledged.py`)."""
+"""Short, because an answer waits for its writes (`responses/acknowledged.py`)."""
 _REPORT_SECONDS = 60.0
 _SORTED_AT_ONCE = 100
 _KIND = "responses"
@@ -38,7 +38,7 @@ _Load = Callable[[str, Caller], Awaitable[StoredResponse | None]]
 
 
 class Responses:
-    """Keeps responses here, all of them in Valkey for an hour, and those with `store: true` in Postgres, if there is either."""
+    """Keeps responses here, for an hour in Valkey, and those with `store: true` in Postgres, where configured."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Responses:
         postgres: "PostgresResponses | None" = None,
         disk: "SqliteResponses | None" = None,
     ) -> None:
-        """`disk`: what `own` keeps for long, if anything. With Postgres, that is what Postgres could not take."""
+        """`disk` is the long-term store below `own`; with Postgres, it holds what Postgres could not take."""
         self._own, self._valkey, self._postgres, self._disk = own, valkey, postgres, disk
         self._places: list[Place] = [place for place in (valkey, postgres) if place is not None]
         self._writing: dict[Key, asyncio.Future[None]] = {}
         self._late = Outbox(self._write_late, _size, self._note_dropped)
-        """What Postgres could not take yet."""
+        """Responses Postgres could not take yet."""
         self._unwritten = Outbox(self._write_again, _size)
-        """What the Valkey server refused, as one does that is full."""
+        """Responses Valkey refused, for instance because it is full."""
         self._sending: asyncio.Task[None] | None = None
         self._lost, self._reported_at = 0, 0.0
         self._settled_at = 0.0
@@ -63,17 +63,15 @@ class Responses:
             valkey.link.on_back(self._begin_settling, self._restore)
 
     def start(self) -> None:
-        """Begin to write what an earlier run left on this router's disk. Called once, before the first request."""
+        """Start uploading what an earlier run left on disk. Called once, before the first request."""
         if self._disk is not None and self._postgres is not None and self._sending is None:
             self._sending = spawn(self._send_from_disk(self._disk, self._postgres), name="send stored responses")
 
-    # As a `ResponseStore`.
-
     def keep(self, response: StoredResponse, *, for_long: bool) -> "asyncio.Future[Any] | None":
-        """Keep a response here, and begin to write it where the others look."""
+        """Keep a response here, and start writing it to the shared stores."""
         is_durable = for_long and self._postgres is not None
         if self._valkey is not None or not is_durable:
-            # Without Valkey, nobody would say here that a stored response was deleted.
+            # Without Valkey, this router would not hear that a stored response was deleted.
             self._own.keep(response, for_long=for_long and not is_durable)
         sent = self._send(response)
         if is_durable:
@@ -87,7 +85,7 @@ class Responses:
         return sent
 
     async def find(self, response_id: str, caller: Caller) -> StoredResponse | None:
-        """The response. An id that nobody knows is looked up twice: its answer may have left just before it was written."""
+        """Unknown ids are looked up twice: an answer may leave just before it is written."""
         for is_first in (True, False):
             known, is_away = await self._look(response_id, caller)
             if known.response is not None or known.is_deleted:
@@ -103,7 +101,7 @@ class Responses:
         return None
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """The newest that a place knows, else one of this router's own."""
+        """The newest in a shared store, else one of this router's own."""
         is_away, found = self._is_settling(), list[tuple[StoredResponse, Place | None]]()
         await self._written(*self._writing)
         for place in self._places:
@@ -115,7 +113,7 @@ class Responses:
         if not found and (own := await self._own.find_holder(item_ids, caller)) is not None:
             found.append((own, None))
         for response, found_in in sorted(found, key=lambda one: one[0].at, reverse=True):
-            is_sure = found_in is not None and found_in is self._places[0]  # the first to be asked about the id, too
+            is_sure = found_in is not None and found_in is self._places[0]  # also the first to be asked about the id
             if is_sure or not (await self._look(response.id, caller))[0].is_deleted:
                 return response
         if is_away:
@@ -123,7 +121,7 @@ class Responses:
         return None
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
-        """Delete it in every place, or raise: the one that keeps it longest comes first, so that a next try finds the rest."""
+        """Delete it everywhere, or raise. The longest-lived store comes first, so that a retry finds the rest."""
         if not self._places:
             return await self._own.forget(response_id, caller)
         await self._written(*(key for key in self._writing if key[1] == response_id))
@@ -154,7 +152,7 @@ class Responses:
         return False
 
     async def close(self) -> None:
-        """Wait for what is being written, and try once more to write what could not be."""
+        """Wait for pending writes, and retry failed ones once."""
         await self._written(*self._writing)
         if self._sending is not None:
             self._sending.cancel()
@@ -165,10 +163,8 @@ class Responses:
         self._report_lost()
         await self._own.close()
 
-    # Asking.
-
     async def _look(self, response_id: str, caller: Caller) -> tuple[Known, bool]:
-        """What the places know of an id, and whether one of those that might know more cannot be asked."""
+        """What the stores know of an id, and whether one that might know more is away."""
         is_away, best = self._is_settling(), UNKNOWN
         await self._written(*(key for key in self._writing if key[1] == response_id))
         for place in self._places:
@@ -194,8 +190,6 @@ class Responses:
             f"{what}: the store that the routers share cannot be asked", retry_after_seconds=_COME_BACK_SECONDS
         )
 
-    # Writing.
-
     def _send(self, response: StoredResponse) -> "asyncio.Future[Any] | None":
         if self._valkey is None:
             return None
@@ -209,9 +203,9 @@ class Responses:
         return sent
 
     def _note_sent(self, valkey: "ValkeyResponses", response: StoredResponse, sent: "asyncio.Future[Any]") -> None:
-        """Have what was refused written later. Until then the other routers must not take it for gone."""
+        """Retry a refused write later. Until then other routers must not report it as missing."""
         if sent.cancelled() or sent.exception() is None:
-            self._unwritten.remove((response.caller, response.id))  # an older one may have been refused since this was sent
+            self._unwritten.remove((response.caller, response.id))  # an older version may have been refused since
         else:
             self._unwritten.add((response.caller, response.id), response)
             valkey.report_unwritten()
@@ -239,7 +233,7 @@ class Responses:
             self._late.remove(key)
             await self._postgres.keep(response)
         except StoreUnusable:
-            self._own.keep(response, for_long=True)  # on this router's disk until it can be shared
+            self._own.keep(response, for_long=True)  # on disk until it can be shared
             self._late.add(key, response)
             raise
         finally:
@@ -247,7 +241,7 @@ class Responses:
                 del self._writing[key]
 
     async def _written(self, *keys: Key) -> None:
-        """Wait for what this router is writing: it knows of it."""
+        """Wait for this router's pending writes of these keys."""
         writing = [self._writing[key] for key in keys if key in self._writing]
         if writing:
             await asyncio.wait(writing)
@@ -257,7 +251,7 @@ class Responses:
         await self._postgres.keep(response, is_late=True)
 
     def _note_dropped(self) -> None:
-        """Too much waits for the database. What is on the disk is sent from there, and the rest is lost."""
+        """The queue for the database is full: send from disk, where there is one; the rest is lost."""
         if self._disk is not None:
             self.start()
             return
@@ -271,7 +265,7 @@ class Responses:
             self._lost, self._reported_at = 0, asyncio.get_running_loop().time() + _REPORT_SECONDS
 
     async def _send_from_disk(self, disk: "SqliteResponses", postgres: "PostgresResponses") -> None:
-        """Write what is on this router's disk and not in the database, a few at a time, and start again where it failed."""
+        """Upload responses from disk a few at a time, resuming where it failed."""
         after = 0
         while True:
             try:
@@ -284,10 +278,8 @@ class Responses:
                 await asyncio.sleep(_RETRY_SECONDS)
         self._sending = None
 
-    # What is heard from the server, and done when it is back.
-
     def _note_gone(self, response_id: str, caller: Caller) -> None:
-        """A response was deleted at some router, this one included."""
+        """A response was deleted at some router, possibly this one."""
         self._drop_waiting((caller, response_id))
         spawn(self._forget_own(response_id, caller), name=f"{response_id[:40]} forget")
 
@@ -302,7 +294,7 @@ class Responses:
         return asyncio.get_running_loop().time() < self._settled_at
 
     async def _restore(self) -> None:
-        """Write what the server has lost or never had, and forget what was deleted while this router did not hear of it."""
+        """Upload what the server lost or never had, and forget what was deleted while this router was cut off."""
         assert self._valkey is not None
         kept = [(each.caller, each.id) for each in self._own.list_kept() if self._valkey.takes(each)]
         for start in range(0, len(kept), _SORTED_AT_ONCE):
@@ -312,7 +304,7 @@ class Responses:
         missing, deleted = await place.sort_out(keys)
         for caller, name in missing:
             if (response := await load(name, caller)) is not None:
-                await place.keep(response, is_late=True)  # one at a time: others use the connection
+                await place.keep(response, is_late=True)  # one at a time: the connection is shared
         for caller, name in deleted:
             await self._forget_own(name, caller)
 
@@ -322,6 +314,6 @@ def _size(response: StoredResponse) -> int:
 
 
 def _look_at(written: "asyncio.Future[Any]") -> None:
-    """Take the exception of a failed write: it waits in an outbox already."""
+    """Retrieve the exception of a failed write, which is already queued for retry."""
     if not written.cancelled():
         written.exception()

@@ -1,4 +1,4 @@
-"""Opening what several routers share. A router that shares nothing imports none of it."""
+"""Opens the stores that several routers share. A router that shares nothing imports none of them."""
 
 import time
 from collections import Counter
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 
 
 def say_missing(who_needs: str, package: str | None) -> str:
-    """That something of the extra `shared` is missing."""
     return f"{who_needs} a package that is not installed: {package}\n  hint: pip install 'tandem-router[shared]'"
 
 
 @contextmanager
 def _needs(setting: str) -> Iterator[None]:
-    """Name the package that is missing where a setting needs the extra `shared`. Raises `SharedUnusable`."""
+    """Name the missing package of the extra `shared`. Raises `SharedUnusable`."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -43,14 +42,14 @@ def _needs(setting: str) -> Iterator[None]:
 
 
 class Shared:
-    """What this router shares with others. It is made before there is a loop, and connected before the first request."""
+    """The shared stores of this router: made before there is a loop, connected before the first request."""
 
     def __init__(self, terms: SharedTerms) -> None:
         self.terms = terms
         self.unconfirmed: Counter[str] | None = Counter() if terms.valkey is not None or terms.postgres is not None else None
-        """How often an answer left before a write was confirmed, by the kind of write; None where nothing is shared."""
+        """Answers that left before a write was confirmed, by kind of write; None where nothing is shared."""
         self.link: Link | None = None
-        """The connection to the Valkey server. Without one, all that is kept there is None."""
+        """The Valkey connection, if configured."""
         self.sessions: ValkeySessions | None = None
         self.messages: ValkeyMessages | None = None
         self.revoked_keys: ValkeyRevokedKeys | None = None
@@ -58,16 +57,16 @@ class Shared:
         self._database: Database | None = None
         self._responses: Responses | None = None
         self.forwarder: Forwarder | None = None
-        """Copies the ledger to the database, where there are both."""
+        """Copies the ledger to the database, where both exist."""
         self._allowance: ValkeyAllowance | None = None
         self.has_limits = False
-        """Whether any limit is set that routers share: then the others learn at the start that this router is there."""
+        """Whether any shared limit is set: if so, this router announces itself at start."""
         if terms.valkey is not None:
             self._share_server(terms.valkey)
 
     def _share_server(self, terms: ValkeyTerms) -> None:
         with _needs("shared.valkey"):
-            from router.stores.valkey.link import Link  # the extra `shared` brings hiredis
+            from router.stores.valkey.link import Link  # needs hiredis from the extra `shared`
             from router.stores.valkey.messages import ValkeyMessages
             from router.stores.valkey.repeats import ValkeyRepeats
             from router.stores.valkey.revoked import ValkeyRevokedKeys
@@ -77,15 +76,15 @@ class Shared:
         self.revoked_keys, self.repeats = ValkeyRevokedKeys(link, self.messages), ValkeyRepeats(link)
 
     def share_responses(self, own: MemoryResponses, disk: "SqliteResponses | None" = None) -> Responses:
-        """Responses that all routers find. `own` keeps what this one made, on its disk if there is one."""
+        """Responses that all routers find. `own` keeps this router's copies, on `disk` if there is one."""
         valkey = postgres = None
         if self.link is not None:
-            from router.stores.valkey.responses import ValkeyResponses  # only routers that share a store need these
+            from router.stores.valkey.responses import ValkeyResponses  # imported only where a store is shared
 
             valkey = ValkeyResponses(self.link)
         if self.terms.postgres is not None:
             with _needs("shared.postgres"):
-                from router.stores.postgres.link import Link as Database  # the extra `shared` brings asyncpg
+                from router.stores.postgres.link import Link as Database  # needs asyncpg from the extra `shared`
                 from router.stores.postgres.responses import PostgresResponses
             self._database = Database(
                 self.terms.postgres.for_responses, lambda reason: events.store_lost(store="postgres", reason=reason)
@@ -96,27 +95,27 @@ class Shared:
 
     @property
     def replicas(self) -> int:
-        """How many processes of routers use the same Valkey server, this one included; while it is away, how many did."""
+        """Router processes on this Valkey server, this one included; the last known number while it is away."""
         return self.messages.count if self.messages is not None else 1
 
     def copy_ledger(self, ledger: "SqliteWriter", keep_days: int) -> None:
-        """Have the ledger's rows copied to the database from the first request on, if there is one."""
+        """Copy the ledger to the database, if there is one, from the first request on."""
         if self.terms.postgres is not None:
             with _needs("shared.postgres"):
                 from router.stores.postgres.forward import Forwarder
             self.forwarder = Forwarder(self.terms.postgres, ledger, keep_days=keep_days)
 
     def open_allowance(self, name_ledger: Callable[[], str]) -> "Allowance | None":
-        """Where this router's parts of limits are kept; None where limits are not shared. The ledger is named when one asks."""
+        """Shared limits, or None. The ledger is named on first use."""
         if self.link is None:
             return None
-        from router.stores.valkey.allowance import ValkeyAllowance  # needs the server's link
+        from router.stores.valkey.allowance import ValkeyAllowance
 
         self._allowance = ValkeyAllowance(self.link, self.terms.when_blind, self.terms.replica, name_ledger)
         return self._allowance
 
     async def connect(self) -> None:
-        """Connect to the Valkey server. One that is away is tried again in the background.
+        """Connect to Valkey, retrying in the background while it is away.
 
         Raises `SharedUnusable` where only the operator can help: a wrong password, or another kind of server.
         """
@@ -128,7 +127,7 @@ class Shared:
             if self._allowance is not None and self.has_limits:
                 self._allowance.begin()
         if self._database is not None:
-            with suppress(StoreUnusable):  # it is reported, and tried again whenever it is needed
+            with suppress(StoreUnusable):  # reported, and retried on use
                 async with self._database.borrow():
                     pass
         if self._responses is not None:
@@ -137,12 +136,12 @@ class Shared:
             self.forwarder.start()
 
     async def stop_copying(self) -> None:
-        """Copy what is left, once nothing more is written to the ledger."""
+        """Copy the rest once the ledger is no longer written."""
         if self.forwarder is not None:
             await self.forwarder.close()
 
     def watch_jobs(self) -> Watches:
-        """What notices changes of jobs: of this process, and of the other workers that share its file of jobs."""
+        """Watches for changes of jobs in this process and in workers that share its job file."""
         watches = Watches()
         if self.link is not None and self.terms.worker:
             from router.stores.valkey.messages import Channel  # only workers need it
@@ -162,7 +161,7 @@ class Shared:
 
 
 def open_shared(terms: SharedTerms | None) -> Shared | None:
-    """What a config shares; None where it shares nothing. Raises `SharedUnusable` where a package is missing."""
+    """None where the config shares nothing. Raises `SharedUnusable` where a package is missing."""
     return Shared(terms) if terms is not None else None
 
 
@@ -174,7 +173,7 @@ _HINT = "tandem check --live"
 
 
 def find_troubles(shared: Shared, time_of_day: float, clock: Callable[[], float] = time.monotonic) -> list[Notice]:
-    """One notice while the Valkey server cannot be used, and one while the copy of the ledger is far behind."""
+    """Notices for an unusable Valkey server and for a copy of the ledger that is far behind."""
     found = []
     lost_at = shared.link.lost_at if shared.link is not None else None
     refusing = shared.link.refusals.current() if shared.link is not None else None

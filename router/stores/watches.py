@@ -1,4 +1,4 @@
-"""Waiting for a job to change: each watch has an event, which whoever writes sets."""
+"""Waiting for a job to change: writers set each watch's event."""
 
 import asyncio
 import contextlib
@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 STOP = "stop"
 _ANY = "*"
-"""A job may be there to be claimed. No id has this form."""
+"""A job may be claimable. No id has this form."""
 
 
 class Watches:
-    """Everyone who waits for jobs, in this process and in workers that share its file of jobs. Used by one thread."""
+    """All watches of jobs in this process, fed by the workers that share its job file. Used by one thread."""
 
     def __init__(self) -> None:
         self.publish: Callable[[str], None] = lambda message: None
-        """Sends what is noted to the other workers of this router, if there are any."""
+        """Sends notes to this router's other workers."""
         self._events: defaultdict[str | None, set[asyncio.Event]] = defaultdict(set)
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> "Watch":
@@ -26,12 +26,12 @@ class Watches:
         self.note(stop_of(job_id))
 
     def note(self, job_id: str | None) -> None:
-        """Something happened to a job; None: one may be there to be claimed."""
+        """Report a change of a job; None: one may be claimable."""
         self._wake(job_id)
         self.publish(_ANY if job_id is None else job_id)
 
     def take(self, message: bytes) -> None:
-        """Wake those who wait for what a worker has noted, this one included: the second time they find nothing new."""
+        """Wake watches for a worker's note. Its own notes come back too, harmlessly."""
         text = message.decode("utf-8", "replace")
         self._wake(None if text == _ANY else text)
 
@@ -40,7 +40,7 @@ class Watches:
             event.set()
 
     def note_all(self) -> None:
-        """Anything may have happened."""
+        """Wake all: notes may have been missed."""
         for events in self._events.values():
             for event in events:
                 event.set()
@@ -55,19 +55,18 @@ class Watches:
 
 
 def stop_of(job_id: str) -> str:
-    """What the owner of a job watches. No id has a space."""
+    """The key an owner watches for cancellation. No id has a space."""
     return f"{job_id} {STOP}"
 
 
 class Watch:
-    """One who waits for a job, or for any."""
+    """A wait for one job, or for any."""
 
     def __init__(self, watches: Watches, job_id: str | None) -> None:
         self._watches, self._job_id, self._event = watches, job_id, asyncio.Event()
         watches.add(job_id, self._event)
 
     async def wait(self, seconds: float) -> bool:
-        """Wait for a change, at most so long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()

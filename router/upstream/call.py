@@ -1,4 +1,4 @@
-"""One call: from its connection to the last byte, with its timeouts and its one second chance."""
+"""One call from its connection to the last byte, with timeouts and one retry."""
 
 import asyncio
 from contextlib import suppress
@@ -23,23 +23,23 @@ from router.upstream.dial import Dialer
 
 _MAX_IDLE = 128
 _IDLE_SECONDS = 50.0
-"""Most servers close an idle connection after a minute; going first saves the second try."""
+"""Most servers close idle connections after a minute; closing first saves the retry."""
 
 
 class Origin:
-    """One address: its idle connections, and the way to open more. A call owns what it took until it gives it back."""
+    """One address: its idle connections, and how to open more. A call owns a connection until it returns it."""
 
     __slots__ = ("_address", "_dialer", "_dialling", "_idle", "_max_idle", "_tls", "outbox")
 
     def __init__(self, address: Address, tls: Tls | None, dialer: Dialer, outbox: Outbox) -> None:
         self._address, self._tls, self._dialer = address, tls, dialer
         self.outbox = outbox
-        """Calls over warm connections are sent together with those that are sent at the same time."""
+        """Batches calls over warm connections."""
         self._idle: list[Connection] = []
         self._dialling, self._max_idle = 0, _MAX_IDLE
 
     def take(self) -> Connection | None:
-        """The connection that was idle for the shortest time, if it is still good."""
+        """The most recently used connection, if still good."""
         idle = self._idle
         while idle:
             connection = idle.pop()
@@ -56,21 +56,21 @@ class Origin:
             self._dialling -= 1
 
     def give_back(self, connection: Connection) -> None:
-        """Keep a connection that has nothing under way, unless too many wait already."""
+        """Keep an idle connection, unless there are too many."""
         if len(self._idle) >= self._max_idle:
             connection.drop()
         else:
             self._idle.append(connection)
 
     def connect_ahead(self, within_seconds: float, target: str) -> None:
-        """Open a connection in the background, unless one is idle or on its way."""
+        """Open a connection in the background, unless one is idle or being opened."""
         if not self._has_one():
             spawn(self._connect_ahead(within_seconds), name=f"connect ahead {target}")
 
     async def _connect_ahead(self, within_seconds: float) -> None:
-        await asyncio.sleep(0)  # a request that is being sent just now may be dialling the same address
+        await asyncio.sleep(0)  # a current request may be dialling this address
         if not self._has_one():
-            with suppress(CannotConnect):  # the first request will see for itself
+            with suppress(CannotConnect):  # the first request will report it
                 self.give_back(await self.connect(within_seconds))
 
     def _has_one(self) -> bool:
@@ -81,16 +81,16 @@ class Origin:
             self._idle.pop().drop()
 
     def retire(self) -> None:
-        """Keep no connection from now on: no target has this address any more. Calls under way end as they began."""
+        """Stop keeping connections, since no target has this address. Running calls finish."""
         self._max_idle = 0
         self.close()
 
 
 class PreparedCall:
-    """What all calls of one kind share: where their connections come from, how long they may take, and their head.
+    """What calls of one kind share: connections, timeouts, and head.
 
-    The head ends with the name of its last field, the length, which is written with each call. It holds the target's key, so
-    nothing here is ever shown.
+    The head ends with the name of the length field, whose value each call writes. It holds the target's key, so nothing here is
+    ever shown.
     """
 
     __slots__ = ("_head", "origin", "target", "timeouts", "waits_for_first_byte")
@@ -101,7 +101,7 @@ class PreparedCall:
         self._head = head + b"content-length: "
 
     def open(self, body: bytes, sink: Sink, headers: Headers = (), session: SessionKey | None = None) -> "Call":
-        """Start a call, over a warm connection if there is one."""
+        """Start a call, over a warm connection if possible."""
         more = write_fields(headers) if headers else b""
         call = Call(self, b"%b%d\r\n%b\r\n" % (self._head, len(body), more), body, sink)
         sink.feed_from(call)
@@ -114,12 +114,12 @@ class PreparedCall:
 
 
 def write_fields(headers: Headers) -> bytes:
-    """Header fields as they go over the wire."""
+    """Header fields in wire format."""
     return "".join([f"{name}: {value}\r\n" for name, value in headers]).encode("latin-1", "replace")
 
 
 class Call(Struct, eq=False):
-    """Owns one connection for one request. Every way that it can fail reaches the sink as one of our errors, once."""
+    """Owns one connection for one request. Every failure reaches the sink as one of our errors, once."""
 
     _prepared: PreparedCall
     _head: bytes
@@ -128,16 +128,16 @@ class Call(Struct, eq=False):
     _connection: Connection | None = None
     _timer: asyncio.TimerHandle | None = None
     _is_warm: bool = True
-    """Whether its connection has served before, so that the target may have closed it just now."""
+    """Whether its connection has served before, so that the target may just have closed it."""
     _has_headers: bool = False
     _is_over: bool = False
     _is_paused: bool = False
     _waiting_since: float = 0.0
 
-    __repr__ = object.__repr__  # what it holds, the target's key first of all, is never shown
+    __repr__ = object.__repr__  # never shown: it holds the target's key
 
     def connect(self) -> None:
-        """Send the request over a connection of its own, as soon as there is one."""
+        """Send the request over a new connection."""
         spawn(self._connect(), name=f"connect {self._prepared.target}")
 
     async def _connect(self) -> None:
@@ -154,12 +154,12 @@ class Call(Struct, eq=False):
         except CannotConnect as error:
             self._fail(UpstreamUnreachable, f"could not be reached: {error}")
         except BaseException:
-            # The sink must be told of every end, even after a bug of ours: no timer runs yet that would end the call.
+            # The sink must learn of every end, even after a bug of ours: no timer runs yet.
             self._fail(UpstreamUnreachable, "could not be reached: the connection could not be set up")
             raise
 
     def send_warm(self, connection: Connection) -> None:
-        """Send it over a warm connection. It may have waited for that: by now it may be over, or the connection closed."""
+        """Send over a warm connection. After a wait the call may be over, or the connection closed."""
         if self._is_over:
             self._prepared.origin.give_back(connection)
         elif connection.is_usable:
@@ -168,22 +168,20 @@ class Call(Struct, eq=False):
             self.connect()
 
     def send(self, connection: Connection) -> None:
-        """Write the request, and wait for its answer."""
         self._connection = connection
         connection.send(self, self._sink, self._head, self._body)
         if self._is_paused:
             connection.pause()
-        # An answer that comes in one piece takes as long as the model writes: only the request's deadline bounds it, unless the
-        # target has a limit of its own.
+        # A whole answer takes as long as the model writes: only the request's deadline bounds it, or the target's own limit.
         if self._prepared.waits_for_first_byte:
             self._waiting_since = connection.loop.time()
             if self._timer is None:
                 self._timer = connection.loop.call_later(self._limit(), self._check)
 
-    # What the connection tells its owner.
+    # Called by the connection.
 
     def headers_seen(self) -> None:
-        """From now on the wait is for the next piece. An answer that came in one read never gets here, nor sets a timer."""
+        """From now on wait for the next piece. An answer in one read skips this and its timer."""
         assert self._connection is not None
         self._has_headers = True
         if self._timer is not None:
@@ -191,7 +189,7 @@ class Call(Struct, eq=False):
         self._timer = self._connection.loop.call_later(self._limit(), self._check)
 
     def completed(self, *, may_reuse: bool) -> None:
-        """Give the connection back, or close it. The sink is told by the connection, after this."""
+        """Return or close the connection, which then tells the sink."""
         connection = self._end()
         if connection is None:
             return
@@ -201,7 +199,7 @@ class Call(Struct, eq=False):
             connection.drop()
 
     def lost(self, seen: Seen) -> None:
-        """Try once more if the target closed an idle connection just as we wrote to it; else the call has failed."""
+        """Retry once if the target closed an idle connection as we wrote; else fail."""
         self._connection = None
         if self._is_warm and seen is Seen.NOTHING and not self._is_over:
             self.connect()
@@ -213,16 +211,14 @@ class Call(Struct, eq=False):
     def malformed(self, reason: str) -> None:
         self._fail(UpstreamMalformed, f"sent an invalid answer: {reason}")
 
-    # What the sink, or whoever asked, tells the call.
+    # Called by the sink or the call's owner.
 
     def pause(self) -> None:
-        """The reader is slow."""
         self._is_paused = True
         if self._connection is not None:
             self._connection.pause()
 
     def resume(self) -> None:
-        """The reader caught up."""
         self._is_paused = False
         if self._connection is not None:
             self._waiting_since = self._connection.loop.time()
@@ -240,7 +236,7 @@ class Call(Struct, eq=False):
             self._sink.fail(kind(name, f'target "{name}" {what}'))
 
     def _end(self) -> Connection | None:
-        """Let go of everything. What is to become of the connection is for whoever ends the call."""
+        """Drop all references; the caller decides about the connection."""
         connection, timer = self._connection, self._timer
         self._is_over, self._connection = True, None
         if timer is not None:
@@ -253,7 +249,7 @@ class Call(Struct, eq=False):
         return timeouts.stall_seconds if self._has_headers else timeouts.first_byte_seconds
 
     def _silent_seconds(self) -> float:
-        """How long nothing has arrived. Bytes of unfinished headers do not count: the wait for an answer goes on."""
+        """Time without data. Bytes of unfinished headers do not count."""
         if self._is_paused:
             return 0.0
         since = self._waiting_since
@@ -262,7 +258,7 @@ class Call(Struct, eq=False):
         return asyncio.get_running_loop().time() - since
 
     def _check(self) -> None:
-        """One timer for all waits: it checks how long nothing has arrived, and sleeps for the rest."""
+        """One timer for all waits: checks the silence and sleeps for the rest."""
         limit, silent = self._limit(), self._silent_seconds()
         if silent < limit - 0.001:
             self._timer = asyncio.get_running_loop().call_later(limit - silent, self._check)

@@ -1,4 +1,4 @@
-"""Policies of the operator's own, from a file or an installed package: held to the contract, and switched off on failure."""
+"""The operator's own policies, from a file or an installed package: checked against the contract, switched off on failure."""
 
 import ast
 import importlib
@@ -31,7 +31,7 @@ from router.wiring.registry import POLICIES
 _IMPURE = frozenset(("time", "datetime", "random", "os", "socket", "asyncio", "pathlib", "structlog", "logging", "subprocess"))
 _METHODS = ("judge", "may")
 _LEAST_WORDS = 3
-"""A setting's sentence has at least this many words."""
+"""In a setting's sentence."""
 _BODIES: tuple[JsonObject, ...] = (
     {"messages": [{"role": "user", "content": "fix it"}]},
     {"messages": [{"role": "user", "content": "x" * 20_000}], "reasoning_effort": "max"},
@@ -40,7 +40,7 @@ _BODIES: tuple[JsonObject, ...] = (
 
 
 def open_policy(source: str, *, is_package: bool) -> type[Policy]:
-    """The one policy of a file or a package. Raises `PolicyUnusable` for one that is not there, or breaks the contract."""
+    """The one policy of a file or package. Raises `PolicyUnusable` if it is missing or breaks the contract."""
     try:
         module = importlib.import_module(source) if is_package else _run_file(Path(source))
     except (Exception, SystemExit) as error:
@@ -54,7 +54,7 @@ def open_policy(source: str, *, is_package: bool) -> type[Policy]:
 
 
 def _run_file(path: Path) -> ModuleType:
-    """Run a file as a module of its own, anew each time: a reload takes what it holds by then."""
+    """Run a file as a fresh module, so that a reload sees its changes."""
     name = f"tandem_own_policy_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -70,7 +70,7 @@ def _is_policy_of(kind: type, module: ModuleType) -> bool:
 
 
 def find_breaches(kind: Any) -> Iterator[str]:
-    """What a policy's class breaks of the contract that every policy is held to, in the order in which it is best mended."""
+    """Breaches of the policy contract, in the best order to fix them."""
     config = getattr(kind, "Config", None)
     if not isinstance(getattr(kind, "name", None), str) or not kind.name:
         yield f"{kind.__name__} needs a `name`"
@@ -157,7 +157,7 @@ def _samples() -> Iterable[tuple[RequestView, Signals]]:
 
 
 class Guarded:
-    """An own policy in use. After it has raised once it says nothing more, until a reload opens it again."""
+    """An own policy in use, silent after it has raised once, until a reload."""
 
     name: ClassVar[str] = ""
     Config: ClassVar[type[PolicyConfig]] = PolicyConfig

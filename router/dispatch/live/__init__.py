@@ -1,1 +1,1 @@
-"""What is known of each target now: its pace, its queue, its limits, whether it fails. Fed by facts, read by the decision."""
+"""Live state of each target: pace, queue, limits, failures. Fed by facts, read by the decision."""

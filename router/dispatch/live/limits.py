@@ -1,7 +1,6 @@
-"""What targets say is left of their rate limits: read from the headers of any answer, and limited by the next decision.
+"""Remaining rate limits of targets, read from the headers of every answer and used by the next decision.
 
-A target that has too little left for a request is not ruled out. The time until its limit opens again is an expected wait like
-any other, so that it is passed over only while another is sooner done.
+A target with too little left is not ruled out: the time until its limit resets is an expected wait like any other.
 """
 
 import math
@@ -30,24 +29,26 @@ LIMIT_HEADERS = frozenset(
         *(f"anthropic-ratelimit-{ending}-remaining" for ending in _ENDINGS),
     }
 )
-"""How hosts name what is left: OpenAI, Azure, Groq and xAI, Cerebras, SambaNova and Mistral by window, Fireworks by kind of
-token, Together and OpenRouter without either, Anthropic in an order of its own. With `reset` for `remaining`, when it is whole
-again, and with `limit`, how much that is."""
+"""Names of remaining limits: OpenAI, Azure, Groq and xAI, Cerebras, SambaNova and Mistral by window, Fireworks by kind of
+token, Together and OpenRouter without either, Anthropic in its own order. `reset` for `remaining` gives the time of the reset,
+`limit` the whole amount.
+"""
 _OF_ANSWER = re.compile("generated|output")
 _FILLS_STEADILY = re.compile(r"anthropic-.*|x-ratelimit-remaining-(?:requests|tokens)")
 _DURATION = re.compile(r"[0-9.]+[a-z].*")
-"""OpenAI, Azure and Groq give a duration with its units, until a limit is whole again that fills up all the time; Anthropic the
-moment. Others give seconds or a moment at which a window ends, and nothing comes back before it."""
+"""OpenAI, Azure and Groq give a duration with units until a limit that refills continuously is whole; Anthropic gives that
+moment. Others give seconds, or the moment a fixed window ends.
+"""
 _MINUTE = "-minute"
 _MAX_KEPT = 1_000
-"""Callers with a key of their own. The one that was heard of first is forgotten first."""
+"""Callers with their own keys; the oldest are dropped first."""
 
 _Place = tuple[str, int]
-"""A target, and whose key was used there."""
+"""A target, and the caller whose key was used."""
 
 
 def read_windows(headers: Mapping[str, str], now: float, wall: float | None = None) -> tuple[LimitWindow, ...]:
-    """What is left in each window, for those that say when they open again. `wall` is the time of day, as in `waits`."""
+    """Remaining limits of windows with a known reset. `wall` is the time of day, as in `waits`."""
     found = []
     for name in LIMIT_HEADERS.intersection(headers):
         reset = headers.get(name.replace("remaining", "reset"), "60" if name.endswith(_MINUTE) else "").strip()
@@ -71,21 +72,21 @@ def _read_amount(text: str) -> float | None:
 
 
 def longest_wait(windows: tuple[LimitWindow, ...], prompt_tokens: int, now: float) -> float:
-    """How long until all of them can take a request of this size: none if they can now."""
+    """Seconds until all windows can take a request of this size."""
     return max([window.wait(prompt_tokens, now) for window in windows], default=0.0)
 
 
 def refused_wait(windows: tuple[LimitWindow, ...], now: float) -> float:
-    """How long until those that are spent open again, for a request that was refused, whatever its size was."""
+    """Seconds until spent windows reset, for a refused request of any size."""
     return max([window.wait(math.inf, now) for window in windows if window.left < 1], default=0.0)
 
 
 class RateLimits:
-    """What every target last said. A new answer takes the place of an older one."""
+    """The last limits that each target reported."""
 
     def __init__(self) -> None:
         self.told: dict[_Place, tuple[LimitWindow, ...]] = {}
-        """Empty where no target speaks of limits: then no decision need ask."""
+        """Empty if no target reports limits: decisions then skip the check."""
 
     def note(self, exchange: Exchange, fact: LimitsTold) -> None:
         read = exchange.last(Read)
@@ -96,7 +97,7 @@ class RateLimits:
             del self.told[next(iter(self.told))]
 
     def spend(self, exchange: Exchange, target: Target, prompt_tokens: int) -> None:
-        """A request goes there: until its answer tells what is left, so much less is."""
+        """Deduct a request until its answer reports what is left."""
         read = exchange.last(Read)
         key = _key_of(target, read.view if read is not None else None)
         if windows := self.told.get(key):
@@ -105,11 +106,11 @@ class RateLimits:
             )
 
     def close(self, exchange: Exchange, target: Target, until: float) -> None:
-        """Take a refusal for one key of many: nothing is left there until then."""
+        """Note a refusal for one of several keys: nothing is left until then."""
         self.note(exchange, LimitsTold(target, (LimitWindow(0, until, counts_prompt=False),)))
 
     def apply(self, signals: Signals, view: RequestView, now: float) -> Signals:
-        """The same signals, with the wait for a limit at each target that has too little left for this request."""
+        """Add the wait for a limit to each target with too little left for this request."""
         tokens, statuses = signals.prompt.tokens, signals.statuses
         limited = {name: self._with_limits(status, view, tokens, now) for name, status in statuses.items()}
         return replace(signals, statuses=limited) if limited != statuses else signals
@@ -130,7 +131,7 @@ class RateLimits:
 
 
 def _key_of(target: Target, view: RequestView | None) -> _Place:
-    """Where callers bring their own keys, each has limits of its own. Of a key only its hash is kept, and not on disk."""
+    """Callers with their own keys have their own limits. Only a key's hash is kept, and never on disk."""
     if view is None or not target.takes_callers_key:
         return target.name, 0
     return target.name, hash(read_callers_key(view.headers, view.dialect))

@@ -1,4 +1,4 @@
-"""How fast one target is: how soon it starts, how fast it writes, how fast it reads a prompt. No clock: times are given."""
+"""A target's speed: time to first token, output speed, prompt reading speed. Times are given."""
 
 from collections.abc import Mapping
 
@@ -10,19 +10,19 @@ from router.dispatch.live.samples import FADED_SECONDS, Samples
 
 
 class Pace:
-    """What the calls of a target showed of its speed, and what the config says is typical until then."""
+    """Speed as measured, or as configured until something is measured."""
 
     def __init__(self, typical: Speed) -> None:
         self.typical = typical
         self._figures = self.ttft, self.speed, self.prefill = tuple(map(Samples, typical))
         self.fades_until = 0.0
-        """Until when the last figure that was seen fades into what is usual."""
+        """When the last measurement has faded into the usual value."""
         self.has_recalled = False
         self._has_samples = False
         self._is_counted = True
-        """Whether the speed comes from counted pieces alone: the target has not said yet how many tokens it wrote."""
+        """Whether the speed is based on counted pieces alone: no usage was reported yet."""
         self.reading: dict[str, float] = {}
-        """How long each long prompt under way took to its first token. How much of it was read is known at its end."""
+        """Time to first token of each long prompt under way; how much was cached is known at its end."""
 
     def current(self, now: float) -> Speed:
         if not self._has_samples:
@@ -30,26 +30,26 @@ class Pace:
         return Speed(self.ttft.current(now), self.speed.current(now), self.prefill.current(now))
 
     def usual_seconds(self, prompt_tokens: int) -> float:
-        """How long a prompt usually waits for its first token. How a short one is read is part of what is usual."""
+        """Usual time to first token; it includes the reading of a short prompt."""
         reading = prompt_tokens / self.prefill.usual if prompt_tokens >= LONG_PROMPT_TOKENS else 0.0
         return self.ttft.usual + reading
 
     @property
     def seen_at(self) -> float:
-        """When a call last showed any of it."""
+        """When a call last showed any of these figures."""
         return max(
             (figure.newest_at for figure in (self.ttft, self.speed, self.prefill) if figure.values), default=float("-inf")
         )
 
     def begin(self, name: str, prompt_tokens: int, seconds: float, now: float) -> None:
-        """A first token came, without a queue. After a long prompt it shows how fast that was read."""
+        """A first token without a queue; after a long prompt it shows the reading speed."""
         if prompt_tokens >= LONG_PROMPT_TOKENS:
             self.reading[name] = seconds
         else:
             self._add(self.ttft, seconds, now)
 
     def end(self, name: str, ended: AttemptEnded) -> None:
-        """What an answer shows. Of a prompt only those tokens count as read that the target had not kept from before."""
+        """Learn from an answer. Cached prompt tokens do not count as read."""
         pace, usage, now = ended.attempt.pace, ended.usage, ended.at
         assert pace is not None
         reading = self.reading.pop(name, None) if self.reading else None
@@ -62,7 +62,7 @@ class Pace:
             self._add(self.prefill, prefill, now)
 
     def add_speed(self, value: float, now: float, *, is_counted: bool) -> None:
-        """Counted pieces are not all tokens: they count until the target says how many there were."""
+        """Counted pieces are not exactly tokens: they count until usage is reported."""
         if is_counted != self._is_counted:
             if is_counted:
                 return
@@ -75,7 +75,7 @@ class Pace:
         self._has_samples, self.fades_until = True, now + FADED_SECONDS
 
     def recall(self, past: PastPace, newest_at: float) -> None:
-        """Take what the ledger knows, the newest of which was seen at that time. Calls that waited are no measure."""
+        """Take figures from the ledger. Calls that waited are left out."""
         self.has_recalled = True
         speed, usual = past.speed, self.ttft.usual
         ttft = [seconds for seconds in past.ttft if not is_late(seconds - usual, usual)]
@@ -94,7 +94,7 @@ class Pace:
             samples.settle(now)
 
     def follow(self, typical: Speed, *, is_other_model: bool) -> None:
-        """Keep the figures under a new config, unless it names another model."""
+        """Keep the figures under a new config, unless the model changed."""
         self.typical = typical
         for samples, figure in zip(self._figures, typical, strict=True):
             if is_other_model:
@@ -105,7 +105,7 @@ class Pace:
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """Where each figure comes from: the config's guess, what was learned, or an estimate by counted pieces."""
+        """Origin of each figure: configured, learned, or estimated from counted pieces."""
         figures = zip(Speed._fields, self._figures, strict=True)
         sources = {name: "learned" if samples.is_learned else "config" for name, samples in figures}
         if self._is_counted and self.speed.is_learned:

@@ -1,4 +1,4 @@
-"""What the ledger's calls say of a target's pace, for a router that has just been started. Pure: times are given."""
+"""A target's pace from the ledger, for a router that has just started. Times are given."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -8,27 +8,27 @@ from typing import NamedTuple
 from router.contract.entry import PastCall
 
 LONG_PROMPT_TOKENS = 8_000
-"""From here on the time to the first token shows how fast a target reads; below, how soon it starts."""
+"""From this length on, time to first token shows reading speed; below, start-up."""
 _KEPT_MINUTES = 30
-"""Half of what is kept while the router runs: what is seen from now on outvotes it within half an hour of use."""
+"""Half of what a running router keeps: new measurements outvote it within half an hour of use."""
 _LEAST_SECONDS = 0.001
 
 
 class PastPace(NamedTuple):
-    """A target's figures in the newest minutes of its use, the oldest first."""
+    """A target's figures by minute of use, oldest first."""
 
     ttft: tuple[float, ...] = ()
     speed: tuple[float, ...] = ()
     prefill: tuple[float, ...] = ()
     at: float = 0.0
-    """When the newest was seen, in seconds since 1970."""
+    """Newest measurement, in seconds since 1970."""
     is_counted: bool = False
-    """Whether its tokens were only counted by their pieces: the target never said how many they were."""
+    """Whether tokens were only counted by pieces: usage was never reported."""
 
 
 NO_PAST = PastPace()
 Paces = Mapping[tuple[str, str], PastPace]
-"""By a target's name and its model: another model at the same address is another target."""
+"""By target name and model: another model at an address is another target."""
 
 
 def sum_up(calls: Iterable[PastCall]) -> Paces:
@@ -62,7 +62,7 @@ def fresh_tokens(call: PastCall) -> int:
 
 
 def prefill_speed(tokens: int, seconds: float, ttft_seconds: float) -> float | None:
-    """How fast a prompt was read, by the time to its first token; None for a short one, which does not show that."""
+    """None for a short prompt, which does not show it."""
     return tokens / max(seconds - ttft_seconds, _LEAST_SECONDS) if tokens >= LONG_PROMPT_TOKENS else None
 
 
@@ -74,7 +74,7 @@ def _prefill_of(call: PastCall, usual_ttft: float) -> float | None:
 
 
 def _by_minute(seen: Iterable[tuple[float, float | None]]) -> tuple[float, ...]:
-    """The median of each minute in which something was seen, the newest ones."""
+    """Medians of the newest minutes with measurements."""
     minutes: dict[int, list[float]] = defaultdict(list)
     for at, value in seen:
         if value is not None and value > 0:

@@ -1,4 +1,4 @@
-"""The calls of one target that are under way, and how long another would wait for them. No clock: times are given."""
+"""Calls of one target under way, and how long another would wait for them. Times are given."""
 
 from router.contract.request import RequestView
 from router.dialects.table import SPECS
@@ -8,33 +8,32 @@ from router.dispatch.live.slots import Slots
 from router.limits.quota import seconds_left, wait_for_slot
 
 _MOST_KNOWN_SECONDS = 60.0
-"""How long it is believed that a target takes no more requests at once than it had when it refused one."""
+"""How long a concurrency limit inferred from a refusal is trusted."""
 _GUESSED_ANSWER_TOKENS = 400
-"""How long answers are taken to be before one was seen."""
+"""Assumed answer length before one was seen."""
 
 
 class Queue:
-    """Late first tokens show that a target makes calls wait, and calls that end how many it serves at once."""
+    """Late first tokens reveal a queue, and ending calls the number of slots."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self.open: dict[str, float] = {}
-        """When each call under way was opened."""
+        """Start of each call under way."""
         self.asked: dict[str, RequestView] = {}
-        """The streams among them: only a stream shows when its first token is late."""
+        """The streams among them: only those show a late first token."""
         self.unanswered: dict[str, float] = {}
-        """When each stream that has no token yet was to have its first one."""
+        """When the first token of each silent stream was due."""
         self.lateness, self.slots = Lateness(), Slots()
         self.most, self._most_at = 0, 0.0
-        """How many requests it takes at once, as a refusal showed, and when; 0 where none did."""
+        """Concurrency limit shown by a refusal, and when; 0 if unknown."""
 
     def stream(self, name: str, view: RequestView, prompt_tokens: int, now: float) -> None:
-        """A stream was opened."""
         self.asked[name] = view
         self.unanswered[name] = now + self._pace.usual_seconds(prompt_tokens)
 
     def begin(self, name: str, opened_at: float, now: float) -> bool:
-        """The first token of a call is here: whether it was prompt, or the call waited in a queue."""
+        """A first token arrived. Returns whether it was prompt rather than queued."""
         due = self.unanswered.pop(name, now)
         usual = due - opened_at
         if is_late(now - due, usual):
@@ -44,13 +43,13 @@ class Queue:
             return False
         self.slots.begin(name, opened_at, usual, now)
         self.lateness.begin_promptly(opened_at)
-        # A call that was sent before this one, and has nothing yet, is slow for a reason of its own.
+        # An earlier call that is still silent is slow for another reason.
         while self.unanswered and self.open.get(other := next(iter(self.unanswered)), opened_at) < opened_at:
             del self.unanswered[other]
         return True
 
     def leave(self, name: str, opened_at: float | None, now: float) -> None:
-        """A stream ended before its first token. When it was opened counts only if nobody wanted to wait any longer."""
+        """A stream ended before its first token. `opened_at` is given only if the caller gave up waiting."""
         due = self.unanswered.pop(name)
         del self.asked[name]
         if opened_at is None or not is_late(now - due, due - opened_at):
@@ -59,30 +58,27 @@ class Queue:
             self.lateness.leave(now - due, opened_at, now)
 
     def end(self, name: str, now: float) -> None:
-        """A stream is over that had begun, or whose first token nobody waited for."""
+        """End of a stream that had begun, or whose first token was not awaited."""
         del self.asked[name]
         if name in self.slots.begun:
             self.slots.end(name, now)
 
     def refuse(self, now: float) -> None:
-        """It refused a call because it had enough of them."""
+        """A call was refused for too many at once."""
         self.most, self._most_at = max(1, len(self.open)), now
 
     def forget(self) -> None:
-        """Another model serves from now on. The calls under way stay."""
+        """Another model serves from now on; calls under way stay."""
         self.lateness, self.slots, self.most = Lateness(), Slots(), 0
 
     def is_full(self, now: float) -> bool:
-        """Whether it has all the requests that it takes at once."""
+        """Whether it has all the requests it takes at once."""
         if self.most and now - self._most_at > _MOST_KNOWN_SECONDS:
             self.most = 0
         return 0 < self.most <= len(self.open)
 
     def wait(self, now: float) -> float:
-        """How long a call would wait that is opened now: by the calls under way where the number of slots is known.
-
-        Else by late calls: one that still waits shows a queue before any answer can.
-        """
+        """Expected wait of a call opened now: from calls under way if the number of slots is known, else from late calls."""
         if self._fills_slots(now):
             return self._wait_for_slot(len(self.unanswered), self.slots.count, now)
         if not self.unanswered:
@@ -95,11 +91,11 @@ class Queue:
         return wait
 
     def is_standing(self, now: float) -> bool:
-        """Whether all calls have been late for so long that this is how the target is, and no queue that comes and goes."""
+        """Whether calls have been late for so long that the wait is permanent."""
         return self.lateness.is_standing(now) and not self._fills_slots(now)
 
     def wait_left(self, name: str, now: float) -> float:
-        """How much longer a call that has no token yet waits for the calls before it; 0 where it does not seem to wait."""
+        """Remaining wait of a silent call for those before it; 0 if it does not seem queued."""
         if name not in self.unanswered:
             return 0.0
         count = self.slots.count or self._seeming_slots(name, now)
@@ -108,28 +104,28 @@ class Queue:
         return self._wait_for_slot(list(self.unanswered).index(name), count, now)
 
     def has_slots(self, now: float) -> bool:
-        """Whether it is known how many calls it serves at once. What is old is doubted until a call waits again."""
+        """Whether the number of slots is known. Old knowledge is doubted until a call waits again."""
         return self.slots.is_sure(now) or (self.slots.count > 0 and bool(self.unanswered))
 
     def has_last_slot(self, now: float) -> bool:
         return self.has_slots(now) and len(self.open) >= self.slots.count - 1
 
     def may_lack_slot(self, now: float) -> bool:
-        """Whether a call that was just opened may have to wait for others: more are under way than were seen at once."""
+        """Whether a new call may have to wait: more are under way than were ever seen at once."""
         return (count := len(self.open)) > 1 and count > self.slots.at_least(now)
 
     def _fills_slots(self, now: float) -> bool:
         return self.has_slots(now) and self.slots.count <= len(self.open)
 
     def _seeming_slots(self, name: str, now: float) -> int:
-        """How many calls fit while this one waits, as it looks: those that do not wait. 0 where it waits for another reason."""
+        """Slots as they seem while this call waits: calls that do not wait. 0 if it waits for another reason."""
         running, opened_at = len(self.open) - len(self.unanswered), self.open.get(name, now)
         if running < self.slots.at_least(now):
             return 0
         return running if self.slots.keeps_waiting(opened_at, self.unanswered[name] - opened_at, now) else 0
 
     def _wait_for_slot(self, waiting: int, count: int, now: float) -> float:
-        """How long a call waits with this many others ahead of it, in addition to those that are being served."""
+        """Wait of a call with this many waiting ahead of it."""
         begun, speed = self.slots.begun, self._pace.speed.usual
         usual = self._pace.ttft.usual + (self.slots.seconds or _GUESSED_ANSWER_TOKENS / speed)
         left = []
@@ -140,12 +136,12 @@ class Queue:
         return wait_for_slot(left, waiting, count, usual)
 
     def _waited_for_slot(self, is_known: bool, now: float) -> bool:
-        """Whether a call was late for want of a slot: the calls under way tell that wait, and it leaves no queue."""
+        """Whether a call was late for want of a slot, which calls under way explain without a queue."""
         if is_known:
             self.lateness.begin_promptly(now)
         return is_known
 
 
 def _limit_of(view: RequestView | None) -> int:
-    """How many tokens a request lets its answer have at most; 0 where it sets no limit."""
+    """Output token limit of a request; 0 if unlimited."""
     return SPECS[view.dialect].read_limit(view.body) or 0 if view is not None else 0

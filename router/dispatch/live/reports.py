@@ -1,7 +1,7 @@
-"""What routers that share a server report to each other of their targets.
+"""Reports about targets between routers that share a server.
 
-Other routers' reports are laid over what was seen here and change nothing of it: each counts while it is repeated, and for five
-seconds more. So a router that is alone again is left with its own observations, and no report is ever passed on.
+They are laid over local observations without changing them, and expire five seconds after the last repetition. A report is
+never passed on.
 """
 
 import math
@@ -16,11 +16,11 @@ from router.contract.target import Speed, TargetStatus
 from router.dispatch.live.target import RESTED_WAIT_SECONDS, LiveTarget
 
 _SPEED_REPORTED_SECONDS = 60.0
-"""How long after it was last seen a speed is still reported. It fades into what is usual meanwhile."""
+"""How long after its measurement a speed is reported; it fades meanwhile."""
 _PROBING_SECONDS = 1.0
-"""What is reported of a rest that is over, while one request probes the target."""
+"""Reported wait while one request probes a rested target."""
 _OWN_COUNTS_SECONDS = 5.0
-"""A target that lately served this router does not rest here because another cannot reach it."""
+"""A target that served this router lately does not rest here because another cannot reach it."""
 _NOTHING = TargetReport()
 
 
@@ -30,7 +30,7 @@ class _Reported(NamedTuple):
 
 
 class OtherReports:
-    """The reports of other routers; none where nothing is shared."""
+    """Reports of other routers; empty if nothing is shared."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class OtherReports:
         self._has_sent = False
 
     def exchange(self, messages: Messages, listed: Callable[[], Iterable[LiveTarget]], on_news: Callable[[], None]) -> None:
-        """Send and receive reports from now on: of the targets that `listed` returns, twice a second."""
+        """Start sending and receiving reports, twice a second, about the targets in `listed`."""
 
         def take(sender: str, reports: TargetReports) -> None:
             self._reported[sender] = _Reported(self._clock(), reports.targets)
@@ -49,24 +49,24 @@ class OtherReports:
         messages.on_tick(lambda: self._send(messages, listed()))
 
     def in_flight(self, name: str) -> int:
-        """How many calls of a target other routers have."""
+        """Calls of a target at other routers."""
         return sum(report.in_flight for _, report in self._of(name, self._clock())) if self._reported else 0
 
     def apply(
         self, listed: Mapping[str, LiveTarget], own: Mapping[str, TargetStatus], now: float
     ) -> Mapping[str, TargetStatus]:
-        """Targets by what was seen here and what others report of them."""
+        """Combine local observations with the reports."""
         self._forget_old(now)
         if not self._reported:
             return own
         together = {name: self.combine(listed[name], status, now) for name, status in own.items()}
         if all(status.is_resting for status in together.values()):
-            # As with one router: where every target rests, none is better for waiting.
+            # As with one router: if every target rests, waits do not distinguish them.
             return {name: status.with_wait(0.0) for name, status in together.items()}
         return together
 
     def combine(self, live: LiveTarget, status: TargetStatus, now: float) -> TargetStatus:
-        """A target by what was seen here and what others report of it: the longest wait, and the newest speed."""
+        """The longest wait and the newest speed."""
         name = status.target.name
         if not self._reported or not (reports := self._of(name, now)):
             return status
@@ -77,7 +77,7 @@ class OtherReports:
             status = status.with_wait(wait)
         closed = max(report.closed_seconds - age for age, report in reports)
         if closed > (0.0 if status.is_over_max_wait else status.closed_seconds):
-            # The router that was given the time finds out whether it was right: not every router once more.
+            # Only the router that was given the time probes.
             status = structs.replace(status, closed_seconds=closed, is_over_max_wait=False, may_probe=False)
         resting = [report.failures for age, report in reports if report.rest_seconds > age]
         serves_here = not live.circuit.failures and now - live.circuit.served_at < _OWN_COUNTS_SECONDS
@@ -87,7 +87,7 @@ class OtherReports:
         return status
 
     def _of(self, name: str, now: float) -> list[tuple[float, TargetReport]]:
-        """The reports of a target, each with its age."""
+        """Reports about a target, each with its age."""
         return [
             (now - at, report)
             for at, targets in self._reported.values()
@@ -99,7 +99,7 @@ class OtherReports:
             del self._reported[sender]
 
     def _send(self, messages: Messages, listed: Iterable[LiveTarget]) -> None:
-        """Report what was seen here, if there is anything to report, and once that there no longer is."""
+        """Report local observations, and once that there are none left."""
         now = self._clock()
         targets = {live.target.name: report for live in listed if (report := _describe(live, now)) != _NOTHING}
         if targets or self._has_sent:
@@ -108,7 +108,6 @@ class OtherReports:
 
 
 def _describe(live: LiveTarget, now: float) -> TargetReport:
-    """One target by the calls of this router alone."""
     status, circuit = live.status(now), live.circuit
     rest = max(circuit.rested_until - now, _PROBING_SECONDS) if circuit.is_resting(now) else 0.0
     return TargetReport(

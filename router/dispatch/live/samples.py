@@ -1,7 +1,6 @@
-"""A figure of a target as it lately was, fading within seconds into what it usually is.
+"""A target's figure as lately seen, fading within seconds into the usual.
 
-What is usual is learned: a median over the minutes in which something was seen, an hour of use or more. Only before anything is
-learned is it what the config says is typical.
+The usual is a median over at least an hour of minutes with measurements; before that, the configured value.
 """
 
 from collections import deque
@@ -12,36 +11,36 @@ from statistics import median
 _KEPT_SAMPLES = 15
 _HALF_LIFE_SECONDS = 10.0
 FADED_SECONDS = 80 * _HALF_LIFE_SECONDS
-"""After this nothing is left of what was lately seen: a float has 53 bits, and a sample is at most 2 ** 10 times the usual."""
+"""After this nothing recent is left: a float has 53 bits, and a sample is at most 2 ** 10 times the usual."""
 _KEPT_MINUTES = 61
 _MINUTE_SECONDS = 60.0
 _UNSEEN_HALF_LIFE_SECONDS = 6 * 3600.0
-"""How long a figure holds that nobody has seen since, for each minute in which it was seen."""
+"""Half-life of an unseen figure, per minute in which it was seen."""
 _BOUND = 1_000.0
-"""A sample further than this factor from what is usual is an accident, not a speed. A guess may well be off by a hundred."""
+"""A sample further from the usual than this factor is an accident. A guess may be off by a hundred."""
 _LONG_AGO = float("-inf")
 
 
 @dataclass(slots=True)
 class Samples:
-    """What was seen of one of a target's figures. `typical` is the config's word for it."""
+    """Measurements of one figure. `typical` is the configured value."""
 
     typical: float
     values: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_SAMPLES))
     middle: float = 0.0
     newest_at: float = 0.0
     minutes: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_MINUTES))
-    """What was seen in each minute of use: the recent median at its end."""
+    """The recent median at the end of each minute of use."""
     minute_at: float = _LONG_AGO
     settled: float = 0.0
-    """What it fades into."""
+    """The value that it fades into."""
 
     def __post_init__(self) -> None:
         self.settled = self.typical
 
     def add(self, value: float, now: float) -> None:
         self.values.append(min(max(value, self.settled / _BOUND), self.settled * _BOUND))
-        self.middle = median(self.values)  # here, where nobody waits, and not with every decision
+        self.middle = median(self.values)  # here, off the path of decisions
         self.newest_at = now
         if now - self.minute_at >= _MINUTE_SECONDS:
             self.minutes.append(self.middle)
@@ -53,15 +52,15 @@ class Samples:
                 self.settled = self.middle
 
     def recall(self, minutes: Sequence[float], newest_at: float) -> None:
-        """Take what was seen before the router was started, the oldest first."""
+        """Take measurements from before the start, oldest first."""
         self.minutes = deque((*minutes, *self.minutes), maxlen=_KEPT_MINUTES)
         if not self.values:
             self.newest_at = newest_at
 
     def settle(self, now: float) -> None:
-        """Work out what is usual. Unseen it fades into `typical` too, over hours or, if it was seen in many minutes, days.
+        """Compute the usual value. Unseen, it fades into `typical` over hours, or days if often seen.
 
-        A target that was slow once, and is passed over for it, would never be asked again.
+        Otherwise a target that was slow once and is passed over would never be tried again.
         """
         if not self.minutes:
             self.settled = self.typical
@@ -70,7 +69,7 @@ class Samples:
         self.settled = weight * median(self.minutes) + (1 - weight) * self.typical
 
     def follow(self, typical: float) -> None:
-        """Take another word of the config's, which counts until something is learned."""
+        """Take a new configured value, used until something is learned."""
         self.typical = typical
         if not self.minutes:
             self.settled = typical
@@ -86,11 +85,11 @@ class Samples:
 
     @property
     def usual(self) -> float:
-        """The recent median, however long ago it was."""
+        """The recent median, of any age."""
         return self.middle if self.values else self.settled
 
     def current(self, now: float) -> float:
-        """The recent median, fading into what is usual: a target that is slow for a while is tried again."""
+        """The recent median, fading into the usual so that a slow target is tried again."""
         if not self.values:
             return self.settled
         weight: float = 0.5 ** (max(0.0, now - self.newest_at) / _HALF_LIFE_SECONDS)

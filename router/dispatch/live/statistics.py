@@ -1,4 +1,4 @@
-"""Live statistics of each target: what it lately did, falling back to what is typical of it when nothing is fresh."""
+"""Live statistics of each target: recent figures, or typical ones when nothing is fresh."""
 
 import asyncio
 import re
@@ -30,35 +30,35 @@ _NEVER = float("-inf")
 _TOO_MANY = 429
 _CONCURRENCY = re.compile(rb"concurren|in[ -]flight|parallel requests", re.IGNORECASE)
 _NAMES_A_TIME = frozenset({_TOO_MANY, 503, 529})
-"""The refusals whose wait is about the target itself, and not about one request."""
+"""Refusals whose wait concerns the target itself, not one request."""
 
 
 class LiveStatistics(LiveTargets):
-    """Fed by what happens to requests, read by the decision. All times come from one monotonic clock.
+    """Fed by facts about requests, read by the decision. All times are from one monotonic clock.
 
-    It outlives a plan: a target that is configured again keeps its figures, and one that is gone is no longer listed.
+    Outlives plans: a target keeps its figures when it is configured again.
     """
 
     def __init__(self, allowance: Allowance = ALONE) -> None:
-        """`allowance` gives this router its part of the targets' quotas."""
+        """`allowance` is this router's part of the targets' quotas."""
         super().__init__()
         self._fresh_until = _NEVER
-        """Until when the statuses that were last worked out will do."""
+        """How long the last statuses stay valid."""
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
         self._seen: dict[str, TargetStatus] = {}
         self._is_special = False
-        """Whether any target ever had to rest, or another router reported anything: seldom so, and each decision would ask."""
+        """Whether a target ever rested, or another router reported anything: rare, so decisions skip the check."""
         self._others = OtherReports()
         self.may_wait = False
-        """Whether a request may wait for room: a target has a quota, or was seen to serve only a few calls at once."""
+        """Whether requests may wait for room: a target has a quota or is known to have few slots."""
         self.closed_until = _NEVER
-        """Until when a target asked to be left alone, of all the one that named the latest time: seldom any."""
+        """The latest time until which a target asked to be left alone."""
         self.retries, self.limits, self.queues = RetryLimit(), RateLimits(), Queues(allowance)
 
     def statuses(self, targets: Mapping[str, Target], now: float) -> Mapping[str, TargetStatus]:
-        """Every target as it is now (or was five milliseconds ago), in the order given."""
+        """Every target's status, at most five milliseconds old, in the order given."""
         if targets is not self._targets:
             self._list(targets)
         elif 0 < self._fresh_until - now <= _FRESH_SECONDS:
@@ -78,14 +78,12 @@ class LiveStatistics(LiveTargets):
 
     def _adjust(self, statuses: Mapping[str, TargetStatus], now: float) -> Mapping[str, TargetStatus]:
         if all(live.circuit.is_open for live in self._listed.values()):
-            # Where every target rests, none is better for waiting: a request must have somewhere to go.
+            # If every target rests, waits do not distinguish them: a request must go somewhere.
             statuses = {name: status.with_wait(0.0) for name, status in statuses.items()}
         self._statuses = self._others.apply(self._listed, statuses, now)
         return self._statuses
 
     def share(self, messages: Messages, clock: Callable[[], float] = time.perf_counter) -> None:
-        """Exchange reports of targets with other routers from now on."""
-
         def look_again() -> None:
             self._is_special, self._fresh_until = True, _NEVER
 
@@ -101,13 +99,13 @@ class LiveStatistics(LiveTargets):
         self.may_wait = self.may_wait or self.queues.is_on
 
     def apply_limits(self, signals: Signals, view: RequestView, now: float) -> Signals:
-        """The same signals, with what this request would wait for: a limit that a target told, or a quota of ours."""
+        """Add this request's waits for told limits and for quotas."""
         if self.limits.told:
             signals = self.limits.apply(signals, view, now)
         return self.queues.apply(signals, view, now) if self.queues.is_on else signals
 
     def chances(self, candidates: Sequence[Target], failed: str, now: float) -> Chances:
-        """What a request may do whose attempt at one of these targets has failed."""
+        """Options of a request after a failed attempt at one of these targets."""
         own = self._live.get(failed)
         since = own.circuit.failing_since if own is not None else now
         known = [live for target in candidates if (live := self._live.get(target.name)) is not None]
@@ -117,15 +115,15 @@ class LiveStatistics(LiveTargets):
         return Chances(self.retries.has_room(now, active), standings)
 
     def check_rest(self, target: Target, now: float) -> None:
-        """Raise `TiersBusy` if a target has begun to rest: a request that waited for its turn meanwhile need not find out."""
+        """Raise `TiersBusy` if a target began to rest while the request waited for its turn."""
         live = self.of(target)
         if live.circuit.is_resting(now):
             raise TiersBusy(live.rest_words, retry_after_seconds=live.circuit.rest_seconds)
 
     def check_closed(self, candidates: Sequence[Target], now: float) -> None:
-        """Take the right to ask targets that asked to be left alone, where every candidate did: one request a minute has it.
+        """Claim the probe, one per minute, if every candidate asked to be left alone.
 
-        Several requests may have been decided before the first of them is sent. Raises `TiersBusy` for all but that one.
+        Several requests may be decided before the first is sent. Raises `TiersBusy` for all but one.
         """
         circuits = [self.of(target).circuit for target in candidates]
         if not all(circuit.closed_seconds(now) for circuit in circuits):
@@ -138,12 +136,12 @@ class LiveStatistics(LiveTargets):
         self._fresh_until = _NEVER
 
     def await_ready(self, target: Target) -> bool:
-        """Begin to ask a target now and then whether it has loaded its model; False where that is done already."""
+        """Mark a target as polled while it loads its model; False if it already is."""
         was_awaited, self.of(target).is_awaited = self.of(target).is_awaited, True
         return not was_awaited
 
     def keep_loading(self, target: Target, words: str, now: float) -> bool:
-        """Note that it is still loading its model; False where the current plan does not have it, or not as it was."""
+        """Note that it is still loading; False if the current plan lacks it or changed it."""
         if is_listed := not self._targets or self._targets.get(target.name) == target:
             live = self.of(target)
             live.circuit.load(words, now)
@@ -152,14 +150,14 @@ class LiveStatistics(LiveTargets):
         return is_listed
 
     def end_loading(self, target: Target) -> None:
-        """It is ready, or nobody asks any more: the next request may go there."""
+        """It is ready, or no longer polled: the next request may go there."""
         live = self.of(target)
         live.is_awaited, live.circuit.loading_until = False, 0.0
         live.wake()
         self._fresh_until = _NEVER
 
     async def await_news(self, target: Target, seconds: float) -> None:
-        """Wait until a call of this target has begun to answer, or is over; at most this many seconds."""
+        """Wait until a call of this target begins to answer or ends, for at most this long."""
         live = self.of(target)
         news = asyncio.get_running_loop().create_future()
         live.waiters.append(news)
@@ -171,7 +169,7 @@ class LiveStatistics(LiveTargets):
                 live.waiters.remove(news)
 
     def is_sooner(self, target: Target, signals: Signals, view: RequestView, seconds: float, now: float) -> bool:
-        """Whether a request would wait less than this many seconds there, for a limit or a quota as well."""
+        """Whether a request would wait less than `seconds` there, limits and quotas included."""
         live = self.of(target)
         status = self._others.combine(live, live.status(now), now)
         signals = self.apply_limits(replace(signals, statuses={target.name: status}), view, now)
@@ -179,7 +177,7 @@ class LiveStatistics(LiveTargets):
         return not status.closed_seconds and status.wait_seconds < seconds
 
     def least_busy_first(self, names: Sequence[str]) -> list[str]:
-        """Targets by how many calls they have, at all routers, and how many more wait for them here."""
+        """By calls at all routers plus requests waiting here."""
         busy = {name: len(live.queue.open) + self.queues.waiting_for(name) for name in names if (live := self._live.get(name))}
         return sorted(names, key=lambda name: busy.get(name, 0) + self._others.in_flight(name))
 
@@ -248,16 +246,16 @@ class LiveStatistics(LiveTargets):
             self.may_wait, self._fresh_until = True, _NEVER
 
     def _note_question(self, exchange: Exchange, fact: QuestionEnded) -> None:
-        """A question that was refused or answered says as much of its target as any call; one that was late says nothing."""
+        """A refused or answered question counts like any call; a late one does not."""
         live = self._live.get(fact.target.name) or self.of(fact.target)
         if fact.error is not None or live.is_watched:
             self._judge(live, exchange, fact.opened_at, fact)
 
     def _judge(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, fact: AttemptEnded) -> None:
-        """What the end of a call says of its target. One that its caller left says nothing."""
+        """Learn from the end of a call, unless its caller left."""
         error, self._moving[fact.target.name] = fact.error, live
         if error is None and exchange.arrival.passed is not None:
-            return  # another of its routes: that says nothing of this one
+            return  # another of its routes
         if error is None and fact.attempt.error is None:
             self._note_served(live, exchange, opened_at, fact.at)
             if live.window.doubt(fact.usage):
@@ -275,7 +273,7 @@ class LiveStatistics(LiveTargets):
         live.wake()
         has_news = live.window.is_told or circuit.loading_until > fact.at
         live.is_watched = bool(circuit.probe or circuit.failures or live.queue.most or has_news)
-        self._fresh_until = _NEVER  # the next decision must know
+        self._fresh_until = _NEVER  # the next decision must see this
 
     def _note_window(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
         window = told_window(error, exchange.last(Decided))
@@ -284,9 +282,9 @@ class LiveStatistics(LiveTargets):
             events.window_learned(target=live.target.name, tokens=window, configured=live.target.window_tokens)
 
     def _note_served(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, now: float) -> None:
-        """It serves: it need not rest, and requests that wait may go there. A call from before the failures proves nothing.
+        """It serves: end its rest and release waiting requests. A call from before the failures proves nothing.
 
-        The time that it named is over only for a call that was sent to find that out.
+        A time that it named ends only with a call sent to probe it.
         """
         if opened_at is not None and opened_at >= live.circuit.failing_since:
             live.circuit.serve(now)
@@ -297,12 +295,12 @@ class LiveStatistics(LiveTargets):
 
     def _note_failed(self, live: LiveTarget, exchange: Exchange, error: TandemError, now: float) -> None:
         seconds = error.retry_after_seconds
-        if live.target.takes_callers_key and error.status == _TOO_MANY:  # one caller's limit is no other's
+        if live.target.takes_callers_key and error.status == _TOO_MANY:  # one caller's limit
             if seconds:
                 self.limits.close(exchange, live.target, now + seconds)
             return
         if error.status == _TOO_MANY and not seconds and _is_about_concurrency(error):
-            # The calls that it has are what it takes at once. It fails for none of them.
+            # Its current calls are the maximum; none of them failed.
             live.queue.refuse(now)
             return
         has_named_time = isinstance(error, UpstreamRefused) and error.status in _NAMES_A_TIME and bool(seconds)
@@ -315,5 +313,5 @@ class LiveStatistics(LiveTargets):
 
 
 def _is_about_concurrency(error: TandemError) -> bool:
-    """Whether a refusal is for too many requests at once, and not for too many in a time."""
+    """Whether the refusal is for concurrency rather than rate."""
     return isinstance(error, UpstreamRefused) and _CONCURRENCY.search(error.body) is not None

@@ -1,4 +1,4 @@
-"""One target as it is now: its pace, its queue, its circuit, its window. No clock: times are given."""
+"""One target's live state: pace, queue, circuit, window. Times are given."""
 
 import asyncio
 from dataclasses import replace
@@ -12,13 +12,13 @@ from router.dispatch.live.pace import Pace
 from router.dispatch.live.queue import Queue
 
 RESTED_WAIT_SECONDS = 60.0
-"""How long a request is expected to wait at a target that rests: long enough that another is taken wherever there is one."""
+"""Expected wait at a resting target: long enough that any other is preferred."""
 _WINDOW_KNOWN_SECONDS = 60.0
 """How long a window named by the target is trusted before the configured one is tried again, where nothing else can serve."""
 
 
 class Window:
-    """A target's window as it is configured, or a smaller one that the target named itself."""
+    """The configured window, or a smaller one that the target named."""
 
     def __init__(self, target: Target) -> None:
         self.known = self._configured = target
@@ -29,7 +29,7 @@ class Window:
         return self.known is not self._configured
 
     def tell(self, tokens: int, now: float) -> bool:
-        """The target named its window: whether that is news. Only one that is smaller than the configured counts."""
+        """Take a window named by the target, at most the configured one. Returns whether it is news."""
         self._told_at = now
         before, configured = self.known.window_tokens, self._configured
         tokens = min(tokens, configured.window_tokens)
@@ -38,14 +38,14 @@ class Window:
         return tokens != before
 
     def doubt(self, usage: Usage | None) -> bool:
-        """A prompt was served: whether it is larger than what the target once named, so that the config is right by now."""
+        """A prompt was served. Returns whether it exceeds the named window, which is then dropped."""
         if not self.is_told or usage is None or usage.is_estimated or usage.input_tokens <= self.known.window_tokens:
             return False
         self.known = self._configured
         return True
 
     def to_try(self, now: float) -> int | None:
-        """The configured window, where it is time to find out whether what the target said of it still holds."""
+        """The configured window, when it is time to test the named one."""
         is_old = self.is_told and now - self._told_at >= _WINDOW_KNOWN_SECONDS
         return self._configured.window_tokens if is_old else None
 
@@ -56,24 +56,22 @@ class Window:
 
 
 class LiveTarget:
-    """A target with what its calls show of it."""
-
     def __init__(self, target: Target) -> None:
         self.target = target
         self.window, self.pace, self.circuit = Window(target), Pace(target.typical), Circuit()
         self.queue = Queue(self.pace)
         self.ratio, self.failures = WorkRatio(), NOTHING_LEARNED
         self.waiters: list[asyncio.Future[None]] = []
-        """Requests that move here as soon as it is known to serve."""
+        """Requests that move here once it is known to serve."""
         self.is_awaited = False
-        """Whether somebody asks it now and then whether it has loaded its model."""
+        """Whether it is polled while it loads its model."""
         self.is_watched = False
-        """Whether it fails, is being probed or waited for, or named its window: then an answer means more than its speed."""
+        """Whether it fails, is probed or awaited, or named its window: an answer then matters beyond speed."""
         self.is_still = False
-        """Whether its status stays as it last was until somebody calls it: nothing is under way, and nothing of it fades."""
+        """Whether its status is constant until the next call: nothing is under way or fading."""
 
     def status(self, now: float) -> TargetStatus:
-        """The target as a decision sees it, with how long it would keep a request waiting."""
+        """The target as a decision sees it, with its expected wait."""
         queue = self.queue
         status = TargetStatus(
             self.window.known, self.pace.current(now), 0.0, len(queue.open), self.ratio, failures=self.failures
@@ -92,17 +90,14 @@ class LiveTarget:
         return status
 
     def _queued(self, status: TargetStatus, now: float) -> TargetStatus:
-        """The same with its queue. One that never ends is how the target is: each further call of a turn would wait as well.
-
-        Unless requests move on after their longest wait.
-        """
+        """Add the queue. A permanent one delays each further call of a turn, unless a longest wait moves requests on."""
         wait = self.queue.wait(now)
         if self.target.max_wait_seconds is None and self.queue.is_standing(now):
             return structs.replace(status, speed=status.speed._replace(ttft_seconds=status.speed.ttft_seconds + wait))
         return status.with_wait(wait)
 
     def _at_rest(self, status: TargetStatus, now: float) -> TargetStatus:
-        """The same with a long wait if it rests, if one request is finding out about it, or if it has all that it takes."""
+        """Add a long wait if it rests, is being probed or is full."""
         circuit = self.circuit
         if (window := self.window.to_try(now)) is not None:
             status = structs.replace(status, window_to_try=window)
@@ -123,15 +118,15 @@ class LiveTarget:
 
     @property
     def serves_at_once(self) -> int | None:
-        """How many calls it serves at once, by the config or as learned; None where that is not known."""
+        """Number of slots, configured or learned; None if unknown."""
         return self.queue.slots.count or self.target.in_flight
 
     def wait_for_slot(self, now: float) -> float:
-        """How long a call would wait that is opened now, where it is known how many calls it serves at once."""
+        """Expected wait of a call opened now, if the number of slots is known."""
         return self.status(now).wait_seconds if self.queue.has_slots(now) else 0.0
 
     def follow(self, target: Target) -> None:
-        """Keep the figures for a target that a new config describes otherwise, unless it is another model."""
+        """Keep the figures under a new config, unless the model changed."""
         is_other = target.model != self.target.model
         self.pace.follow(target.typical, is_other_model=is_other)
         if is_other:
@@ -140,7 +135,7 @@ class LiveTarget:
         self.target = target
 
     def wake(self) -> None:
-        """Tell who waits that there is news."""
+        """Wake waiting requests."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -1,4 +1,4 @@
-"""All targets by their names: what was learned of each before this router was started, and the windows that they named."""
+"""All targets by name, with figures from before the start and the windows they named."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,40 +14,37 @@ from router.dispatch.live.target import LiveTarget
 
 _FADE_SECONDS = 60.0
 _MAX_TOKENS_EACH = 2
-"""How many times as many tokens a target may find in a prompt as were estimated."""
+"""A target may count this many times the estimated prompt tokens."""
 _TEMPLATE_TOKENS = 64
-"""What a target's template adds to a prompt, at most."""
+"""Most tokens that a chat template adds."""
 
 
 class LiveTargets:
-    """Every target that a plan listed or a request was sent to. A target outlives the plan that listed it."""
+    """Every target that a plan listed or a request used. Targets outlive plans."""
 
     def __init__(self) -> None:
         self._live: dict[str, LiveTarget] = {}
         self._moving: dict[str, LiveTarget] = {}
-        """Targets that may have changed since the last look: those that were called lately, and those that `of` was asked for.
-
-        The others are not looked at again. Of many targets, that is most.
-        """
+        """Targets that may have changed since the last look: recently called, or returned by `of`. Most have not."""
         self._ratios: Mapping[str, WorkRatio] = {}
         self._failures: Mapping[str, Mapping[str, FailureRates]] = {}
         self._past: Paces | None = None
         self._past_offset = 0.0
-        """What a time of day is by our clock, less that time of day."""
+        """Our clock minus the time of day."""
         self._settle_at = self._fade_at = 0.0
         self.windows: Mapping[str, int] = {}
-        """The windows that targets named in refusals, where they are smaller than configured. Replaced after each."""
+        """Windows named in refusals, if smaller than configured. Replaced on change."""
 
     def of(self, target: Target) -> LiveTarget:
-        """What is known of a target, by its name. A target of an earlier plan changes nothing of one that is known.
+        """Find a target by name. One from an earlier plan does not change the known one.
 
-        Its status is worked out again after this: who asks for it may change it.
+        Its status is recomputed afterwards, since the caller may change it.
         """
         live = self._live.get(target.name)
         if live is None:
             live = self._live[target.name] = LiveTarget(target)
             self._teach(live)
-            self._settle_at = 0.0  # what is known of its past comes with the next look
+            self._settle_at = 0.0  # its past is applied at the next look
         self._moving[target.name] = live
         return live
 
@@ -61,29 +58,26 @@ class LiveTargets:
         return live
 
     def known(self, target: Target) -> Target:
-        """A target with the window that it named itself, if it did. One of an earlier plan may differ."""
+        """The target with the window it named, if any. One from an earlier plan may differ."""
         live = self._live.get(target.name) if target.name in self.windows else None
         return live.window.known if live is not None and live.target == target else target
 
     def learn(
         self, ratios: Mapping[str, WorkRatio], failures: Mapping[str, Mapping[str, FailureRates]] = MappingProxyType({})
     ) -> None:
-        """How much work each target makes of a turn, and how often each fast one fails, as the ledger shows it.
-
-        Until it is known it is as expected.
-        """
+        """Take each target's work per turn and each fast one's failure rate from the ledger."""
         self._ratios, self._failures = ratios, failures
         self._moving.update(self._live)
         for live in self._live.values():
             self._teach(live)
 
     def recall(self, past: Paces, now: float, time_of_day: float) -> None:
-        """How fast each target was before this router was started, by its name and model. Each takes it once."""
+        """Take the speeds from before the start, by name and model. Each target takes them once."""
         self._past, self._past_offset = past, now - time_of_day
         self._settle(now)
 
     def _settle(self, now: float) -> None:
-        """Let targets take what is known of their past, and once a minute what was not seen for hours fade."""
+        """Apply past figures to new targets, and fade unseen ones once a minute."""
         known, is_fading = self._past, now >= self._fade_at
         if is_fading:
             self._fade_at = now + _FADE_SECONDS
@@ -107,11 +101,10 @@ class LiveTargets:
 
 
 def told_window(error: TandemError, decided: Decided | None) -> int | None:
-    """The window that a refusal names, if the refused request can have been too long for it.
+    """The window named in a refusal, if the request can have exceeded it.
 
-    Prompts are estimated, and every model counts differently. A number that is larger than the most that prompt and answer can
-    have is not what the request was refused for. Nor is one that the refusal quotes from the request: what one caller writes
-    must not shrink the window for all.
+    Prompts are estimated, and models count differently. A number above the most that prompt and answer can have is not the
+    cause, nor is one quoted from the request: a caller's text must not shrink the window for all.
     """
     if decided is None or not isinstance(error, UpstreamRefused):
         return None

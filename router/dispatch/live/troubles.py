@@ -1,4 +1,4 @@
-"""Which targets are out, for the people who are told of it. Read when somebody asks: a request that is served pays nothing."""
+"""Notices of targets that are out, computed on demand so that served requests pay nothing."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from router.dispatch.live.statistics import LiveStatistics
 from router.dispatch.live.target import LiveTarget
 
 _LONG_SECONDS = 60.0
-"""A target that asks to be left alone for less than this is busy, and not out."""
+"""A shorter requested pause means busy, not out."""
 _DOCTOR = "tandem check --live"
 _RELOAD = "then tandem reload; tandem check --live checks it"
 _FAULTS = {
@@ -21,7 +21,7 @@ _FAULTS = {
 
 
 def find_troubles(live: LiveStatistics, targets: Mapping[str, Target], now: float, time_of_day: float) -> list[Notice]:
-    """One notice for each target that is out at this moment, which is given by both clocks."""
+    """One notice per target that is out now."""
     out = {name: known for name, target in targets.items() if _is_out(known := live.of(target), now)}
     notices = []
     for name, known in out.items():

@@ -1,4 +1,4 @@
-"""How long a target asks to be left alone, from its refusal, in all the ways in which hosts write a time."""
+"""The wait that a refusal asks for, in every notation that hosts use."""
 
 import re
 import time
@@ -8,9 +8,9 @@ from email.utils import parsedate_to_datetime
 
 _MAX_SECONDS = 86_400
 _MAX_BELIEVED_SECONDS = 31 * _MAX_SECONDS
-"""Quotas are renewed with the month. What is more is a point in time, or nonsense."""
+"""Quotas renew monthly. Anything longer is a timestamp or nonsense."""
 _EPOCH_SECONDS, _EPOCH_MILLISECONDS, _EPOCH_END = 1e9, 1e12, 1e13
-"""Numbers from here on count from 1970: no wait is as long."""
+"""Numbers from here on are timestamps since 1970."""
 _UNITS = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _STEP = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[dhms])")
 _DURATION = re.compile(rf"(?:{_STEP.pattern})+")
@@ -20,8 +20,7 @@ _IN_BODY = (
     re.compile(r'"x-ratelimit-reset"\s*:\s*"?(\d+)\b', re.IGNORECASE),
     re.compile(r"\b[Tt]ry again in ((?:\d+(?:\.\d+)?(?:ms|[dhms])\s?)+)"),
 )
-"""Google's `RetryInfo` in an error's details, a field of the error, OpenRouter's headers of the host that refused it, and the
-words of OpenAI and Groq."""
+"""Google's `RetryInfo`, a field of the error, OpenRouter's copy of the host's headers, and the wording of OpenAI and Groq."""
 
 
 def read_retry_after(
@@ -29,8 +28,8 @@ def read_retry_after(
 ) -> float | None:
     """The wait in seconds, a day at most.
 
-    `reset_headers` are where this host says when a limit opens again, for a refusal without the usual header; `now` is the
-    time of day by our clock, for a host that does not tell its own.
+    `reset_headers` are this host's own, for a refusal without the usual header; `now` is our time of day, for a host that does
+    not send its own.
     """
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(name)
@@ -49,9 +48,9 @@ def _read_body(text: str, headers: Mapping[str, str], now: float | None) -> floa
 
 
 def read_wait(text: str, headers: Mapping[str, str], scale: float = 1.0, now: float | None = None) -> float | None:
-    """How far off a time is: a number of seconds, a duration such as `6m0s` or `250ms`, or a moment in any spelling.
+    """Seconds until a time: a number of seconds, a duration such as `6m0s` or `250ms`, or a moment.
 
-    None for what is no time, is over, or is longer than anybody would wait.
+    None if invalid, past, or absurdly long.
     """
     text = text.strip()
     seconds = _read_seconds(text)
@@ -67,13 +66,13 @@ def read_wait(text: str, headers: Mapping[str, str], scale: float = 1.0, now: fl
 
 
 def _clock_of(headers: Mapping[str, str], now: float | None) -> float:
-    """The target's own clock, which may differ from ours; ours where it tells none."""
+    """The target's clock, which may differ from ours; else ours."""
     told = _read_date(headers.get("date", ""))
     return told if told is not None else time.time() if now is None else now
 
 
 def _read_date(text: str) -> float | None:
-    """A moment as HTTP writes it (`Wed, 21 Oct 2026 07:28:00 GMT`), or as JSON does (`2026-10-21T07:28:00Z`)."""
+    """An HTTP date (`Wed, 21 Oct 2026 07:28:00 GMT`) or an ISO one (`2026-10-21T07:28:00Z`)."""
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             moment = read(text)

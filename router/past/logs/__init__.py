@@ -1,4 +1,4 @@
-"""The logs that clients leave on disk: where they are, whose they are, and one reader for each kind."""
+"""Logs that clients leave on disk: places, recognition, and a reader for each kind."""
 
 import math
 import os
@@ -17,10 +17,10 @@ _AIDER_FILE = ".aider.chat.history.md"
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 _HEAD_LINES = 60
 _ODDITIES = (OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""What a file that others wrote may bring about."""
+"""Errors that a foreign file may cause."""
 _BEGINNING_CHARS = 80
 _Key = tuple[str, str, str, int]
-"""By what a turn is known again: its client, its session, how it begins, and its second or how often that was said."""
+"""Identity of a turn: client, session, beginning, and its second or its repetition."""
 _READERS: dict[str, Callable[[Path, Tally], Iterator[PastSession]]] = {
     "codex": codex.read,
     "claude-code": claude_code.read,
@@ -31,15 +31,15 @@ _READERS: dict[str, Callable[[Path, Tally], Iterator[PastSession]]] = {
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file that may be a log, as found."""
+    """A file that may be a log."""
 
     path: Path
     size_bytes: int
 
 
 def usual_places() -> tuple[Path, ...]:
-    """Where clients leave their logs: in the home folder or as configured, and in the current folder."""
-    home = Path(os.path.expanduser("~"))  # unlike `Path.home`, this is an answer where there is no home, too
+    """In the home folder or as configured, and in the current folder."""
+    home = Path(os.path.expanduser("~"))  # unlike `Path.home`, works without a home
     codex = Path(os.environ.get("CODEX_HOME") or home / ".codex")
     claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     in_home = (codex / "sessions", codex / "archived_sessions", claude / "projects")
@@ -47,9 +47,9 @@ def usual_places() -> tuple[Path, ...]:
 
 
 def find_logs(roots: Iterable[Path], tally: Tally) -> list[LogFile]:
-    """The files at these places: a client's own logs before what SpecStory took down of it, and the oldest first.
+    """Find files: a client's own logs before SpecStory's, oldest first.
 
-    Folders are walked. A link to a folder is followed right below a place only, so no walk is endless.
+    Links to folders are followed directly below a place only, so that walks end.
     """
     found: dict[Path, tuple[float, LogFile]] = {}
     for root in roots:
@@ -60,7 +60,7 @@ def find_logs(roots: Iterable[Path], tally: Tally) -> list[LogFile]:
             except (OSError, RuntimeError):
                 tally.unreadable_files += 1
                 continue
-            if not stat.S_ISREG(state.st_mode):  # a pipe would be waited for
+            if not stat.S_ISREG(state.st_mode):  # a pipe would block
                 tally.unreadable_files += 1
                 continue
             found.setdefault(real, (state.st_mtime, LogFile(path, state.st_size)))
@@ -90,7 +90,7 @@ def _walk_folder(root: Path) -> Iterator[Path]:
 
 
 def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
-    """The sessions of all files, one at a time. Turns that an earlier file already had are left out."""
+    """Sessions of all files, one at a time, without turns of earlier files."""
     told: set[_Key] = set()
     for log in files:
         for session in _read_log(log.path, tally):
@@ -100,7 +100,7 @@ def read_logs(files: Iterable[LogFile], tally: Tally) -> Iterator[PastSession]:
 
 
 def _read_log(path: Path, tally: Tally) -> list[PastSession]:
-    """The sessions of one file. A fault in it costs only that file."""
+    """A fault costs only this file."""
     try:
         kind = recognise(path)
         sessions = list(_READERS[kind](path, tally)) if kind is not None else []
@@ -115,7 +115,7 @@ def _read_log(path: Path, tally: Tally) -> list[PastSession]:
 
 
 def recognise(path: Path) -> str | None:
-    """Which client left a file, by its first lines."""
+    """The client that left a file, by its first lines."""
     ignored = Tally()
     if path.suffix == ".jsonl":
         for first in islice(read_objects(path, ignored), 5):
@@ -131,11 +131,10 @@ def recognise(path: Path) -> str | None:
 
 
 def _leave_out_told(session: PastSession, told: set[_Key], tally: Tally) -> PastSession:
-    """Clients copy a session's beginning into the file of its continuation, and SpecStory takes down what they log too.
+    """Clients copy a session's start into its continuation, and SpecStory records what they log too.
 
-    The same second and the same beginning make a turn the same: SpecStory writes whole seconds, and may lay words out in
-    another way. So do the same session and the same words, as often as they were said there: of one session SpecStory leaves
-    two files, one of which has no seconds.
+    Turns are equal by second and beginning: SpecStory writes whole seconds, and may reformat words. They are also equal by
+    session, words and repetition: SpecStory may leave two files of a session, one without seconds.
     """
     repeated = set()
     said: Counter[str] = Counter()
@@ -155,6 +154,6 @@ def _leave_out_told(session: PastSession, told: set[_Key], tally: Tally) -> Past
     if not repeated:
         return session
     tally.repeated_turns += len(repeated)
-    # A repeated turn stays as history of those after it, and is not counted again.
+    # A repeated turn stays as history of later ones, uncounted.
     turns = tuple(replace(turn, is_repeated=index in repeated) for index, turn in enumerate(session.turns))
     return replace(session, turns=turns)

@@ -1,4 +1,4 @@
-"""aider: `.aider.chat.history.md`, every session of a project in one file."""
+"""aider: `.aider.chat.history.md`, all sessions of a project in one file."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from router.past.logs.lines import Tally, as_count, read_texts
 
 _START = "# aider chat started at "
 _ASKING_COMMANDS = ("/ask ", "/code ", "/architect ")
-"""Commands whose rest is words for the model. All others are for aider itself."""
+"""Commands followed by words for the model; others are for aider itself."""
 _TOKENS = re.compile(r"^> (?:Tokens: )?([0-9][0-9,]*(?:\.[0-9]+)?)(k|M)? (?:sent|prompt tokens)\b")
 _MODEL = re.compile(r"^> (?:Main model|Models?): (\S+)")
 _EDIT = "> Applied edit to "
@@ -23,7 +23,7 @@ def looks_like(head: str) -> bool:
 
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
-    """The sessions of a history file. Its only times are those at which aider was started."""
+    """Sessions of a history file. Its only times are aider's starts."""
     scribe: SessionBuilder | None = None
     at: float | None = None
     asked: list[str] = []
@@ -36,7 +36,7 @@ def read(path: Path, tally: Tally) -> Iterator[PastSession]:
         elif scribe is None:
             continue
         elif line.startswith("#### ") and line.endswith("  "):
-            # aider ends every line of the person's with two spaces: a heading of the model's has none.
+            # aider ends each line of the person with two spaces: a model's heading has none.
             asked.append(line[4:].strip())
         else:
             if asked:
@@ -61,7 +61,7 @@ def _ask(scribe: SessionBuilder, asked: list[str], at: float | None) -> None:
 
 
 def _note(scribe: SessionBuilder, line: str, answers: int) -> int:
-    """One line of what followed. Returns 1 for the end of an answer: a second answer to the same words is a further call."""
+    """One following line. Returns 1 at the end of an answer: a second answer to one ask is a further call."""
     tokens = _TOKENS.match(line)
     if tokens:
         scribe.count(as_count(float(tokens.group(1).replace(",", "")) * _SCALES.get(tokens.group(2) or "", 1)))

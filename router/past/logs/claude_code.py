@@ -14,9 +14,9 @@ from router.sessions.words import words_of
 _CLIENT = next(client for client in CLIENTS if client.name == "claude-code")
 _INTERRUPTED = "[Request interrupted by user"
 _OWN_COMMAND = ("<bash-input>", "<bash-stdout>", "<bash-stderr>")
-"""What the person ran themselves, or what came of it: nothing that they asked of the model."""
+"""Commands that the person ran, and their output: not asks."""
 _NO_ASK = re.compile(rb'"(?:tool_result|tool_use|assistant|system|summary|api-request|toolUseResult)"')
-"""What a broken line holds that is no ask."""
+"""Signs that a broken line is not an ask."""
 _USED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
@@ -25,7 +25,7 @@ def looks_like(first: JsonObject) -> bool:
 
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
-    """The session of a project log. Lines of a sidechain are a subagent's."""
+    """The session of a project log. Sidechain lines are a subagent's."""
     scribe = SessionBuilder(path.stem, _CLIENT.name)
     is_side = False
     for line in read_objects(path, tally, lambda broken: None if _NO_ASK.search(broken) else scribe.lose()):
@@ -66,7 +66,7 @@ def _note_user(scribe: SessionBuilder, line: JsonObject) -> None:
 
 
 def _note_answer(scribe: SessionBuilder, line: JsonObject) -> None:
-    """One block of an answer: Claude Code writes each on a line of its own, with the same usage."""
+    """One block of an answer: Claude Code writes each on its own line, repeating the usage."""
     at, message = read_time(line.get("timestamp")), as_object(line.get("message"))
     usage = as_object(message.get("usage"))
     if line.get("isApiErrorMessage") or message.get("model") == "<synthetic>":

@@ -16,16 +16,16 @@ _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "we
 _OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _PATCH_MARK = "*** Begin Patch"
 _NO_ASK = re.compile(rb'"(?:event_msg|turn_context|reasoning|assistant|[a-z_]+_call(?:_output)?)"')
-"""What a broken line holds that is no ask."""
+"""Signs that a broken line is not an ask."""
 
 
 def looks_like(first: JsonObject) -> bool:
-    """Whether the first object of a file is Codex's: today's envelope, or the bare items of its first versions."""
+    """Whether the first object is Codex's: today's envelope, or bare items of early versions."""
     return "payload" in first or ("instructions" in first and "id" in first) or first.get("record_type") == "state"
 
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
-    """The session of a rollout file. A subagent's session is not one of the person's."""
+    """The session of a rollout file, unless a subagent's."""
     scribe = SessionBuilder(path.stem, _CLIENT.name)
     for line in read_objects(path, tally, lambda broken: None if _NO_ASK.search(broken) else scribe.lose()):
         at = read_time(line.get("timestamp"))
@@ -68,7 +68,7 @@ def _note_item(scribe: SessionBuilder, item: JsonObject, at: float | None) -> No
     elif kind in _CALLS:
         arguments = as_text(item.get("arguments")) or as_text(item.get("input"))
         name = as_text(item.get("name")) or kind
-        # A patch that travels inside a shell command changes files just as the tool of that name does.
+        # A patch inside a shell command edits files too.
         edits = True if _PATCH_MARK in arguments else None
         scribe.call(name, at, call_id=as_text(item.get("call_id")), edits=edits)
         scribe.hear(len(arguments), at, is_answer=True)

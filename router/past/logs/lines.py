@@ -1,4 +1,4 @@
-"""Reading other programs' files line by line, of any size, counting what cannot be read."""
+"""Reads foreign files of any size line by line, counting what is unreadable."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,29 +13,27 @@ from router.dialects.fields import as_list, as_object, as_text
 _MAX_LINE_BYTES = 32 << 20
 _MAX_COUNT = 10**9
 _MAX_SECONDS = 1e11
-"""A count or a time beyond these is an error of the log, and ignored."""
+"""Larger counts or times are errors in the log, and ignored."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was found, and what was skipped."""
-
     files: dict[str, int] = field(default_factory=dict)
     sessions: int = 0
     unknown_files: int = 0
     unreadable_files: int = 0
     broken_lines: int = 0
     repeated_turns: int = 0
-    """Turns that a resumed session's file repeats."""
+    """Turns repeated in a resumed session's file."""
     side_sessions: int = 0
-    """Sessions of a client's own, such as subagents: no turns of the person."""
+    """A client's own sessions, such as subagents."""
     advance: Callable[[int], None] = lambda _: None
-    """Told of every piece of a file that was read, in bytes."""
+    """Called with the bytes of each piece read."""
 
 
 def read_lines(path: Path, tally: Tally) -> Iterator[bytes]:
-    """The lines of a file. One beyond all reason is passed over and counted."""
+    """An excessively long line is skipped and counted."""
     with path.open("rb") as file:
         if file.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK:
             tally.advance(len(_BYTE_ORDER_MARK))
@@ -52,7 +50,7 @@ def read_lines(path: Path, tally: Tally) -> Iterator[bytes]:
 
 
 def read_objects(path: Path, tally: Tally, lose: Callable[[bytes], None] = lambda _: None) -> Iterator[JsonObject]:
-    """The objects of a file with one on each line. What is no object, such as a line half written, is counted and lost."""
+    """One object per line. Others, such as a half-written line, are counted and passed to `lose`."""
     for line in read_lines(path, tally):
         if not line.strip():
             continue
@@ -69,13 +67,13 @@ def read_objects(path: Path, tally: Tally, lose: Callable[[bytes], None] = lambd
 
 
 def read_texts(path: Path, tally: Tally) -> Iterator[str]:
-    """The lines of a text, without their ends."""
+    """Lines without their ends."""
     for line in read_lines(path, tally):
         yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
 def read_time(value: Json) -> float | None:
-    """Seconds since 1970 of an ISO time, or of a number; None for anything else."""
+    """Seconds since 1970 of an ISO time or a number; else None."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         seconds = float(value) / (1_000 if value > _MAX_SECONDS else 1)
         return seconds if abs(seconds) <= _MAX_SECONDS else None
@@ -95,7 +93,7 @@ def as_count(value: Json) -> int:
 
 
 def length_of(value: Json) -> int:
-    """How long a value is when it is written out. One that is nested beyond all reason counts as nothing."""
+    """Length when written out; 0 if nested too deeply."""
     try:
         return len(str(value)) if value else 0
     except RecursionError:
@@ -103,7 +101,7 @@ def length_of(value: Json) -> int:
 
 
 def texts_in(content: Json) -> tuple[str, ...]:
-    """The text blocks of a message's content, by any API's name for them."""
+    """Text blocks of a message's content, by any API's name for them."""
     if isinstance(content, str):
         return (content,)
     return tuple(text for block in as_list(content) if (text := as_text(as_object(block).get("text"))))

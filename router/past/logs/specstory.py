@@ -1,4 +1,4 @@
-"""SpecStory: `.specstory/history/*.md`, one session each, of the client it watched. Some sessions are in two files."""
+"""SpecStory: `.specstory/history/*.md`, one session of the watched client each. Some sessions have two files."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _NAMES = {
     "cursor-ide": "cursor",
     "cursor ide": "cursor",
 }
-"""How SpecStory calls clients, over the years, where that is not their name here."""
+"""SpecStory's names of clients, over the years, if different from ours."""
 
 
 def looks_like(head: str) -> bool:
@@ -30,7 +30,7 @@ def looks_like(head: str) -> bool:
 
 
 def read(path: Path, tally: Tally) -> Iterator[PastSession]:
-    """The session of a history file. A heading inside a tool's output is text that somebody read, not a turn."""
+    """The session of a history file. A heading inside a tool's output is text, not a turn."""
     scribe, client = SessionBuilder(path.stem, "specstory"), UNKNOWN_CLIENT
     speaker, at, is_in_tool = "", None, False
     said: list[str] = []
@@ -70,7 +70,7 @@ def _read_at(heading: re.Match[str]) -> float | None:
 
 
 def _note_tool(scribe: SessionBuilder, line: str, at: float | None, *, is_in_tool: bool) -> bool:
-    """Count the calls of a line. Returns whether a tool's block is open after it."""
+    """Count a line's calls. Returns whether a tool's block is open after it."""
     found = _TOOL.search(line)
     if found:
         kind, name = found.groups()

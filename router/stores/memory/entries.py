@@ -1,4 +1,4 @@
-"""No ledger: only the last decisions can be asked for."""
+"""Entries without a ledger: only the last decisions are kept."""
 
 from collections.abc import Mapping, Sequence
 
@@ -43,7 +43,7 @@ class NoSessions:
         return [_NOTHING] * len(keys)
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
-        """Nothing is kept, so nothing is newer."""
+        """Never refuses: no state is kept."""
         return True
 
     async def close(self) -> None:

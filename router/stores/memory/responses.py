@@ -1,4 +1,4 @@
-"""Responses in memory. A store on disk may follow: it gets what is to be kept for long, and is asked on a miss."""
+"""Responses in memory, with an optional disk store for long-kept ones and misses."""
 
 import time
 from collections import OrderedDict
@@ -17,7 +17,7 @@ _ID_BYTES = 128
 
 
 class MemoryResponses:
-    """The last hour's responses. The oldest goes first."""
+    """The last hour's responses, oldest evicted first."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class MemoryResponses:
         self._max_responses, self._max_bytes = max_responses, max_bytes
         self._kept: OrderedDict[tuple[Caller, str], StoredResponse] = OrderedDict()
         self._kept_bytes = 0
-        # Ids outlive their responses: a target may know one that was deleted here, or is another caller's.
+        # Ids outlive their responses: a target may know one that was deleted here, or another caller's.
         self._owners: OrderedDict[str, Caller] = OrderedDict()
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
@@ -54,7 +54,7 @@ class MemoryResponses:
         found = self._kept.get((caller, response_id))
         if found is None and self._behind is not None and self._owners.get(response_id) != _NOBODY:
             found = await self._behind.find(response_id, caller)
-        return found if self._owners.get(response_id) != _NOBODY else None  # it may have been deleted meanwhile
+        return found if self._owners.get(response_id) != _NOBODY else None  # deleted meanwhile?
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
         """The newest in memory, else on disk unless deleted meanwhile."""
@@ -66,7 +66,6 @@ class MemoryResponses:
         return found if found is not None and self._owners.get(found.id) != _NOBODY else None
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
-        """Delete a response, and remember that."""
         self._forget_oldest()
         found = self._drop((caller, response_id))
         if found:
@@ -83,7 +82,6 @@ class MemoryResponses:
         return self._behind is not None and await self._behind.is_denied(response_id, caller)
 
     async def close(self) -> None:
-        """Forget everything in memory."""
         self._kept.clear()
         self._kept_bytes = 0
         if self._behind is not None:

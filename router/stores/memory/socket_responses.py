@@ -1,4 +1,4 @@
-"""Responses of one WebSocket: the newest of each lane, in memory, while it is open."""
+"""Responses of one WebSocket: the newest of each lane, while it is open."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -7,12 +7,12 @@ from router.contract.caller import Caller
 from router.contract.stores import ResponseStore, StoredResponse
 
 _MAX_RESPONSES = 64
-"""One per lane of a socket, and as many parents of forks."""
+"""One per lane of a socket, and as many fork parents."""
 _MAX_BYTES = 64 << 20
 
 
 class SocketResponses:
-    """Finds a socket's own responses first, then those stored for all."""
+    """Looks in a socket's own responses first, then in the common store."""
 
     def __init__(self, shared: ResponseStore) -> None:
         self._shared = shared
@@ -20,7 +20,7 @@ class SocketResponses:
         self._bytes = 0
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> None:
-        """Forgets the least recently used of too many, never the newest."""
+        """Evicts the least recently used, never the newest."""
         self.evict(response.id)
         self._own[response.id] = response
         self._bytes += len(response.raw)
@@ -38,7 +38,7 @@ class SocketResponses:
         return own
 
     async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """Only among those stored for all: with `store: false`, a response can be continued here, not quoted."""
+        """Only in the common store: a response with `store: false` can be continued here, not quoted."""
         return await self._shared.find_holder(item_ids, caller)
 
     async def forget(self, response_id: str, caller: Caller) -> bool:
@@ -47,7 +47,7 @@ class SocketResponses:
         return await self._shared.forget(response_id, caller) or was_own
 
     async def is_denied(self, response_id: str, caller: Caller) -> bool:
-        """A socket asks no target for an unknown response: its client sends the whole history then."""
+        """Never asks a target about unknown ids: the client then sends its whole history."""
         return True
 
     def clear(self) -> None:
@@ -58,7 +58,7 @@ class SocketResponses:
         self.clear()
 
     def evict(self, response_id: str) -> bool:
-        """Forget one of this socket's own. If it is stored for all too, it is still found."""
+        """Forget one of this socket's own; the common store may still have it."""
         dropped = self._own.pop(response_id, None)
         if dropped is not None:
             self._bytes -= len(dropped.raw)

@@ -1,1 +1,1 @@
-"""What several routers share in one PostgreSQL database. Imported only where `shared.postgres` is set."""
+"""Stores that routers share in PostgreSQL, imported only where `shared.postgres` is set."""

@@ -1,4 +1,4 @@
-"""The copy of the ledger, as statements of Postgres: rows of every router, each of them once."""
+"""Postgres statements of the shared copy of the ledger, with every router's rows once."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,8 +28,8 @@ _MAKE = f"""
     CREATE TEMPORARY TABLE IF NOT EXISTS {_INCOMING} ON COMMIT DELETE ROWS AS SELECT {_COLUMNS} FROM tandem.entries WITH NO DATA
 """  # noqa: S608  fixed names
 _REPLACED = ", ".join(f"{column} = excluded.{column}" for column in FORWARDED if column != "id")
-# Two routers have a row of one attempt of a job where one took it over from the other, which was only paused: what the tokens
-# really were counts, whichever row comes first.
+# Two routers have a row of a job's attempt where one took it over from a paused one: exact tokens win over estimates in either
+# order.
 _INSERT = f"""
     INSERT INTO tandem.entries AS known ({_COLUMNS}) SELECT * FROM {_INCOMING} ON CONFLICT (id) DO UPDATE SET {_REPLACED}
     WHERE known.tokens_estimated IS DISTINCT FROM 0 AND excluded.tokens_estimated = 0
@@ -39,7 +39,7 @@ _NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
 def find_unfit(rows: Sequence[Sequence[Any]]) -> set[int]:
-    """The places of rows with a value that its column cannot have. SQLite takes any value, and people may write to the file."""
+    """Positions of rows with a value that does not fit its column: SQLite takes any, and people may edit the file."""
     columns = zip(*rows, strict=True)
     if all(set(map(type, column)) <= allowed for column, allowed in zip(columns, _ALLOWED, strict=True)):
         return set()
@@ -51,10 +51,9 @@ def _is_fit(value: object, allowed: frozenset[type]) -> bool:
 
 
 async def insert(connection: Any, rows: Sequence[Sequence[Any]]) -> None:
-    """Add rows that are not there yet, or only with an estimate of their tokens. In a transaction.
+    """Add rows that are missing, or present only with estimated tokens. In a transaction.
 
-    They are sent by `COPY`, which takes a sixth of the time that arrays as values of a statement do, to a table of the
-    connection's own.
+    Sent by `COPY` to a temporary table, which takes a sixth of the time of array parameters.
     """
     await connection.execute(_MAKE)
     await connection.copy_records_to_table(_INCOMING, records=_clean(rows), columns=FORWARDED)
@@ -62,7 +61,7 @@ async def insert(connection: Any, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _clean(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    """Rows whose texts are without the character 0, which Postgres has not."""
+    """Drop NUL from texts, which Postgres does not store."""
     texts = (column for column, (kind, *_) in zip(zip(*rows, strict=True), _TYPES, strict=True) if kind == "text")
     if not any("\0" in "".join(filter(None, column)) for column in texts):
         return rows
@@ -74,11 +73,11 @@ def _replace(text: str) -> str:
 
 
 async def read_home(connection: Any) -> tuple[str, float]:
-    """The name that the database has given itself, and its time."""
+    """The database's name for itself, and its time."""
     return str(await connection.fetchval("SELECT id FROM tandem.home")), float(await connection.fetchval(_NOW))
 
 
 async def forget_old(connection: Any, before: float, limit: int) -> bool:
-    """Delete some rows that are too old. Answers whether there may be more."""
+    """Delete some expired rows. Returns whether there may be more."""
     done = await connection.execute(_FORGET_OLD, before, limit)
     return int(done.rpartition(" ")[2]) == limit

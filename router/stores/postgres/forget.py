@@ -1,4 +1,4 @@
-"""Deleting all that the database keeps of one caller, which routers share. It works while they run."""
+"""Deletes everything the shared database keeps of one caller, while routers run."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,19 +20,19 @@ _COUNTS = {
 }
 _FORGETS = {"requests": _FORGET_ENTRIES, "responses": _FORGET_RESPONSES, "jobs": _FORGET_JOBS}
 _SECONDS = 60.0
-"""A caller may have many rows, and somebody waits for it at a terminal."""
+"""A caller may have many rows; the command waits."""
 
 
 def count_kept(terms: PostgresTerms, caller: Caller) -> Mapping[str, int]:
-    """How much of each kind is kept of a caller. Raises `StoreUnusable`."""
+    """Rows by kind. Raises `StoreUnusable`."""
     return asyncio.run(_ask(terms, _COUNTS, caller))
 
 
 def forget_caller(terms: PostgresTerms, caller: Caller) -> Mapping[str, int]:
-    """Delete all of it; an owner of a job stops when it next looks. Raises `StoreUnusable`.
+    """Delete all rows of a caller; owners of its jobs stop at their next look. Raises `StoreUnusable`.
 
-    What is in a ledger's file must be deleted before. A router that is copying rows looks whether they are still in its file
-    before it commits: the lock waits for those that have looked.
+    Delete from the ledger's file first. A router copying rows checks that its file still has them before it commits, and the
+    lock waits for routers that have checked.
     """
     return asyncio.run(_ask(terms, _FORGETS, caller, locks=True))
 

@@ -1,8 +1,7 @@
-"""Copies the ledger's rows to the database that routers share, within a second. The file keeps them until they are there.
+"""Copies ledger rows to the shared database within a second; the file keeps them until then.
 
-It runs in a thread of its own, with a loop of its own: no request waits for it. A batch is copied in one transaction, and the
-file notes how far it is only after that. So a process may die at any moment: what it had copied and not noted is copied once
-more, and the database ignores what it has.
+Runs in a thread with its own loop, so no request waits. A batch is one transaction, noted in the file afterwards: rows copied
+but not noted when a process dies are sent again, and ignored by the database.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
-import asyncpg  # the extra `shared` brings it
+import asyncpg  # from the extra `shared`
 from msgspec.structs import replace
 
 from router.contract.shared import PostgresTerms
@@ -29,37 +28,37 @@ from router.stores.sqlite.writer import SqliteWriter
 from router.telemetry import events
 
 _LOOK_SECONDS = 0.3
-"""How often it is looked for new rows. They are in the file within 250 ms: this leaves time to copy them within a second."""
+"""Rows reach the file within 250 ms: this leaves time to copy them within a second."""
 _RETRY_SECONDS = 0.5
 _BATCH_ROWS = 500
 _LEAST_SECONDS = 5.0
-"""What a batch may take at least: it may have megabytes of text, and nobody waits for it."""
+"""Least time for a batch, which may hold megabytes of text."""
 _LAST_SECONDS = 5.0
-"""How long a router that stops goes on copying."""
+"""How long a stopping router keeps copying."""
 _TIDY_SECONDS = 3_600.0
 _DELETED_AT_ONCE = 1_000
 _DAY = 86_400.0
 _CLOCK_SECONDS = 5.0
 _REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
-"""What Postgres answers where a row is at fault, and not the database."""
+"""Errors that blame a row, not the database."""
 _AT, _DURATION = 1 + FORWARDED.index("at"), 1 + FORWARDED.index("duration_ms")
 
 
 class _Changed(Exception):
-    """Rows were deleted from the file while they were copied: somebody had them forgotten."""
+    """Rows were deleted from the file while being copied, as `tandem keys forget` does."""
 
 
 class Forwarder:
-    """Copies one ledger. Of several processes that write to the same file, one does it at a time."""
+    """Copies one ledger. Of several processes on one file, one does so at a time."""
 
     def __init__(self, terms: PostgresTerms, ledger: SqliteWriter, *, keep_days: int) -> None:
         self._terms = replace(terms.waiting(_LEAST_SECONDS), connections=2)
         self._ledger, self._keep_seconds = ledger, keep_days * _DAY
         self._rows = RowReader(ledger.path)
         ledger.watch(self._rows)
-        ledger.attach(self, lambda _: False)  # the file stays open until the last rows are copied
+        ledger.attach(self, lambda _: False)  # keeps the file open until the last rows are copied
         self._home = ""
-        """The name of the database, once it was asked."""
+        """The database's name, once read."""
         self._most = _BATCH_ROWS
         self._failed_at: float | None = None
         self._tidied_at = -_TIDY_SECONDS
@@ -69,13 +68,13 @@ class Forwarder:
         self._stopping = asyncio.Event()
         self._ended: Future[None] = Future()
         self.copied = 0
-        """How many rows this process has copied."""
+        """Rows this process has copied."""
         self.waiting_since: float | None = None
-        """When the oldest row that is not copied was finished, in seconds since 1970; None where all are copied."""
+        """End of the oldest uncopied request, in seconds since 1970; None where all are copied."""
 
     @property
     def lag_seconds(self) -> float:
-        """How far the copy is behind. Any thread may ask."""
+        """How far the copy lags. Thread-safe."""
         since = self.waiting_since
         return max(0.0, time.time() - since) if since is not None else 0.0
 
@@ -84,10 +83,10 @@ class Forwarder:
         self._thread.start()
 
     async def close(self) -> None:
-        """Copy what is left, for some seconds at most, and let go of the file."""
+        """Copy the rest, within seconds, and close the file."""
         if self._thread is not None:
             self._stop.set()
-            with contextlib.suppress(RuntimeError):  # it has ended already
+            with contextlib.suppress(RuntimeError):  # already ended
                 if self._loop is not None:
                     self._loop.call_soon_threadsafe(self._stopping.set)
             await asyncio.wait([asyncio.wrap_future(self._ended)], timeout=2 * _LAST_SECONDS)
@@ -125,7 +124,7 @@ class Forwarder:
         except StoreInUse:
             return False  # another worker copies this file
         except StoreUnusable:
-            pass  # no lock can be made here: rows may be sent twice, and are ignored then
+            pass  # no lock possible: rows sent twice are ignored
         return True
 
     async def _pause(self, seconds: float) -> None:
@@ -133,7 +132,7 @@ class Forwarder:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _take_a_step(self, link: Link) -> float:
-        """Copy some rows, if there are any. Answers how long to wait before the next step."""
+        """Copy some rows. Returns the pause before the next step."""
         try:
             if not self._home:
                 await self._begin(link)
@@ -160,7 +159,7 @@ class Forwarder:
             self._failed_at = None
 
     async def _begin(self, link: Link) -> None:
-        """Ask the database which one it is, and what time it has."""
+        """Read the database's name and time."""
         self._note_waiting(self._rows.read(lambda database: read_next(database, self._read_mark(database).sequence, 1)))
         async with link.borrow() as connection:
             self._home, now = await entry_rows.read_home(connection)
@@ -168,12 +167,12 @@ class Forwarder:
             events.clock_differs(store="postgres", seconds=round(ahead, 1))
 
     def _read_mark(self, database: sqlite3.Connection) -> Mark:
-        """How far the file is copied. Nothing of it is in a database that it was not copied to before."""
+        """The file's progress, which is zero for a database it was not copied to before."""
         mark = read_mark(database)
         return mark if mark.home == self._home or not self._home else Mark(self._home)
 
     async def _copy(self, link: Link) -> bool:
-        """Copy the next rows. Answers whether there may be more."""
+        """Copy the next rows. Returns whether there may be more."""
         after = self._rows.read(self._read_mark).sequence
         rows = self._rows.read(lambda database: read_next(database, after, self._most))
         self._note_waiting(rows)
@@ -184,7 +183,7 @@ class Forwarder:
             good = [row for place, row in enumerate(good) if place not in unfit]
         if good and not await self._send(link, good, after, rows):
             if len(rows) > 1:
-                self._most = 1  # until the row is found that is refused
+                self._most = 1  # until the refused row is found
                 return True
             good = []
         mark, refused = Mark(self._home, rows[-1][0]), len(rows) - len(good)
@@ -196,10 +195,10 @@ class Forwarder:
         return True
 
     async def _send(self, link: Link, good: Sequence[Sequence[Any]], after: int, rows: Sequence[tuple[Any, ...]]) -> bool:
-        """Write rows to the database. False where it refuses one of them.
+        """Write rows to the database. False where it refuses one.
 
-        Who has a caller forgotten deletes the rows in the file, then those in the database once nobody is writing there. So the
-        file is looked at again before the end of the transaction. Raises `_Changed` where rows are gone from it.
+        `tandem keys forget` deletes rows in the file, then in the database once no copy is under way, so the file is checked
+        again before the commit. Raises `_Changed` where rows are gone from it.
         """
         sent, is_changed = [row[1] for row in rows], False
         async with link.borrow() as connection:
@@ -211,7 +210,7 @@ class Forwarder:
             except _REFUSED:
                 return False
             except _Changed:
-                pass  # rolled back, and the connection can be used on
+                pass  # rolled back; the connection is still usable
         if is_changed:
             raise _Changed
         return True
@@ -224,7 +223,7 @@ class Forwarder:
             self.waiting_since = first[_AT] + (first[_DURATION] if isinstance(first[_DURATION], float) else 0.0) / 1_000
 
     async def _tidy(self, link: Link) -> None:
-        """Delete what is too old from the copy, every hour. A clock that is ahead deletes nothing: the earlier one counts."""
+        """Delete expired rows hourly, by the earlier of both clocks, so that one running fast deletes nothing."""
         if time.monotonic() < self._tidied_at + _TIDY_SECONDS:
             return
         is_more = True

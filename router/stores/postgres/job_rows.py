@@ -1,7 +1,7 @@
-"""The rules of the queue, as statements of Postgres. They are those of `sqlite/job_rows.py`, where many write at once.
+"""The queue's rules in Postgres: those of `sqlite/job_rows.py` for many concurrent writers.
 
-The functions that say so must run inside a transaction. Others are one statement, which does no harm when it is carried out
-late. `now` is the time of the database where it is None: the clocks of routers may differ.
+Functions marked so must run in a transaction. Others are one statement, harmless when executed late. A `now` of None is the
+database's time, as routers' clocks may differ.
 """
 
 import secrets
@@ -14,7 +14,7 @@ from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_o
 
 CHANNEL = "tandem_jobs"
 _ADDS, _CLAIMS = 0x74616E01, 0x74616E02
-"""The locks, together with a caller's name, under which the jobs of a caller are counted and then added or claimed."""
+"""Advisory locks, with a caller's name, for counting its jobs and then adding or claiming one."""
 _NOW = "coalesce($1::float8, extract(epoch FROM clock_timestamp())::float8)"
 _OWNED = "id = $1 AND owner = $2 AND attempt = $3 AND state = 'running'"
 _WHOSE = "id = $1 AND caller = coalesce($2::text, caller)"
@@ -121,11 +121,9 @@ async def add(
     most_of_caller: int | None,
     lease_seconds: float | None = None,
 ) -> bool:
-    """Insert a job, unless the queue or its caller's share is full. One that is leased already counts as handed out.
+    """Insert a job unless the queue or its caller's share is full. A leased job counts as handed out. In a transaction.
 
-    In a transaction.
-
-    Routers that add at the same moment may each exceed `most_queued` by one; `most_of_caller` is a right, and exact.
+    Concurrent routers may each exceed `most_queued` by one; `most_of_caller` is exact.
     """
     queued = await connection.fetchval("SELECT count(*) FROM tandem.jobs WHERE state = 'queued'")
     if lease_seconds is None and queued >= most_queued:
@@ -151,13 +149,13 @@ async def claim(
     *,
     trusts_leases: bool = True,
 ) -> Job | None:
-    """Give the next job to an owner: first one whose attempt is to be recorded, then one that the owner only ends.
+    """Claim a job: one whose attempt is to be recorded, else one only to be ended, else a queued one.
 
-    In a transaction. `known` are the jobs that the owner knows it has. One that it does not know of, since the answer to its
-    claim was lost, expires as any other. Without trust in leases none is overdue.
+    In a transaction. `known` are the owner's jobs it knows of; one it does not, as the reply to its claim was lost, expires
+    like any other. Without `trusts_leases` none is overdue.
     """
     given_up = [sequence for (sequence,) in await connection.fetch(_GIVEN_UP)]
-    if given_up:  # after they are locked: what was appended until then is deleted
+    if given_up:  # once locked, so that everything appended is deleted
         await connection.execute("DELETE FROM tandem.segments WHERE job = ANY($1::bigint[])", given_up)
         await connection.execute(_AGAIN, given_up)
     lease = (now, owner, lease_seconds)
@@ -186,7 +184,7 @@ async def release(connection: Any, owner: str, job_id: str | None = None) -> Non
 
 
 async def append(connection: Any, job: Job, segments: Sequence[Segment], payload: str) -> bool:
-    """Write segments where this owner still has this attempt, which nobody can take meanwhile. In a transaction."""
+    """Write segments if this owner still has this attempt, locking it. In a transaction."""
     statement = f"SELECT sequence FROM tandem.jobs WHERE {_OWNED} FOR NO KEY UPDATE"  # noqa: S608  fixed names
     sequence = await connection.fetchval(statement, job.id, job.owner, job.attempt)
     if sequence is None or not segments:
@@ -197,7 +195,7 @@ async def append(connection: Any, job: Job, segments: Sequence[Segment], payload
 
 
 async def finish(connection: Any, job: Job, ending: JobEnding, addresses: Iterable[str], payloads: tuple[str, str]) -> bool:
-    """End a job that this owner still has. A second time changes nothing, and answers the same."""
+    """End a job this owner still has. Idempotent."""
     owned = (job.id, job.owner, job.attempt)
     if await connection.fetch(_FINISH, *owned, *_ending(ending, addresses), *payloads):
         return True
@@ -208,7 +206,7 @@ async def finish(connection: Any, job: Job, ending: JobEnding, addresses: Iterab
 async def cancel(
     connection: Any, job_id: str, caller: Caller | None, ending: JobEnding, addresses: Iterable[str]
 ) -> Job | None:
-    """End a queued job; note for the owner of a running one that it is to stop. In a transaction."""
+    """End a queued job; flag a running one for its owner. In a transaction."""
     whose = (job_id, name_of(caller))
     state = await connection.fetchval(f"SELECT state FROM tandem.jobs WHERE {_WHOSE} FOR UPDATE", *whose)  # noqa: S608  fixed names
     if state == JobState.QUEUED:
@@ -220,17 +218,17 @@ async def cancel(
 
 
 async def collect(connection: Any, job_id: str, payload: str) -> None:
-    """Note that the end of a job was read."""
+    """Note that a job's end was read."""
     await connection.execute(_COLLECT, job_id, payload)
 
 
 async def forget(connection: Any, job_id: str, caller: Caller | None, payload: str) -> bool:
-    """Delete a job, its log, and what webhooks were to be sent of it."""
+    """Delete a job, its log and its unsent webhooks."""
     return bool(await connection.fetch(_FORGET, job_id, name_of(caller), payload))
 
 
 async def hand_out(connection: Any, job_id: str, attempt: int) -> bool:
-    """Note that an attempt's content is read. False where another attempt has begun: it must be read again."""
+    """Note that an attempt's content was read. False if another attempt has begun: read again."""
     statement = "UPDATE tandem.jobs SET is_handed_out = TRUE WHERE id = $1 AND attempt = $2 AND state <> 'queued'"
     return _has_changed(await connection.execute(statement, job_id, attempt))
 
@@ -238,7 +236,7 @@ async def hand_out(connection: Any, job_id: str, attempt: int) -> bool:
 async def take_due(
     connection: Any, now: float, hold_seconds: float, limit: int, not_for: Collection[str]
 ) -> list[WebhookEvent]:
-    """The events that are due. They are due again when the hold is over."""
+    """Events due now; due again after the hold."""
     return [WebhookEvent(*row) for row in await connection.fetch(_TAKE_DUE, now, hold_seconds, limit, list(not_for))]
 
 
@@ -249,7 +247,7 @@ async def note_undelivered(connection: Any, event_id: str, next_at: float | None
 
 
 async def forget_old(connection: Any, now: float | None, keep_seconds: float, limit: int) -> bool:
-    """Delete some jobs that ended long ago, and events that were given up as long ago. Answers whether there may be more."""
+    """Delete some jobs that ended, and events given up, long ago. Returns whether there may be more."""
     dead = f"DELETE FROM tandem.outbox WHERE is_dead AND next_at < {_NOW} - $2::float8"  # noqa: S608  fixed names
     await connection.execute(dead, now, keep_seconds)
     statement = f"DELETE FROM tandem.jobs WHERE sequence IN ({_OLD})"  # noqa: S608  fixed names
@@ -267,7 +265,7 @@ async def _lock(connection: Any, kind: int, caller: str) -> None:
 
 
 def _count(status: str) -> int:
-    """How many rows a statement changed, as the server reports it: `UPDATE 1`."""
+    """Rows changed, from a status such as `UPDATE 1`."""
     return int(status.rpartition(" ")[2])
 
 

@@ -1,7 +1,6 @@
-"""Background jobs in a Postgres database that several routers share. What they do to it is in `job_rows.py`.
+"""Background jobs in a shared Postgres database; `job_rows.py` has the statements.
 
-Each change is sent to the other routers by `NOTIFY`, so that whoever waits there is woken. A task listens, and looks after the
-database: it connects again when it was away, and deletes what is too old.
+Each change is sent by `NOTIFY`, which wakes waits at other routers. A task listens, reconnects, and deletes expired jobs.
 """
 
 import asyncio
@@ -24,18 +23,18 @@ from router.stores.postgres.schema import SchemaUnusable
 from router.stores.watches import STOP, Watch, stop_of
 
 _LOOK_SECONDS = 5.0
-"""How often it is checked that the connection that listens still works."""
+"""How often the listening connection is checked."""
 _RETRY_SECONDS = 1.0
 _GRACE_SECONDS = 8.0
-"""After the database was away, how long the owners of jobs have to renew their leases before those count as expired."""
+"""Time for owners to renew their leases after the database was away, before leases count as expired."""
 _FORGET_SECONDS = 60.0
 _ENDED, _READ = "ended", "read"
 _DELETED_AT_ONCE = 20
-"""A job's log may have many megabytes."""
+"""Logs can be many megabytes."""
 
 
 class PostgresJobs(JobQuestions):
-    """A `JobStore` that many processes use at once. It connects when it is first used, and whenever it can."""
+    """A `JobStore` for many processes. It connects on first use, and again after a failure."""
 
     _schema = "tandem."
 
@@ -47,12 +46,12 @@ class PostgresJobs(JobQuestions):
         on_failure: Callable[[str], None] = lambda reason: None,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """Without a clock, the time of the database counts."""
+        """Without a clock, the database's time counts."""
         super().__init__()
         self._link, self._keep_seconds, self._clock = Link(terms, on_failure), keep_seconds, clock
         self._name = secrets.token_hex(4)
         self._known: set[str] = set()
-        """The jobs that were claimed here and are not over."""
+        """Unfinished jobs claimed here."""
         self._doubtful: set[str] = set()
         """Jobs whose insert failed or is in doubt: delete them, their callers got an error."""
         self._listening: asyncio.Task[None] | None = None
@@ -126,7 +125,6 @@ class PostgresJobs(JobQuestions):
         self._observer.job_read(job_id)
 
     async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding) -> Job | None:
-        """Cancel a job, and wake its owner."""
         if not is_writable(job_id):
             return None
         async with self._link.borrow() as connection, connection.transaction():
@@ -182,13 +180,8 @@ class PostgresJobs(JobQuestions):
     def _now(self) -> float | None:
         return self._clock() if self._clock is not None else None
 
-    # What is sent to other routers, and heard of them.
-
     def _write(self, news: str = "") -> str:
-        """Word of a job and, where that matters, of what happened to it, or of any to be claimed (empty).
-
-        It names its sender, which has noted it already.
-        """
+        """A notification with its sender. `news` is a job and its change; empty where a job may be claimable."""
         return f"{self._name} {news}"
 
     def _hear(self, payload: str) -> None:
@@ -210,7 +203,7 @@ class PostgresJobs(JobQuestions):
             self._listening = spawn(self._look_after(), name="listen for jobs")
 
     async def _look_after(self) -> None:
-        """Listen for as long as there is a connection, and try again when there is none."""
+        """Listen while connected, reconnecting after failures."""
         while True:
             with suppress(StoreUnusable):
                 async with self._link.listen(job_rows.CHANNEL, self._hear) as check:
@@ -222,7 +215,7 @@ class PostgresJobs(JobQuestions):
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _tidy(self) -> None:
-        """Delete jobs that are too old, and those that nobody knows of."""
+        """Delete expired jobs and those in doubt."""
         for job_id in list(self._doubtful):
             await self.forget(job_id, None)
             self._doubtful.discard(job_id)
@@ -236,9 +229,9 @@ class PostgresJobs(JobQuestions):
 
 
 def open_postgres_jobs(terms: PostgresTerms, *, keep_seconds: float, on_failure: Callable[[str], None]) -> PostgresJobs:
-    """A store, and its tables where the database can be reached now.
+    """A store, with its tables if the database is reachable; otherwise it is retried while the router serves.
 
-    Raises `SchemaUnusable` for a database that must not be used. One that is away is tried again while the router serves.
+    Raises `SchemaUnusable` for a database that must not be used.
     """
 
     async def prepare() -> None:
@@ -249,10 +242,10 @@ def open_postgres_jobs(terms: PostgresTerms, *, keep_seconds: float, on_failure:
         except SchemaUnusable:
             raise
         except StoreUnusable:
-            pass  # it is reported, and may pass
+            pass  # reported, and may pass
         finally:
             await link.close()
 
-    with ThreadPoolExecutor(1) as thread:  # a loop may be running here, and nothing can be awaited
+    with ThreadPoolExecutor(1) as thread:  # a loop may be running here
         thread.submit(asyncio.run, prepare()).result()
     return PostgresJobs(terms, keep_seconds=keep_seconds, on_failure=on_failure)

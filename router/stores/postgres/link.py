@@ -1,7 +1,7 @@
-"""Connections to the database. Whatever is done over one has a time limit, and fails as `StoreUnusable`.
+"""Database connections. All work has a time limit, and fails as `StoreUnusable`.
 
-A connection over which something was cut off is closed, so that a server that wakes up later rolls back what it was sent. For
-the same reason a statement that would harm when it is carried out late is sent inside a transaction.
+A connection whose work was cut off is closed, so that a server that wakes later rolls back. A statement that would do harm when
+executed late is therefore sent in a transaction.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from math import inf
 from typing import Any
 
-import asyncpg  # the extra `shared` brings it
+import asyncpg  # from the extra `shared`
 
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
@@ -43,20 +43,20 @@ _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str
 
 
 def explain(error: BaseException) -> str:
-    """What went wrong, in words that show neither the address nor what was sent."""
+    """The error, without the address or the data sent."""
     found = next((words for kinds, words in _REASONS if isinstance(error, kinds)), "the database reported an error")
     code = getattr(error, "sqlstate", None) or type(error).__name__
     return f"{found} ({code})"
 
 
 class Link:
-    """A few connections, opened when they are needed and kept. The first one prepares the tables, if that is wanted."""
+    """A small pool of connections, opened on demand. The first prepares the tables, if wanted."""
 
     def __init__(self, terms: PostgresTerms, on_failure: Callable[[str], None], *, prepares: bool = True) -> None:
         self._terms, self._on_failure = terms, on_failure
         self._seconds = terms.timeout_seconds
         self._free = asyncio.Semaphore(max(1, terms.connections - 1))
-        """One connection of those that are allowed is for listening."""
+        """One allowed connection is reserved for listening."""
         self._idle: list[Any] = []
         self._is_prepared, self._is_closed = not prepares, False
         self._reported_at: float | None = None
@@ -64,12 +64,12 @@ class Link:
 
     @property
     def works_since_seconds(self) -> float:
-        """How long ago something last failed."""
+        """Seconds since the last failure."""
         return time.monotonic() - self._failed_at
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[Any]:
-        """A connection for one piece of work, which must be over within the limit."""
+        """A connection for work within the time limit."""
         with self._reporting():
             async with asyncio.timeout(self._seconds) as limit, self._free:
                 while self._idle and self._idle[-1].is_closed():
@@ -87,7 +87,7 @@ class Link:
 
     @asynccontextmanager
     async def listen(self, channel: str, hear: Callable[[str], None]) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
-        """Listen on a connection of its own. What is yielded waits a while, then checks that the connection still works."""
+        """Listen on a separate connection. Yields a function that waits, then checks the connection."""
         lost = asyncio.Event()
 
         async def check(after_seconds: float) -> None:
@@ -125,7 +125,7 @@ class Link:
         }
         try:
             connection = await asyncpg.connect(self._terms.url.reveal(), server_settings=settings, timeout=self._seconds)
-        except (ValueError, LookupError) as error:  # of the address, whose text must not be shown
+        except (ValueError, LookupError) as error:  # about the address, which must not be shown
             raise SchemaUnusable(f"the address cannot be used ({type(error).__name__})") from None
         try:
             if not self._is_prepared:
@@ -145,7 +145,7 @@ class Link:
             self._idle.append(connection)
 
     def _drop_idle(self) -> None:
-        """Have the next piece of work open a connection."""
+        """Make the next work open a connection."""
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.terminate()
@@ -154,7 +154,7 @@ class Link:
         return _Reporting(self)
 
     def note_failure(self, error: BaseException) -> None:
-        """Report that the database cannot be used: at once, then once a minute until it can."""
+        """Report that the database is unusable: at once, then every minute."""
         if isinstance(error, _TABLES_GONE):
             self._is_prepared = False
             self._drop_idle()
@@ -168,7 +168,7 @@ class Link:
 
 
 class _Reporting:
-    """Turns what a connection can raise into `StoreUnusable`, and reports it."""
+    """Turns connection errors into `StoreUnusable`, and reports them."""
 
     def __init__(self, link: Link) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""Responses with `store: true`, in the database that routers share, for thirty days."""
+"""Responses with `store: true` in the shared database, for thirty days."""
 
 import time
 from collections.abc import Callable, Collection
@@ -12,7 +12,7 @@ from router.stores.places import DELETED, OTHERS, UNKNOWN, Key, Known
 from router.stores.postgres.link import Link
 
 _KEPT_SECONDS = 30 * 86_400.0
-"""As long as OpenAI keeps a response at least."""
+"""OpenAI's own minimum."""
 _FORGET_SECONDS = 600.0
 _DELETED_AT_ONCE = 100
 _KEEP = """
@@ -20,7 +20,7 @@ _KEEP = """
     ON CONFLICT (id, caller) DO UPDATE SET target = $3, at = $4, content = $5 WHERE old.content IS NOT NULL AND old.at <= $4
     RETURNING 1
 """
-"""A write may be slow or come late: it replaces neither the mark of a deletion nor what is newer."""
+"""A slow or late write replaces neither a deletion's mark nor a newer response."""
 _KEEP_ITEMS = "INSERT INTO tandem.items (id, caller, response) SELECT unnest($3::text[]), $2, $1 ON CONFLICT DO NOTHING"
 _LOOK = "SELECT caller, target, at, content FROM tandem.responses WHERE id = $1 ORDER BY caller = $2 DESC LIMIT 1"
 _FIND_HOLDER = """
@@ -48,7 +48,7 @@ class PostgresResponses:
         self._forgotten_at = 0.0
 
     async def keep(self, response: StoredResponse, *, is_late: bool = False) -> None:
-        """Store a response in one transaction. Now and then, those that are too old are deleted first."""
+        """Store a response in one transaction, now and then deleting expired ones first."""
         name, caller = response.id, response.caller.name
         if not (is_writable(name) and is_writable(caller)):
             raise StoreUnusable("the id is not valid text")
@@ -95,7 +95,7 @@ class PostgresResponses:
         return missing, [(Caller(caller), name) for (caller, name), is_deleted in known.items() if is_deleted]
 
     async def _fetch(self, statement: str, *values: object) -> Any:
-        """The first row. A request that has not waited yet is no task, and only a task can have a time limit."""
+        """The first row. A request that never waited is no task, and only a task can have a time limit."""
 
         async def fetch() -> Any:
             async with self._link.borrow() as connection:
@@ -107,7 +107,7 @@ class PostgresResponses:
         return self._clock() - _KEPT_SECONDS
 
     async def _forget_old(self, connection: Any) -> None:
-        """A few at a time, with those that are kept."""
+        """A few at a time, during writes."""
         if time.monotonic() < self._forgotten_at:
             return
         done = await connection.execute(_FORGET_OLD, self._oldest(), _DELETED_AT_ONCE)

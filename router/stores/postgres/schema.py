@@ -1,9 +1,8 @@
-"""The tables in Postgres, in a schema of their own, `tandem`, and the numbered scripts that make them.
+"""The tables in Postgres schema `tandem`, and the numbered scripts that create them.
 
-Routers of two releases use one database while a fleet is upgraded. So scripts only add, and the older release ignores what it
-does not know: `tandem.migrated` lists the scripts that were run. `tandem.version` is the number of the newest script that a
-release must know to use the tables; it stays as it is until a script drops something that no release needs any more that may
-still run. Such a script sets it.
+During an upgrade two releases share the database, so scripts only add, and an older release ignores what it does not know:
+`tandem.migrated` lists the scripts run. `tandem.version` is the newest script a release must know. It rises only with a script
+that drops something no running release needs; that script sets it.
 """
 
 from collections.abc import Mapping
@@ -15,20 +14,20 @@ from router.contract.stores import SharedUnusable
 
 _SQL: dict[type, str] = {str: "TEXT", float: "DOUBLE PRECISION", int: "BIGINT", bool: "BIGINT"}
 LIMIT_SECONDS = 5.0
-"""How long preparing the tables may take, and waiting for another router that prepares them."""
+"""Limit for preparing the tables, and for waiting while another router does."""
 _LOCK = 0x74616E64
-"""Taken by a router while it creates or migrates the tables."""
+"""Held while a router creates or migrates the tables."""
 _TABLES = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace('tandem') AND relkind IN ('r', 'p', 'v', 'm', 'f')"
 _FIRST = 1
-"""The script that made everything before scripts were listed."""
+"""The script that created everything before scripts were listed."""
 
 
 class SchemaUnusable(SharedUnusable):
-    """The database can be reached, and must not be used as it is: a newer Tandem's, or another program's."""
+    """The database is reachable, but a newer Tandem's or another program's."""
 
 
 class Schema(NamedTuple):
-    """Which scripts were run in a database, and which of this release were not."""
+    """The scripts run in a database, and this release's missing ones."""
 
     applied: tuple[int, ...]
     pending: tuple[int, ...]
@@ -41,23 +40,20 @@ def read_migrations() -> Mapping[int, str]:
 
 
 async def read_schema(connection: Any) -> Schema:
-    """What was run in a database. Raises `SchemaUnusable` where it must not be used."""
+    """Raises `SchemaUnusable` for a database that must not be used."""
     applied = await _read_applied(connection)
     return Schema(tuple(sorted(applied)), tuple(number for number in read_migrations() if number not in applied))
 
 
 async def prepare(connection: Any, limit_seconds: float = LIMIT_SECONDS) -> Schema:
-    """Create the tables, or run the scripts that are missing. Answers what was to be done.
-
-    Raises `SchemaUnusable` where the tables must not be touched.
-    """
+    """Create the tables, or run missing scripts. Returns the schema as found. Raises `SchemaUnusable`, changing nothing."""
     found = await read_schema(connection)
     if not found.pending and not await _missing_columns(connection):
         return found
     async with connection.transaction():
         await connection.execute(f"SET LOCAL statement_timeout = {int(limit_seconds * 1_000)}")
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-        found = await read_schema(connection)  # another router may have been quicker
+        found = await read_schema(connection)  # another router may have been faster
         if not found.applied:
             await _begin(connection)
         await connection.execute("CREATE TABLE IF NOT EXISTS tandem.migrated (number INTEGER PRIMARY KEY)")
@@ -72,14 +68,14 @@ async def prepare(connection: Any, limit_seconds: float = LIMIT_SECONDS) -> Sche
 
 
 async def _missing_columns(connection: Any) -> dict[str, str]:
-    """Columns of the ledger that a release has brought without a script, with their types."""
+    """Ledger columns that need no script, with their types."""
     columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('tandem.entries') AND attnum > 0"
     known = {name for (name,) in await connection.fetch(columns)}
     return {name: _SQL[kind] for name, (kind, _) in column_types().items() if name not in known}
 
 
 async def _read_applied(connection: Any) -> set[int]:
-    """The scripts that were run; none where there are no tables."""
+    """The scripts run; none without tables."""
     tables = {name for (name,) in await connection.fetch(_TABLES)}
     if not tables:
         return set()
@@ -101,7 +97,7 @@ async def _read_applied(connection: Any) -> set[int]:
 async def _begin(connection: Any) -> None:
     if (encoding := await connection.fetchval("SHOW server_encoding")) != "UTF8":
         raise SchemaUnusable(f"the database must have the encoding UTF8, and has {encoding}")
-    if await connection.fetchval("SELECT to_regnamespace('tandem')") is None:  # who made it in advance need not let us make any
+    if await connection.fetchval("SELECT to_regnamespace('tandem')") is None:  # made in advance, it needs no right to create
         await connection.execute("CREATE SCHEMA tandem")
     await connection.execute("CREATE TABLE tandem.version (number INTEGER NOT NULL)")
     await connection.execute("INSERT INTO tandem.version VALUES ($1)", _FIRST)

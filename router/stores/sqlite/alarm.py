@@ -7,24 +7,23 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 OnFailure = Callable[[str, int], None]
-"""Gets the kind of failure, and how many rows are lost so far."""
+"""Takes the kind of failure, and the rows lost so far."""
 
 OUTAGE = "outage"
-"""One topic for all the ways in which a file cannot be used."""
+"""One topic for every way a file can be unusable."""
 _QUIET_SECONDS = 60.0
 _NEVER = float("-inf")
 
 
 class Failing(NamedTuple):
     kind: str
-    """Such as `DiskFull`."""
     for_seconds: float
     is_outage: bool
     """Nothing can be written: rows wait."""
 
 
 class Alarm:
-    """Used by the writer's thread and the loop's."""
+    """Thread-safe for the writer and the loop."""
 
     def __init__(self, say: OnFailure, clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
@@ -33,13 +32,12 @@ class Alarm:
         self._held_back = ""
         self._kind = ""
         self._began_at = self._heard_at = _NEVER
-        """First and last of the latest failures."""
         self._is_out = False
-        """An outage lasts until something is written."""
+        """An outage lasts until a write succeeds."""
         self._lock = threading.Lock()
 
     def sound(self, kind: str, lost: int, topic: str | None = None) -> None:
-        """Report a failure, unless its topic was reported within a minute."""
+        """Report a failure, at most once a minute per topic."""
         with self._lock:
             now, topic = self._clock(), topic or kind
             self._hear(kind, now, is_outage=topic == OUTAGE)
@@ -50,7 +48,7 @@ class Alarm:
         self._tell(kind, lost)
 
     def remind(self, lost: int) -> None:
-        """Report rows lost since the last report, at most once a minute. Rows without room are lost in silence."""
+        """Report rows lost since the last report, at most once a minute."""
         if lost > self._told_lost:
             self.sound(self._held_back or "QueueFull", lost)
 
@@ -63,7 +61,7 @@ class Alarm:
 
     @property
     def failing(self) -> Failing | None:
-        """An outage until the file works again; lost rows until a minute passes without another."""
+        """An outage until a write succeeds; lost rows until a minute passes without another."""
         with self._lock:
             now = self._clock()
             lasts = self._is_out or now - self._heard_at < _QUIET_SECONDS
@@ -75,7 +73,6 @@ class Alarm:
         self._kind, self._heard_at, self._is_out = kind, now, self._is_out or is_outage
 
     def conclude(self, kind: str, lost: int) -> None:
-        """Report remaining losses."""
         if lost > self._told_lost:
             self._tell(kind, lost)
 

@@ -1,4 +1,4 @@
-"""Finds damage: small files are checked at every start, any file in full by `tandem check --live`."""
+"""Damage checks: small files at every start, any file in full by `tandem check --live`."""
 
 import contextlib
 import glob
@@ -10,11 +10,11 @@ from router.contract.stores import StoreUnusable
 from router.stores.sqlite.files import connect, connect_to_read, is_damage
 
 _NO_COPIES = ("-wal", "-shm", "-journal", ".part")
-"""Files next to a copy that is being made or is open."""
+"""Suffixes of unfinished copies and of open copies' side files."""
 _WAIT_SECONDS = 5.0
-"""Wait for a file that another program has locked."""
+"""Wait for another program's lock."""
 _CHECKED_BYTES = 64 << 20
-"""The largest file that a start checks, in about 0.2 s."""
+"""The largest file checked at start, in about 0.2 s."""
 
 
 class StoreDamaged(StoreUnusable):
@@ -50,7 +50,7 @@ def find_sound_copy(path: Path) -> Path | None:
 
 
 def find_damage(path: Path, *, in_full: bool = False) -> str:
-    """What is wrong with a file; empty if sound. `in_full` also compares every index with its table."""
+    """The damage, or empty. `in_full` also compares every index with its table."""
     with contextlib.closing(connect_to_read(path, _WAIT_SECONDS)) as database:
         return read_damage(database, in_full=in_full)
 

@@ -19,7 +19,7 @@ from router.telemetry import events
 
 _DELETED_AT_ONCE = 1_000
 _ROW_BYTES = 1_000
-"""About what a row takes without its JSON and texts."""
+"""Approximate row size without JSON and texts."""
 _EXPLAINED = ", ".join((*COLUMNS, "decision", "attempts"))
 _FIND = f"SELECT {_EXPLAINED} FROM entries WHERE id = ? AND caller = ifnull(?, caller)"  # noqa: S608  fixed names
 _INSERT = (
@@ -31,7 +31,7 @@ _INSERT_PLACES = "INSERT INTO places (request_id, at, caller, places) VALUES (?,
 
 
 class SqliteEntries:
-    """Keeps entries for `keep_days` days, with the name of the router that writes them, where it has one."""
+    """Keeps entries for `keep_days` days, with their router's name, if it has one."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SqliteEntries:
         origin: Origin | None = None,
         is_forwarded: bool = False,
     ) -> None:
-        """`is_forwarded` says that the rows are copied to another database: those that get too old before that are lost."""
+        """`is_forwarded`: rows are copied to another database; those that expire before count as lost."""
         self._writer, self._explain, self._keeps_places = writer, explain, keeps_places
         self._append, self._insert = writer.append, _INSERT.format(**write_origin(origin))
         self._is_forwarded = is_forwarded
@@ -54,7 +54,6 @@ class SqliteEntries:
         writer.attach(self, self._forget_old)
 
     def append(self, entry: Entry) -> None:
-        """Queue an entry, as the row that it will be."""
         decision, size = entry.decision, _ROW_BYTES
         if decision is not None:
             self._recent.add(entry)
@@ -69,12 +68,12 @@ class SqliteEntries:
             self._append(row, Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
 
     async def sync(self) -> None:
-        """Have what is queued written at once. Where that fails, it goes on waiting."""
+        """Write the queue at once; on failure it stays queued."""
         with contextlib.suppress(*FAILURES):
             await self._writer.run(lambda _: None)
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
-        """The explanation of a request: from memory if it is recent, else one keyed read."""
+        """From memory if recent, else one keyed read."""
         recent = self._recent.find(request_id, caller, self._explain)
         if recent is not None:
             return recent
@@ -82,17 +81,17 @@ class SqliteEntries:
         return self._explain(row) if row is not None else None
 
     async def close(self) -> None:
-        """Write what is queued. Whoever writes must be the last to close: only then is nothing left in the side files."""
+        """Write the queue. The writer must close last, so that SQLite removes its side files."""
         await self._reader.close()
         await self._writer.detach(self)
 
     def _forget_old(self, database: sqlite3.Connection) -> bool:
-        """A few at a time: writers of other processes get their turn in between."""
+        """A few at a time, so that other processes can write in between."""
         oldest = self._retention.find_limit(database)
         lost, which = 0, (oldest, _DELETED_AT_ONCE)
         with transaction(database):
             if self._is_forwarded:
-                from router.stores.sqlite.forwarded import note_uncopied  # only routers that share a database need it
+                from router.stores.sqlite.forwarded import note_uncopied  # imported only where a database is shared
 
                 lost = note_uncopied(database, _TOO_OLD, which)
             deleted = database.execute(f"DELETE FROM entries WHERE sequence IN ({_TOO_OLD})", which).rowcount  # noqa: S608  fixed
@@ -109,7 +108,7 @@ class SqliteEntries:
 
 
 def write_origin(origin: Origin | None) -> dict[str, str]:
-    """The router's name and its worker's number, as SQL: they are the same for all rows, and cost none of them anything."""
+    """Router name and worker number as SQL literals: constant, so they cost nothing per row."""
     if origin is None:
         return {"replica": "NULL", "worker": "NULL"}
     quoted = origin.replica.replace("'", "''")

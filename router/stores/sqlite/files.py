@@ -1,4 +1,4 @@
-"""Private database files, made before SQLite sees them, and the two ways to open them.
+"""Private database files, created before SQLite sees them, and ways to open them.
 
 Existing files are opened through SQLite only: POSIX drops all of a process's locks on a file when it closes any handle to it,
 and the next program would then delete the log that SQLite writes to.
@@ -22,17 +22,15 @@ WRITE_SECONDS = 5.0
 """Wait for another process's lock."""
 
 ANSWER_SECONDS = 60.0
-"""Limit for a ledger query of any size: its snapshot keeps the log from being emptied."""
+"""Limit for any ledger query: its snapshot keeps the log from being emptied."""
 _STEPS = 10_000
 """SQLite steps between two looks at the clock: about a millisecond."""
 _NEWER = ("key", "job")
-"""Columns that an older ledger lacks: read as null."""
+"""Columns that older ledgers lack, read as null."""
 _PRIVATE = 0o600
 
 
 class StoreUnwritable(StoreUnusable):
-    """The file's place does not allow making it or writing to it."""
-
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path.name} cannot be opened: {reason}")
         self.path, self.reason = path, reason
@@ -70,7 +68,7 @@ class Inodes(NamedTuple):
 
 
 def create_private(path: Path) -> None:
-    """An existing file is not even opened: it may belong to another program. `prepare` checks it, and makes it private."""
+    """Leaves an existing file unopened: it may be another program's. `prepare` checks it and makes it private."""
     check_place(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +79,7 @@ def create_private(path: Path) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Check that a file can be made or written there, without making one. Raises `StoreUnwritable`."""
+    """Check that a file can be made or written there, without a trace. Raises `StoreUnwritable`."""
     try:
         with tempfile.TemporaryFile(dir=next(parent for parent in path.parents if parent.exists())):
             real = path.resolve()  # trying is the only way: permissions are not the only obstacle
@@ -100,8 +98,8 @@ def _say_why_closed(path: Path) -> str:
 
 
 def _create(path: Path) -> None:
-    """Make an empty file under another name, then link it: SQLite never finds one with a handle to close."""
-    handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # readable by its owner alone
+    """Link an empty file into place, so that SQLite never finds one whose handle must be closed."""
+    handle, fresh = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mode 0600
     os.close(handle)
     try:
         with contextlib.suppress(FileExistsError):  # another process was faster
@@ -133,18 +131,18 @@ def inode_of(path: Path | str) -> int:
 
 
 def inodes_of(path: Path) -> Inodes:
-    """Asked before each write: none may change while a connection is open. Names as text take half the time of paths."""
+    """Checked before each write: none may change while a connection is open. Text names are twice as fast as paths."""
     real = os.path.realpath(path)
     return Inodes(inode_of(real), inode_of(f"{real}-wal"), inode_of(f"{real}-shm"))
 
 
 def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
-    """Open an existing file: writing must not recreate one that is gone."""
+    """Open an existing file; never recreate one that is gone."""
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=timeout_seconds, isolation_level=None)
 
 
 def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_thread: bool = True) -> sqlite3.Connection:
-    """A connection that cannot write, nor make the file or its tables."""
+    """A connection that can neither write nor create the file."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
 

@@ -1,4 +1,4 @@
-"""Deletes all that is kept of one caller. Rows would stay in free pages and the log: both are rewritten."""
+"""Deletes everything kept of one caller, and rewrites the file and its log, where deleted rows would linger."""
 
 import contextlib
 import glob
@@ -17,7 +17,7 @@ from router.stores.sqlite.rows import transaction
 
 _LOCK_SECONDS = 30.0
 _SLOTS = range(8)
-"""Numbers tell sessions with identical beginnings apart (`sessions.known`)."""
+"""Slots tell sessions with identical beginnings apart (`sessions.known`)."""
 _OF_CALLER = {
     "marks": (
         "misjudged",
@@ -31,7 +31,7 @@ _OF_CALLER = {
     "events": ("outbox", "job IN (SELECT id FROM jobs WHERE caller = :caller)"),
     "jobs": ("jobs", "caller = :caller"),
 }
-"""Kind, table and condition. Rows that refer to others come first: marks, events."""
+"""Kind, table and condition. Referring rows come first: marks, events."""
 _OF_SESSIONS = "(:prefix != '' AND substr(key, 1, length(:prefix)) = :prefix) OR (:prefix = '' AND instr(key, '.') = 0)"
 _SESSIONS = "SELECT DISTINCT session FROM entries WHERE caller = :caller AND session IS NOT NULL"
 
@@ -59,7 +59,7 @@ def count_kept(path: Path, caller: Caller) -> Kept:
 
 
 def forget_caller(path: Path, caller: Caller) -> Kept:
-    """Raises `StoreUnusable` if that fails: then nothing is deleted."""
+    """Raises `StoreUnusable`, having deleted nothing."""
     try:
         with contextlib.closing(connect(path, _LOCK_SECONDS)) as database:
             database.execute("PRAGMA secure_delete = ON")
@@ -71,10 +71,10 @@ def forget_caller(path: Path, caller: Caller) -> Kept:
 
 
 def forget_in_copies(path: Path, caller: Caller) -> list[Kept]:
-    """Delete a caller from migrations' copies, and damaged copies whole. Returns those that had something."""
+    """Delete a caller from migrations' copies, and damaged copies whole. Returns copies that had something."""
     if find_owner(path) is None:
         for part in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
-            part.unlink(missing_ok=True)  # of a killed migration
+            part.unlink(missing_ok=True)  # left by a killed migration
     found = (_forget_in_copy(copy, caller) for copy in find_copies(path))
     return [kept for kept in found if kept.total or kept.is_deleted or kept.problem]
 
@@ -86,7 +86,7 @@ def _forget_in_copy(copy: Path, caller: Caller) -> Kept:
             return kept
         times = copy.stat()
         kept = forget_caller(copy, caller)
-        os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))  # its age decides when it is deleted
+        os.utime(copy, ns=(times.st_atime_ns, times.st_mtime_ns))  # retention goes by its age
     except StoreUnusable as error:
         if error.__cause__ is None or not is_damage(error.__cause__):
             return Kept(copy, {}, problem=str(error))
@@ -119,14 +119,14 @@ def _of_table(database: sqlite3.Connection, table: str, condition: str, values: 
 
 
 def _old_names(database: sqlite3.Connection, caller: Caller) -> Iterable[str]:
-    """Session records of an older Tandem: their names do not show the caller, so each is computed."""
+    """Names of an older Tandem's session records, which do not show the caller and must be computed."""
     for (session,) in database.execute(_SESSIONS, {"caller": caller.name}).fetchall():
         for number in _SLOTS:
             yield old_record_name(SessionKey(caller, str(session), number))
 
 
 def _wipe(database: sqlite3.Connection) -> str:
-    """Returns what could not be done."""
+    """Returns the failure, if any."""
     try:
         database.execute("VACUUM")
         is_busy = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

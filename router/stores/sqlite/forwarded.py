@@ -1,4 +1,4 @@
-"""How far a ledger's rows are copied to the shared database. After a crash some are copied again, and ignored there."""
+"""Progress of copying a ledger to the shared database. Rows sent twice after a crash are ignored there."""
 
 import sqlite3
 from contextlib import closing
@@ -20,7 +20,7 @@ _READ_SECONDS = 5.0
 
 
 class Mark(NamedTuple):
-    """All rows up to `sequence` are copied to `home`; `lost` could not be."""
+    """Rows up to `sequence` are copied to `home`; `lost` could not be."""
 
     home: str = ""
     sequence: int = 0
@@ -41,7 +41,7 @@ def read_mark(database: sqlite3.Connection) -> Mark:
 
 
 def keep_mark(database: sqlite3.Connection, mark: Mark, last_id: str, refused: int = 0) -> None:
-    """If the last row is no longer the copied one, its number may be reused: note nothing, and send the rows again."""
+    """Skipped if the last row is no longer the copied one: its number may be reused, so rows are sent again."""
     with transaction(database):
         if database.execute("SELECT id FROM entries WHERE sequence = ?", (mark.sequence,)).fetchone() != (last_id,):
             return
@@ -51,14 +51,14 @@ def keep_mark(database: sqlite3.Connection, mark: Mark, last_id: str, refused: i
 
 
 def read_next(database: sqlite3.Connection, after: int, rows: int) -> list[tuple[Any, ...]]:
-    """Number, then columns. Text that is not UTF-8 is converted. After some megabytes the rest waits for the next call."""
+    """Number, then columns, up to some megabytes. Text that is not UTF-8 is converted."""
     try:
         database.text_factory = str
         return _read_some(database, after, rows)
     except sqlite3.OperationalError as error:
         if "UTF-8" not in str(error):
             raise
-        database.text_factory = lambda raw: raw.decode("utf-8", "replace")  # costly: called for each text
+        database.text_factory = lambda raw: raw.decode("utf-8", "replace")  # slow: called for each text
         return _read_some(database, after, rows)
 
 
@@ -75,13 +75,12 @@ def _read_some(database: sqlite3.Connection, after: int, rows: int) -> list[tupl
 
 
 def read_ids(database: sqlite3.Connection, after: int, last: int) -> list[Any]:
-    """Ids after one number, up to another."""
     found = database.execute("SELECT id FROM entries WHERE sequence > ? AND sequence <= ? ORDER BY sequence", (after, last))
     return [name for (name,) in found]
 
 
 def note_uncopied(database: sqlite3.Connection, which: str, values: tuple[object, ...]) -> int:
-    """Count rows about to be deleted uncopied as lost; `which` selects their numbers. Needs a transaction."""
+    """Count uncopied rows as lost before deletion; `which` selects their numbers. Needs a transaction."""
     mark = read_mark(database)
     counting = f"SELECT count(*) FROM ({which}) WHERE sequence > ?"  # noqa: S608  fixed
     lost = int(database.execute(counting, (*values, mark.sequence)).fetchone()[0])

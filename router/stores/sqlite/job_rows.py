@@ -1,4 +1,4 @@
-"""The queue's rules as statements. Each function needs a transaction without other writers."""
+"""The queue's rules in SQL. Each function needs an exclusive transaction."""
 
 import secrets
 import sqlite3
@@ -14,7 +14,7 @@ _UNFINISHED = "state IN ('queued', 'running')"
 _RELEASED = "state = 'running' AND leased_until = 0"
 _OVERDUE = "state = 'running' AND leased_until > 0 AND leased_until < ? AND owner != ?"
 _LONG_AGO = 1.0
-"""An expired lease that was not given back."""
+"""The expiry of an abandoned lease."""
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _NEXT = """
     SELECT sequence FROM jobs q WHERE state = 'queued'
@@ -39,7 +39,7 @@ READ = """
 def add(
     database: sqlite3.Connection, job: Job, most_queued: int, most_of_caller: int | None, leased_until: float | None = None
 ) -> bool:
-    """Insert a job, unless the queue or its caller's share is full. A leased one counts as handed out."""
+    """Insert a job unless the queue or its caller's share is full. A leased job counts as handed out."""
     if leased_until is None and _count(database, "state = 'queued'") >= most_queued:
         return False
     if most_of_caller is not None and _count(database, f"caller = ? AND {_UNFINISHED}", job.caller.name) >= most_of_caller:
@@ -53,7 +53,7 @@ def add(
 
 
 def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: float, most_for_a_caller: int) -> Job | None:
-    """Claim a job: first one to be recorded, then one that is only ended, then a queued one."""
+    """Claim a job: one to be recorded, else one only to be ended, else a queued one."""
     _take_back(database)
     until = now + lease_seconds
     kept = "UPDATE jobs SET owner = ?, leased_until = ? WHERE sequence = ?"
@@ -102,13 +102,13 @@ def append(database: sqlite3.Connection, job: Job, segments: Sequence[Segment]) 
     for number, row in enumerate(rows):
         if database.execute(_APPEND, row).rowcount <= 0:
             return False
-        if number == 0:  # a lost write may have been cut elsewhere: nothing of it may stay
+        if number == 0:  # a lost write may have been cut elsewhere: delete all of it
             database.execute(_REPLACE, (row[0], job.id))
     return True
 
 
 def finish(database: sqlite3.Connection, job: Job, ending: JobEnding, addresses: Iterable[str]) -> bool:
-    """End a job that this owner still has. Repeating it changes nothing."""
+    """End a job this owner still has. Idempotent."""
     values = (ending.state, ending.at, ending.response)
     owned = (job.id, job.owner, job.attempt)
     if database.execute(f"UPDATE jobs SET {_END} WHERE {_OWNED}", (*values, *owned)).rowcount:  # noqa: S608  fixed names
@@ -141,7 +141,7 @@ def forget(database: sqlite3.Connection, job_id: str, caller: Caller | None) -> 
 
 
 def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
-    """Note that an attempt's content is read. False if another attempt has begun: read again."""
+    """Note that an attempt's content was read. False if another attempt has begun: read again."""
     statement = "UPDATE jobs SET is_handed_out = 1 WHERE id = ? AND attempt = ? AND state != 'queued'"
     return database.execute(statement, (job_id, attempt)).rowcount > 0
 
@@ -171,7 +171,7 @@ def note_undelivered(database: sqlite3.Connection, event_id: str, next_at: float
 
 
 def forget_old(database: sqlite3.Connection, oldest: float, limit: int) -> int:
-    """Delete jobs that ended, and events given up, before a moment. Returns the number of jobs."""
+    """Delete jobs that ended, and events given up, before `oldest`. Returns the number of jobs."""
     statement = "DELETE FROM jobs WHERE sequence IN (SELECT sequence FROM jobs WHERE ended_at < ? LIMIT ?)"
     database.execute("DELETE FROM outbox WHERE is_dead = 1 AND next_at < ?", (oldest,))
     return database.execute(statement, (oldest, limit)).rowcount

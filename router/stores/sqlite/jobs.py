@@ -1,4 +1,4 @@
-"""Background jobs on SQLite. Everything that waits is written in one transaction: many jobs' logs cost one commit."""
+"""Background jobs on SQLite. All waiting work shares one transaction, so many jobs' logs cost one commit."""
 
 import asyncio
 import contextlib
@@ -28,16 +28,16 @@ Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
 JOBS = read_migrations("jobs")
 LOCK_SECONDS = 1.0
-"""Wait for another program's lock, which callers share before they hear that a job cannot be taken."""
+"""Wait for another program's lock before a job is refused."""
 LOOK_SECONDS = 1.0
-"""Batches are run at once, so this is only how often the file is checked."""
+"""How often the file is checked; batches run at once."""
 _READ_SECONDS = 0.02
 """How long the loop may wait for a locked file."""
 _DELETED_AT_ONCE = 20
-"""Logs may have many megabytes."""
+"""Logs can be many megabytes."""
 _DELETED_FROM_MEMORY = 1_000
 _MEMORY_BYTES = 256 << 20
-"""For jobs in memory and their logs. When full, no more are taken until some expire."""
+"""For jobs in memory and their logs. When full, new ones are refused until some expire."""
 
 
 class SqlJobs(JobQuestions):
@@ -49,7 +49,7 @@ class SqlJobs(JobQuestions):
 
     @abstractmethod
     def _write(self, work: Work[Result], *, is_synced: bool = True) -> Awaitable[Result]:
-        """Run work in a transaction that survives the process on return, and the machine if `is_synced`."""
+        """Run work in a transaction that survives the process, and with `is_synced` the machine."""
 
     @abstractmethod
     def _read(self, work: Work[Result]) -> Result:
@@ -76,7 +76,7 @@ class SqlJobs(JobQuestions):
         self._watches.note_all()
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:
-        """Synced when it is read, or the job ends: a sync costs ten times as much CPU."""
+        """Synced when read or when the job ends: a sync costs ten times the CPU."""
         is_written = await self._write(lambda database: job_rows.append(database, job, segments), is_synced=False)
         self._watches.note(job.id)
         return is_written
@@ -91,7 +91,7 @@ class SqlJobs(JobQuestions):
         return is_ended
 
     async def _fetch(self, statement: str, *values: object) -> Sequence[Any]:
-        """On the loop: a keyed read takes 20 µs, a thread longer."""
+        """On the loop: a keyed read takes 20 µs, less than a thread."""
         named = {str(number): value for number, value in enumerate(values, 1)}
         return self._read(lambda database: database.execute(statement, named).fetchall())
 
@@ -137,7 +137,7 @@ class SqlJobs(JobQuestions):
 
 
 class MemoryJobs(SqlJobs):
-    """Jobs in a database without a file, if no ledger is kept."""
+    """Jobs in an in-memory database, where no ledger is kept."""
 
     def __init__(self, *, keep_seconds: float, max_bytes: int = _MEMORY_BYTES, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
@@ -168,15 +168,13 @@ class MemoryJobs(SqlJobs):
 
 
 class _Waiting(NamedTuple):
-    """Work for the next transaction."""
-
     work: Work[Any]
     future: asyncio.Future[Any]
     is_synced: bool
 
 
 class SqliteJobs(SqlJobs):
-    """Jobs of a local process that is gone can be claimed at once."""
+    """Jobs of a dead local process can be claimed at once."""
 
     def __init__(
         self,
@@ -193,7 +191,7 @@ class SqliteJobs(SqlJobs):
         writer.attach(self, self._forget_old)
         self._waiting: deque[_Waiting] = deque()
         self._is_asked = False
-        """Whether the writer was asked to come."""
+        """Whether the writer was called."""
         self._is_synced = True
         """Whether the connection syncs each transaction, as new ones do."""
         self._submit(self._expire)
@@ -222,7 +220,7 @@ class SqliteJobs(SqlJobs):
     # In the writer's thread.
 
     def _write_all(self, database: sqlite3.Connection) -> None:
-        self._is_asked = False  # first: later work asks again
+        self._is_asked = False  # first, so that later work asks again
         taken: list[_Waiting] = []
         while self._waiting:
             taken.append(self._waiting.popleft())
@@ -242,7 +240,7 @@ class SqliteJobs(SqlJobs):
         _deliver(taken, outcomes)
 
     def _refuse(self, done: Future[None]) -> None:
-        """The writer failed: waiting work must not hang."""
+        """Fail waiting work when the writer fails."""
         if not done.cancelled() and (error := done.exception()) is not None:
             self._fail(error)
 
@@ -280,7 +278,7 @@ def _read_part(database: sqlite3.Connection, job_id: str, caller: str | None, af
 
 
 def _perform(database: sqlite3.Connection, works: Sequence[Work[Any]]) -> list[Any]:
-    """All in one transaction; on an error each by itself, since savepoints cost a tenth of the writing."""
+    """One transaction for all; on an error one each, since savepoints cost a tenth of the writing."""
     try:
         with transaction(database):
             return [work(database) for work in works]
@@ -292,7 +290,7 @@ def _perform(database: sqlite3.Connection, works: Sequence[Work[Any]]) -> list[A
 
 
 def _attempt(database: sqlite3.Connection, work: Work[Any]) -> Any:
-    """Run one of many. Its own error is its outcome; the file's is raised."""
+    """An error of the work is its outcome; one of the file is raised."""
     database.execute("SAVEPOINT one")
     try:
         outcome = work(database)

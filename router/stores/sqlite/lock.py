@@ -1,7 +1,6 @@
-"""One router writes to a database file: an advisory lock on a file next to it, which names the owner.
+"""The right to write to a database file: an advisory lock on a file next to it, which names the owner.
 
-The kernel releases it however the process ends. Programs that only read, or add a row, take none. Workers inherit it from the
-router that starts them.
+The kernel releases it however the process ends. Readers, and programs that add a row, take none. Workers inherit it.
 """
 
 import contextlib
@@ -20,13 +19,13 @@ _TRIES, _PAUSE_SECONDS = 5, 0.02
 """`find_owner` holds the lock for a moment, so try again."""
 _MAX_BYTES = 1_000
 _held_for_workers: set[Path] = set()
-"""Locks that a parent took for its workers, who inherit this set."""
+"""Locks taken for workers, which inherit this set."""
 
 
 class Owner(Struct, frozen=True):
     pid: int = 0
     address: str = ""
-    """Where it listens; empty if unknown, as for an app inside another server."""
+    """Listening address; empty if unknown, as for an app inside another server."""
     since: float = 0.0
 
     def __str__(self) -> str:
@@ -35,7 +34,7 @@ class Owner(Struct, frozen=True):
 
 
 class StoreInUse(StoreUnusable):
-    """Two routers would each remember sessions that the other does not know."""
+    """Two routers on one file would each miss the other's sessions."""
 
     def __init__(self, path: Path, owner: Owner) -> None:
         super().__init__(f"{path} is in use by another Tandem router ({owner})")
@@ -43,10 +42,8 @@ class StoreInUse(StoreUnusable):
 
 
 class FileLock:
-    """The right to write to a database file."""
-
     def __init__(self, path: Path, address: str = "") -> None:
-        """Raises `StoreInUse` if another has it, `StoreUnwritable` if no lock file can be made."""
+        """Raises `StoreInUse`, or `StoreUnwritable` if no lock file can be made."""
         self._file, owner = _lock_file(path), Owner()
         if self._file in _held_for_workers:
             self._handle = -1
@@ -57,7 +54,7 @@ class FileLock:
             except OSError as error:
                 raise StoreUnwritable(path, error.strerror or str(error)) from error
             if _try_lock(self._handle, fcntl.LOCK_EX) and self._holds_file():
-                with contextlib.suppress(OSError):  # a full disk: the lock holds without a name
+                with contextlib.suppress(OSError):  # disk full: the lock holds without a name
                     os.ftruncate(self._handle, 0)
                     os.pwrite(self._handle, msgspec.json.encode(Owner(os.getpid(), address, time.time())), 0)
                 return
@@ -67,12 +64,12 @@ class FileLock:
         raise StoreInUse(path, owner)
 
     def hold_for_workers(self) -> None:
-        """Share the right with processes forked from now on."""
+        """Share the lock with processes forked from now on."""
         _held_for_workers.add(self._file)
 
     def release(self) -> None:
         if self._handle == -1:
-            return  # the parent's
+            return  # the parent's lock
         _held_for_workers.discard(self._file)
         with contextlib.suppress(OSError):
             if self._holds_file():
@@ -80,7 +77,7 @@ class FileLock:
         os.close(self._handle)
 
     def _holds_file(self) -> bool:
-        """Whether the lock is on the file that others find: a dying owner deletes it, and folders move."""
+        """Whether the lock is on the visible file: a dying owner deletes it, and folders move."""
         return inode_of(self._file) == os.fstat(self._handle).st_ino
 
 

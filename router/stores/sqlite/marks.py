@@ -1,4 +1,4 @@
-"""The person's word that a turn was misjudged, in the ledger's file."""
+"""Marks of misjudged turns, set by a person, in the ledger's file."""
 
 import sqlite3
 import time
@@ -12,27 +12,22 @@ from router.stores.sqlite.migrate import LEDGER, Migrated, prepare
 
 
 class Judged(NamedTuple):
-    """What a person's word about a turn changed."""
-
     is_marked: bool
-    """Whether the turn is marked now. It is not where it went to the right tier."""
+    """False where the turn went to the right tier."""
     was_unmarked: bool = False
-    """Whether a mark that it had was removed."""
+    """Whether a mark was removed."""
     migrated: Migrated | None = None
 
 
 def judge_turn(path: Path, turn: RecordedTurn, should_be: Tier) -> Judged:
-    """Mark a turn as sent to the wrong tier, or remove its mark if it went to the right one. Raises `StoreUnusable`."""
+    """Mark a turn sent to the wrong tier, or unmark one sent to the right tier. Raises `StoreUnusable`."""
     if should_be is turn.tier:
         return Judged(is_marked=False, was_unmarked=unmark_misjudged(path, turn))
     return Judged(is_marked=True, migrated=mark_misjudged(path, turn, should_be))
 
 
 def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> Migrated | None:
-    """Note that a turn should have gone to a tier. The newest mark counts. Raises `StoreUnusable`.
-
-    A ledger that an older Tandem began has no such table yet: it is migrated first, and that is returned.
-    """
+    """Set the tier a turn should have had. Returns the migration an older ledger needed. Raises `StoreUnusable`."""
     with open_ledger(path, writes=True) as database:
         migrated = prepare(path, LEDGER)
         database.execute(
@@ -44,22 +39,22 @@ def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> Migrated 
 
 
 def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:
-    """Take a mark back. Returns whether there was one. Raises `StoreUnusable`."""
+    """Returns whether there was a mark. Raises `StoreUnusable`."""
     with open_ledger(path, writes=True) as database:
         try:
             return database.execute("DELETE FROM misjudged WHERE request_id = ?", (turn.id,)).rowcount > 0
         except sqlite3.OperationalError:
-            return False  # a ledger that an older Tandem began has no such table yet
+            return False  # an older ledger lacks the table
 
 
 def has_places(path: Path, turn: RecordedTurn) -> bool:
-    """Whether it is still known where the words of a turn are in the table of weights. Raises `StoreUnusable`."""
+    """Whether the turn's places in the table of weights are still known. Raises `StoreUnusable`."""
     with open_ledger(path, writes=True) as database:
         return database.execute("SELECT 1 FROM places WHERE request_id = ?", (turn.id,)).fetchone() is not None
 
 
 def read_misjudged(database: sqlite3.Connection) -> dict[str, Tier]:
-    """Every mark: by request, the tier that would have been right."""
+    """The right tier of each marked request."""
     rows = read_newer(database, "SELECT request_id, should_be FROM misjudged")
     return {str(name): Tier(tier) for name, tier in rows if tier in tuple(Tier)}
 
@@ -70,7 +65,7 @@ def count_misjudged(database: sqlite3.Connection, since: float, caller: str | No
 
 
 def read_newer(database: sqlite3.Connection, query: str, *values: float | str | None) -> list[tuple[Any, ...]]:
-    """Rows of a table that a ledger of an older Tandem does not have yet."""
+    """Rows of a table that older ledgers lack."""
     try:
         return database.execute(query, values).fetchall()
     except sqlite3.OperationalError:

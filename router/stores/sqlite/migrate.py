@@ -1,7 +1,7 @@
 """Numbered migrations: forward only, one transaction each, counted by `PRAGMA user_version`.
 
-A file with content is copied before its first migration, for an older Tandem. The copy is named only once complete: a killed
-process leaves no half under the name that the docs say to restore.
+A file with content is copied before its first migration, for an older Tandem. The copy gets its name only once complete, so
+that a killed process leaves no half copy to restore.
 """
 
 import contextlib
@@ -36,9 +36,9 @@ SQL: dict[type, str] = {str: "TEXT", float: "REAL", int: "INTEGER", bool: "INTEG
 Migrations = tuple[str, ...]
 """Scripts of one kind of file: the n-th makes version n."""
 UPKEEP = "upkeep"
-"""What is known of the clock (`retention`): a table that any file may have, in any version."""
+"""The table of `retention`, which a file of any version may have."""
 _OTHERS_SECONDS = 60.0
-"""Wait for another process's migration: its copy may take a while."""
+"""Wait for another process's migration and its copy."""
 _ROOM_BYTES = 1 << 20
 _LARGE_BYTES = 100_000_000
 """Larger files take a second or more to copy and migrate."""
@@ -47,7 +47,7 @@ _LEADING = 4
 
 
 class Migrated(NamedTuple):
-    """`copy` is the file as it was."""
+    """`copy` is the file before."""
 
     file: str
     before: int
@@ -56,7 +56,6 @@ class Migrated(NamedTuple):
 
 
 def read_migrations(kind: str) -> Migrations:
-    """Scripts in `migrations/<kind>/`, by number."""
     folder = resources.files("router.stores.sqlite") / "migrations" / kind
     found = sorted((item for item in folder.iterdir() if item.name.endswith(".sql")), key=lambda item: item.name)
     return tuple(item.read_text(encoding="utf-8") for item in found)
@@ -68,10 +67,9 @@ RESPONSES = read_migrations("responses")
 
 
 def prepare(path: Path, migrations: Migrations) -> Migrated | None:
-    """Returns what was done to a file with content.
+    """Migrate a file; returns what was done to one with content.
 
-    Raises `StoreUnusable`, and leaves the file as it was, if a newer Tandem or another program wrote it, it is no database, or
-    it cannot be migrated.
+    Raises `StoreUnusable`, leaving the file unchanged, for a newer Tandem's or another program's file, or a failed migration.
     """
     with _explained(path), contextlib.closing(connect(path)) as database:
         before = _check_ours(database, path, migrations)
@@ -84,7 +82,7 @@ def prepare(path: Path, migrations: Migrations) -> Migrated | None:
 
 
 def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> None:
-    """Raise what opening a file for writing would, without changes. `in_full` checks every index too."""
+    """Raise what opening for writing would, changing nothing. `in_full` checks every index too."""
     check_place(path)
     if (owner := find_owner(path)) is not None:
         raise StoreInUse(path, owner)
@@ -98,19 +96,18 @@ def rehearse(path: Path, migrations: Migrations, *, in_full: bool = False) -> No
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Translate errors of SQLite and the system."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
         if is_full(error):
             raise StoreUnwritable(path, "the disk is full") from error
-        if is_damage(error) and (find_copies(path) or "not a database" not in str(error)):  # else it may be any program's file
+        if is_damage(error) and (find_copies(path) or "not a database" not in str(error)):  # else any program's file
             raise StoreDamaged(path, str(error)) from error
         raise StoreUnusable(f"{path.name} is not a usable database: {error}") from error
 
 
 def foresee(path: Path, migrations: Migrations) -> tuple[int, int] | None:
-    """The version that the next start would migrate, and the bytes needed; None if current."""
+    """The version the next start would migrate from, and the bytes needed; None if current."""
     try:
         with contextlib.closing(connect_to_read(path)) as database:
             before = _read_version(database)
@@ -126,8 +123,8 @@ def _read_version(database: sqlite3.Connection) -> int:
 def _check_ours(database: sqlite3.Connection, path: Path, migrations: Migrations) -> int:
     """Refuse a file of a newer Tandem or another program.
 
-    That one may use our table names, or count versions in this place. Our tables begin with our columns: later versions add
-    theirs at the end. A file without a version may hold only our tables; to others their owner may have added some.
+    Another program may use our table names or `user_version`. Our tables begin with our columns, as later versions append
+    theirs. A file without a version may hold only our tables; in others, owners may have added some.
     """
     before = _read_version(database)
     if before > len(migrations):
@@ -160,7 +157,7 @@ def _read_tables(database: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
 
 
 def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> Migrated | None:
-    """Apply what is missing. Of concurrent processes one does it, and the others wait."""
+    """Apply missing scripts. Concurrent processes wait for the first."""
     database.execute(f"PRAGMA busy_timeout = {int(_OTHERS_SECONDS * 1_000)}")
     copy = None
     try:
@@ -178,13 +175,13 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
                 database.execute(f"PRAGMA user_version = {version}")
     except BaseException:
         if copy is not None and _read_version(database) == before:
-            copy.unlink(missing_ok=True)  # unchanged: a copy for each try would fill the disk
+            copy.unlink(missing_ok=True)  # unchanged: a copy per try would fill the disk
         raise
     return Migrated(path.name, before, len(migrations), copy) if copy is not None else None
 
 
 def _add_columns(database: sqlite3.Connection) -> None:
-    """Add columns of the ledger that a release has brought without a script. They are null in older rows."""
+    """Add ledger columns that need no script, null in older rows."""
     found = _read_tables(database).get("entries", COLUMNS)
     if missing := column_types().keys() - set(found):
         with transaction(database):
@@ -198,7 +195,7 @@ def _announce(database: sqlite3.Connection, path: Path, before: int, version: in
 
 
 def _split(script: str) -> Iterator[str]:
-    """Statements of a script: `executescript` would end the transaction."""
+    """The statements of a script: `executescript` would end the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -216,9 +213,9 @@ def copy_bytes(database: sqlite3.Connection) -> int:
 
 
 def _keep_copy(path: Path, version: int) -> Path:
-    """Copy the file under its lock, named only once complete. Raises `StoreUnwritable` if room is short."""
+    """Copy the file under its lock. Raises `StoreUnwritable` if room is short."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
-        left.unlink(missing_ok=True)  # of a killed process: we have the file's lock
+        left.unlink(missing_ok=True)  # of a killed process: we hold the lock
     part = path.with_name(f"{path.name}.before-{version}.part")
     try:
         with contextlib.closing(connect_to_read(path, WRITE_SECONDS)) as source:
@@ -242,7 +239,7 @@ def say_room(needed: int, free: int) -> str:
 
 
 def _give_name(part: Path, wanted: Path) -> Path:
-    """Link a copy under a free name: older copies are never overwritten."""
+    """Link a copy under a free name, overwriting none."""
     for number in itertools.count(1):
         copy = wanted if number == 1 else wanted.with_name(f"{wanted.name}.{number}")
         try:
@@ -258,7 +255,7 @@ def _give_name(part: Path, wanted: Path) -> Path:
 
 
 def forget_copies(path: Path, oldest: float) -> None:
-    """Delete old copies: what the file no longer holds must not stay in them."""
+    """Delete old copies, which outlive rows deleted from the file."""
     for copy in path.parent.glob(f"{glob.escape(path.name)}.before-*"):
         with contextlib.suppress(OSError):
             if copy.stat().st_mtime < oldest:

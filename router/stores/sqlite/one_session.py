@@ -1,11 +1,11 @@
-"""The newest calls of one session, for a status line. Nothing heavy is imported: clients ask all the time."""
+"""One session's newest calls, for a status line. Imports stay light: clients call it constantly."""
 
 import contextlib
 import sqlite3
 from pathlib import Path
 
 _MAX_ENTRIES = 5_000
-"""How many of the newest requests are looked through: an older ledger has no index by session, and may hold years."""
+"""Newest requests searched: older ledgers have no index by session, and may hold years."""
 _READ_SECONDS = 0.05
 _ROWS = (
     "SELECT turn_kind, tier, because FROM entries WHERE sequence > (SELECT max(sequence) FROM entries) - ? AND session = ?"
@@ -14,7 +14,7 @@ _ROWS = (
 
 
 def read_session(path: str, session: str) -> list[tuple[str, str, str]]:
-    """Kind, tier and reason of each call of a person's turns, oldest first. Nothing where the ledger cannot be read."""
+    """Kind, tier and reason of each call in a person's turns, oldest first; empty where the ledger is unreadable."""
     address = f"{Path(path).absolute().as_uri()}?mode=ro"
     try:
         with contextlib.closing(sqlite3.connect(address, uri=True, timeout=_READ_SECONDS)) as database:

@@ -1,8 +1,7 @@
-"""Lists of calls and sessions out of the ledger, a page at a time, and series for plots.
+"""Pages of calls and sessions from the ledger, and series for plots.
 
-A page is walked from its newest row along an index, and the walk ends with the page or with its time: a filter that hardly
-any row meets gives a short page, and the number to go on from. `tests/router/stores/sqlite/test_pages.py` holds which index
-each uses.
+A page walks an index from its newest row until it is full or its time is up: a rarely met filter gives a short page with a
+cursor. `tests/router/stores/sqlite/test_pages.py` checks the index of each.
 """
 
 import re
@@ -18,35 +17,34 @@ from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 
 WITHIN_SECONDS = 0.2
-"""How long a question of a live page may take."""
+"""Time limit of a live page's query."""
 _WALK_SECONDS = 0.1
-"""How long a list may look for rows. The rest of the time is for reading those that it found."""
+"""Time a list may search; the rest is for reading the rows found."""
 _LOOK_ROWS = 64
 _SUMMED_ROWS = 2_000
-"""The newest calls of a session that are summed up: a script may use one session for years."""
+"""Newest calls summed per session: a script may use one session for years."""
 _SERIES_VALUES = 24_000
-"""How many calls a plot reads its percentiles from: the newest of each step."""
+"""Newest calls, per step, from which a plot takes percentiles."""
 PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
 BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
 IS_TURN = (
     f"ifnull(turn_kind IN {BEGIN} AND outcome NOT IN ('{Outcome.FAILED}', '{Outcome.REFUSED}', '{Outcome.SUPERSEDED}'), 0)"
 )
-"""A turn in which a model worked. One that was refused or failed is sent again, and would count twice."""
+"""A turn in which a model worked. Refused or failed ones are sent again, and would count twice."""
 UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
-"""A call that used tokens, and whose cost is not known."""
+"""A call that used tokens at unknown cost."""
 _KEPT = "replace(substr(decision, 1, 24), ' ', '')"
 DECIDED = f"CASE WHEN substr({_KEPT}, 7, 8) = ',\"tier\":' THEN substr({_KEPT}, 16, 4) ELSE tier END"
-"""The tier that was decided on: another one serves where its targets fail. The JSON begins with its version and the tier, and
-reading all of it would take far longer. Rows of a Tandem before versions count as they were served."""
+"""The tier decided on; another serves where its targets fail. The JSON starts with version and tier, and parsing all of it is
+far slower. Rows before versions count as served."""
 _ERRORS = f"('{Outcome.FAILED}', '{Outcome.CUT_SHORT}')"
 _LEADS = ("session", "outcome", "caller", "target")
-"""What a walk may be led by, the rarest first: each has an index. All else is looked at row by row."""
+"""Indexed columns that may lead a walk, the rarest first; other filters are checked row by row."""
 _NOT_SERVED = f"outcome != '{Outcome.SERVED}'"
-"""As the index by outcome says it: only so does SQLite know that it may use it."""
+"""Phrased exactly as in the partial index, or SQLite does not use it."""
 _WALK = "SELECT {columns} FROM entries WHERE {where} ORDER BY at DESC, sequence DESC"
 _PLACE = "SELECT at FROM entries WHERE sequence <= ? ORDER BY sequence DESC LIMIT 1"
 LINE = f"{', '.join(COLUMNS)}, CASE WHEN json_valid(attempts) THEN json_array_length(attempts) ELSE 1 END"
-"""The values of a `Line`."""
 _ROW = (
     f"SELECT {LINE}, sequence,"  # noqa: S608  fixed names
     " CASE WHEN json_valid(decision) THEN json_extract(decision, '$.decided_by') END,"
@@ -69,7 +67,7 @@ WAYS = f"""
     ) GROUP BY caller, session
 """  # noqa: S608  fixed names
 _MOVED = re.compile(r"FASTd[^|]*")
-"""A turn that was on fast and goes to deep with one of its calls, as `past.turns` says it."""
+"""A turn that moves from fast to deep at one of its calls, in the letters of `past.turns`."""
 _NAMES = """
     SELECT session FROM entries WHERE at >= :since AND +session IS NOT NULL AND (:caller IS NULL OR +caller = :caller)
     ORDER BY at DESC
@@ -91,7 +89,7 @@ _STEP = "FROM entries WHERE target = ? AND at >= ? AND at < ?"
 _COUNTS = f"SELECT count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}) {_STEP}"
 _VALUES = f"SELECT ttft_ms, tokens_per_second {_STEP} ORDER BY at DESC LIMIT ?"
 _OWN_STEP = "FROM entries WHERE caller = ? AND at >= ? AND at < ? AND +target IS NOT NULL"
-# With max(at), SQLite takes the tier from the newest of the rows.
+# With max(at), SQLite takes the tier from the newest row.
 _OWN_COUNTS = (
     f"SELECT target, tier, count(*), count(*) FILTER (WHERE outcome IN {_ERRORS}), max(at) {_OWN_STEP} GROUP BY +target"
 )
@@ -156,7 +154,7 @@ def read_series(
 def _sum_up(
     database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0, caller: str | None = None
 ) -> list[SessionSums]:
-    """The sums of these sessions, newest first, over rows from a moment and from a number on; or those of one caller."""
+    """Sums of these sessions, or of one caller's, newest first, over rows from `since` and number `first` on."""
     marks = ", ".join("?" * len(names))
     rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, caller, caller, limit)).fetchall()
     ways = database.execute(
@@ -168,12 +166,12 @@ def _sum_up(
 
 
 def count_moved(way: str) -> int:
-    """How many turns of a session, as the letters of its calls, were taken from fast to deep."""
+    """Turns that moved from fast to deep, in the letters of a session's calls."""
     return len(_MOVED.findall(way))
 
 
 def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> list[SessionSums]:
-    """The sums of one session; empty where it has no row. Another caller may have one of the same name."""
+    """Sums of one session, or empty. Other callers may have one of that name."""
     older = database.execute(_OLDER, (session, _SUMMED_ROWS)).fetchone()
     first, is_partial = (older[0] + 1, True) if older is not None else (0, False)
     found = _sum_up(database, 0.0, [session], -1, first)
@@ -181,13 +179,12 @@ def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> 
 
 
 def find_filters(asked: TurnsAsked) -> dict[str, str]:
-    """The columns that a question names, with their values."""
     names = (*_LEADS, "tier", "client")
     return {name: value for name in names if (value := getattr(asked, name)) is not None}
 
 
 def write_walk(filters: Mapping[str, str], columns: tuple[str, ...], *, has_place: bool) -> tuple[str, tuple[str, ...]]:
-    """The query of a walk, and which of its filters it leaves to be looked at row by row. One leads along its index."""
+    """The query of a walk along one filter's index, and the filters left to check row by row."""
     lead = next((name for name in _LEADS if name in filters and filters[name] != Outcome.SERVED), None)
     rest = tuple(name for name in filters if name != lead)
     where = ["at >= ?", *([f"{lead} = ?"] if lead is not None else [])]
@@ -199,7 +196,7 @@ def write_walk(filters: Mapping[str, str], columns: tuple[str, ...], *, has_plac
 
 
 class Walk:
-    """The numbers of rows that meet some filters, newest first, for as long as a walk may take. `next` is where it ended."""
+    """Numbers of matching rows, newest first, until time is up. `next` is the cursor."""
 
     def __init__(
         self,
@@ -209,7 +206,7 @@ class Walk:
         filters: Mapping[str, str],
         columns: tuple[str, ...] = (),
     ) -> None:
-        """`columns` are put into `values`, for each row."""
+        """`columns` are read into `values` for each row."""
         self._database = database
         self._place = self._find_place(before) if before is not None else None
         query, rest = write_walk(filters, columns, has_place=self._place is not None)
@@ -221,7 +218,7 @@ class Walk:
         self.next: int | None = None
 
     def _find_place(self, before: int) -> tuple[float, int] | None:
-        """Where the row with a number is, or was, in the order of the walk."""
+        """The position of a row number in the walk's order, even if the row is gone."""
         found = self._database.execute(_PLACE, (before,)).fetchone()
         return (found[0], before) if found is not None else None
 
@@ -241,7 +238,7 @@ class Walk:
         self.next = None
 
     def was_before(self, caller: str, session: str) -> bool:
-        """Whether a session has a row that an earlier page has shown."""
+        """Whether an earlier page showed a row of this session."""
         return (
             self._place is not None
             and self._database.execute(_IS_NEWER, (session, caller, *self._place)).fetchone() is not None
@@ -254,7 +251,7 @@ def _find_row(database: sqlite3.Connection, number: int) -> PageRow | None:
 
 
 def _read_row(row: tuple[Any, ...] | None) -> PageRow | None:
-    """A row without the tier before it; None where it is gone, or was not written by Tandem."""
+    """A row without the tier before it; None where it is gone or foreign."""
     if row is None or (line := read_line(row[:-3])) is None:
         return None
     return PageRow(row[-3], line, row[-2], row[-1], None)
@@ -268,7 +265,7 @@ def _tier_before(database: sqlite3.Connection, line: Line, number: int) -> str |
 
 
 def _in_order(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list[PageRow]:
-    """The rows of one session, oldest first: what came before each is the row before it."""
+    """One session's rows, oldest first, each with the tier before it."""
     before, found = None, []
     for row in filter(None, map(_read_row, rows)):
         line, is_persons = row.line, row.line.turn_kind in PERSONS_KINDS and row.line.tier is not None
@@ -280,7 +277,7 @@ def _in_order(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list
 
 
 def _find_targets(database: sqlite3.Connection) -> Iterator[str]:
-    """Every target that was ever called: from one to the next in the index, without reading what is between."""
+    """Every target ever called, skipping through the index from one to the next."""
     name = ""
     while (found := database.execute(_NEXT_TARGET, (name,)).fetchone()) is not None:
         yield (name := found[0])
@@ -297,7 +294,7 @@ def _read_target(database: sqlite3.Connection, target: str, marks: list[tuple[fl
 
 
 def _read_own(database: sqlite3.Connection, caller: str, marks: list[tuple[float, float]]) -> dict[str, TargetSeries]:
-    """One caller's calls by target and step. Which targets it used is not known before."""
+    """One caller's calls by target and step."""
     found: dict[str, TargetSeries] = {}
     values = _SERIES_VALUES // len(marks)
     for step, (begin, end) in enumerate(marks):
@@ -328,5 +325,5 @@ def _add_step(series: TargetSeries, calls: int, errors: int, ttfts: list[float |
 
 
 def _percentile(values: list[float], percent: int) -> float | None:
-    """The smallest value that so many per cent of all are not above."""
+    """The smallest value with at least `percent` per cent of all at or below it."""
     return values[-(-len(values) * percent // 100) - 1] if values else None

@@ -1,7 +1,7 @@
 """The ledger for readers, also while a router writes.
 
-SQL does the sums. A ledger of any schema will do: these columns are as old as the ledger. A plus before a name keeps
-SQLite from choosing its index: one by session or caller would have every row looked up in another place.
+SQL does the sums, over columns that ledgers of every version have. A plus before a name keeps SQLite from its index: one by
+session or caller would need a second lookup for every row.
 """
 
 import contextlib
@@ -38,13 +38,12 @@ from router.stores.sqlite.marks import count_misjudged, read_misjudged, read_new
 from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, PERSONS, UNPRICED, WAYS, count_moved
 
 _LEARNING_SECONDS = 1.0
-"""How long a router waits for a locked ledger: it can do without."""
+"""Wait for a locked ledger, which a router can do without."""
 _WRITTEN_SECONDS = 0.3
-"""A router writes what it holds every 0.2 s."""
+"""A router writes its queue every 0.2 s."""
 _HISTORY_SECONDS = 3_600.0
-"""How long `tune` and `replay` may read: they look at every row, and work between two of them."""
-# Far quicker than reading the JSON of every row, and the same: inside a text its quotes would be escaped. Older rows have a
-# space.
+"""Limit for `tune` and `replay`, which read every row and work in between."""
+# Far quicker than parsing each row's JSON, and exact: inside a text the quotes would be escaped. Older rows have a space.
 _IS_ASKED_FOR = """(instr(decision, '"decided_by":"override"') OR instr(decision, '"decided_by": "override"'))"""
 _PACES = """
     SELECT at, attempts FROM entries
@@ -53,10 +52,10 @@ _PACES = """
 """The newest calls: days of one person's use."""
 _decode = msgspec.json.Decoder(list[Attempt]).decode
 _MAX_ROWS = 20_000
-"""How far back to look for the beginning of the newest turns."""
+"""How far back to look for the start of the newest turns."""
 _NEWEST = (
     f"SELECT {LINE}, decision, sequence"  # noqa: S608  fixed names
-    # The index by time tells where to stop: without it, all older rows would be looked at for the few that are lacking.
+    # The index by time shows where to stop; without it, all older rows would be read for the few missing.
     " FROM entries WHERE at >= :since"
     " AND sequence >= CASE WHEN :since > 0 THEN (SELECT min(+sequence) FROM entries WHERE at >= :since) ELSE 0 END"
     " AND (:caller IS NULL OR caller = :caller) ORDER BY sequence DESC LIMIT :rows"
@@ -73,7 +72,7 @@ _CALLS = f"""
     WHERE sequence > :cut AND at >= :since AND (:caller IS NULL OR caller = :caller)
         AND session IS NOT NULL AND decision IS NOT NULL AND turn_kind IN {PERSONS} ORDER BY sequence
 """  # noqa: S608  fixed names
-"""Nobody asks how many attempts these had, and counting them takes its time."""
+"""Attempts are not counted here: that is slow."""
 _OLDER = "SELECT sequence, at FROM entries ORDER BY sequence DESC LIMIT 1 OFFSET ?"
 _BEGINNINGS = (
     f"SELECT caller, session, sequence FROM entries WHERE turn_kind IN {BEGIN} AND session"  # noqa: S608  fixed names
@@ -86,7 +85,7 @@ _LOOK = f"""
         CASE WHEN {IS_TURN} THEN {_IS_ASKED_FOR} END AS is_asked_for
     FROM entries WHERE at >= :since AND (:caller IS NULL OR +caller = :caller)
 """  # noqa: S608  fixed names
-"""What the sums below need of each row. It takes longer to find a row than to add it up, so that is done once."""
+"""The columns of the sums below, read once: finding a row takes longer than adding it up."""
 _SUMS = f"""
     SELECT date(at, 'unixepoch', 'localtime'), client, tier, sum(is_turn), count(*), sum(input_tokens),
         sum(output_tokens), sum(cost_usd), sum(is_unpriced), sum(duration_ms) / 1000,
@@ -98,7 +97,7 @@ _SPENDING = f"""
     SELECT caller, sum(CAST(round(cost_usd * {UNITS_PER_USD}) AS INTEGER)) FROM entries
     WHERE at >= ? AND cost_usd IS NOT NULL GROUP BY +caller
 """  # noqa: S608  fixed names
-"""Each cost is made a whole number before it is added up: a sum of floats depends on the order of the rows."""
+"""Costs are rounded to integers first: a sum of floats depends on row order."""
 
 _SPENT = """
     SELECT +caller, key, sum(cost_usd) FILTER (WHERE at >= ?), sum(cost_usd) FILTER (WHERE at >= ?), max(at)
@@ -107,16 +106,16 @@ _SPENT = """
 
 
 def _projected(tier: Tier, index: int, old: str) -> str:
-    """A figure of a tier's projection at the row's own score; in a row of an older Tandem, its estimate."""
+    """A figure of a tier's projection at the row's own score, or an older row's estimate."""
     new = f"json_extract(decision, '$.{tier}[{index}]') + json_extract(decision, '$.{tier}[{index + 1}]') * score"
     return f"coalesce({new}, {old})"
 
 
 _OLD_USD = {tier: f"json_extract(decision, '$.estimates.{tier}.money_usd')" for tier in ("fast", "deep")}
-"""In rows of an older Tandem. That of fast has the chance of a redo on deep in it."""
+"""Estimates of older rows. That of fast includes the chance of a redo on deep."""
 _FAST_REDO = "json_extract(decision, '$.estimates.fast.redo_seconds')"
 _MAX_EXPECTED = 10_000
-"""A ratio over this many of the newest turns is as good as one over all of them, and JSON takes its time."""
+"""Enough of the newest turns for a ratio: JSON is slow."""
 _EXPECTED = f"""
     SELECT tier, count(*), sum(fast_seconds), sum(deep_seconds), sum(score), sum(score * deep_seconds),
         sum(has_price), sum(has_price * fast_usd), sum(has_price * deep_usd), sum(has_price * score * deep_usd)
@@ -138,17 +137,17 @@ _EXPECTED = f"""
 
 
 def wait_for_writer(path: Path) -> None:
-    """Where a router is at work, let it write what it has just answered. Nothing else shows whether it holds something."""
+    """Let a running router write its latest answers: its queue is invisible from outside."""
     if path.with_name(f"{path.name}-wal").exists():
         time.sleep(_WRITTEN_SECONDS)
 
 
 class SqliteEntryReader:
-    """Queries the ledger. Nothing is kept open between two queries.
+    """Queries the ledger, opening it for each.
 
-    Every query blocks: on an event loop, use a thread. Times are seconds since 1970. A caller's name limits a query to that
-    caller. Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute, or a fifth of a second for a
-    live page (turns, pages of sessions, one session, series).
+    Queries block: on an event loop, use a thread. Times are seconds since 1970. A caller's name limits a query to that caller.
+    Raises `StoreUnusable` without a readable ledger, and `AskedTooMuch` after a minute, or a fifth of a second for a live page
+    (turns, pages of sessions, one session, series).
     """
 
     def __init__(self, path: Path) -> None:
@@ -160,7 +159,7 @@ class SqliteEntryReader:
     def read_newest(
         self, since: float, turns: int, caller: str | None = None
     ) -> tuple[list[RecordedCall], Mapping[tuple[str, str], int]]:
-        """The calls of at least the newest turns, oldest first, and how many turns each caller's session had before them."""
+        """Calls of at least the newest turns, oldest first, and how many turns each caller's session had before."""
         calls: list[RecordedCall] = []
         oldest: dict[tuple[str, str], int] = {}
         with open_ledger(self.path) as database:
@@ -174,7 +173,7 @@ class SqliteEntryReader:
                 key = (line.caller, line.session or "")
                 if line.turn_kind == TurnKind.TOOL_LOOP:
                     if begun >= turns and key not in waiting:
-                        continue  # of a turn that is older than those asked for
+                        continue  # of an older turn
                     waiting.add(key)
                 elif begun < turns or key in waiting:
                     begun += 1
@@ -229,13 +228,13 @@ class SqliteEntryReader:
             return [CallerSums(*row) for row in database.execute(_SPENT, (day, month))]
 
     def find_turn(self, request_id: str | None, caller: str | None = None) -> RecordedTurn | None:
-        """The last turn that a person began, or one decided request by its id."""
+        """The last turn a person began, or a decided request by its id."""
         with open_ledger(self.path) as database:
             named = {"id": request_id, "caller": caller}
             return _read_turn(database.execute(_ONE if request_id else _LAST, named).fetchone())
 
     def find_beginning(self, request_id: str) -> RecordedTurn | None:
-        """The turn of a person that a request belongs to."""
+        """The person's turn that a request belongs to."""
         with open_ledger(self.path) as database:
             found = database.execute(_KIND, (request_id,)).fetchone()
             if found is None or found[0] not in PERSONS_KINDS:
@@ -243,7 +242,7 @@ class SqliteEntryReader:
             return _read_turn(database.execute(_BEGINNING, found[1:]).fetchone())
 
     def find_undecided(self, request_id: str, caller: str | None = None) -> str | None:
-        """Why no tier was chosen: who answered, or what was wrong. None for a decided or unknown request."""
+        """Why no tier was chosen: who answered, or the error. None for a decided or unknown request."""
         with open_ledger(self.path) as database:
             found = database.execute(_UNDECIDED, {"id": request_id, "caller": caller}).fetchone()
             return None if found is None else str(found[0])
@@ -252,14 +251,14 @@ class SqliteEntryReader:
         found: list[PastCall] = []
         with open_ledger(self.path, _LEARNING_SECONDS) as database:
             for at, attempts in database.execute(_PACES):
-                with contextlib.suppress(msgspec.DecodeError):  # of another version, or not written by us
+                with contextlib.suppress(msgspec.DecodeError):  # another version's, or not ours
                     found += (PastCall(at, one, one.pace) for one in _decode(attempts) if one.pace is not None)
         return found
 
     def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> RecentCalls:
-        """The calls of persons' turns among at most this many of the newest rows."""
+        """Calls of persons' turns among at most `rows` of the newest rows."""
         with open_ledger(self.path) as database:
-            cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row that is not looked at
+            cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row left out
             is_complete = at <= since
             calls = list(_read_calls(database, "NULL", cut=cut, since=since, caller=caller))
             return RecentCalls(calls, since if is_complete else at, is_complete)

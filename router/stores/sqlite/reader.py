@@ -1,4 +1,4 @@
-"""Keyed reads of a file that a writer writes to. In WAL mode they never wait for the writer."""
+"""Keyed reads of a file while its writer writes. In WAL mode they never wait for the writer."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class RowReader:
-    """Reads rows, one at a time. The file's writer may close its connection between two reads (`held_shut`)."""
+    """Reads single rows. The writer may close the connection between reads (`held_shut`)."""
 
     def __init__(self, path: Path, *, lock_seconds: float = READ_SECONDS) -> None:
         self._path, self._lock_seconds = path, lock_seconds
@@ -25,19 +25,19 @@ class RowReader:
         self._lock = threading.Lock()
 
     def find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The first row; None where there is none, and where the file cannot be read: the writer says what is wrong with it."""
+        """The first row; None if absent or unreadable, which the writer reports."""
         with self._lock:
             try:
                 row: tuple[Any, ...] | None = self._open().execute(statement, values).fetchone()
             except UnicodeEncodeError:
-                return None  # half a surrogate pair: such a key cannot have been written
+                return None  # a lone surrogate: such a key cannot have been written
             except sqlite3.Error:
                 self._close()
                 return None
             return row
 
     def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Read more than one row. Raises `StoreUnusable` where the file cannot be read."""
+        """Read several rows. Raises `StoreUnusable`."""
         with self._lock:
             try:
                 return work(self._open())
@@ -51,7 +51,7 @@ class RowReader:
 
     @contextlib.contextmanager
     def held_shut(self) -> Iterator[None]:
-        """Let go of the file, and do not open it again before the end of the block."""
+        """Keep the file closed during the block."""
         with self._lock:
             self._close()
             yield
@@ -62,7 +62,7 @@ class RowReader:
             self._database = None
 
     def _open(self) -> sqlite3.Connection:
-        """A connection to the file that is there now."""
+        """A connection to the file now in place."""
         inode = inode_of(self._path)
         if inode != self._inode:
             self._close()
@@ -73,7 +73,7 @@ class RowReader:
 
 
 class SqliteReader:
-    """Reads rows of any size off the loop, in a thread of its own, which begins with the first read."""
+    """Reads rows of any size in a thread of its own, started on first use."""
 
     def __init__(self, path: Path) -> None:
         self.rows = RowReader(path)

@@ -1,4 +1,4 @@
-"""Responses on disk. All goes through the writer in order, so that no write overtakes its deletion."""
+"""Responses on disk. Everything passes the writer in order, so that no write overtakes its deletion."""
 
 import json
 import sqlite3
@@ -56,7 +56,7 @@ class SqliteResponses:
         return StoredResponse(row[0], caller, *row[1:]) if row is not None else None
 
     async def list_rows(self, after: int, limit: int) -> list[tuple[int, tuple[Caller, str]]]:
-        """Rows after a number: caller and id. Raises `StoreUnusable`."""
+        """Caller and id of rows after a number. Raises `StoreUnusable`."""
         values = (after, self._clock() - _KEPT_SECONDS, limit)
         try:
             rows = await self._writer.run(lambda database: database.execute(_LIST, values).fetchall())
@@ -65,7 +65,6 @@ class SqliteResponses:
         return [(number, (Caller(caller), name)) for number, caller, name in rows]
 
     async def load(self, response_id: str, caller: Caller) -> StoredResponse | None:
-        """A response with its item ids."""
         found = await self.find(response_id, caller)
         items = await self._find_row(_FIND_ITEMS, response_id, caller.name) if found is not None else None
         return found._replace(item_ids=frozenset(json.loads(items[0]))) if found is not None and items is not None else found
@@ -75,7 +74,7 @@ class SqliteResponses:
         try:
             return await self._writer.run(lambda database: database.execute(_FORGET, (response_id, caller.name)).rowcount > 0)
         except UnicodeEncodeError:
-            return False  # half a surrogate pair cannot have been written
+            return False  # a lone surrogate cannot have been written
         except FAILURES as error:
             raise StoreUnusable(f"{self._writer.path.name} cannot be written to: {error}") from error
 
@@ -88,7 +87,7 @@ class SqliteResponses:
         await self._writer.detach(self)
 
     async def _find_row(self, statement: str, *values: object) -> tuple[Any, ...] | None:
-        """The first row, after all queued writes; if those fail now, what is on disk counts."""
+        """The first row after queued writes; if those fail, as on disk."""
         try:
             return await self._writer.run(lambda database: database.execute(statement, values).fetchone())
         except UnicodeEncodeError:

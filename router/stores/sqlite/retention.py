@@ -1,8 +1,8 @@
-"""From when on rows are kept. One start with a wrong clock must not cost a ledger.
+"""The age limit of rows, safe from one start with a wrong clock.
 
-Age is counted from a time that the file remembers. It follows the clock, except for leaps over a week: the machine was off, or
-its clock is wrong. A leap is believed once a start at least a day later, by the clock, confirms it. Until then only rows that
-were too old before it are deleted.
+Age counts from a time the file remembers. It follows the clock, except for leaps over a week: the machine was off, or its clock
+is wrong. A leap is believed once a start at least a day later confirms it; until then only rows that were too old before it are
+deleted.
 """
 
 import secrets
@@ -17,9 +17,9 @@ _DAY = 86_400.0
 _LEAP_SECONDS = 7 * _DAY
 _LATER_SECONDS = _DAY
 _LONG_SECONDS = 30 * _DAY
-"""A router that runs this long has had time for its clock to be noticed."""
+"""A router running this long has had time for its clock to be noticed."""
 _START = secrets.token_hex(8)
-"""Identifies this process as the one that saw a leap."""
+"""Identifies the process that saw a leap."""
 _TABLE = f"CREATE TABLE IF NOT EXISTS {UPKEEP} (name TEXT PRIMARY KEY, at REAL NOT NULL, start TEXT NOT NULL) WITHOUT ROWID"
 _TRUSTED, _AHEAD = "trusted", "ahead"
 
@@ -53,7 +53,6 @@ class Retention:
         self._deleted += rows
 
     def conclude(self) -> None:
-        """Report how much was deleted."""
         if self._deleted:
             events.rows_deleted(
                 file=self._file, table=self._table, rows=self._deleted, kept_days=int(self._kept_seconds / _DAY)
@@ -81,7 +80,7 @@ class Retention:
         return float(trusted)
 
     def _find_newest(self, database: sqlite3.Connection, now: float) -> float:
-        """Time of the last write, for a file that remembers none."""
+        """Last write of a file that remembers no time."""
         newest = database.execute(f"SELECT max(at) FROM {self._table} WHERE typeof(at) = 'real'").fetchone()[0]  # noqa: S608  ours
         return now if newest is None else min(float(newest), now)
 

@@ -1,4 +1,4 @@
-"""Writes rows in batches of one transaction; a row that SQLite refuses costs no other."""
+"""Row batches in one transaction; a row SQLite refuses costs no other."""
 
 import contextlib
 import sqlite3
@@ -17,11 +17,11 @@ _ROW_CODES = (
     sqlite3.SQLITE_MISUSE,
     sqlite3.SQLITE_RANGE,
 )
-"""The statement or its values are at fault. Any other code is the file's state, which may pass."""
+"""Codes that blame the statement or its values. Others are the file's state, which may pass."""
 
 
 class Row(Struct, frozen=True):
-    """A row to write. With a key, the values last put under it count."""
+    """A row to write. With a key, the last values count."""
 
     statement: str
     values: tuple[object, ...]
@@ -30,7 +30,7 @@ class Row(Struct, frozen=True):
 
 
 def write_rows(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Exception]:
-    """Write rows; returns why some were refused. Raises if the file is at fault: then none is written."""
+    """Write rows; returns the errors of refused ones. Raises, writing none, if the file is at fault."""
     try:
         _insert(database, rows)
     except Exception as error:
@@ -41,7 +41,7 @@ def write_rows(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Except
 
 
 def _insert(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """Each statement once, with its rows in order. No two statements write to one table."""
+    """Runs each statement once, with its rows in order. No two statements write to one table."""
     values: defaultdict[str, list[tuple[object, ...]]] = defaultdict(list)
     for row in rows:
         values[row.statement].append(row.values)
@@ -65,7 +65,7 @@ def _insert_one_by_one(database: sqlite3.Connection, rows: Sequence[Row]) -> lis
 
 @contextlib.contextmanager
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """A transaction without other writers."""
+    """An exclusive transaction."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -77,7 +77,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def is_of_the_file(error: Exception) -> bool:
-    """Whether the file is at fault, so that these rows may be written later."""
+    """Whether the file is at fault, so that a retry may succeed."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)  # absent where Python itself refuses a value
         return code & 0xFF not in _ROW_CODES

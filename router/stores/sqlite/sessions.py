@@ -10,16 +10,16 @@ from router.stores.sqlite.writer import SqliteWriter
 
 _KEPT_SECONDS = 30 * 86_400.0
 _LOCK_SECONDS = 0.02
-"""How long the loop may wait for a file that somebody has locked whole."""
+"""How long the loop may wait for a locked file."""
 _MAX_VERSIONS, _STRIDE = 8_192, 1 << 32
 _SAVE = "INSERT OR REPLACE INTO sessions (key, at, state) VALUES (?, ?, ?)"
 
 
 class SqliteSessions:
-    """The last state of each session. Of several changes within a batch only the last is written.
+    """The last state of each session; a batch writes only the last of several changes.
 
-    Versions are counted in memory: this process alone writes to the file (`lock.py`). One that is no longer known counts as
-    changed, and the next load gives it a number that nobody had before.
+    Versions are counted in memory, as only this process writes to the file (`lock.py`). A version no longer known counts as
+    changed, and the next load gets an unused number.
     """
 
     is_shared = False
@@ -27,17 +27,14 @@ class SqliteSessions:
     def __init__(self, writer: SqliteWriter) -> None:
         self._writer, self._reader = writer, RowReader(writer.path, lock_seconds=_LOCK_SECONDS)
         writer.watch(self._reader)
-        self._retention = Retention(writer.path.name, "sessions", _KEPT_SECONDS, warns=False)  # the entries of the same file do
+        self._retention = Retention(writer.path.name, "sessions", _KEPT_SECONDS, warns=False)  # the file's entries warn
         writer.attach(self, self._forget_old)
         self._put = writer.put
         self._versions: dict[str, int] = {}
         self._newest_version = 0
 
     async def load(self, key: str) -> Versioned:
-        """What waits to be written, which is newer than the file; else one keyed read.
-
-        The read stays on the loop: it takes 10 µs, and a busy loop would make a thread wait for milliseconds.
-        """
+        """The unwritten state, else one keyed read: 10 µs on the loop, where a thread could wait milliseconds."""
         waiting = self._writer.find_waiting(key)
         row = waiting[2:] if waiting is not None else self._reader.find_row("SELECT state FROM sessions WHERE key = ?", key)
         version = self._versions.get(key)
@@ -53,7 +50,7 @@ class SqliteSessions:
         return [await self.load(key) for key in keys]
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
-        """Queue a session's state, unless it was changed since it had this version."""
+        """Queue a state, unless the session changed since this version."""
         if self._versions.get(key) != version:
             return False
         self._versions[key] = version + 1
@@ -61,7 +58,7 @@ class SqliteSessions:
         return True
 
     async def close(self) -> None:
-        """Write what is queued. The writer must be the last to close: only then is nothing left in the side files."""
+        """Write the queue. The writer must close last, so that SQLite removes its side files."""
         self._reader.close()
         await self._writer.detach(self)
 

@@ -1,7 +1,7 @@
 """The only way to write to SQLite: one thread per file takes queued work in order, in batches.
 
-Stores that share a file share its writer. A locked or moved file delays the queue; a row that SQLite refuses costs no other. A
-deleted log is noticed before the next row. Losses are counted, and reported by `alarm`.
+Stores of one file share its writer. A locked or moved file delays the queue; a row SQLite refuses costs no other. A deleted log
+is noticed before the next row. Losses are counted, and reported by `alarm`.
 """
 
 import asyncio
@@ -37,23 +37,23 @@ from router.stores.sqlite.rows import Row, write_rows
 
 Result = TypeVar("Result")
 Upkeep = Callable[[sqlite3.Connection], bool]
-"""Deletes a little of what is too old. Returns whether there is more."""
+"""Deletes a few expired rows. Returns whether there are more."""
 
 _MAX_ROWS = 50_000
 _MAX_BYTES = 128 << 20
 _BATCH_ROWS = 500
 _BATCH_SECONDS = 0.15
-"""Between the starts of two batches: with its own time, a row is on disk within 250 ms."""
+"""From one batch's start to the next: with its own time, a row is on disk within 250 ms."""
 _LOOK_SECONDS = 5.0
 """How often an idle file is checked for existence."""
 _MAX_DOUBLINGS = 5
-"""Doublings of the pause between batches while the file fails."""
+"""Of the pause between batches while the file fails."""
 _UPKEEP_SECONDS = 3_600.0
 _LAST_TRIES = 3
 """For the last batch on closing."""
 _CLOSE_SECONDS = 10.0
 LOG_GONE = "LogGone"
-"""The log (`-wal`) or its index (`-shm`) was deleted while the file was open: rows may be lost."""
+"""The log (`-wal`) or its index (`-shm`) was deleted under an open file: rows may be lost."""
 
 
 class _Job(Generic[Result]):
@@ -66,7 +66,7 @@ class _Job(Generic[Result]):
         self.future: Future[Result] = Future()
 
     def perform(self, database: sqlite3.Connection) -> Exception | None:
-        """Its error goes to its caller, and is returned too."""
+        """Passes an error to its caller, and returns it."""
         if self.future.set_running_or_notify_cancel():
             try:
                 self.future.set_result(self.work(database))
@@ -81,7 +81,7 @@ class _Job(Generic[Result]):
 
 
 class SqliteWriter:
-    """Writes to one private file (0600). Batches are on disk (`synchronous = FULL`) and survive a crash of the machine."""
+    """Writes to one private file (0600). Batches are synced (`synchronous = FULL`) and survive a machine crash."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class SqliteWriter:
         lock_seconds: float = WRITE_SECONDS,
         address: str = "",
     ) -> None:
-        """Open or make the file. Raises `StoreInUse`, changing nothing, and `StoreDamaged`."""
+        """Open or create the file. Raises `StoreInUse`, changing nothing, and `StoreDamaged`."""
         self.path, self._migrations, self._alarm = path, migrations, Alarm(on_failure)
         self._max_rows, self._max_bytes = max_rows, max_bytes
         self._batch_seconds, self._lock_seconds = batch_seconds, lock_seconds
@@ -117,7 +117,7 @@ class SqliteWriter:
         self._inodes = Inodes(0, 0, 0)
         self._readers: list[RowReader] = []
         self._had = 0
-        """Rows seen through a connection whose log was deleted, until those in the file are counted."""
+        """Rows seen through a connection whose log was deleted, until the file's are counted."""
         create_private(path)
         self._ownership = FileLock(path, address)
         try:
@@ -132,10 +132,9 @@ class SqliteWriter:
         self._thread = threading.Thread(target=self._run, name=f"write {path.name}", daemon=True)
         self._thread.start()
 
-    # These run in the loop's thread.
+    # In the loop's thread.
 
     def attach(self, store: object, upkeep: Upkeep) -> None:
-        """Add a store, with its upkeep."""
         self._users[store] = upkeep
 
     def watch(self, reader: RowReader) -> None:
@@ -143,7 +142,7 @@ class SqliteWriter:
         self._readers.append(reader)
 
     async def detach(self, store: object) -> None:
-        """Write what is left; with the last store, stop."""
+        """Write the rest; with the last store, stop."""
         self._users.pop(store, None)
         if not self._users:
             await self._close()
@@ -173,7 +172,7 @@ class SqliteWriter:
         return len(self._queue) + len(self._in_hand)
 
     def put(self, statement: str, key: str, values: tuple[object, ...], size: int) -> None:
-        """Queue the newest row for a key, replacing one that waits."""
+        """Queue a key's newest row, replacing a waiting one."""
         with self._lock:
             is_waiting = key in self._newest
             self._newest[key] = values
@@ -182,11 +181,10 @@ class SqliteWriter:
                 del self._newest[key]
 
     def find_waiting(self, key: str) -> tuple[Any, ...] | None:
-        """The newest unwritten row for a key."""
         return self._newest.get(key)
 
     async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run work after all that is queued. Raises one of `FAILURES`."""
+        """Run work after everything queued. Raises one of `FAILURES`."""
         return await asyncio.wrap_future(self.submit(work))
 
     def submit(self, work: Callable[[sqlite3.Connection], Result]) -> Future[Result]:
@@ -216,7 +214,7 @@ class SqliteWriter:
             self.lost += rows
 
     def _refuse(self, rows: int) -> None:
-        self._count_lost(rows)  # reported once for many by the writer's thread: a flood needs no flood of lines
+        self._count_lost(rows)  # reported once for many by the writer's thread
         if self._is_closing:
             self._alarm.conclude("Closed", self.lost)
 
@@ -228,7 +226,7 @@ class SqliteWriter:
             self._count_lost(len(self._queue) + len(self._in_hand))
             self._alarm.conclude("TimeoutError", self.lost)
 
-    # These run in the writer's thread.
+    # In the writer's thread.
 
     def _run(self) -> None:
         failures = 0
@@ -263,7 +261,7 @@ class SqliteWriter:
                 error = job.perform(self._open())
                 self._queue.popleft()
                 if isinstance(error, FAILURES):
-                    self._disconnect()  # the next work gets a fresh connection
+                    self._disconnect()
                     self._alarm.sound(kind_of(error), self.lost, OUTAGE)
 
     def _take(self) -> _Job[Any] | None:
@@ -293,7 +291,7 @@ class SqliteWriter:
                 self._settle(row, row.key)
 
     def _settle(self, row: Row, key: str) -> None:
-        """Forget a key's row, unless it was replaced during the write."""
+        """Forget a key's row, unless replaced during the write."""
         with self._lock:
             if self._newest[key] is row.values:
                 del self._newest[key]
@@ -302,7 +300,6 @@ class SqliteWriter:
         self._in_hand.append(row)
 
     def _tidy(self) -> None:
-        """Let stores delete a little of what is too old."""
         now = time.monotonic()
         if self._database is not None and now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
@@ -320,7 +317,7 @@ class SqliteWriter:
                     self._next_upkeep[store] = now
 
     def _open(self) -> sqlite3.Connection:
-        """The writer's connection. A file moved or replaced under it is made or taken again."""
+        """The writer's connection. A file moved or replaced under it is reopened."""
         if self._database is not None and (found := inodes_of(self.path)) != self._inodes:
             is_moved = found.file != self._inodes.file
             self._had = 0 if is_moved else count_rows(self._database)
@@ -332,7 +329,7 @@ class SqliteWriter:
             prepare(self.path, self._migrations)
             self._database = connect(self.path, self._lock_seconds)
             self._database.execute("PRAGMA synchronous = FULL")
-            self._database.execute("SELECT 1 FROM sqlite_master").fetchone()  # makes the side files
+            self._database.execute("SELECT 1 FROM sqlite_master").fetchone()  # creates the side files
             self._inodes = inodes_of(self.path)
             if self._had:
                 self._count_lost(max(0, self._had - count_rows(self._database)))
@@ -341,14 +338,14 @@ class SqliteWriter:
         return self._database
 
     def _let_go(self) -> None:
-        """The last to close writes a deleted log into the file. One left open would give its index to the next connection."""
+        """The last to close merges a deleted log into the file; one left open would pass on its index."""
         with contextlib.ExitStack() as stack:
             for reader in self._readers:
                 stack.enter_context(reader.held_shut())
             self._disconnect()
 
     def _give_way(self, error: Exception) -> None:
-        """The file fails: rows keep waiting, jobs fail."""
+        """The file fails: rows wait, jobs fail."""
         self._disconnect()
         self._alarm.sound(kind_of(error), self.lost, OUTAGE)
         self._fail_jobs(error)

@@ -1,1 +1,1 @@
-"""What several routers share from one moment to the next, in a Valkey or Redis server."""
+"""Short-lived state that routers share in a Valkey or Redis server."""

@@ -1,9 +1,9 @@
-"""Parts of limits that several routers share, kept in a Valkey server.
+"""Parts of shared limits, kept in a Valkey server.
 
-A part is lowered here before the server is told, and raised after the server has said so. So what this router takes for its own
-is never more than what the server keeps for it, also where an answer is lost. After every connection, and whenever the server
-does not know this router any more, all parts are stated again: a server that lost its records has them back from the routers,
-and gives nothing away until it has heard all of them.
+A part is lowered here before the server is updated, and raised after the server confirms, so this router never uses more than
+the server reserves for it, even if a reply is lost. After each connection, and when the server no longer knows this router, all
+parts are stated again: a server that lost its records recovers them from the routers, and grants nothing before it has heard
+all of them.
 """
 
 import asyncio
@@ -23,41 +23,40 @@ from router.stores.valkey.link import Link, ignore
 from router.stores.valkey.wire import Refused
 
 _POLL_SECONDS = 0.25
-"""How long nothing is asked for after there was nothing to give."""
+"""Pause after a request for more was refused."""
 _IDLE_SECONDS, _BALANCE_BEATS, _STATE_SECONDS = 2.0, 10, 3_600.0
-"""After how long a large part that nobody uses is given back, how often parts are looked at, and how often each is stated."""
+"""When a large unused part is returned, how often parts are balanced, and how often each is stated."""
 _REFUSED_SECONDS = 1.0
-"""How long nothing is asked for after the server answered with an error: it has no memory left, or another program's value."""
+"""Pause after an error reply: the server is out of memory, or the key holds another program's value."""
 _SLICES = 10
 _AT_ONCE = 100
-"""How many parts are stated before an answer is waited for: all must be answered in time, however many there are."""
+"""Parts stated before waiting for replies, so that all are answered in time."""
 _MAX_WAIT_SECONDS = 2.0
 
 
 class ValkeyPart:
-    """The part of one limit that this router has."""
+    """A router's part of one limit."""
 
     def __init__(
         self, owner: "ValkeyAllowance", name: str, limit: int, use: Callable[[], Use], wake: Callable[[], None], ledger: str
     ) -> None:
         self._owner, self.name, self._limit, self._use, self.wake, self._ledger = owner, name, limit, use, wake, ledger
         self.held = 0
-        """What is this router's own."""
         self._yielding = self._left = 0
-        """What others are to have as soon as it is free, and what no router has."""
+        """Amount to pass to others once free, and amount no router holds."""
         self._least = self._want = 0
-        """What was asked for last."""
+        """The last request."""
         self._is_missing = False
-        """Whether that was in vain."""
+        """Whether it was refused."""
         self._asking: asyncio.Future[Any] | None = None
         self._asked_at = self._stated_at = self._quiet_until = self._refused_until = -math.inf
         self._is_closed, self._opens_at = False, math.inf
         self.held_elsewhere = 0
         self._own_spent = self._base = self._others_spent = 0
         self._sum: int | None = None
-        """What the ledger says that was spent, until the server was told."""
+        """Spending per the ledger, until the server has it."""
         self._elsewhere: list[bytes | int] = []
-        """Other ledgers, each followed by what was spent by it, as the server said last."""
+        """Other ledgers, each followed by its spending, as last reported by the server."""
 
     @property
     def limit(self) -> int:
@@ -122,7 +121,7 @@ class ValkeyPart:
             return not self.is_blind
         if self._asking is not None:
             await asyncio.wait((self._asking,))
-            await asyncio.sleep(0)  # it may have been answered before, and not been heard yet
+            await asyncio.sleep(0)  # a reply may have arrived unread
             return True
         left = self._quiet_until - self._owner.now()
         if not self._is_closed or left > _MAX_WAIT_SECONDS or self.is_blind:
@@ -141,20 +140,20 @@ class ValkeyPart:
     def recall(self, units: int) -> None:
         self._sum = units
 
-    # What the owner of all parts asks for.
+    # Called by `ValkeyAllowance`.
 
     def state(self) -> "asyncio.Future[Any] | None":
-        """Say what this router has and knows. What is asked for at the same time is not granted any more."""
+        """State what this router holds and knows. A concurrent request for more is void."""
         self._send(self.held - self._yielding, 0, 0, *self._elsewhere)
         return self._asking
 
     def restate(self) -> None:
-        """State the part once nothing is asked for; until then each beat tries again."""
+        """State the part once no request is pending; each beat retries."""
         if not self.is_blind and self._asking is None:
             self.state()
 
     def give_back(self) -> None:
-        """Give back what is free, since others want it; where this router waits for more itself, what is more than its due."""
+        """Return what others want: the free amount, or, while this router waits for more, the excess over its due."""
         if self._asking is not None:
             return
         if self._is_missing and self._owner.now() - self._asked_at < 2 * BEAT_SECONDS:
@@ -163,7 +162,7 @@ class ValkeyPart:
             self._send(0, 0, 0)
 
     def balance(self, now: float) -> None:
-        """Keep half of an equal part in reserve while it is in use and nobody else needs it, and no more when it is not."""
+        """Keep half of an equal part in reserve while in use and not needed elsewhere; otherwise return it."""
         if self._asking is not None:
             return
         used, spare, is_idle = self._use().units, self.limit // (2 * self._owner.replicas), now - self._asked_at > _IDLE_SECONDS
@@ -198,10 +197,10 @@ class ValkeyPart:
             self.wake()
             return
         grant, *rest = answer.result()
-        if grant < 0:  # the server has lost what it knew
+        if grant < 0:  # the server lost its records
             self._owner.rejoin()
             return
-        if not is_last:  # what was said since then did not count what is granted here
+        if not is_last:  # later statements did not count this grant
             self.wake()
             return
         self._left, self._yielding, frees_in, closed, self.held_elsewhere, spent, self._base, self._elsewhere = rest
@@ -219,7 +218,7 @@ class ValkeyPart:
 
 
 class ValkeyAllowance:
-    """All parts of this router. It is among the routers that use limits from the first part on."""
+    """All parts of this router, which joins the routers that use limits with the first part."""
 
     def __init__(self, link: Link, when_blind: WhenBlind, replica: str, ledger: Callable[[], str] = str) -> None:
         self._link, self.when_blind, self._ledger = link, when_blind, cache(ledger)
@@ -229,10 +228,10 @@ class ValkeyAllowance:
         self._is_present = False
         self._beating: asyncio.Task[None] | None = None
         self.rejoining: asyncio.Task[None] | None = None
-        """While the server is told what this router has."""
+        """Runs while parts are stated to the server."""
         self._beats = 0
         self.unstated: set[ValkeyPart] = set()
-        """Parts of which something was spent since the server was told."""
+        """Parts with spending the server has not heard of."""
         link.register(OWN)
         link.register(PRESENT)
         link.on_up(self._come_up)
@@ -243,7 +242,7 @@ class ValkeyAllowance:
 
     @property
     def replicas(self) -> int:
-        """How many routers use limits here, this one included."""
+        """Routers that use limits here, this one included."""
         return len(self._others) + 1
 
     def now(self) -> float:
@@ -256,13 +255,13 @@ class ValkeyAllowance:
         return self._add(ValkeyPart(self, ":".join(name), limit, use, wake, self._ledger()))
 
     def begin(self) -> None:
-        """Be among the routers that use limits. The first part does the same."""
+        """Join the routers that use limits, as the first part does."""
         if self._beating is None:
             self._beating = spawn(self._beat(), name="share limits")
             self.rejoin()
 
     def run(self, part: ValkeyPart, ledger: str, *words: bytes | int) -> "asyncio.Future[Any] | None":
-        """Say what this router has of a limit; None where nobody can be asked."""
+        """State this router's part of a limit; None while the server is away."""
         keys = [self._members, self._link.key("b" if ledger else "a", part.name), self._wanted]
         try:
             return self._link.run(OWN, keys, self._me, part.name, ledger, *words)
@@ -278,13 +277,13 @@ class ValkeyAllowance:
             part.give_back()
 
     def rejoin(self) -> None:
-        """Tell the server everything that this router has."""
+        """State everything this router holds."""
         if self.rejoining is None and self._link.is_up:
             self._is_present = False
             self.rejoining = spawn(self._rejoin(), name="state parts of limits")
 
     async def close(self) -> None:
-        """Leave: what is not in use is given back, and the rest when a minute has passed."""
+        """Leave: unused amounts are returned now, the rest after a minute."""
         if self._beating is not None:
             self._beating.cancel()
         if self.is_blind:
@@ -356,7 +355,7 @@ class ValkeyAllowance:
             self._give(wanted)
 
     def _give(self, wanted: list[bytes]) -> None:
-        """Give others what they want and this router does not use."""
+        """Return to others what they want and this router does not use."""
         self._beats += 1
         for name in wanted:
             if (part := self._parts.get(name.decode())) is not None:

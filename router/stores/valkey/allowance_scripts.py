@@ -1,32 +1,30 @@
-"""What the server does with parts of limits, as steps that nothing comes between. All times are the server's own.
+"""Lua scripts for parts of limits. All times are the server's.
 
-`members` is a hash of the routers that use limits: `!` and the moment at which one was heard last; `?` of one that others named
-after the records were lost, until it begins to state its parts; `~` until it has stated all of them; `-` and the moment from
-which on nothing of one that has left can be in use. `#epoch` is when the hash was begun, `#last` when anybody was heard last,
-`#told` whether somebody has named the routers that were there before the hash was begun, and `#missed` when a router whose
-parts are not known was last added.
+`members` is a hash of the routers that use limits: `!` and when one was last heard; `?` for one that others named after the
+records were lost, until it starts stating its parts; `~` until it has stated all of them; `-` and the time from which nothing
+held by one that left can be in use. `#epoch` is when the hash was created, `#last` when any router was last heard, `#told`
+whether the routers from before the hash were named, and `#missed` when a router with unknown parts was last added.
 
-A limit is a hash, too: by router `o:` its part, `w:` what it asked for in vain, `f:` when it expects to have something to give
-away; of budgets `s:` what it has spent, and by ledger `l:` what routers spent that are gone. `k:` is the least that was spent
-by a ledger: what another router knew of it before the server lost its records. `m:` and a `#missed` is the most
-that all routers had together that were heard since then. A router that is missing cannot have any of that, so it can go from
-one of the others to another.
+A limit is a hash, too: by router `o:` its part, `w:` its refused request, `f:` when it expects to have something to return; of
+budgets `s:` its spending, and by ledger `l:` the spending of routers that are gone. `k:` is the least a ledger had spent, as
+another router knew before the server lost its records. `m:` and a `#missed` is the most that all routers heard since held
+together: a missing router cannot hold any of that, so it can move between the others.
 """
 
 from router.stores.valkey.link import Script
 
 FORGET_SECONDS = 120.0
-"""How long a router may be silent, while others are heard, until its parts are given to the others."""
+"""Silence, while others are heard, after which a router's parts go to the others."""
 LEAVE_SECONDS = 62.0
-"""How long what a router used counts that has left: a minute, as long as the quotas of targets count it, and a second. One that
-others named after the records were lost, and that nobody has heard since, counts as gone after the same time."""
+"""How long the usage of a router that left counts: the minute that targets' quotas count it, and a spare. Also how long a
+router that was named after a loss of records, and not heard since, counts as there."""
 BEAT_SECONDS = 0.5
-"""How often a router says that it is there."""
+"""How often a router reports itself."""
 _OPEN_SECONDS = 1.5
-"""How long after the loss of all records, or at the very beginning, nothing is given: routers come back within this time."""
+"""Time without grants after a loss of all records, or at first start, in which routers come back."""
 _FRESH_SECONDS = 3.0
-"""A router that is silent for longer does not wait for anything, and is not waited for after the loss of all records. If all
-are silent, the server could not be asked."""
+"""Longer silence means that a router waits for nothing, and is not awaited after a loss of all records. If all are silent, the
+server was away."""
 _WANTED_SECONDS = 2.0
 
 _BEGIN = f"""

@@ -1,7 +1,7 @@
-"""Deleting all that a Valkey or Redis server keeps of one caller, which routers share. It works while they run.
+"""Deletes everything a shared Valkey or Redis server keeps of one caller, while routers run.
 
-Names of sessions begin with a hash of their caller. Those of responses are hashes of a caller and an id: the id is in the
-value, so each tells whether it is this caller's. Answers to requests with an `Idempotency-Key` cannot be told apart.
+Session keys begin with a hash of their caller. Response keys hash caller and id, and the value holds the id, so ownership can
+be checked. Answers under an `Idempotency-Key` cannot be attributed.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from router.stores.valkey.link import Link, Script
 from router.stores.valkey.responses import ValkeyResponses
 
 _SECONDS = 60.0
-"""A server may hold much, and somebody waits for it at a terminal."""
+"""A server may hold much; the command waits."""
 _PAGE = 1_000
 _IDS = Script("""
     local ids = {}
@@ -31,12 +31,12 @@ _IDS = Script("""
 
 
 def count_kept(terms: ValkeyTerms, caller: Caller) -> Mapping[str, int]:
-    """How much of each kind is kept of a caller. Raises `StoreUnusable`."""
+    """Keys by kind. Raises `StoreUnusable`."""
     return asyncio.run(_work_through(terms, caller, deletes=False))
 
 
 def forget_caller(terms: ValkeyTerms, caller: Caller) -> Mapping[str, int]:
-    """Delete all of it, and have routers delete their own copies of responses. Raises `StoreUnusable`."""
+    """Delete all of it, and make routers delete their copies of responses. Raises `StoreUnusable`."""
     return asyncio.run(_work_through(terms, caller, deletes=True))
 
 
@@ -62,7 +62,7 @@ async def _work_through(terms: ValkeyTerms, caller: Caller, *, deletes: bool) ->
 async def _find_sessions(link: Link, caller: Caller) -> AsyncIterator[list[str]]:
     prefix, all_of = record_prefix(caller), link.key("s", "")
     async for keys in _scan(link, f"{all_of}{prefix}*"):
-        # Names of `LOCAL` have no prefix, and no dot as those of others have.
+        # Keys of `LOCAL` have no prefix and no dot, unlike those of others.
         if found := [key for key in keys if prefix or "." not in key.removeprefix(all_of)]:
             yield found
 
@@ -76,7 +76,7 @@ async def _find_responses(link: Link, responses: ValkeyResponses, caller: Caller
 
 
 async def _scan(link: Link, pattern: str) -> AsyncIterator[list[str]]:
-    """The names of keys, some at a time. One that is there all the while is found, perhaps twice."""
+    """Keys in batches. A key that exists throughout is found, perhaps twice."""
     cursor = b"0"
     while True:
         cursor, found = await link.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _PAGE)

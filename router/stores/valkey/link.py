@@ -1,8 +1,7 @@
-"""The link to the Valkey or Redis server that routers share: a connection to ask, one to listen, a breaker, and no retries.
+"""The link to the shared Valkey or Redis server: a connection for commands, one for pub/sub, a breaker, and no retries.
 
-While there is no connection nothing waits: whoever asks is told at once. A probe in the background tries to connect, twice a
-second, and never a request. A command that is not answered in time closes the connection, so that an answer that comes late is
-never taken for another's.
+Without a connection commands fail at once; a background probe reconnects, twice a second. A command that times out closes the
+connection, so that a late reply is never taken for another's.
 
 Pub/sub has its own connection: servers drop subscribers whose output buffer fills, which large replies would do. Both
 connections are lost and made together.
@@ -27,7 +26,7 @@ from router.telemetry import events
 
 _LASTS_SECONDS = 60.0
 _OF_ONE_KEY = "WRONGTYPE"
-"""Another program's value under a key of ours. The server itself can be used."""
+"""Another program's value under our key. The server itself is usable."""
 
 
 class Refusing(NamedTuple):
@@ -35,11 +34,11 @@ class Refusing(NamedTuple):
 
     reason: str
     since: float
-    """By the clock that was given."""
+    """By the given clock."""
 
 
 class Refusals:
-    """Reports each kind of refusal once a minute, and knows whether there was any in the last one."""
+    """Reports each kind of refusal once a minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -59,7 +58,7 @@ class Refusals:
             self._now, self._until = Refusing(reason, now if before is None else before.since), now + _LASTS_SECONDS
 
     def current(self) -> Refusing | None:
-        """The newest refusal, and since when there have been some; None a minute after the last one."""
+        """The newest refusal, and since when; None a minute after the last one."""
         return self._now if self._clock() < self._until else None
 
 
@@ -68,8 +67,6 @@ _TLS = ("rediss", "valkeys")
 
 
 class Address(NamedTuple):
-    """Where the server is, and as whom it is asked."""
-
     host: str
     port: int
     path: str
@@ -81,7 +78,7 @@ class Address(NamedTuple):
 
     @classmethod
     def read(cls, url: str) -> "Address":
-        """An address that the config has checked."""
+        """Parse an address the config has validated."""
         parts = urlsplit(url)
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
         if parts.scheme == "unix":
@@ -94,11 +91,11 @@ _PROBE_SECONDS = 0.5
 _LEAST_CONNECT_SECONDS = 1.0
 _GATHER_SECONDS = 0.02
 _LISTEN_SECONDS = 0.5
-"""How often it is checked that the connection that listens is still there: nothing else is asked on it."""
+"""How often the idle pub/sub connection is checked."""
 _CLOCK_SECONDS = 5.0
-"""How far the server's clock may be from ours until that is reported."""
+"""Clock difference from the server above which it is reported."""
 _NOT_NOW = frozenset({"LOADING", "READONLY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN"})
-"""Answers of a server that cannot be used as it is, and may be later."""
+"""Error codes of a server that may be usable later."""
 _REFUSALS = {
     "WRONGPASS": "the server refused the user name or the password",
     "NOAUTH": "the server needs a password",
@@ -108,11 +105,11 @@ _REFUSALS = {
 
 
 class LinkRefused(SharedUnusable):
-    """The server can be reached and must not or cannot be used: only the operator can change that."""
+    """The server is reachable but unusable until the operator changes something."""
 
 
 class Script:
-    """A piece of Lua that runs in the server, as one step that nothing comes between."""
+    """A Lua script, which the server runs atomically."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -120,13 +117,13 @@ class Script:
 
 
 class Link:
-    """Everything that this router says to the server goes through here."""
+    """The only access to the server."""
 
     def __init__(self, terms: ValkeyTerms) -> None:
         self._terms, self.prefix = terms, terms.prefix
         self._wire: Wire | None = None
         self._listener: Wire | None = None
-        """The connection that channels are heard on. It is not opened where nothing is subscribed."""
+        """The pub/sub connection, opened only with subscriptions."""
         self._checking: asyncio.TimerHandle | None = None
         self._probing: asyncio.Task[None] | None = None
         self._scripts: list[Script] = []
@@ -135,15 +132,14 @@ class Link:
         self._batch: list[tuple[Word, ...]] = []
         self._is_closed = False
         self.lost_at: float | None = None
-        """When the connection was lost; None while there is one."""
+        """When the connection was lost; None while connected."""
         self.version = ""
-        """What the server calls itself."""
         self.blind: Counter[str] = Counter()
-        """How often something was done without the server, by what it was."""
+        """Operations done without the server, by kind."""
         self.refusals = Refusals()
         self._trips, self._seconds = 0, 0.0
         self.losses = 0
-        """How often the connection was lost."""
+        """Times the connection was lost."""
 
     @property
     def is_up(self) -> bool:
@@ -155,32 +151,32 @@ class Link:
 
     @property
     def seconds(self) -> float:
-        """How long all answers together took."""
+        """Total time of all replies."""
         return self._seconds + (self._wire.seconds if self._wire is not None else 0.0)
 
     def key(self, *parts: str) -> str:
-        """The name of a key or a channel of ours."""
+        """The full name of a key or channel."""
         return ":".join((self.prefix, *parts))
 
     # Before the link is opened.
 
     def register(self, script: Script) -> Script:
-        """Have a script known to the server whenever there is a connection."""
+        """Load a script with each connection."""
         self._scripts.append(script)
         return script
 
     def subscribe(self, channel: str, take: Callable[[bytes], None]) -> None:
-        """Have everything that is published on a channel, by any router, this one included."""
+        """Receive every message on a channel, this router's own too."""
         self._subscribers[channel.encode()] = take
 
     def on_up(self, call: Callable[[], None]) -> None:
-        """Have a function called each time a connection is made."""
+        """Call a function on each connection."""
         self._on_up.append(call)
 
     def on_back(self, begin: Callable[[], None], restore: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Call both when there is a connection after one was lost: messages were missed, and the server may have lost its data.
+        """Call both on reconnection: messages were missed, and the server may have lost its data.
 
-        `restore` gives back what this router knows, and ends where the server goes away again (`StoreUnusable`).
+        `restore` writes back what this router knows, and ends if the server goes away again (`StoreUnusable`).
         """
 
         async def give_back() -> None:
@@ -188,16 +184,16 @@ class Link:
                 await restore()
 
         def come_back() -> None:
-            if self.losses:  # else it is the start, and nothing was kept before
+            if self.losses:  # else it is the first connection
                 begin()
                 spawn(give_back(), name="restore a shared store")
 
         self._on_up.append(come_back)
 
     async def open(self) -> None:
-        """Make the first connection. One that cannot be made now is tried again in the background.
+        """Connect, retrying in the background.
 
-        Raises `LinkRefused` where that would not help: a wrong password, or another kind of server.
+        Raises `LinkRefused` where retries cannot help: a wrong password, or another kind of server.
         """
         try:
             await self.connect()
@@ -207,20 +203,20 @@ class Link:
     # While it is open.
 
     def ask(self, *words: Word) -> "asyncio.Future[Any]":
-        """Send a command, and have its answer. Raises `Away` at once while there is no connection.
+        """Send a command. Raises `Away` at once without a connection.
 
-        The future may raise `Away` too, and `Refused` where the server answers with an error.
+        The future may raise `Away`, or `Refused` for an error reply.
         """
         if self._wire is None:
             raise Away("there is no connection to the server")
         return self._wire.send(*words)
 
     def run(self, script: Script, keys: Sequence[str], *words: Word) -> "asyncio.Future[Any]":
-        """Run a script that was registered. Raises as `ask` does."""
+        """Run a registered script. Raises as `ask` does."""
         return self.ask("EVALSHA", script.digest, len(keys), *keys, *words)
 
     def send_soon(self, *words: Word) -> None:
-        """Send a command within 20 ms, together with others. Nobody learns what becomes of it."""
+        """Send a command within 20 ms, batched with others. Its reply is ignored."""
         if self._wire is None:
             return
         if not self._batch:
@@ -228,7 +224,7 @@ class Link:
         self._batch.append(words)
 
     async def close(self) -> None:
-        """Send what is gathered, and end the connection."""
+        """Send the batch, and disconnect."""
         self._is_closed = True
         if self._probing is not None:
             self._probing.cancel()
@@ -236,7 +232,7 @@ class Link:
             self._flush()
             with suppress(StoreUnusable):
                 await self._wire.send("PING")
-            self._wire.end("the link is closed")  # and the one that listens
+            self._wire.end("the link is closed")  # and the pub/sub connection
 
     def _flush(self) -> None:
         soon, self._batch = self._batch, []
@@ -244,10 +240,8 @@ class Link:
             if self._wire is not None:
                 self._wire.send(*words).add_done_callback(ignore)
 
-    # The breaker.
-
     async def connect(self) -> None:
-        """Make connections that can be used. Raises `Away` or `LinkRefused`."""
+        """Raises `Away` or `LinkRefused`."""
         seconds = max(self._terms.timeout_seconds, _LEAST_CONNECT_SECONDS)
         wire, listener = (Wire(seconds, self._deliver, lambda reason: None) for _ in range(2))
         try:
@@ -268,7 +262,7 @@ class Link:
             call()
 
     async def _reach(self, wire: Wire, listener: Wire) -> None:
-        """Open both connections, as far as they are needed. Raises `OSError`, `Away` and `LinkRefused`."""
+        """Open the connections that are needed. Raises `OSError`, `Away` and `LinkRefused`."""
         try:
             await self._dial(wire)
             await self._prepare(wire)
@@ -297,7 +291,7 @@ class Link:
             await loop.create_connection(lambda: wire, address.host, address.port, ssl=context)
 
     async def _hello(self, wire: Wire) -> dict[bytes, Any]:
-        """Say who we are, and have what the server says of itself. Raises `Refused` and `Away`, as all of these."""
+        """Authenticate, and return the server's description. Raises `Refused` and `Away`, as do the others."""
         account = ("AUTH", self._address.user or "default", self._address.password) if self._address.password else ()
         hello = await wire.send("HELLO", 3, *account, "SETNAME", "tandem")
         if not isinstance(hello, dict):
@@ -305,7 +299,7 @@ class Link:
         return hello
 
     async def _prepare(self, wire: Wire) -> None:
-        """Look at who answers, and make scripts known."""
+        """Check the kind of server, and load scripts."""
         hello = await self._hello(wire)
         self.version = f"{_read_text(hello.get(b'server'))} {_read_text(hello.get(b'version'))}"
         if hello.get(b"role", b"master") != b"master":
@@ -327,7 +321,7 @@ class Link:
             raise LinkRefused(f"the server's user may not use the channels: give it &{self.prefix}:* (NOPERM)") from error
 
     def _check_listener(self) -> None:
-        """See that the connection that listens is answered. If it is not in time, it ends, and the link is lost."""
+        """Ping the pub/sub connection. A late reply ends it, and so the link."""
         if self._listener is not None:
             self._listener.send("PING").add_done_callback(ignore)
             self._checking = asyncio.get_running_loop().call_later(_LISTEN_SECONDS, self._check_listener)
@@ -376,7 +370,7 @@ def _read_text(value: Any) -> str:
 
 
 def _read_time(answer: Any) -> float:
-    """The server's clock. Raises `Foreign` where the answer is something else."""
+    """The server's clock. Raises `Foreign` for any other answer."""
     match answer:
         case [bytes(seconds), bytes(microseconds)] if seconds.isdigit() and microseconds.isdigit():
             return int(seconds) + int(microseconds) / 1e6

@@ -1,7 +1,7 @@
-"""Messages between routers over channels of the server that they share, and how many routers there are.
+"""Messages between routers over shared channels, and the number of routers.
 
-A message is sent once, to those who listen then. While the server is away nothing is sent, and what others sent is missed: a
-channel says so when the connection is back.
+A message reaches those subscribed at that moment. While the server is away messages are lost, which a channel reports once the
+connection is back.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from router.telemetry import events
 
 TICK_SECONDS = 0.5
 GONE_SECONDS = 5.0
-"""A router that has not reported itself for this long is gone."""
+"""Silence after which a router counts as gone."""
 VERSION = 1
-"""Of what messages mean. A new field does not change it: routers of an earlier release ignore it."""
+"""Version of messages' meaning. A new field keeps it: older routers ignore the field."""
 MAX_BYTES = 1 << 20
 _REPORT_SECONDS = 60.0
 _PRESENT = Script("""
@@ -64,10 +64,10 @@ _read, _read_head = msgspec.json.Decoder(_Envelope).decode, msgspec.json.Decoder
 
 
 class ValkeyMessages:
-    """Sends and receives messages for this router, and reports that it is there once a second.
+    """Sends and receives this router's messages, and reports its presence once a second.
 
-    A sender has a name of its own, so that two routers whose configs name them alike are two. While the server is away, the
-    last count holds: a router that is alone with a limit must not take the share of all others.
+    Senders have unique names, so that two routers with one configured name are two. While the server is away the last count
+    holds: a router on its own must not take all others' share of a limit.
     """
 
     def __init__(self, link: Link, replica: str, tick_seconds: float = TICK_SECONDS) -> None:
@@ -79,9 +79,9 @@ class ValkeyMessages:
         self._ticks = 0
         self._timer: asyncio.TimerHandle | None = None
         self.count, self.routers = 1, 1
-        """How many processes there are, and how many routers: workers of one router share its name."""
+        """Processes, and routers: workers of one router share its name."""
         self.ignored: Counter[str] = Counter()
-        """How many messages were ignored, by why: `version`, `unreadable`, `too_large`."""
+        """Ignored messages by reason: `version`, `unreadable`, `too_large`."""
         self._reported: dict[str, float] = {}
         link.register(_PRESENT)
         link.on_up(self._begin)
@@ -100,7 +100,7 @@ class ValkeyMessages:
         self._on_tick.append(call)
 
     def close(self) -> None:
-        """Leave before the link is closed: the others need not wait until this router is missed."""
+        """Sign off before the link is closed, so that the others need not wait for a timeout."""
         if self._timer is not None:
             self._timer.cancel()
         self._link.send_soon("ZREM", self._members, self._sender)
@@ -128,7 +128,7 @@ class ValkeyMessages:
             self.routers = max(1, len({router_of(member.decode("utf-8", "replace")) for member in members}))
 
     def _take(self, message: bytes) -> None:
-        """Any program can write to the channel, and so can a router of another release."""
+        """Any program, or another release's router, can write to the channel."""
         if len(message) > MAX_BYTES:
             self._ignore("too_large")
             return

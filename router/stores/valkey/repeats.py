@@ -1,8 +1,8 @@
-"""Which `Idempotency-Key`s are in use, and what was answered to them, in a Valkey or Redis server.
+"""`Idempotency-Key`s in use and their answers, in a Valkey or Redis server.
 
-A slot is one value: the mark of its owner, what was asked, and the answer once there is one. The owner renews it while its
-request runs, so that the slot of a router that is gone is free within a minute. A server that was restarted without its data
-gets the slots back from the routers that have them, as soon as each is connected again.
+A slot is one value: its owner's mark, a digest of the request, and the answer once there is one. The owner renews it while its
+request runs, so a dead router's slot is free within a minute. A server restarted without its data gets the slots back from the
+routers as they reconnect.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _KEPT_MS = 600_000
 _LEASE_MS = 60_000
 _RENEW_SECONDS = 15.0
 _LOOK_SECONDS = 5.0
-"""How often a request that waits looks by itself: nobody says that an owner is gone."""
+"""How often a waiting request checks by itself, as an owner may die silently."""
 _VERSION = b"1"
 _TOKEN_BYTES, _ASKED_BYTES = 8, 32
 _MARK_BYTES = len(_VERSION) + _TOKEN_BYTES + _ASKED_BYTES
@@ -49,7 +49,7 @@ _RENEW = Script("""
 
 
 class ValkeyRepeats:
-    """A `RepeatStore` for ten minutes. Only the owner of a slot changes it: what comes late from another changes nothing."""
+    """A `RepeatStore` for ten minutes. Only a slot's owner changes it: late writes of others have no effect."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -58,9 +58,9 @@ class ValkeyRepeats:
         self._over = Channel(link, "i", "over", take=self._wake, on_missed=self._catch_up)
         link.on_back(lambda: None, self._restore)
         self._held: dict[bytes, bytes] = {}
-        """The marks of this router's slots, while their requests run."""
+        """Marks of this router's slots while their requests run."""
         self._unsent: Outbox[bytes, tuple[bytes, bytes]] = Outbox(self._finish, lambda unsent: len(unsent[1]))
-        """Slots that are over here, and that the server could not be told of: the mark and the answer of each."""
+        """Finished slots not yet sent to the server: mark and answer of each."""
         self._waiting: dict[bytes, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._list_answers: Callable[[], Iterable[KeptRepeat]] = tuple
@@ -69,7 +69,7 @@ class ValkeyRepeats:
         self._list_answers = list_answers
 
     async def claim(self, slot: bytes, asked: bytes) -> HeldKey | None:
-        """One trip. A slot that may have been taken for a request that goes away is freed again."""
+        """One round trip. If the request is cancelled meanwhile, the slot is freed again."""
         mark = _make_mark(asked)
         try:
             found: bytes | None = await self._link.run(_CLAIM, [self._key(slot)], mark, _LEASE_MS)
@@ -90,7 +90,7 @@ class ValkeyRepeats:
             self._send(slot, mark, answer or b"")
 
     async def wait(self, slot: bytes, seconds: float) -> None:
-        """Wait for word of a slot. It may have come before anyone waited for it, so the slot is looked at once more."""
+        """Wait for a slot to change. It may have changed before the wait, so it is checked once more."""
         event = self._waiting.setdefault(slot, asyncio.Event())
         try:
             with suppress(TimeoutError, StoreUnusable):
@@ -112,7 +112,7 @@ class ValkeyRepeats:
         return self._link.run(_FINISH, [self._key(slot), self._over.name], *ended, _KEPT_MS, slot)
 
     def _send(self, slot: bytes, mark: bytes, answer: bytes) -> None:
-        """Write what became of a slot, now or when the server is back."""
+        """Write a slot's outcome, now or when the server is back."""
         try:
             sent = self._finish(slot, (mark, answer))
         except Away:
@@ -129,14 +129,14 @@ class ValkeyRepeats:
             event.set()
 
     def _catch_up(self) -> None:
-        """There is a connection again: send what could not be sent, and look at slots whose end may have been missed."""
+        """Reconnected: send unsent slots, and check those whose end may have been missed."""
         self._unsent.retry()
         for slot in list(self._waiting):
             self._wake(slot)
         self._renew()
 
     async def _restore(self) -> None:
-        """Write the answers that the server has lost, one at a time: others use the connection."""
+        """Write back answers the server lost, one at a time: the connection is shared."""
         for slot, (asked, answer), seconds in self._list_answers():
             if not await self._link.ask("EXISTS", self._key(slot)):
                 value = _make_mark(asked) + (answer or b"")
@@ -150,7 +150,7 @@ class ValkeyRepeats:
         self.close()
         self._timer = None
         with suppress(Away):
-            for slot, mark in self._held.items():  # sent at once: the end of a request must not overtake it
+            for slot, mark in self._held.items():  # sent at once, so that a request's end cannot overtake it
                 self._link.run(_RENEW, [self._key(slot)], mark, _LEASE_MS).add_done_callback(ignore)
         if self._held:
             self._renew_later()

@@ -1,7 +1,7 @@
-"""The last hour's responses, in a Valkey or Redis server, for every router that uses it.
+"""The last hour's responses in a shared Valkey or Redis server.
 
-A response is one value, whose first letter says what it is: a record, or the mark of one that was deleted. Next to it are the
-owner of its id, and for each of its items a list of the newest responses that hold it. Names and ids are hashed.
+A response is one value, whose first letter marks it as a record or a deletion. Next to it are its id's owner and, for each
+item, a list of the newest responses that hold it. Names and ids are hashed.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from router.telemetry import events
 KEPT_SECONDS = 3_600.0
 MAX_BYTES = 8 << 20
 _OWNED_MS = 86_400_000
-"""How long it is known whose an id is: a target may still have the response when it is gone here."""
+"""How long an id's owner is known: a target may keep a response longer than we do."""
 _DELETED_MS = 30 * 86_400_000
-"""How long it is known that a response was deleted: a router may have a copy on its disk for as long."""
+"""How long a deletion is known: routers may keep a copy on disk as long."""
 _RECORD, _DELETED, _OTHERS = b"R", b"D", b"O"
 _KIND = "responses"
 
@@ -78,7 +78,7 @@ _read_gone = msgspec.msgpack.Decoder(list[str]).decode
 
 
 class ValkeyResponses:
-    """A `Place` for an hour. What is longer than 8 MiB is not sent there."""
+    """A `Place` for an hour. Responses over 8 MiB are not sent."""
 
     def __init__(self, link: Link, clock: Callable[[], float] = time.time) -> None:
         self.link, self._clock = link, clock
@@ -86,10 +86,10 @@ class ValkeyResponses:
             link.register(script)
         self._gone = Channel(link, "r", "gone", take=self._take_gone)
         self.on_gone: Callable[[str, Caller], None] = lambda response_id, caller: None
-        """Called with each response that is deleted at any router."""
+        """Called for each response deleted at any router."""
         self._unwritten = Channel(link, "r", "unwritten", take=lambda message: self.on_unwritten())
         self.on_unwritten: Callable[[], None] = lambda: None
-        """Called when some router has responses that the server did not take."""
+        """Called when a router has responses that the server refused."""
 
     def takes(self, response: StoredResponse) -> bool:
         return len(response.raw) <= MAX_BYTES
@@ -98,7 +98,7 @@ class ValkeyResponses:
         await self.send(response, is_late=is_late)
 
     def send(self, response: StoredResponse, *, is_late: bool = False) -> "asyncio.Future[Any]":
-        """Send a response at once: whatever this router asks later is answered after it. Raises `StoreUnusable`."""
+        """Send a response at once, ahead of this router's later commands. Raises `StoreUnusable`."""
         if not self.takes(response):
             raise StoreUnusable("the response is too large")
         left_ms = int((response.at + KEPT_SECONDS - self._clock()) * 1_000)
@@ -112,11 +112,11 @@ class ValkeyResponses:
         return self.link.run(_KEEP, [key, self._owner_key(response.id), *items], *words)
 
     def report_unwritten(self) -> None:
-        """Tell all routers that the server lacks responses. A server that is full still passes messages on."""
+        """Announce to all routers that the server lacks responses. A full server still passes messages on."""
         self._unwritten.publish()
 
     def is_over(self, response: StoredResponse) -> bool:
-        """Whether the server would have forgotten it by now."""
+        """Whether the server would have dropped it by now."""
         return response.at + KEPT_SECONDS <= self._clock()
 
     async def find(self, response_id: str, caller: Caller) -> Known:
@@ -134,7 +134,7 @@ class ValkeyResponses:
         return _to_response(found, caller) if found is not None else None
 
     async def delete(self, response_id: str, caller: Caller) -> None:
-        """Put a mark in the place of a response, and tell all routers."""
+        """Replace a response with a deletion mark, and announce it."""
         words = (_DELETED_MS, _write((response_id.encode("utf-8", "replace").decode(), caller.name)))
         await self.link.run(_BURY, [self.key_of(response_id, caller), self._gone.name], *words)
 
@@ -165,7 +165,7 @@ def _hash(text: str) -> str:
 
 
 def _to_response(value: bytes, caller: Caller, expected_id: str | None = None) -> StoredResponse | None:
-    """A value of ours as a response; None for another, and for a response that was not asked for."""
+    """None for a foreign value or another response."""
     try:
         if value[:1] != _RECORD:
             raise ValueError

@@ -1,7 +1,7 @@
-"""Keys of callers that were removed from a router's key file: they stop working at every router that shares the server.
+"""Keys removed from one router's key file, which stop working at every router that shares the server.
 
-The server keeps the list, so that a router that was away, or is started later with an older file, learns of it too. Among its
-members is a name of the list itself: if that is a different one, the server lost the list, and gets it back from the routers.
+The server keeps the list for routers that were away or start later with an older file. One member names the list itself: a
+different name means that the server lost the list, and routers write it back.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ _NAME = b"list:"
 
 
 class ValkeyRevokedKeys:
-    """The list, as far as this router knows it, with what it has not been able to add to it yet."""
+    """The list as this router knows it, with its unsent changes."""
 
     def __init__(self, link: Link, messages: ValkeyMessages) -> None:
         self._link, self._messages, self._key = link, messages, link.key("p", "revoked")
         self._known: frozenset[bytes] = frozenset()
         self._unsent: Outbox[bytes, bool] = Outbox(self._write)
-        """Whether each was revoked or restored here, until the server has confirmed it."""
+        """Whether each was revoked (or restored) here, until confirmed by the server."""
         self._names: frozenset[bytes] = frozenset()
-        """What the list is called. Two routers that begin one in the same moment give it two names."""
+        """The list's names. Two routers that create it at once give it two."""
         self._subscriber: Callable[[frozenset[bytes]], None] | None = None
         messages.subscribe(KeysChanged, lambda *_: self._read())
         link.on_up(self._catch_up)
@@ -65,7 +65,7 @@ class ValkeyRevokedKeys:
 
     def _learn(self, answer: "asyncio.Future[Any]") -> None:
         if answer.cancelled() or answer.exception() is not None:
-            return  # what was known still holds
+            return  # keep the known list
         found: Collection[bytes] = answer.result()
         names = frozenset(text for text in found if text.startswith(_NAME))
         if not names & self._names and (self._known or not names):
@@ -75,7 +75,7 @@ class ValkeyRevokedKeys:
         self._know(frozenset(digest for text in found if (digest := _read_digest(text)) is not None))
 
     def _restore(self, names: frozenset[bytes]) -> None:
-        """Add everything that is known here to a list that was begun since."""
+        """Add everything known here to a newer list."""
         if self._link.is_up:
             added = self._link.ask("SADD", self._key, *names, *(digest.hex() for digest in self._known))
             added.add_done_callback(partial(self._begin, names))
@@ -86,7 +86,7 @@ class ValkeyRevokedKeys:
             self._announce()
 
     def _know(self, listed: frozenset[bytes]) -> None:
-        """Take a list, with what is not in it yet."""
+        """Adopt a list, with unsent changes."""
         unsent = self._unsent.waiting
         known = frozenset({*listed, *unsent} - {digest for digest, is_revoked in unsent.items() if not is_revoked})
         if known != self._known:
@@ -96,7 +96,7 @@ class ValkeyRevokedKeys:
 
 
 def _read_digest(text: bytes) -> bytes | None:
-    """What a member of the list is; None for what no router wrote."""
+    """None for a member that no router wrote."""
     try:
         digest = bytes.fromhex(text.decode("ascii"))
     except (UnicodeDecodeError, ValueError):

@@ -1,4 +1,4 @@
-"""Sessions that several routers share: one value for each, which begins with its version."""
+"""Sessions shared by several routers: one value each, beginning with its version."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ if version and version ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
 return 1
 """
-"""A record that is gone, and a value that is not a record of ours, are replaced whatever version is expected.
+"""Missing records and foreign values are replaced whatever version is expected.
 
-Versions are compared as text, since Lua's numbers are not exact: without zeros in front, as `_read` takes them.
+Versions are compared as text without leading zeros, as `_read` returns them, since Lua's numbers are inexact.
 """
 
 
 class ValkeySessions:
-    """Asked for every request, and told at the beginning of every answer. Raises `StoreUnusable` while nobody answers."""
+    """Read for every request, written at the start of every answer. Raises `StoreUnusable` while the server is away."""
 
     is_shared = True
 
@@ -44,11 +44,11 @@ class ValkeySessions:
         return [_NOTHING if value is None else _read(value) for value in found]  # of eight slots, most are usually empty
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> "asyncio.Future[bool]":
-        """Replace a record for a week, which is how long a session is remembered."""
+        """Replace a record for a week, as long as a session is remembered."""
         return self._link.run(self._script, (self._prefix + key,), version, b"%d %b" % (version + 1, state), _KEPT_SECONDS)
 
     async def close(self) -> None:
-        """Nothing waits here: the link is closed by who opened it."""
+        """Nothing to write: the opener closes the link."""
 
 
 def _read(value: bytes) -> Versioned:

@@ -1,21 +1,20 @@
-"""One connection to a Valkey or Redis server: commands go out when they are given, and answers come back in their order."""
+"""One connection to a Valkey or Redis server, with pipelined commands."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import hiredis  # the extra `shared` brings it
+import hiredis  # from the extra `shared`
 
 from router.contract.stores import StoreUnusable
 
 Word = str | bytes | int | float
-"""What commands are made of."""
 _READ_SECONDS = 0.01
-"""How much longer than its time an answer may take, so that what has arrived is read."""
+"""Extra time to read a reply that has already arrived."""
 _ENDS = frozenset({"NOSCRIPT", "READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH"})
-"""Answers after which a connection is of no use: somebody emptied the server's scripts, or it is no longer the one to write to.
-A new connection brings the scripts, or finds the server that took over."""
+"""Error codes that end a connection: the server's scripts were flushed, or it is no longer the primary. A new connection loads
+the scripts, or finds the new primary."""
 _MEANINGS = {
     "OOM": "its memory is full",
     "MISCONF": "it cannot save to its disk",
@@ -24,12 +23,12 @@ _MEANINGS = {
     "BUSY": "it is busy with a script",
     "WRONGTYPE": "another program uses a key of ours",
 }
-_pack: Any = hiredis.pack_command  # its types say that it takes one word
+_pack: Any = hiredis.pack_command  # its types allow only one word
 _Push, _Error = hiredis.PushNotification, hiredis.ReplyError
 
 
 class Refused(StoreUnusable):
-    """The server answered a command with an error, whose first word is `code`."""
+    """An error reply, whose first word is `code`."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -38,21 +37,20 @@ class Refused(StoreUnusable):
 
 
 class Away(StoreUnusable):
-    """The server cannot be asked now, or did not answer in time. What was asked may have been done all the same."""
+    """The server cannot be asked, or did not answer in time. The command may have run anyway."""
 
 
 class Foreign(Away):
-    """What answers there is another kind of server."""
+    """The server is of another kind."""
 
     def __init__(self, reason: str = "what answers there is no Valkey or Redis server") -> None:
         super().__init__(reason)
 
 
 class Wire(asyncio.Protocol):
-    """The connection itself. It is used once: after a failure there is a new one.
+    """The connection, used once: a failure calls for a new one.
 
-    One timer looks at the oldest command that is not answered yet. If it has waited for too long, the whole connection is
-    closed, and everything that waits is told at once.
+    One timer watches the oldest unanswered command. If that is overdue, the connection is closed and all waiting commands fail.
     """
 
     def __init__(self, timeout_seconds: float, on_message: Callable[[bytes, bytes], None], lost: Callable[[str], None]) -> None:
@@ -65,7 +63,7 @@ class Wire(asyncio.Protocol):
         self._overdue: asyncio.Future[Any] | None = None
         self._transport: Any = None
         self.trips, self.seconds = 0, 0.0
-        """How many commands were answered, and how long all of them together took."""
+        """Commands answered, and their total time."""
 
     @property
     def is_open(self) -> bool:
@@ -75,13 +73,13 @@ class Wire(asyncio.Protocol):
         self._transport = transport
 
     def follow(self, timeout_seconds: float, lost: Callable[[str], None], refused: Callable[[Refused], None]) -> None:
-        """From now on, answers may take this long, and these are called at the end and with refusals that are not the end."""
+        """Set the time limit, and callbacks for the end and for refusals that do not end the connection."""
         self._timeout, self._on_lost, self._on_refused = timeout_seconds, lost, refused
 
     def send(self, *words: Word) -> "asyncio.Future[Any]":
-        """Send a command. The future has its answer, or a `StoreUnusable`.
+        """Send a command. The future has its reply, or a `StoreUnusable`.
 
-        A `SUBSCRIBE` has one channel: the server confirms each one by itself.
+        A `SUBSCRIBE` names one channel, as the server confirms each separately.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._transport is None:
@@ -107,7 +105,7 @@ class Wire(asyncio.Protocol):
         self.end("the connection was closed")
 
     def end(self, reason: str, kind: type[Away] = Away) -> None:
-        """Close the connection, and tell everybody who waits."""
+        """Close the connection, failing everything that waits."""
         transport, self._transport = self._transport, None
         if transport is None:
             return
@@ -153,7 +151,7 @@ class Wire(asyncio.Protocol):
         if now < due:
             self._timer = self._loop.call_at(due, self._check_overdue)
         elif self._overdue is not oldest:
-            # A process that did not run for a while finds this timer due and the answer unread: it reads first.
+            # After a stall this timer may fire before a reply that arrived was read: read first.
             self._overdue, self._timer = oldest, self._loop.call_at(now + _READ_SECONDS, self._check_overdue)
         else:
             self.end("the server did not answer in time")
