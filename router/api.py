@@ -143,7 +143,7 @@ class TandemApp:
 async def _decide(loaded: LoadedConfig, raw: bytes) -> Decision:
     built = build_house(loaded, with_ledger=False)
     try:
-        built.learn()
+        built.learn(loaded.ledger_path)
         decided = await built.house.decide(Arrival("req_dry_run", DEFAULT_DIALECT, Operation.CREATE, {}, raw))
         adviser = built.house.plan.adviser
         return (decided if adviser is None else adviser.consider(decided)).decision

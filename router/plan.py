@@ -1,4 +1,4 @@
-"""What one config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
+"""What a config makes (`Plan`, swapped whole) and what outlives it (`State`)."""
 
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field, replace
@@ -38,7 +38,7 @@ from router.telemetry.tracing import Tracing
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How requests are served. A request keeps the plan that it began with."""
+    """How requests are served. A request keeps its initial plan."""
 
     rules: Rules
     models: ModelNames
@@ -49,41 +49,40 @@ class Plan:
     keeps_text: bool = False
     applies_tier_lines: bool = True
     window_of_auto: Tier = Tier.DEEP
-    """Whose window the model lists name for `auto`."""
+    """The tier whose window model lists show for `auto`."""
     takes_callers_keys: bool = False
-    """Whether a target is asked with the key that a caller brings: then each key is a caller of its own."""
+    """Whether a target uses callers' own keys: each key is then a caller."""
     keys: KeyRing | None = None
-    """The keys of this router, one of which every caller needs. None: nobody needs one."""
+    """Keys of this router, one of which every caller needs; None: open."""
     metrics_key: bytes | None = None
-    """The digest of a key that opens `/metrics` and nothing else, where callers need keys and the config names one."""
+    """Digest of a key for `/metrics` alone, if callers need keys and the config names one."""
     tells_callers_apart: bool = False
     """Whether there is more than one caller, by either kind of key."""
     caller_limits: CallerLimits = NO_LIMITS
-    """What callers with a key may use. The dispatcher asks it before every attempt."""
+    """Limits of callers with a key, checked before every attempt."""
     pass_through: Mapping[PassedRoute, str] = field(default_factory=dict)
-    """Which target gets the requests of each route that is not decided."""
+    """Target of each undecided route."""
     adviser: Adviser | None = None
-    """Who gives a second opinion, where the config names one."""
     shows_page: bool = True
-    """Whether browsers are shown the live page at `/`."""
+    """Whether browsers get the live page at `/`."""
     jobs: JobTerms = USUAL_TERMS
-    """How much background work there may be."""
+    """Limits of background work."""
     background: tuple[Policy, ...] = ()
-    """Who is asked about background work alone, in addition to the other policies."""
+    """Additional policies for background work."""
 
     def for_background(self) -> "Plan":
-        """The same for a request with `background: true`. Other requests pay nothing for the difference."""
+        """The plan for requests with `background: true`; others pay nothing for it."""
         rules = replace(self.rules, policies=(*self.rules.policies, *self.background))
         return replace(self, rules=rules, background=(), deadline_seconds=self.jobs.deadline_seconds)
 
     def pass_on(self, exchange: Exchange, passed: Passed, caller: Sink) -> Coroutine[Any, Any, Ending]:
-        """Relay a request for a route that is not decided. Raises `NotPermitted` where its caller may not use that target."""
+        """Relay a request of an undecided route. Raises `NotPermitted` if its caller may not use the target."""
         return self.dispatcher.pass_on(exchange, passed, self.pass_through[passed.route], caller)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is remembered and kept open: a new plan finds it as the old one left it."""
+    """Memory and open resources that outlive a plan."""
 
     memory: SessionMemory
     live: LiveStatistics
@@ -94,26 +93,24 @@ class State:
     upstream: Upstream
     observers: Observers
     running: set[Exchange]
-    """The exchanges under way."""
     ended_jobs: EndedJobs = field(default_factory=EndedJobs)
-    """Background jobs that wait to be collected: answers of their session name them."""
+    """Uncollected background jobs, named in answers of their session."""
     repeats: Repeats = field(default_factory=Repeats)
     speedups: Speedups = field(default_factory=Speedups)
     histories: Histories = field(default_factory=Histories)
-    """What is known of conversations that go on."""
+    """Known facts about open conversations."""
     rates: CallerRates = field(default_factory=CallerRates)
-    """What callers with a key used in the last minute."""
+    """Callers' usage in the last minute."""
     budgets: Budgets = field(default_factory=Budgets)
-    """What callers with a key spent."""
+    """Callers' spending."""
     ledger: SqliteWriter | None = None
-    """Writes the ledger's file, if one is kept."""
+    """Writes the ledger's file, if kept."""
     tracing: Tracing = field(default_factory=Tracing)
-    """Sends traces of requests to a collector, where the config asks for that."""
+    """Sends traces to a collector, if configured."""
     metrics: Metrics = field(default_factory=Metrics)
     """Counts requests for `/metrics` while its link is on."""
     ring: Ring = field(default_factory=Ring)
     """The newest requests, for the live page, while its link is on."""
     shared: Shared | None = None
-    """What this router shares with others, if anything."""
     own_key: Key | None = None
-    """The key that commands of the router's own user come with, where callers need one."""
+    """Key of commands by the router's own user, if callers need one."""

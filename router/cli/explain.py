@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _explain(arguments: argparse.Namespace, loaded: LoadedConfig, words: str) -> JsonObject:
     headers = _read_headers(arguments.header)
     built = build_house(loaded, with_ledger=False)
-    built.learn()
+    built.learn(loaded.ledger_path)
     asked, before = await _write_arrival(arguments, loaded, built, words) if words else (_read_arrival(arguments), ())
     decision = await built.house.explain(replace(asked, headers={**asked.headers, **headers}))
     built.house.state.counter.close()

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the newest, the last one at the end."""
+    """Print the newest turns or sessions, the last one at the end."""
     past, asked = open_past(arguments), (arguments.since, arguments.last, arguments.caller)
     if arguments.sessions:
         sessions = past.read_sessions(*asked)[::-1]
@@ -77,7 +77,6 @@ def _has_callers(turns: Sequence[Turn]) -> bool:
 
 
 def as_json(turn: Turn) -> JsonObject:
-    """A turn for a program."""
     return {
         "at": turn.at,
         "caller": turn.caller,

@@ -14,7 +14,7 @@ from router.screen.figures import UNKNOWN, count, day_and_clock, duration, money
 
 _TITLES = ("turns", "calls", "in", "out", "cost", "waited", "first")
 _SHOWN, _CALLER = ("day", "client", "tier"), "caller"
-"""The tables that are always shown, and the one that is shown on its own."""
+"""Tables that are always shown, and the one shown on its own."""
 _SIDES = {"as_it_was": "as it was", "all_deep": "all on deep, about", "all_fast": "all on fast, about"}
 _NOTE = (
     "All on deep and all on fast are estimates: measured values times the expected ratio between the tiers."
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the sums, the conclusion at the end."""
+    """Print the sums, the conclusion last."""
     sums, regret = open_past(arguments).read_sums(arguments.since)
     if not sums.calls:
         raise nothing_found(arguments)
@@ -70,7 +70,6 @@ def _rows(stats: Any, table: str) -> list[list[str]]:
 
 
 def _cells(group: Any) -> list[str]:
-    """The figures of a row, as the titles of its table name them."""
     first = duration(group["first_seconds"] / group["firsts"]) if group["firsts"] else UNKNOWN
     cells = [f"{group['turns']:,}", f"{group['calls']:,}", count(group["input_tokens"]), count(group["output_tokens"])]
     cells += [money(group["cost_usd"], is_part=bool(group["unpriced"])), duration(group["seconds"]), first]
@@ -109,7 +108,7 @@ def _readable(stats: Any, assumed: Assumptions, *, is_markdown: bool) -> list[st
 
 
 def regret_rows(regret: Any) -> list[list[str]]:
-    """A row for each figure, as `_REGRET_TITLES` names them."""
+    """One row per figure, by `_REGRET_TITLES`."""
     figures = [(words, regret["figures"][name]) for name, words in _REGRET_WORDS.items() if name in regret["figures"]]
     return [[words, _write_figure(figure), f"{figure['count']:,}", figure["sure"]] for words, figure in figures]
 
@@ -124,7 +123,7 @@ def _write_figure(figure: Any) -> str:
 
 
 def _compare(name: str, side: Any, turns: int) -> list[str]:
-    """One way of choosing: what it cost and took, and the same until everything is done."""
+    """One way of choosing: its cost and time, without and with redos."""
     wrong = f"{100 * side['wrong'] / turns:.1f}" if turns else UNKNOWN
     costs = money(side["usd"]), duration(side["seconds"]), money(side["done_usd"]), duration(side["done_seconds"])
     return [name, *costs, wrong]

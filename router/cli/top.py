@@ -1,4 +1,4 @@
-"""`tandem top`: the turns of a running router as they happen, from its feed."""
+"""`tandem top`: a running router's turns as they happen, from its feed."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ from router.telemetry.colour import can_redraw
 
 EXAMPLES = ("top", "top --url https://tandem.example:4000 --key-env TANDEM_KEY", "top --json")
 _SILENCE_SECONDS = 40.0
-"""The router sends something every 15 seconds: after this long without a byte, the connection is lost."""
+"""The router sends something every 15 seconds: a longer silence means a lost connection."""
 _ASK_SECONDS = 5.0
 _TICK_SECONDS = 0.25
 _LOOK_SECONDS = 2.0
@@ -35,7 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show turns until Ctrl-C."""
     url, key = find_url(arguments.url), read_own_key(arguments.key_env)
     told: queue.SimpleQueue[Told] = queue.SimpleQueue()
 
@@ -61,7 +60,7 @@ def _print_rows(told: Told) -> None:
 
 
 def _follow(told: "queue.SimpleQueue[Told]", url: str, take: Callable[[Told], None], view: FeedView | None = None) -> int:
-    """Take what comes until Ctrl-C, and draw it a few times a second. Raises `Ended` where the router refuses."""
+    """Take and draw events until Ctrl-C. Raises `Ended` if the router refuses."""
     try:
         while True:
             for found in _take_all(told, _TICK_SECONDS):
@@ -81,7 +80,7 @@ def _follow(told: "queue.SimpleQueue[Told]", url: str, take: Callable[[Told], No
 
 
 def _take_all(told: "queue.SimpleQueue[Told]", within_seconds: float) -> list[Told]:
-    """Everything that came within some time: nothing, or what is there as soon as something is."""
+    """Wait for events, and return all that are there; empty after the time."""
     found = []
     try:
         found.append(told.get(timeout=within_seconds))
@@ -92,7 +91,7 @@ def _take_all(told: "queue.SimpleQueue[Told]", within_seconds: float) -> list[To
 
 
 def _look(url: str, key: str, tell: Callable[[Told], None]) -> None:
-    """Ask for the figures of targets every two seconds, and for the regret twice a minute."""
+    """Poll target figures every two seconds, and the regret twice a minute."""
     looks, sleep = 0, threading.Event().wait
     while True:
         asked = {STATS: "/tandem/stats"} | (

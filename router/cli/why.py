@@ -26,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the whole explanation of a turn."""
     turn = open_past(arguments).find_turn(arguments.request)
     decision = turn.decision
     if decision is None:
@@ -48,14 +47,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _as_served(decision: JsonObject, turn: PastTurn) -> JsonObject:
-    """The decision with the tier that served and the whole reason: a turn may have spilled over to the other one."""
+    """The decision with the tier that served, since a turn may spill over, and the whole reason."""
     if decision.get("outcome") != Outcome.SERVED or turn.tier is None:
         return decision
     return {**decision, "tier": str(turn.tier), "because": turn.because or decision["because"]}
 
 
 def _say_end(decision: JsonObject, turn: PastTurn) -> str:
-    """Who served it, or how it ended if nobody did."""
+    """The target that served it, or how it ended."""
     outcome = str(decision.get("outcome") or Outcome.SERVED)
     if outcome == Outcome.SERVED and turn.target is not None:
         return f"served by {turn.target}"
@@ -66,7 +65,7 @@ def _say_end(decision: JsonObject, turn: PastTurn) -> str:
 
 
 def write_cost(decision: JsonObject) -> list[str]:
-    """What was paid and, where there was more than one attempt or the only one failed, for what."""
+    """The amount paid, by attempt if there were several or the only one failed."""
     attempts, cost = _read_attempts(decision.get("attempts")), decision.get("cost_usd")
     lines = [f"cost        {money(cost) if isinstance(cost, (int, float)) else _say_unknown(attempts)}"]
     if len(attempts) > 1 or any(attempt.error for attempt in attempts):
@@ -84,7 +83,7 @@ def _read_attempts(attempts: Json) -> list[Attempt]:
 
 
 def _say_unknown(attempts: list[Attempt]) -> str:
-    """Why the sum is unknown, and which part of it is known."""
+    """Why the sum is unknown, and its known part."""
     unpriced = sorted({attempt.target for attempt in attempts if attempt.cost_usd is None and attempt.usage is not None})
     if not unpriced:
         return "unknown"

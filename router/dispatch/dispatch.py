@@ -192,7 +192,6 @@ class Dispatcher:
             queue.miss(who, tokens, now)
 
     async def _choose_next(self, context: DispatchContext, tried: Sequence[Tried]) -> Try | GiveUp:
-        """The next step, after any wait for other requests' results."""
         live, deadline = context.live, context.exchange.deadline
         candidates = [live.known(self._reachable[name].target) for name in candidates_of(context.decision)]
         failed = last_failure(tried) or tried[-1]
@@ -249,7 +248,6 @@ def _view_for(view: RequestView, target: Target) -> RequestView:
 
 
 def _shape(view: RequestView, target: Target, step: Try) -> tuple[RequestView, RequestView, tuple[str, ...]]:
-    """The request in the form that a step needs, and the keys of hidden state left out."""
     if step.form is Form.WITHOUT_REFERENCE and view.continued is not None:
         view = replace(view, continued=view.continued.without_reference())
     if step.form is not Form.WITHOUT_STATE:

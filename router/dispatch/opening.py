@@ -20,7 +20,6 @@ MAX_HELD_SECONDS = 2.0
 """A caller must see that a slow host is alive, and a long first event is no error."""
 _STARTS = (b"data:", b"event:")
 _PROMISES = frozenset({"ping", "keepalive", "message_start", "response.created", "response.queued", "response.in_progress"})
-"""Events before the model's first word."""
 _PROMISED = re.compile(rb"message_start|response\.(?:created|queued|in_progress)")
 _NAME_BYTES = 64
 """A name is at the event's beginning, on its own line or as the first field of its data."""

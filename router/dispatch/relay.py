@@ -93,7 +93,6 @@ class Relay(StreamedAnswer, eq=False):
             self._hold(data)
 
     def _begin_stream(self, data: bytes) -> None:
-        """A translated stream was proven to be an answer before."""
         if self._opening is not None:
             self._opening.add(data)
         elif self._translator is not None or begins_well(data):
@@ -103,7 +102,7 @@ class Relay(StreamedAnswer, eq=False):
             self._opening.add(data)
 
     def _refuse(self, status: int, error: JsonObject) -> None:
-        """The stream begins with an error: a refusal despite its good status."""
+        """The stream begins with an error, despite its good status."""
         self.start(status, (("content-type", "application/json"), *without_type(self._headers)))
         self._hold(failure_refusal(self.view.dialect, status, error, self.context.exchange.id))
         self.end()

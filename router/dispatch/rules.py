@@ -70,7 +70,6 @@ class Tried(Struct, frozen=True):
     sent_reference: bool = False
     """Whether the target was to look up the conversation by its own response id."""
     sent_state: bool = False
-    """Whether hidden state was sent, which the target may have refused."""
     refused_usage: bool = False
     """Whether it refused our question for usage, which the caller had not asked."""
 
@@ -130,7 +129,7 @@ def _other_targets(candidates: Sequence[Target], tried: Sequence[Tried]) -> list
 
 
 def _move(rest: Sequence[Target], tried: Sequence[Tried], chances: Chances) -> Try | Wait | None:
-    """Move to the next target. Without budget: to one that served or is untried; else wait for other requests' results."""
+    """Without budget: to a target that served or is untried; else wait for other requests' results."""
     failure = last_failure(tried)
     is_free = failure is None or blames_request(failure.error) or isinstance(failure.error, UpstreamLoading | UpstreamQueued)
     for target in rest:

@@ -22,7 +22,7 @@ from router.dispatch.keys import NO_KEY
 from router.dispatch.outgoing import Reachable
 
 HEARTBEAT = b": heartbeat\n\n"
-"""A comment, which every SSE reader skips: proxies and impatient clients see that the line is alive."""
+"""A comment, which SSE readers skip: shows proxies and impatient clients a live connection."""
 HEARTBEAT_SECONDS = 10.0
 
 
@@ -127,7 +127,7 @@ class StreamedAnswer(Struct, eq=False):
             self._note_first_token()
 
     def _write_part(self, data: bytes, tail: Tail) -> None:
-        """A possible beginning of the target's key, or of hidden usage, waits for the next piece."""
+        """Holds back a possible beginning of the target's key or of hidden usage."""
         guard, data = self._reachable.guard, self._held_back + data
         end = len(data)
         if not tail.at_frame_end:
@@ -187,7 +187,7 @@ class StreamedAnswer(Struct, eq=False):
                 self._caller.write(rest)
 
     def _read_end(self, tail: Tail) -> StreamEnd:
-        """A translated stream shows less usage than its target reported, if its caller did not ask."""
+        """A translated stream omits usage that its caller did not ask for."""
         end, translator = SPECS[self.view.dialect].read_end(tail.frames()), self._translator
         self.usage, self.timings = end.usage, end.timings
         if translator is not None:
@@ -197,7 +197,7 @@ class StreamedAnswer(Struct, eq=False):
         return end
 
     def _pass_failure(self) -> None:
-        """The target's error event was passed on. No proper end may follow."""
+        """No proper end may follow the target's error event."""
         self.ended_in_stream = UpstreamRefused(self._target, 502, b"", "")
         self._caller.fail(self.ended_in_stream)
         self._settle(self.ended_in_stream)

@@ -73,8 +73,6 @@ class Reader(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A reader's position."""
-
     number: int
     total: int | None
     """Number of its own rows by then; None if uncounted."""
@@ -107,7 +105,6 @@ class Feed:
         self._mark = 0
         self._notices: tuple[Notice, ...] = ()
         self._events: dict[tuple[Reader, Seen], tuple[bytes | None, Seen]] = {}
-        """Events since the last look, by reader and position."""
         self._waiting: set[asyncio.Future[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -193,7 +190,6 @@ class Feed:
             asyncio.get_running_loop().call_later(gap_seconds, self._wake, waiting, gap_seconds)
 
     def _look(self) -> None:
-        """Collect news: rows to count, requests under way, notices."""
         for number, (line, *_) in reversed(self._ring):
             if number <= self._counted:
                 break

@@ -24,8 +24,6 @@ _NO_CACHE = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 class LiveFeed:
-    """Serves the feed while the page is on."""
-
     def __init__(
         self,
         house: House,

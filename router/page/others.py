@@ -30,13 +30,9 @@ _LONG_AGO = float("-inf")
 
 
 class Shared(NamedTuple):
-    """What a page says about routers whose calls it shows."""
-
     replica: str
-    """This router's name."""
     routers: int
     is_up: bool
-    """Whether others' calls are received now."""
 
 
 class OtherRouters:

@@ -205,6 +205,6 @@ def wait_of_hop(rows: Sequence[PageRow], place: int) -> float | None:
 
 
 def _call_before(rows: Sequence[PageRow], place: int) -> PageRow | None:
-    """The call that the session's person was at before this one."""
+    """The session's last call of an earlier turn."""
     before = rows[place].tier_before
     return next((row for row in reversed(rows[:place]) if row.line.tier == before), None)

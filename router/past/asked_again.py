@@ -15,7 +15,6 @@ _COMPLAINTS = (
     *("undo that", "undo this", "revert that", "revert this", "you didn't", "you did not", "you forgot", "wrong file"),
 )
 _QUOTED = re.compile(r'"[^"]*"|“[^”]*”|`[^`]*`')
-"""Quotations: a label, a message, a name."""
 _WORD = re.compile(r"\w+")
 _SPOKEN = re.compile(r"[\w']+")
 _LEADS = frozenset("no nope hm hmm ok okay well sorry but and so please now i tried just yes yeah thanks".split())
@@ -36,7 +35,6 @@ _COMMON = frozenset(
     page file test code function method class button line app project thing way time user users new old
     """.split()
 )
-"""Words that unrelated asks share."""
 
 
 def is_asked_again(before: str, after: str) -> bool:

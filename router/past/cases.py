@@ -29,7 +29,6 @@ _SAY_THE_SIZE = frozenset({RegretSign.OVERRODE, RegretSign.MOVED_UP, RegretSign.
 _UP = frozenset({RegretSign.MOVED_UP, RegretSign.ASKED_FOR_DEEP, RegretSign.ASKED_AGAIN})
 """Signs that a turn was too much for fast."""
 _FOR_SESSION = ("session_scope", "in_band_line")
-"""Ranks of an override for the rest of a session."""
 _MISJUDGED_WEIGHT = 10
 """Weight of a turn marked as misjudged, the clearest sign there is."""
 
@@ -43,7 +42,6 @@ class Kept:
     decided_by: str
     kind: TurnKind
     weights: str = ""
-    """Weights in use at the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,6 @@ class Case:
     weight: int = 1
     words: str = ""
     was: Tier | None = None
-    """The tier that served it, if in a ledger."""
     arrival: Arrival | None = None
     kept: Kept | None = None
     caller: str = ""
@@ -94,13 +91,10 @@ class Sample:
     tier: Tier
     size: Size
     weight: int = 1
-    """Turns it counts for: more if marked as misjudged."""
     words: str = ""
     places: tuple[int, ...] = ()
-    """Indexes of its words in the weights, if kept instead of text."""
     caller: str = ""
     is_ruled: bool = False
-    """Whether a config rule decides it, so that its score is irrelevant."""
 
     @property
     def is_marked(self) -> bool:
@@ -227,7 +221,6 @@ def _as_case(turn: Turn, regrets: tuple[RegretSign, ...]) -> Case:
 
 
 def _is_overridden(turn: Turn, after: Turn | None) -> bool:
-    """Whether the person asked for its tier for this request only, not for the session."""
     override = turn.ask.kept.override if turn.ask.kept is not None else ""
     if not override or override in _FOR_SESSION:
         return False

@@ -108,7 +108,6 @@ class RescueFigures(NamedTuple):
     every: Noticed
     long: Noticed
     auroc: dict[int, float | None]
-    """By number of calls, among turns that made them."""
     turns_after: dict[int, int]
 
 

@@ -30,7 +30,6 @@ class PastTurn:
     calls: tuple[str, ...] = ()
     edits: int = 0
     answer_chars: int = 0
-    """Everything the model wrote for it, as far as logged."""
     seconds: float | None = None
     model: str = ""
     effort: str | None = None
@@ -45,9 +44,7 @@ class PastTurn:
     was_interrupted: bool = False
     was_asked_again: bool = False
     has_switched_model: bool = False
-    """Whether the person continued with another model."""
     is_repeated: bool = False
-    """Whether another file already had this turn."""
 
 
 @dataclass(frozen=True, slots=True)

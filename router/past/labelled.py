@@ -59,7 +59,6 @@ class Item:
     previous: str = ""
     id: str = ""
     work_calls: int | None = None
-    """Model calls of the turn, if recorded."""
     kind: str = ""
     """`asks`, `meaning` or `commits`; empty for a recorded turn, labelled by its work."""
 
@@ -214,7 +213,6 @@ def number_of(found: JsonObject, line: int) -> int:
 
 
 def _read_meaning(found: JsonObject, path: Path) -> Item:
-    """A turn of a neighbouring file, labelled by meaning."""
     if (path.parent / str(found["file"])).resolve() == path.resolve():
         raise ValueError("file must name another file")
     return label(_index(path.parent / str(found["file"])), found)
@@ -259,7 +257,6 @@ def _read_recorded(source: str, found: JsonObject, _: int) -> RecordedTurn:
 
 
 def _follow(calls: list[Json]) -> Iterator[Trajectory]:
-    """The trajectory after each call, counted as in a request."""
     work = Work()
     for index, row in enumerate(calls):
         call, result, said = as_call(row, str(index))

@@ -23,7 +23,6 @@ along.
 """
 _MAX_KINDS, _MAX_PLACES, _MAX_COMMON = 64, 256, 400
 _LITTLE = 0.15
-"""Weight of a word that nearly every ask has."""
 _FEW_TURNS = 10
 _COMMON_WORDS = """
     a an the this that these those it its i me my we us our you your he she they them their is are was be been do does did done
@@ -81,7 +80,6 @@ def _weigh_common(turns: Sequence[Sample], known: dict[int, float]) -> dict[int,
 
 
 def _group(marks: Sequence[Sample], common: dict[int, float]) -> list[list[Sample]]:
-    """Similar marks for one tier; the newest kinds."""
     groups: list[list[Sample]] = []
     for mark in marks:
         table = PersonalTable("", tuple(_kind_of(group, common) for group in groups), common)
@@ -108,7 +106,6 @@ def _kind_of(group: Sequence[Sample], common: dict[int, float]) -> Kind:
 
 
 def _fit(table: PersonalTable, turns: Iterable[Sample], room_of: Callable[[Sample], float]) -> list[float]:
-    """How far each kind moves its asks, by similar turns, marked or not."""
     felt: list[list[tuple[Sample, float, float]]] = [[] for _ in table.kinds]
     for turn in turns:
         nearest = table.find_nearest(turn.places)

@@ -31,7 +31,6 @@ from router.stores.sqlite.past import SqliteEntryReader
 MAX_ROWS = 10_000
 """Newest rows considered: weeks of one person's work."""
 _MAX_NAMED = 50
-"""Requests named per figure."""
 _WITHIN_TURNS = 2
 """Turns before an override to deep that it reflects on."""
 _FEW_CALLS = 4
@@ -41,7 +40,6 @@ _DIGITS = {"seconds": 3, "usd": 8, "tokens": 0}
 
 Unit = Literal["seconds", "usd", "tokens"]
 PriceOf = Callable[[str], Price | None]
-"""Price of a target by name."""
 
 
 class RegretSign(StrEnum):
@@ -53,7 +51,6 @@ class RegretSign(StrEnum):
     MOVED_UP = "moved_up"
     """The router moved the running turn from fast to deep."""
     ASKED_FOR_DEEP = "asked_for_deep"
-    """The person asked for deep after a turn on fast."""
     OVERRODE = "overrode"
     MARKED = "marked"
     """The person marked it with `tandem wrong`."""
@@ -65,11 +62,9 @@ _HARD = (RegretSign.MARKED, RegretSign.MOVED_UP)
 
 class Sure(Word):
     MEASURED = "measured"
-    """Summed from the ledger."""
     ESTIMATED = "estimated"
     """Measured times expected, or from turns that a sign points to."""
     GUESSED = "guessed"
-    """By a rule of thumb."""
 
 
 class Figure(Struct, frozen=True):
@@ -322,7 +317,6 @@ def _price_hops(session: Sequence[Turn], price_of: PriceOf) -> Iterator[_Share]:
 
 
 def _sum_up(tier: Tier, turns: Iterable[Turn]) -> dict[Tier, TierSums]:
-    """Measured on a tier, and expected on both."""
     sums = {one: TierSums() for one in Tier}
     for turn in turns:
         for call in turn.ended:

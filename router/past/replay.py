@@ -178,7 +178,6 @@ def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
 
 
 def _size_of(case: Case, economics: Economics) -> TurnSize:
-    """Its own calls and tokens, or those of its kind if uncounted."""
     work = case.work
     if work is not None and work.output_tokens > 0:
         return TurnSize(work.calls, work.output_tokens)

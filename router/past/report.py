@@ -33,7 +33,6 @@ class Row:
 
     turns: int = 0
     judged: int = 0
-    """Turns known to be quick or long."""
     timed: int = 0
     """Turns with a known size, hence time on either tier."""
     to_fast: int = 0

@@ -55,7 +55,6 @@ def write_headers(client: str, session: str) -> dict[str, str]:
 
 
 def _write_turn(turn: PastTurn) -> Sequence[JsonObject]:
-    """The ask, and one message for all calls."""
     calls: list[Json] = [
         {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": ""}}
         for number, name in enumerate(turn.calls)

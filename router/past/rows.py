@@ -18,7 +18,6 @@ _SAYS_WRONG = (SAID_WRONG, ASKED_AGAIN)
 _OLD_WORDS = {"this session was asked to stay on": "session_scope", "a first line asks for": "in_band_line"}
 """Wording of overrides other than headers in older rows, which have no ranks."""
 _MAX_LOG_ODDS = 20.0
-"""The most that a policy may say."""
 _TIERS, _DIALECTS = frozenset((None, *map(str, Tier))), frozenset(map(str, Dialect))
 
 

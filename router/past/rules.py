@@ -14,7 +14,6 @@ from router.past.cases import Sample
 from router.past.history import Size
 
 READ_CHARS = 4_000
-"""Characters of a turn that a rule reads."""
 _MAX_RULES = 5
 _MAX_TRIED = 12
 """Each trial makes the held-out part a little less held out."""
@@ -129,7 +128,6 @@ def _candidates(text: str) -> Iterator[str]:
 
 
 def _find_strongest(turns: Sequence[_Open], refused: set[str]) -> FoundRule | None:
-    """The sure enough words that remove most regret."""
     seen = Counter(words for turn in turns for words in turn.candidates)
     often = {words for words, count in seen.items() if count >= _LEAST_SEEN and words not in refused}
     long: Counter[str] = Counter()

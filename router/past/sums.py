@@ -25,7 +25,6 @@ class TierSums:
     seconds: float = 0.0
     usd: float = 0.0
     unpriced: int = 0
-    """Calls of unknown cost."""
     begun: int = 0
     turns: int = 0
     """Turns with an expectation for both tiers, and those with both prices."""

@@ -20,7 +20,6 @@ from router.past.replay import Choice
 from router.past.rules import READ_CHARS, FoundRule, find_rules
 
 _LEAST_TURNS = 30
-"""Least turns known to be quick or long."""
 _PRIOR_TURNS = 50.0
 """Weight of the shipped values: little history changes little."""
 _LEARNED_SHARE = 0.7
@@ -31,7 +30,6 @@ _MAX_GROUPS = 200
 RESAMPLINGS = 3 * _RESAMPLES
 """Most progress steps that `tune` reports."""
 _RULES = "rules"
-"""The policy of the config's rules."""
 _MAX_TAUGHT_BY = 2_000
 """Newest unmarked turns considered."""
 _BAND = (0.025, 0.975)
@@ -136,7 +134,6 @@ def _with_places(sample: Sample) -> Sample:
 
 
 def _room(sample: Sample, values: Fit) -> float:
-    """Distance above the line between the tiers, in log-odds."""
     return values.log_odds + sample.evidence - _logit(min(1 - 1e-6, max(1e-6, sample.threshold or 0.5)))
 
 
@@ -288,6 +285,5 @@ def _compare(
 
 
 def _join_neighbours(groups: list[list[Sample]]) -> list[list[Sample]]:
-    """Join neighbours into at most `_MAX_GROUPS` groups of about equally many sessions."""
     size = math.ceil(len(groups) / _MAX_GROUPS)
     return [[*chain.from_iterable(groups[index : index + size])] for index in range(0, len(groups), size)]

@@ -75,14 +75,10 @@ class Turn:
     output_tokens: int | None = None
     cost_usd: float | None = None
     lacks_cost: bool = False
-    """Whether some call's cost is unknown."""
     lacks_output: bool = False
-    """Whether some answer lacks a token count."""
     is_answered: bool = False
-    """Whether the caller got part of an answer."""
     why: str = ""
     trouble: str = ""
-    """What went wrong in the last call."""
     words: str = ""
     estimate: str = ""
     status: int = 200
@@ -91,23 +87,19 @@ class Turn:
     last_at: float = 0.0
     """Last sign of it."""
     running: dict[str, float] = field(default_factory=dict)
-    """Start of each call under way."""
     waiting: set[str] = field(default_factory=set)
     """Calls waiting for a target's quota."""
     is_closed: bool = False
-    """Whether no further call can belong to it."""
     is_shown: bool = False
     """Whether it is on a screen and may change."""
     caller: str = ""
     """Empty if unknown."""
     job: str = ""
-    """The background job of its last call."""
     ended: list[Call] = field(default_factory=list)
     """Its calls, if from a ledger. The first of a person's turn is the ask."""
     was_moved_up: bool = False
     """Whether the router moved it from fast to deep while it ran."""
     is_left: bool = False
-    """Whether the person did not want the rest of an answer."""
 
     @property
     def is_persons(self) -> bool:
@@ -278,7 +270,6 @@ class Turns:
 
 
 def _is_tried_again(last: Turn) -> bool:
-    """Whether an ask after this turn is a client's retry because no target had served it."""
     return last.outcome in NOBODY_SERVED and not last.is_answered and not last.running
 
 

@@ -11,7 +11,6 @@ from msgspec import MsgspecError, Struct, msgpack
 from router.contract.relay import Headers
 
 MAX_ANSWER_BYTES = 1 << 20
-"""Longer answers are not kept."""
 KEEP_SECONDS = 600.0
 _MAX_BYTES = 64 << 20
 _decode = msgpack.Decoder(tuple[str, tuple[tuple[str, str], ...], bytes]).decode
@@ -24,7 +23,6 @@ class KeptAnswer(Struct, frozen=True):
 
     request_id: str
     asked: bytes
-    """Digest of the request."""
     headers: Headers
     body: bytes
 

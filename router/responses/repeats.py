@@ -39,7 +39,6 @@ _CHANGES_REQUEST = re.compile(rf"{PREFIX}|.*(?:session|thread|agent)[-_]id").mat
 """Headers that make it another request: ours, and those that name a client's session."""
 
 Answer = Callable[[Exchange, AnswerSink], Awaitable[Ending]]
-"""The rest of the road: takes an exchange and a sink."""
 
 
 class _InFlight(Struct, eq=False):

@@ -178,7 +178,6 @@ class Continued(NamedTuple):
     given: Transcript | None = None
     """The input with summaries opened and references resolved; None if unchanged."""
     change: Callable[[list[Json]], list[Json]] | None = None
-    """Rewrites the items for a target."""
     session: str = ""
     """Derived from the whole conversation."""
 

@@ -21,7 +21,6 @@ from router.dialects.splice import replace_fields
 THREAD = "thread"
 _TYPE, _PREVIOUS = "type", "previous_message_id"
 _FIELDS = {"create": frozenset({_TYPE}), "continue": frozenset({_TYPE, _PREVIOUS})}
-"""Fields of `thread`, by its type."""
 _BETA_HEADER, _BETA, _BETA_START = "anthropic-beta", "message-threads-2026-08-12", "message-threads-"
 _PINNED = ("system", "tools")
 """Fields kept from the request that created the thread; later ones omit them."""
@@ -99,7 +98,6 @@ class HeldThread(NamedTuple):
     session: str
     """Its own, unless the creating request belonged to one: threads that begin alike stay apart."""
     change: Callable[[list[Json]], list[Json]] | None = None
-    """Rewrites the messages for a target."""
 
     @property
     def stored_by(self) -> str:
@@ -146,7 +144,6 @@ def keeper_of(caller: Caller) -> Caller:
 
 
 def _portable(history: Transcript, reader: str) -> list[Json]:
-    """The messages without other targets' hidden state."""
     items: list[Json] = []
     for message, origin in zip(history.items, history.origins, strict=True):
         items += [message] if not origin or origin == reader else without_opaque([message], lambda key: True)

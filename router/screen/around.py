@@ -27,9 +27,7 @@ class Facts:
     preference: str
     ledger: str
     connect: str
-    """The command that points a client here."""
     init: str
-    """The command that writes a config."""
     is_simulated: bool
     second_opinion: str = ""
     """Who receives people's words besides the serving targets; empty if none."""
@@ -51,7 +49,6 @@ def write_head(facts: Facts, columns: int, style: Style) -> list[str]:
 
 
 def _flow(parts: list[str], columns: int, style: Style) -> list[str]:
-    """Put parts next to each other, wrapped."""
     lines: list[str] = []
     for part in (_clean_parts(part, style) for part in parts):
         if lines and width_of(lines[-1]) + len(_GAP) + width_of(part) <= columns:

@@ -116,7 +116,6 @@ class Board:
         return f"\x1b[{rows}A" if rows else ""
 
     def _take_standing(self, now: float, most: int) -> list[Turn]:
-        """Take lines that are now final out of the block."""
         block, standing = self._block, []
         if self._is_still:
             standing = [turn for turn in block if self._is_final(turn, now)]

@@ -35,7 +35,6 @@ class FeedView:
         self._begun: set[str] = set()
         self._over: deque[str] = deque(maxlen=_REMEMBERED)
         self._ahead_seconds = 0.0
-        """The router's clock minus ours."""
         self._notices: tuple[Notice, ...] = ()
         self._gauges: dict[str, list[str]] = {}
         self._problem = ""

@@ -52,7 +52,6 @@ _COLUMNS = (
 )
 _DATED = Column("time", "time", 11, 11)
 _CALLER = Column("caller", "caller", 12, 8)
-"""Shown if there are several."""
 
 
 class Layout:
@@ -65,7 +64,6 @@ class Layout:
         self._is_story = is_story
         """Whether turns are shown at length, with the typed text and the whole reason."""
         self._is_dated = is_dated
-        """Whether times include the day."""
         self._is_wide = columns >= _WIDE
         self._gap = "  " if self._is_wide else " "
         shown = [_DATED, *_COLUMNS[1:]] if is_dated else list(_COLUMNS)

@@ -358,7 +358,6 @@ def _find_typed(exchange: Exchange, decided: Decided) -> str:
 
 
 def _say_estimate(decision: Decision) -> str:
-    """Chance of a long task, and each tier's expectation."""
     estimates = estimates_of(weighing_of(decision), decision.score, decision.economics)
     times = ", ".join(f"{tier} {duration(estimate.seconds)}" for tier, estimate in estimates.items())
     return f"{decision.score:.0%} long: {times}" if times else f"{decision.score:.0%} long"

@@ -90,9 +90,9 @@ class Built:
         """On shutdown, release jobs at once instead of after in-flight requests."""
         spawn(self.jobs.stop(), name="release jobs")
 
-    def learn(self) -> None:
-        """Take from the ledger how fast targets were, how much work each makes of a turn, and how often fast's is redone."""
-        self._apply(*self._read_ledger())
+    def learn(self, path: Path | None) -> None:
+        """Take from a ledger, which need not be written here, how fast targets were, their work and how often it is redone."""
+        self._apply(*_read_ledger(path))
 
     async def watch_keys(self) -> None:
         """Take changes of the key file, as long as the router runs; at once over where callers need no key."""
@@ -108,7 +108,7 @@ class Built:
     async def keep_learning(self) -> None:
         """Learn every ten minutes, with the file read in a thread."""
         while True:
-            self._apply(*await asyncio.to_thread(self._read_ledger))
+            self._apply(*await asyncio.to_thread(_read_ledger, self.ledger_path))
             with suppress(StoreUnusable, OSError):
                 await self.recall_budgets()
             await asyncio.sleep(_LEARN_SECONDS)
@@ -123,20 +123,8 @@ class Built:
 
     @property
     def ledger(self) -> "SqliteEntryReader | None":
-        """Answers questions about the ledger, if one is kept. It is loaded late: no request needs it."""
-        from router.stores.sqlite.past import SqliteEntryReader
-
-        return SqliteEntryReader(self.ledger_path) if self.ledger_path is not None else None
-
-    def _read_ledger(self) -> tuple[list[FinishedWork], Paces]:
-        """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
-        with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
-            from router.past.work import read_finished_work
-
-            if (ledger := self.ledger) is not None:
-                paces = sum_up(ledger.read_past_calls())
-                return read_finished_work(ledger, time.time()), paces
-        return [], {}
+        """Answers questions about the ledger, if one is kept."""
+        return _open_ledger(self.ledger_path)
 
     def _apply(self, work: list[FinishedWork], paces: Paces) -> None:
         ratios, live = learn_ratios(work, self.house.plan.rules.economics), self.house.state.live
@@ -149,6 +137,22 @@ class Built:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.closing.aclose()
+
+
+def _open_ledger(path: Path | None) -> "SqliteEntryReader | None":
+    from router.stores.sqlite.past import SqliteEntryReader  # no request needs it
+
+    return SqliteEntryReader(path) if path is not None else None
+
+
+def _read_ledger(path: Path | None) -> tuple[list[FinishedWork], Paces]:
+    """Nothing where there is no ledger, or it cannot be read: estimates can do without."""
+    with suppress(StoreUnusable, OSError):  # without a free file handle, the reader cannot even be loaded
+        from router.past.work import read_finished_work
+
+        if (ledger := _open_ledger(path)) is not None:
+            return read_finished_work(ledger, time.time()), sum_up(ledger.read_past_calls())
+    return [], {}
 
 
 def list_notices(house: House) -> NoticeBoard:

@@ -92,7 +92,7 @@ async def test_what_was_learned_is_known_after_a_restart(engine, start, tmp_path
         learned = await pace(first)
 
     second = await start(config(small, small))
-    Built(second.house, second.loaded.ledger_path).learn()  # as `serve` does, during its first requests
+    Built(second.house).learn(second.loaded.ledger_path)  # as `serve` does, during its first requests
 
     assert await pace(second) == pytest.approx(learned, rel=0.3)
 

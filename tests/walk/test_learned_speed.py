@@ -61,7 +61,7 @@ async def test_what_was_learned_holds_after_a_restart_for_the_same_model(upstrea
     speeds = []
     for each in (config, config.replace("fast-model", "another-model")):
         async with running(each, tmp_path) as tandem:
-            Built(tandem.house, tandem.loaded.ledger_path).learn()
+            Built(tandem.house).learn(tandem.loaded.ledger_path)
             speeds.append(figures(tandem)["tokens_per_second"])
 
     assert speeds == [pytest.approx(664.4, rel=0.01), 60.0]

@@ -1,1 +1,1 @@
-"""What the commands that look back share: which ledger or logs, since when, and a decision as text."""
+"""Shared by commands that look back: ledger or logs, time span, and a decision as text."""

@@ -1,4 +1,4 @@
-"""A decision as readable text: what `explain` and `why` print."""
+"""A decision as text, for `explain` and `why`."""
 
 import sys
 
@@ -8,14 +8,14 @@ from router.screen.figures import duration, money, plural
 from router.telemetry.colour import paint_tier
 
 _DRY_RUN_SESSION = "x:replay-"
-"""The start of the session id of a request that was only written to be explained."""
+"""Session id prefix of a request written only to be explained."""
 
 _UNASKED = ("would ask", "not asked")
 _LEFT_OUT = {"late": "its answer came too late", "odd": "its answer was neither quick nor long", "failed": "it gave no answer"}
 
 
 def write_explanation(decision: JsonObject) -> str:
-    """The decision in lines: tier and reason, evidence, both estimates, and what would have changed it."""
+    """Tier and reason, evidence, both estimates, and what would have changed it."""
     lines = [f"{decision['tier']}  {decision['because']}", ""]
     lines.append(f"turn        {_turn(decision)}")
     if before := as_list(decision.get("assumed_before")):
@@ -43,13 +43,13 @@ def write_explanation(decision: JsonObject) -> str:
 
 
 def print_explanation(decision: JsonObject) -> None:
-    """The same on standard output, with the tier in its colour."""
+    """Print it, with the tier in its colour."""
     tier, gap, rest = write_explanation(decision).partition("  ")
     print(f"{paint_tier(tier, sys.stdout)}{gap}{rest}")
 
 
 def _turn(decision: JsonObject) -> str:
-    """The kind of turn; client and session where they have a name."""
+    """Kind of turn; client and session if known."""
     parts = [str(decision["turn_kind"])]
     if decision["client"] != "unknown":
         parts.append(f"client {decision['client']}")
@@ -59,7 +59,7 @@ def _turn(decision: JsonObject) -> str:
 
 
 def _prompt(decision: JsonObject) -> str:
-    """Its length, and how sure that is."""
+    """Its length and certainty."""
     known = "counted" if decision["prompt_tokens_exact"] else "estimated"
     if late := as_list(decision.get("prompt_tokens_range")):
         known += f", between {late[0]} and {late[-1]}: the exact count was not ready in time"
@@ -67,7 +67,7 @@ def _prompt(decision: JsonObject) -> str:
 
 
 def _assumed(item: Json) -> str:
-    """How large a turn was assumed to be that was only described."""
+    """The assumed size of a described turn."""
     turn = as_object(item)
     calls, edits = int(_number(turn["calls"])), int(_number(turn["edits"]))
     changed = f" ({plural(edits, 'edit')})" if edits else ""
@@ -90,7 +90,7 @@ def _estimate(estimate: JsonObject) -> str:
 
 
 def _redo(redo: JsonObject) -> str:
-    """How likely a wrong first answer from fast is, what it costs, and whether that is assumed or learned."""
+    """Chance and cost of a wrong first answer from fast, and whether assumed or learned."""
     turns = int(_number(redo["learned_turns"]))
     known = f"learned from {turns} turns" if turns else "assumed"
     cost = duration(_number(redo["seconds"]))
@@ -107,7 +107,7 @@ def _percent(share: Json) -> str:
 
 
 def _second_opinion(opinion: JsonObject) -> str:
-    """What came of it, and both sides of the choice to ask."""
+    """Its result, and both sides of the choice to ask."""
     answer, asked_ms, because = str(opinion["answer"]), opinion.get("asked_ms"), opinion.get("because")
     told = str(opinion["target"])
     if answer not in _UNASKED:
@@ -127,7 +127,7 @@ def _worth(opinion: JsonObject, name: str) -> str:
 
 
 def _ratio(estimate: JsonObject) -> str:
-    """How this target's past turns compare to what was expected of them, where that is known."""
+    """The target's past turns compared to their expectation, if known."""
     calls, output = (_number(estimate.get(name, 1.0)) for name in ("calls_ratio", "output_ratio"))
     return (
         ""

@@ -1,4 +1,4 @@
-"""What `replay` and `tune` share: finding the history, and going through it with a progress bar."""
+"""Shared by `replay` and `tune`: finding the history, and reading it with a progress bar."""
 
 import argparse
 import os
@@ -18,7 +18,6 @@ from router.stores.sqlite.past import SqliteEntryReader
 
 
 def add_history_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the history is."""
     parser.add_argument(
         "logs",
         nargs="*",
@@ -38,11 +37,11 @@ class PastFiles:
     tally: Tally = field(default_factory=Tally)
     ledger: Path | None = None
     recorded: list[Case] = field(default_factory=list)
-    """The turns of the ledger."""
+    """Turns of the ledger."""
     ledger_tally: LedgerTally = field(default_factory=LedgerTally)
 
     def cases(self, name: str) -> Iterator[Case]:
-        """Every turn, under a progress bar: bytes of logs, or turns of a ledger."""
+        """Every turn, with progress in bytes of logs or turns of a ledger."""
         has_logs = bool(self.logs)
         with Progress(name, sum(log.size_bytes for log in self.logs) if has_logs else len(self.recorded)) as progress:
             self.tally.advance = progress.advance
@@ -53,7 +52,7 @@ class PastFiles:
                 yield case
 
     def say(self) -> None:
-        """What was read, and what was skipped. Raises `Ended` if files were given and none of them is a readable log."""
+        """Print what was read and skipped. Raises `Ended` if none of the given files is a readable log."""
         if self.ledger is not None:
             seen = self.ledger_tally
             say(f"read {seen.entries} entries of {len(seen.sessions)} sessions in {self.ledger}")
@@ -83,7 +82,7 @@ class PastFiles:
 def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles:
     """The history that the arguments name. Raises `Ended`.
 
-    Where logs and ledger may be joined, no argument means both, as far as they are there.
+    If logs and ledger may be joined, the default is both, as far as they exist.
     """
     found = PastFiles()
     wants_ledger = arguments.ledger is not None

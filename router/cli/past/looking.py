@@ -1,4 +1,4 @@
-"""What `log`, `stats`, `why` and `wrong` share: their options, which ledger or router they read, and turns out of calls."""
+"""Shared by `log`, `stats`, `why` and `wrong`: options, the ledger or router to read, and turns."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from router.screen.text import clean
 
 
 def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") -> None:
-    """The arguments of `log` and `stats`. `counted` is what `-n` limits."""
+    """Arguments of `log` and `stats`. `counted` is what `-n` limits."""
     add_past_arguments(parser)
     parser.add_argument(
         "--since", type=read_since, default=0.0, metavar="WHEN", help="30m, 2h, 7d, or a day as in 2026-11-01 (default: all)"
@@ -34,20 +34,20 @@ def add_looking_arguments(parser: argparse.ArgumentParser, counted: str = "") ->
 
 
 def add_past_arguments(parser: argparse.ArgumentParser) -> None:
-    """Whose past is read: that of the config's ledger, or of another router."""
+    """Select the config's ledger or another router."""
     add_config_argument(parser)
     add_router_arguments(parser, "where the router is, to ask it for your own turns instead of reading the ledger here")
 
 
 def open_past(arguments: argparse.Namespace) -> Past:
-    """The ledger here; with `--url` or `--key-env`, a router."""
+    """The local ledger; with `--url` or `--key-env`, a router."""
     if arguments.url is None and arguments.key_env is None:
         return LedgerPast(find_ledger(arguments), arguments.config)
     return RouterPast(find_url(arguments.url), read_own_key(arguments.key_env))
 
 
 def read_turns(past: Past, since: float, limit: int, caller: str | None = None) -> list[Turn]:
-    """The newest turns, or those of one caller, oldest first."""
+    """The newest turns, or one caller's, oldest first."""
     calls, before = past.read_newest(since, limit, caller)
     turns = Turns()
     for (of, session), known in before.items():
@@ -58,8 +58,8 @@ def read_turns(past: Past, since: float, limit: int, caller: str | None = None) 
 def find_ledger(arguments: argparse.Namespace) -> Path:
     """The ledger to read.
 
-    A config that was named, or is in this folder, comes first. Elsewhere a running router knows better than a config which
-    ledger is meant; if the config's does not exist yet, so does the last router that ran.
+    A config that is named or in this folder comes first. Elsewhere a running router's ledger precedes the config's; if that
+    does not exist yet, so does the last router's.
     """
     is_named = bool(arguments.config or os.environ.get("TANDEM_CONFIG"))
     path, problem = _find_configured(arguments.config)
@@ -82,7 +82,7 @@ def find_ledger(arguments: argparse.Namespace) -> Path:
 
 
 def _find_configured(named: str | None) -> tuple[Path | None, ConfigError | None]:
-    """The ledger of the config, or what is wrong with the config."""
+    """The config's ledger, or the config's error."""
     try:
         return load_ledger_path(find_config(named), known_names), None
     except ConfigError as error:
@@ -90,13 +90,12 @@ def _find_configured(named: str | None) -> tuple[Path | None, ConfigError | None
 
 
 def nothing_found(arguments: argparse.Namespace) -> Ended:
-    """There is nothing of what was asked for."""
     of = f' of "{clean(caller, style_here())}"' if (caller := getattr(arguments, "caller", None)) else ""
     return Ended(1, f"no turns{of} in that time" if arguments.since else f"no turns{of} in the ledger yet")
 
 
 def read_since(text: str) -> float:
-    """The moment that is meant, in seconds since 1970. A day begins at midnight here. For `argparse`."""
+    """A moment in seconds since 1970, for `argparse`. A day begins at local midnight."""
     ago = read_ago(text)
     if ago is not None:
         return time.time() - ago

@@ -1,6 +1,6 @@
-"""Where the past is read: a ledger here, or a router that is asked for the caller's own turns (`/tandem/past/…`).
+"""Sources of the past: a local ledger, or a router with the caller's own turns (`/tandem/past/…`).
 
-Both answer the same questions with the same types, so that a command prints the same of either. All of it raises `Ended`.
+Both answer the same questions with the same types. All of it raises `Ended`.
 """
 
 import os
@@ -29,35 +29,35 @@ from router.stores.sqlite.marks import has_places, judge_turn
 from router.stores.sqlite.past import SqliteEntryReader
 
 _ASK_SECONDS = 60.0
-"""The sums of a large ledger take their time."""
+"""Sums of a large ledger take time."""
 _Row = TypeVar("_Row", SessionSums, CallSums, ExpectedSums)
 Found = TypeVar("Found")
 Newest = tuple[list[Call], dict[tuple[str, str], int]]
-"""Calls, oldest first, and how many turns each caller's session had before them."""
+"""Calls, oldest first, and each session's number of turns before them."""
 
 
 class PastTurn(NamedTuple):
-    """The request that began a turn, or one that was named, and how it was decided."""
+    """The first request of a turn, or a named one, with its decision."""
 
     id: str
     tier: Tier | None
     target: str | None
     because: str | None
     decision: JsonObject | None
-    """None where it cannot be read."""
+    """None if unreadable."""
 
 
 class Marked(NamedTuple):
-    """What a person's word about a turn changed."""
+    """The effect of a person's mark."""
 
     is_marked: bool
     was_unmarked: bool
     teaches: bool
-    """Whether turns like it can be told: its words are still known by their places."""
+    """Whether similar turns can be recognised: the indexes of its words are known."""
 
 
 class Past:
-    """Somebody's turns: of a ledger here, or of a router. Both answer the same questions (`past.answers`)."""
+    """Turns of a local ledger or a router (`past.answers`)."""
 
     place: str
     """For messages."""
@@ -72,13 +72,13 @@ class Past:
         return _rows(SessionSums, self._ask("sessions", Query(since, limit, caller))["sessions"])
 
     def read_sums(self, since: float) -> tuple[Sums, JsonObject]:
-        """The sums, and the regret as `/tandem/regret` has it."""
+        """The sums, and the regret as in `/tandem/regret`."""
         told = self._ask("sums", Query(since))
         calls, expected = _rows(CallSums, told["calls"]), _rows(ExpectedSums, told["expected"])
         return Sums(calls, expected, told["moved_up"], told["marked_wrong"], told["asked_for"]), told["regret"]
 
     def find_turn(self, request_id: str | None, *, begins: bool = False) -> PastTurn:
-        """The last turn, a request by its id, or with `begins` the turn that it belongs to."""
+        """The last turn, a request by id, or with `begins` the turn of that request."""
         if request_id is not None and begins:
             self.find_turn(request_id)
         told = self._ask("turn", Query(request=request_id, begins=begins))
@@ -95,8 +95,6 @@ class Past:
 
 
 class LedgerPast(Past):
-    """The past of a ledger on this machine."""
-
     def __init__(self, path: Path, config: str | None = None) -> None:
         self.path, self.place = path, str(path)
         self._config = config
@@ -118,9 +116,9 @@ class LedgerPast(Past):
             raise Ended(1, str(error)) from error
 
     def price_of(self, target: str) -> Price | None:
-        """What a target costs, by the config of the router that wrote the ledger, or else by the one that the command uses.
+        """A target's price by the config of the router that wrote the ledger, else by the command's.
 
-        The config is read for the first target that is asked for: most sessions stay on a tier.
+        The config is read on first use, since most sessions stay on a tier.
         """
         if self._prices is None:
             is_named = bool(self._config or os.environ.get("TANDEM_CONFIG"))
@@ -138,7 +136,7 @@ class LedgerPast(Past):
 
 
 class RouterPast(Past):
-    """A caller's own turns at a router; of an admin's key, all turns."""
+    """A caller's own turns at a router; all turns for an admin's key."""
 
     def __init__(self, url: str, key: str) -> None:
         self.place, self._key = url, key
@@ -162,7 +160,7 @@ class RouterPast(Past):
 
 
 def no_turn(place: str, request_id: str | None, undecided: str | None, *, begins: bool) -> Ended:
-    """Why there is no turn to explain or to mark."""
+    """Why there is no turn to explain or mark."""
     if request_id is None:
         return Ended(1, f"no turn in {place} yet")
     if undecided is not None:
@@ -173,5 +171,5 @@ def no_turn(place: str, request_id: str | None, undecided: str | None, *, begins
 
 
 def _rows(kind: type[_Row], told: Sequence[JsonObject]) -> list[_Row]:
-    """Named fields, as a tuple of this kind. Fields that another version adds are left out."""
+    """Build tuples from named fields, ignoring those of other versions."""
     return [msgspec.convert([row[name] for name in kind._fields], kind) for row in told]

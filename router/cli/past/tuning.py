@@ -1,4 +1,4 @@
-"""What `tandem tune` found, for a person and for a program."""
+"""Results of `tandem tune`, as text and JSON."""
 
 from dataclasses import asdict, astuple
 
@@ -9,7 +9,7 @@ from router.screen.figures import plural
 
 
 def as_json(tuning: Tuning | None, present: Fit, known_turns: int, lacking: str) -> JsonObject:
-    """The fit; where there was too little to fit to, why."""
+    """The fit, or why there is none."""
     if tuning is None:
         return {"present": asdict(present), "fitted": None, "known_turns": known_turns, "because": lacking}
     return {
@@ -28,7 +28,6 @@ def as_json(tuning: Tuning | None, present: Fit, known_turns: int, lacking: str)
 
 
 def taught_json(taught: Taught) -> JsonObject:
-    """What the marked turns teach."""
     return {
         "turns": taught.marks,
         "kinds": len(taught.table.kinds),
@@ -45,7 +44,7 @@ def _change_json(change: Change) -> JsonObject:
 
 
 def readable(tuning: Tuning) -> str:
-    """The fit, what it changes, and whether that may do harm."""
+    """The fit, its effect, and whether it may do harm."""
     present, fitted = tuning.present, tuning.fitted
     left = "  (not applied: the held-out part may get worse with it)" if tuning.rules and tuning.offset_may_harm else ""
     lines = [
@@ -82,7 +81,7 @@ def _change(change: Change, digits: int) -> str:
 
 
 def write_taught(taught: Taught) -> str:
-    """What the marked turns teach, and what that does to others."""
+    """What marked turns teach, and its effect on others."""
     lines = [
         f"marked turns    {taught.right_before} → {taught.right_after} of {taught.marks} where you said"
         f" ({plural(len(taught.table.kinds), 'kind')} of ask)"

@@ -18,9 +18,8 @@ _NEVER = float("-inf")
 _MAX_CLOSED_SECONDS = 900.0
 """Longest wait a target can impose before one request tries it: quotas are raised, and hosts err."""
 _PROBE_SECONDS = 60.0
-"""How often a request probes targets that asked to be left alone, if no other can serve it."""
+"""How often a request that only closed targets can serve probes them."""
 _LOADING_KNOWN_SECONDS = 5.0
-"""How long a loading model is assumed without asking again."""
 
 
 class Circuit:
@@ -50,7 +49,6 @@ class Circuit:
     def __init__(self) -> None:
         self.failures = 0
         self.failing_since = _NEVER
-        """Start of the last known failures."""
         self.served_at = self._failed_at = _NEVER
         self.rest_seconds = self.rested_until = 0.0
         self.failed_with = ""
@@ -62,7 +60,7 @@ class Circuit:
         self.probe = ""
         """The request that probes it, after a rest or before the time it named."""
         self.loading, self.loading_until = "", 0.0
-        """Its words while loading its model, and how long those are trusted."""
+        """Its words while loading, and how long those are trusted."""
 
     @property
     def is_open(self) -> bool:
@@ -95,7 +93,6 @@ class Circuit:
             self.rested_until = now + self.rest_seconds
 
     def is_resting(self, now: float) -> bool:
-        """Whether it rests after failures or is being probed."""
         return self.is_open and (now < self.rested_until or bool(self.probe))
 
     def close(self, now: float, seconds: float) -> None:
@@ -119,7 +116,7 @@ class Circuit:
         self.serve(now)
 
     def standing(self, now: float, since: float, in_flight: int) -> Track:
-        """Its record, for a request whose own target has been failing since `since`."""
+        """Its record since `since`, when a request's own target began to fail."""
         if self.failures and now - self._failed_at < KEPT_SECONDS and (self.failures >= _ENOUGH_TO_JUDGE or not in_flight):
             return Track.FAILED
         if not self.failures and self.served_at >= since and now - self.served_at < KEPT_SECONDS:

@@ -58,10 +58,7 @@ class Lateness:
         return float(self.seconds * 0.5 ** (max(0.0, now - self._seen_at) / half_life))
 
     def expect_behind(self, seconds: float, usual_seconds: float, now: float) -> float:
-        """Expected wait while an overdue call is pending.
-
-        Its delay is the minimum for others; once plainly late, they would wait as long as earlier calls did.
-        """
+        """At least the delay of an overdue call; once plainly late, as long as earlier calls waited."""
         if self.seconds:  # this call probes: others do not follow it
             return max(seconds, self.seconds)
         return max(seconds, self._lately(now)) if is_late(seconds, usual_seconds) else max(0.0, seconds)

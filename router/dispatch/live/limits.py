@@ -44,7 +44,6 @@ _MAX_KEPT = 1_000
 """Callers with their own keys; the oldest are dropped first."""
 
 _Place = tuple[str, int]
-"""A target, and the caller whose key was used."""
 
 
 def read_windows(headers: Mapping[str, str], now: float, wall: float | None = None) -> tuple[LimitWindow, ...]:
@@ -82,8 +81,6 @@ def refused_wait(windows: tuple[LimitWindow, ...], now: float) -> float:
 
 
 class RateLimits:
-    """The last limits that each target reported."""
-
     def __init__(self) -> None:
         self.told: dict[_Place, tuple[LimitWindow, ...]] = {}
         """Empty if no target reports limits: decisions then skip the check."""

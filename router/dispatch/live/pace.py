@@ -10,7 +10,7 @@ from router.dispatch.live.samples import FADED_SECONDS, Samples
 
 
 class Pace:
-    """Speed as measured, or as configured until something is measured."""
+    """Measured speed, or the configured one until then."""
 
     def __init__(self, typical: Speed) -> None:
         self.typical = typical
@@ -20,7 +20,7 @@ class Pace:
         self.has_recalled = False
         self._has_samples = False
         self._is_counted = True
-        """Whether the speed is based on counted pieces alone: no usage was reported yet."""
+        """Whether speed comes from counted pieces alone: no usage was reported yet."""
         self.reading: dict[str, float] = {}
         """Time to first token of each long prompt under way; how much was cached is known at its end."""
 
@@ -36,7 +36,6 @@ class Pace:
 
     @property
     def seen_at(self) -> float:
-        """When a call last showed any of these figures."""
         return max(
             (figure.newest_at for figure in (self.ttft, self.speed, self.prefill) if figure.values), default=float("-inf")
         )
@@ -105,7 +104,7 @@ class Pace:
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """Origin of each figure: configured, learned, or estimated from counted pieces."""
+        """Configured, learned, or estimated from counted pieces."""
         figures = zip(Speed._fields, self._figures, strict=True)
         sources = {name: "learned" if samples.is_learned else "config" for name, samples in figures}
         if self._is_counted and self.speed.is_learned:

@@ -23,7 +23,7 @@ class PastPace(NamedTuple):
     at: float = 0.0
     """Newest measurement, in seconds since 1970."""
     is_counted: bool = False
-    """Whether tokens were only counted by pieces: usage was never reported."""
+    """Whether tokens were only counted by pieces."""
 
 
 NO_PAST = PastPace()
@@ -74,7 +74,6 @@ def _prefill_of(call: PastCall, usual_ttft: float) -> float | None:
 
 
 def _by_minute(seen: Iterable[tuple[float, float | None]]) -> tuple[float, ...]:
-    """Medians of the newest minutes with measurements."""
     minutes: dict[int, list[float]] = defaultdict(list)
     for at, value in seen:
         if value is not None and value > 0:

@@ -10,7 +10,6 @@ from router.limits.quota import seconds_left, wait_for_slot
 _MOST_KNOWN_SECONDS = 60.0
 """How long a concurrency limit inferred from a refusal is trusted."""
 _GUESSED_ANSWER_TOKENS = 400
-"""Assumed answer length before one was seen."""
 
 
 class Queue:
@@ -58,13 +57,11 @@ class Queue:
             self.lateness.leave(now - due, opened_at, now)
 
     def end(self, name: str, now: float) -> None:
-        """End of a stream that had begun, or whose first token was not awaited."""
         del self.asked[name]
         if name in self.slots.begun:
             self.slots.end(name, now)
 
     def refuse(self, now: float) -> None:
-        """A call was refused for too many at once."""
         self.most, self._most_at = max(1, len(self.open)), now
 
     def forget(self) -> None:
@@ -72,7 +69,6 @@ class Queue:
         self.lateness, self.slots, self.most = Lateness(), Slots(), 0
 
     def is_full(self, now: float) -> bool:
-        """Whether it has all the requests it takes at once."""
         if self.most and now - self._most_at > _MOST_KNOWN_SECONDS:
             self.most = 0
         return 0 < self.most <= len(self.open)
@@ -125,7 +121,6 @@ class Queue:
         return running if self.slots.keeps_waiting(opened_at, self.unanswered[name] - opened_at, now) else 0
 
     def _wait_for_slot(self, waiting: int, count: int, now: float) -> float:
-        """Wait of a call with this many waiting ahead of it."""
         begun, speed = self.slots.begun, self._pace.speed.usual
         usual = self._pace.ttft.usual + (self.slots.seconds or _GUESSED_ANSWER_TOKENS / speed)
         left = []
@@ -143,5 +138,4 @@ class Queue:
 
 
 def _limit_of(view: RequestView | None) -> int:
-    """Output token limit of a request; 0 if unlimited."""
     return SPECS[view.dialect].read_limit(view.body) or 0 if view is not None else 0

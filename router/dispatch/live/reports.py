@@ -16,7 +16,6 @@ from router.contract.target import Speed, TargetStatus
 from router.dispatch.live.target import RESTED_WAIT_SECONDS, LiveTarget
 
 _SPEED_REPORTED_SECONDS = 60.0
-"""How long after its measurement a speed is reported; it fades meanwhile."""
 _PROBING_SECONDS = 1.0
 """Reported wait while one request probes a rested target."""
 _OWN_COUNTS_SECONDS = 5.0
@@ -30,7 +29,7 @@ class _Reported(NamedTuple):
 
 
 class OtherReports:
-    """Reports of other routers; empty if nothing is shared."""
+    """Empty if nothing is shared."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -49,13 +48,11 @@ class OtherReports:
         messages.on_tick(lambda: self._send(messages, listed()))
 
     def in_flight(self, name: str) -> int:
-        """Calls of a target at other routers."""
         return sum(report.in_flight for _, report in self._of(name, self._clock())) if self._reported else 0
 
     def apply(
         self, listed: Mapping[str, LiveTarget], own: Mapping[str, TargetStatus], now: float
     ) -> Mapping[str, TargetStatus]:
-        """Combine local observations with the reports."""
         self._forget_old(now)
         if not self._reported:
             return own
@@ -87,7 +84,6 @@ class OtherReports:
         return status
 
     def _of(self, name: str, now: float) -> list[tuple[float, TargetReport]]:
-        """Reports about a target, each with its age."""
         return [
             (now - at, report)
             for at, targets in self._reported.values()

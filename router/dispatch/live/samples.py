@@ -1,6 +1,6 @@
 """A target's figure as lately seen, fading within seconds into the usual.
 
-The usual is a median over at least an hour of minutes with measurements; before that, the configured value.
+The usual is the median over minutes of use, an hour or more; before any, the configured value.
 """
 
 from collections import deque
@@ -33,7 +33,6 @@ class Samples:
     """The recent median at the end of each minute of use."""
     minute_at: float = _LONG_AGO
     settled: float = 0.0
-    """The value that it fades into."""
 
     def __post_init__(self) -> None:
         self.settled = self.typical
@@ -69,7 +68,6 @@ class Samples:
         self.settled = weight * median(self.minutes) + (1 - weight) * self.typical
 
     def follow(self, typical: float) -> None:
-        """Take a new configured value, used until something is learned."""
         self.typical = typical
         if not self.minutes:
             self.settled = typical

@@ -17,7 +17,6 @@ _HAND_OVER_SECONDS = 0.25
 _BUSY_SECONDS = 0.5
 """Minimum wait at a target that is never idle, in addition to twice the usual time to first token."""
 _MAX_ANSWERS = 10
-"""Answers that the usual length is averaged over."""
 
 
 class Slots:
@@ -96,7 +95,6 @@ class Slots:
         return self.count > 0 and now - self._claimed_at <= _SURE_SECONDS
 
     def _claim(self, count: int, now: float) -> None:
-        """One more case in which this many calls seemed to be the maximum."""
         if count < self.at_least(now):
             return
         if count != self._claimed or now - self._claimed_at > _CASES_KEPT_SECONDS:
@@ -106,7 +104,6 @@ class Slots:
             self.count = count
 
     def _see(self, now: float) -> None:
-        """Count simultaneous streams, which may refute the number of slots."""
         count = sum(now - at >= _OVERLAP_SECONDS for at in self.begun.values())
         if count >= self.at_least(now):
             self._seen, self._seen_at = count, now

@@ -43,7 +43,6 @@ class LiveStatistics(LiveTargets):
         """`allowance` is this router's part of the targets' quotas."""
         super().__init__()
         self._fresh_until = _NEVER
-        """How long the last statuses stay valid."""
         self._targets: Mapping[str, Target] = {}
         self._listed: Mapping[str, LiveTarget] = {}
         self._statuses: Mapping[str, TargetStatus] = {}
@@ -105,7 +104,6 @@ class LiveStatistics(LiveTargets):
         return self.queues.apply(signals, view, now) if self.queues.is_on else signals
 
     def chances(self, candidates: Sequence[Target], failed: str, now: float) -> Chances:
-        """Options of a request after a failed attempt at one of these targets."""
         own = self._live.get(failed)
         since = own.circuit.failing_since if own is not None else now
         known = [live for target in candidates if (live := self._live.get(target.name)) is not None]
@@ -252,7 +250,6 @@ class LiveStatistics(LiveTargets):
             self._judge(live, exchange, fact.opened_at, fact)
 
     def _judge(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, fact: AttemptEnded) -> None:
-        """Learn from the end of a call, unless its caller left."""
         error, self._moving[fact.target.name] = fact.error, live
         if error is None and exchange.arrival.passed is not None:
             return  # another of its routes
@@ -313,5 +310,4 @@ class LiveStatistics(LiveTargets):
 
 
 def _is_about_concurrency(error: TandemError) -> bool:
-    """Whether the refusal is for concurrency rather than rate."""
     return isinstance(error, UpstreamRefused) and _CONCURRENCY.search(error.body) is not None

@@ -64,14 +64,12 @@ class LiveTarget:
         self.waiters: list[asyncio.Future[None]] = []
         """Requests that move here once it is known to serve."""
         self.is_awaited = False
-        """Whether it is polled while it loads its model."""
         self.is_watched = False
         """Whether it fails, is probed or awaited, or named its window: an answer then matters beyond speed."""
         self.is_still = False
         """Whether its status is constant until the next call: nothing is under way or fading."""
 
     def status(self, now: float) -> TargetStatus:
-        """The target as a decision sees it, with its expected wait."""
         queue = self.queue
         status = TargetStatus(
             self.window.known, self.pace.current(now), 0.0, len(queue.open), self.ratio, failures=self.failures
@@ -97,7 +95,6 @@ class LiveTarget:
         return status.with_wait(wait)
 
     def _at_rest(self, status: TargetStatus, now: float) -> TargetStatus:
-        """Add a long wait if it rests, is being probed or is full."""
         circuit = self.circuit
         if (window := self.window.to_try(now)) is not None:
             status = structs.replace(status, window_to_try=window)
@@ -122,7 +119,6 @@ class LiveTarget:
         return self.queue.slots.count or self.target.in_flight
 
     def wait_for_slot(self, now: float) -> float:
-        """Expected wait of a call opened now, if the number of slots is known."""
         return self.status(now).wait_seconds if self.queue.has_slots(now) else 0.0
 
     def follow(self, target: Target) -> None:
@@ -135,7 +131,6 @@ class LiveTarget:
         self.target = target
 
     def wake(self) -> None:
-        """Wake waiting requests."""
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
             if not waiter.done():

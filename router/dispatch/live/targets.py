@@ -16,7 +16,6 @@ _FADE_SECONDS = 60.0
 _MAX_TOKENS_EACH = 2
 """A target may count this many times the estimated prompt tokens."""
 _TEMPLATE_TOKENS = 64
-"""Most tokens that a chat template adds."""
 
 
 class LiveTargets:
@@ -77,7 +76,7 @@ class LiveTargets:
         self._settle(now)
 
     def _settle(self, now: float) -> None:
-        """Apply past figures to new targets, and fade unseen ones once a minute."""
+        """Apply past figures to new targets; fade unseen ones once a minute."""
         known, is_fading = self._past, now >= self._fade_at
         if is_fading:
             self._fade_at = now + _FADE_SECONDS

@@ -21,7 +21,6 @@ _FAULTS = {
 
 
 def find_troubles(live: LiveStatistics, targets: Mapping[str, Target], now: float, time_of_day: float) -> list[Notice]:
-    """One notice per target that is out now."""
     out = {name: known for name, target in targets.items() if _is_out(known := live.of(target), now)}
     notices = []
     for name, known in out.items():

@@ -48,10 +48,7 @@ def _read_body(text: str, headers: Mapping[str, str], now: float | None) -> floa
 
 
 def read_wait(text: str, headers: Mapping[str, str], scale: float = 1.0, now: float | None = None) -> float | None:
-    """Seconds until a time: a number of seconds, a duration such as `6m0s` or `250ms`, or a moment.
-
-    None if invalid, past, or absurdly long.
-    """
+    """A number of seconds, a duration such as `6m0s` or `250ms`, or a moment. None if invalid, past or absurdly long."""
     text = text.strip()
     seconds = _read_seconds(text)
     if seconds is None:
@@ -72,7 +69,7 @@ def _clock_of(headers: Mapping[str, str], now: float | None) -> float:
 
 
 def _read_date(text: str) -> float | None:
-    """An HTTP date (`Wed, 21 Oct 2026 07:28:00 GMT`) or an ISO one (`2026-10-21T07:28:00Z`)."""
+    """An HTTP date (`Wed, 21 Oct 2026 07:28:00 GMT`) or an ISO one."""
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             moment = read(text)

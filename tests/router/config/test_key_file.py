@@ -72,8 +72,8 @@ def test_a_file_that_is_not_there_comes_with_the_command_that_makes_it(tmp_path)
 
 
 @pytest.mark.parametrize(("old", "new", "fault"), [
-    ("ada", "local", 'not "local"'),
-    ("ada", "a/b", "must be 1 to 64"),
+    ("  ada:", "  local:", 'not "local"'),
+    ("  ada:", "  a/b:", "must be 1 to 64"),
     (KEY.id, "zz", "eight hex digits"),
     (KEY.digest.hex(), KEY.text, "The key itself must not be here"),
     ("daily_usd: 5", "daily_usd: 0", "must be more than 0"),

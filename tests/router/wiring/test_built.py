@@ -31,7 +31,7 @@ async def test_what_the_ledger_shows_of_a_targets_work_is_learnt_by_the_live_fig
     await house.state.entries.close()
     assert house.state.live.statuses(house.plan.targets, 0.0)["simulated-fast"].ratio == WorkRatio()
 
-    built.learn()
+    built.learn(built.ledger_path)
 
     assert house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].ratio.output > 1
 
@@ -45,7 +45,7 @@ async def test_a_correction_is_learnt_as_a_failure_of_the_pair_that_served_the_t
             await serve(house, request(name, messages=messages))
     await house.state.entries.close()
 
-    built.learn()
+    built.learn(built.ledger_path)
 
     rates = house.state.live.statuses(house.plan.targets, 1.0)["simulated-fast"].failures["simulated-deep"]
     assert rates.turns >= 40
@@ -56,10 +56,10 @@ def test_without_a_ledger_there_is_nothing_to_learn(tmp_path):
     state = build_state(load(SIMULATED, tmp_path), AsyncExitStack(), on_disk=False)
     house = House(build_plan(load(SIMULATED, tmp_path), state), state)
 
-    Built(house).learn()
-    Built(house, tmp_path / "never-written.db").learn()
+    Built(house).learn(None)
+    Built(house).learn(tmp_path / "never-written.db")
     (tmp_path / "broken.db").write_text("not a database" * 100)
-    Built(house, tmp_path / "broken.db").learn()
+    Built(house).learn(tmp_path / "broken.db")
 
     assert state.live.statuses(house.plan.targets, 0.0)["simulated-fast"].ratio == WorkRatio()
 
