@@ -12,14 +12,12 @@ from router.stores.watches import Watch, Watches
 MOST_ATTEMPTS = 3
 """A job that killed its owner three times would kill the next one, too."""
 SEEN = "id, caller, at, key, session, title, tier, state, attempt, owner, ended_at, is_cancelled, is_handed_out, is_collected"
-"""The columns a list shows."""
 FOUND = f"{SEEN}, queued, response"
 WHOLE = f"{FOUND}, headers, body"
 _UNREAD = (b"", b"", "{}", b"")
 """Stand-ins for columns that were not read."""
 _WHOSE = "id = $1 AND caller = coalesce(CAST($2 AS text), caller)"
 ADDED = "id, caller, at, state, key, session, title, tier, headers, queued, response, body"
-"""The columns `to_row` writes."""
 _MAX_DIGITS = 18
 
 
@@ -41,7 +39,7 @@ def to_row(job: Job) -> tuple[object, ...]:
 
 
 def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
-    """Read a row of `SEEN`, `FOUND` or `WHOLE`."""
+    """A row of `SEEN`, `FOUND` or `WHOLE`."""
     row = (*row, *_UNREAD[len(row) - SEEN.count(",") - 1 :])
     name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, response, headers, body = row
     is_cancelled, is_handed_out, is_collected = map(bool, flags)
@@ -114,7 +112,7 @@ class JobQuestions(ABC):
 
     @abstractmethod
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
-        """Note that an attempt's content was read. False where another attempt has begun: read again."""
+        """False where another attempt has begun: read again."""
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
         if not is_writable(job_id):
@@ -127,7 +125,7 @@ class JobQuestions(ABC):
         return found[0] if found else None
 
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
-        """Read a part of the log, noting first that a caller sees content."""
+        """A caller's read is noted as handed out first."""
         while is_writable(job_id):
             rows = await self._read_log(job_id, name_of(caller), after, limit_bytes)
             new = next((attempt for *_, has_content, attempt, is_known in rows if has_content and not is_known), None)
@@ -139,7 +137,7 @@ class JobQuestions(ABC):
         return self._watches.watch(job_id, for_owner=for_owner)
 
     async def list_jobs(self, caller: Caller | None, state: JobState | None, limit: int, before: str | None) -> JobsPage:
-        """A page of jobs. Its cursor is a row number, which stays valid when that row is deleted."""
+        """The cursor is a row number, which stays valid when that row is deleted."""
         if before is not None and not is_number(before):
             return JobsPage([])
         statement = f"""

@@ -25,7 +25,6 @@ class ValkeyLook(NamedTuple):
     latency_ms: float
     clock_ahead_seconds: float
     routers: int
-    """Routers heard from in the last seconds."""
 
 
 class PostgresLook(NamedTuple):
@@ -88,7 +87,7 @@ def look_at_postgres(terms: PostgresTerms) -> PostgresLook:
 
 
 def migrate(terms: PostgresTerms) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Run missing scripts. Returns those present before and those run. Raises `StoreUnusable`."""
+    """Returns the scripts present before and those run. Raises `StoreUnusable`."""
     from router.stores.postgres.schema import prepare
 
     return asyncio.run(_with_link(terms, _MIGRATE_SECONDS, lambda connection: prepare(connection, _MIGRATE_SECONDS)))

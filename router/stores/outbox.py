@@ -36,7 +36,7 @@ class Outbox(Generic[Key, Value]):
         return len(self.waiting)
 
     def add(self, key: Key, value: Value) -> None:
-        """Queue a value, replacing an earlier one of its key."""
+        """Replaces an earlier value of its key."""
         self.remove(key)
         self.waiting[key] = value
         self._bytes += self._size_of(value)
@@ -51,12 +51,10 @@ class Outbox(Generic[Key, Value]):
             self._bytes -= self._size_of(self.waiting.pop(key))
 
     def retry(self) -> None:
-        """Retry at once: the store is back."""
         if self.waiting:
             spawn(self._flush(), name="write to a shared store now")
 
     async def close(self) -> None:
-        """Try once more."""
         if self._retrying is not None:
             self._retrying.cancel()
             await asyncio.wait([self._retrying])

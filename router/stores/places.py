@@ -27,17 +27,15 @@ class Place(Protocol):
         ...
 
     async def find(self, response_id: str, caller: Caller) -> Known:
-        """Look an id up, including writes this router has begun."""
+        """Includes writes this router has begun."""
         ...
 
-    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None:
-        """The caller's newest response that holds any of these items."""
-        ...
+    async def find_holder(self, item_ids: Collection[str], caller: Caller) -> StoredResponse | None: ...
 
     async def sort_out(self, keys: Collection[Key]) -> tuple[list[Key], list[Key]]:
         """The keys that are missing here and may be added, and those that were deleted."""
         ...
 
     async def delete(self, response_id: str, caller: Caller) -> None:
-        """Delete a response, and remember that for as long as any router may have a copy."""
+        """Remembered for as long as any router may have a copy."""
         ...

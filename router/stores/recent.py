@@ -32,7 +32,6 @@ class RecentEntries:
         self._forget_at = -inf
 
     def add(self, entry: Entry) -> None:
-        """Remember an entry with its prompt."""
         line, known = entry.line, self._known
         known[line.id] = entry
         if len(known) > _MAX_REMEMBERED or line.at > self._forget_at:
@@ -48,7 +47,7 @@ class RecentEntries:
         return next(iter(self._known.values())).line.at
 
     def find(self, request_id: str, caller: Caller | None, explain: Explain) -> JsonObject | None:
-        """The decision in full, if remembered. The prompt is shown to its own caller only."""
+        """The prompt is shown to its own caller only."""
         entry = self._known.get(request_id)
         if entry is None or (caller is not None and entry.line.caller != caller.name):
             return None

@@ -47,14 +47,12 @@ class Responses:
         postgres: "PostgresResponses | None" = None,
         disk: "SqliteResponses | None" = None,
     ) -> None:
-        """`disk` is the long-term store below `own`; with Postgres, it holds what Postgres could not take."""
+        """`disk` is below `own`; with Postgres, it holds what Postgres could not take."""
         self._own, self._valkey, self._postgres, self._disk = own, valkey, postgres, disk
         self._places: list[Place] = [place for place in (valkey, postgres) if place is not None]
         self._writing: dict[Key, asyncio.Future[None]] = {}
         self._late = Outbox(self._write_late, _size, self._note_dropped)
-        """Responses Postgres could not take yet."""
         self._unwritten = Outbox(self._write_again, _size)
-        """Responses Valkey refused, for instance because it is full."""
         self._sending: asyncio.Task[None] | None = None
         self._lost, self._reported_at = 0, 0.0
         self._settled_at = 0.0
@@ -63,12 +61,11 @@ class Responses:
             valkey.link.on_back(self._begin_settling, self._restore)
 
     def start(self) -> None:
-        """Start uploading what an earlier run left on disk. Called once, before the first request."""
+        """Called once, before the first request."""
         if self._disk is not None and self._postgres is not None and self._sending is None:
             self._sending = spawn(self._send_from_disk(self._disk, self._postgres), name="send stored responses")
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> "asyncio.Future[Any] | None":
-        """Keep a response here, and start writing it to the shared stores."""
         is_durable = for_long and self._postgres is not None
         if self._valkey is not None or not is_durable:
             # Without Valkey, this router would not hear that a stored response was deleted.
@@ -152,7 +149,6 @@ class Responses:
         return False
 
     async def close(self) -> None:
-        """Wait for pending writes, and retry failed ones once."""
         await self._written(*self._writing)
         if self._sending is not None:
             self._sending.cancel()
@@ -164,7 +160,7 @@ class Responses:
         await self._own.close()
 
     async def _look(self, response_id: str, caller: Caller) -> tuple[Known, bool]:
-        """What the stores know of an id, and whether one that might know more is away."""
+        """The find, and whether a store that might know more is away."""
         is_away, best = self._is_settling(), UNKNOWN
         await self._written(*(key for key in self._writing if key[1] == response_id))
         for place in self._places:
@@ -203,7 +199,7 @@ class Responses:
         return sent
 
     def _note_sent(self, valkey: "ValkeyResponses", response: StoredResponse, sent: "asyncio.Future[Any]") -> None:
-        """Retry a refused write later. Until then other routers must not report it as missing."""
+        """Until it is written, other routers must not report it as missing."""
         if sent.cancelled() or sent.exception() is None:
             self._unwritten.remove((response.caller, response.id))  # an older version may have been refused since
         else:
@@ -241,7 +237,6 @@ class Responses:
                 del self._writing[key]
 
     async def _written(self, *keys: Key) -> None:
-        """Wait for this router's pending writes of these keys."""
         writing = [self._writing[key] for key in keys if key in self._writing]
         if writing:
             await asyncio.wait(writing)
@@ -251,7 +246,7 @@ class Responses:
         await self._postgres.keep(response, is_late=True)
 
     def _note_dropped(self) -> None:
-        """The queue for the database is full: send from disk, where there is one; the rest is lost."""
+        """The queue is full: send from disk, if any; the rest is lost."""
         if self._disk is not None:
             self.start()
             return
@@ -265,7 +260,7 @@ class Responses:
             self._lost, self._reported_at = 0, asyncio.get_running_loop().time() + _REPORT_SECONDS
 
     async def _send_from_disk(self, disk: "SqliteResponses", postgres: "PostgresResponses") -> None:
-        """Upload responses from disk a few at a time, resuming where it failed."""
+        """A few at a time, resuming where it failed."""
         after = 0
         while True:
             try:
@@ -279,7 +274,7 @@ class Responses:
         self._sending = None
 
     def _note_gone(self, response_id: str, caller: Caller) -> None:
-        """A response was deleted at some router, possibly this one."""
+        """Called for deletions at any router, this one too."""
         self._drop_waiting((caller, response_id))
         spawn(self._forget_own(response_id, caller), name=f"{response_id[:40]} forget")
 

@@ -42,14 +42,13 @@ def _needs(setting: str) -> Iterator[None]:
 
 
 class Shared:
-    """The shared stores of this router: made before there is a loop, connected before the first request."""
+    """Made before there is a loop, connected before the first request."""
 
     def __init__(self, terms: SharedTerms) -> None:
         self.terms = terms
         self.unconfirmed: Counter[str] | None = Counter() if terms.valkey is not None or terms.postgres is not None else None
         """Answers that left before a write was confirmed, by kind of write; None where nothing is shared."""
         self.link: Link | None = None
-        """The Valkey connection, if configured."""
         self.sessions: ValkeySessions | None = None
         self.messages: ValkeyMessages | None = None
         self.revoked_keys: ValkeyRevokedKeys | None = None
@@ -57,10 +56,9 @@ class Shared:
         self._database: Database | None = None
         self._responses: Responses | None = None
         self.forwarder: Forwarder | None = None
-        """Copies the ledger to the database, where both exist."""
         self._allowance: ValkeyAllowance | None = None
         self.has_limits = False
-        """Whether any shared limit is set: if so, this router announces itself at start."""
+        """Whether to announce this router at start."""
         if terms.valkey is not None:
             self._share_server(terms.valkey)
 
@@ -76,10 +74,10 @@ class Shared:
         self.revoked_keys, self.repeats = ValkeyRevokedKeys(link, self.messages), ValkeyRepeats(link)
 
     def share_responses(self, own: MemoryResponses, disk: "SqliteResponses | None" = None) -> Responses:
-        """Responses that all routers find. `own` keeps this router's copies, on `disk` if there is one."""
+        """`own` keeps this router's copies, on `disk` if there is one."""
         valkey = postgres = None
         if self.link is not None:
-            from router.stores.valkey.responses import ValkeyResponses  # imported only where a store is shared
+            from router.stores.valkey.responses import ValkeyResponses
 
             valkey = ValkeyResponses(self.link)
         if self.terms.postgres is not None:
@@ -95,18 +93,17 @@ class Shared:
 
     @property
     def replicas(self) -> int:
-        """Router processes on this Valkey server, this one included; the last known number while it is away."""
+        """Processes on this Valkey server, this one included; the last known number while it is away."""
         return self.messages.count if self.messages is not None else 1
 
     def copy_ledger(self, ledger: "SqliteWriter", keep_days: int) -> None:
-        """Copy the ledger to the database, if there is one, from the first request on."""
         if self.terms.postgres is not None:
             with _needs("shared.postgres"):
                 from router.stores.postgres.forward import Forwarder
             self.forwarder = Forwarder(self.terms.postgres, ledger, keep_days=keep_days)
 
     def open_allowance(self, name_ledger: Callable[[], str]) -> "Allowance | None":
-        """Shared limits, or None. The ledger is named on first use."""
+        """None where limits are not shared. The ledger is named on first use."""
         if self.link is None:
             return None
         from router.stores.valkey.allowance import ValkeyAllowance
@@ -136,12 +133,12 @@ class Shared:
             self.forwarder.start()
 
     async def stop_copying(self) -> None:
-        """Copy the rest once the ledger is no longer written."""
+        """Called once the ledger is no longer written."""
         if self.forwarder is not None:
             await self.forwarder.close()
 
     def watch_jobs(self) -> Watches:
-        """Watches for changes of jobs in this process and in workers that share its job file."""
+        """Includes workers that share the job file."""
         watches = Watches()
         if self.link is not None and self.terms.worker:
             from router.stores.valkey.messages import Channel  # only workers need it
@@ -173,7 +170,6 @@ _HINT = "tandem check --live"
 
 
 def find_troubles(shared: Shared, time_of_day: float, clock: Callable[[], float] = time.monotonic) -> list[Notice]:
-    """Notices for an unusable Valkey server and for a copy of the ledger that is far behind."""
     found = []
     lost_at = shared.link.lost_at if shared.link is not None else None
     refusing = shared.link.refusals.current() if shared.link is not None else None

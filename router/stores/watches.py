@@ -60,8 +60,6 @@ def stop_of(job_id: str) -> str:
 
 
 class Watch:
-    """A wait for one job, or for any."""
-
     def __init__(self, watches: Watches, job_id: str | None) -> None:
         self._watches, self._job_id, self._event = watches, job_id, asyncio.Event()
         watches.add(job_id, self._event)

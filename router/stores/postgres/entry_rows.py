@@ -61,7 +61,7 @@ async def insert(connection: Any, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def _clean(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
-    """Drop NUL from texts, which Postgres does not store."""
+    """Postgres does not store NUL."""
     texts = (column for column, (kind, *_) in zip(zip(*rows, strict=True), _TYPES, strict=True) if kind == "text")
     if not any("\0" in "".join(filter(None, column)) for column in texts):
         return rows
@@ -73,11 +73,11 @@ def _replace(text: str) -> str:
 
 
 async def read_home(connection: Any) -> tuple[str, float]:
-    """The database's name for itself, and its time."""
+    """The database's own name, and its time."""
     return str(await connection.fetchval("SELECT id FROM tandem.home")), float(await connection.fetchval(_NOW))
 
 
 async def forget_old(connection: Any, before: float, limit: int) -> bool:
-    """Delete some expired rows. Returns whether there may be more."""
+    """Returns whether there may be more."""
     done = await connection.execute(_FORGET_OLD, before, limit)
     return int(done.rpartition(" ")[2]) == limit

@@ -20,7 +20,7 @@ _COUNTS = {
 }
 _FORGETS = {"requests": _FORGET_ENTRIES, "responses": _FORGET_RESPONSES, "jobs": _FORGET_JOBS}
 _SECONDS = 60.0
-"""A caller may have many rows; the command waits."""
+"""The command waits."""
 
 
 def count_kept(terms: PostgresTerms, caller: Caller) -> Mapping[str, int]:

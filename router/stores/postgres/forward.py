@@ -34,13 +34,11 @@ _BATCH_ROWS = 500
 _LEAST_SECONDS = 5.0
 """Least time for a batch, which may hold megabytes of text."""
 _LAST_SECONDS = 5.0
-"""How long a stopping router keeps copying."""
 _TIDY_SECONDS = 3_600.0
 _DELETED_AT_ONCE = 1_000
 _DAY = 86_400.0
 _CLOCK_SECONDS = 5.0
 _REFUSED = (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, asyncpg.ProgramLimitExceededError)
-"""Errors that blame a row, not the database."""
 _AT, _DURATION = 1 + FORWARDED.index("at"), 1 + FORWARDED.index("duration_ms")
 
 
@@ -58,7 +56,6 @@ class Forwarder:
         ledger.watch(self._rows)
         ledger.attach(self, lambda _: False)  # keeps the file open until the last rows are copied
         self._home = ""
-        """The database's name, once read."""
         self._most = _BATCH_ROWS
         self._failed_at: float | None = None
         self._tidied_at = -_TIDY_SECONDS
@@ -68,13 +65,12 @@ class Forwarder:
         self._stopping = asyncio.Event()
         self._ended: Future[None] = Future()
         self.copied = 0
-        """Rows this process has copied."""
         self.waiting_since: float | None = None
         """End of the oldest uncopied request, in seconds since 1970; None where all are copied."""
 
     @property
     def lag_seconds(self) -> float:
-        """How far the copy lags. Thread-safe."""
+        """Thread-safe."""
         since = self.waiting_since
         return max(0.0, time.time() - since) if since is not None else 0.0
 
@@ -83,7 +79,6 @@ class Forwarder:
         self._thread.start()
 
     async def close(self) -> None:
-        """Copy the rest, within seconds, and close the file."""
         if self._thread is not None:
             self._stop.set()
             with contextlib.suppress(RuntimeError):  # already ended
@@ -132,7 +127,7 @@ class Forwarder:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _take_a_step(self, link: Link) -> float:
-        """Copy some rows. Returns the pause before the next step."""
+        """Returns the pause before the next step."""
         try:
             if not self._home:
                 await self._begin(link)
@@ -159,7 +154,6 @@ class Forwarder:
             self._failed_at = None
 
     async def _begin(self, link: Link) -> None:
-        """Read the database's name and time."""
         self._note_waiting(self._rows.read(lambda database: read_next(database, self._read_mark(database).sequence, 1)))
         async with link.borrow() as connection:
             self._home, now = await entry_rows.read_home(connection)
@@ -167,12 +161,12 @@ class Forwarder:
             events.clock_differs(store="postgres", seconds=round(ahead, 1))
 
     def _read_mark(self, database: sqlite3.Connection) -> Mark:
-        """The file's progress, which is zero for a database it was not copied to before."""
+        """Zero for a database it was not copied to before."""
         mark = read_mark(database)
         return mark if mark.home == self._home or not self._home else Mark(self._home)
 
     async def _copy(self, link: Link) -> bool:
-        """Copy the next rows. Returns whether there may be more."""
+        """Returns whether there may be more."""
         after = self._rows.read(self._read_mark).sequence
         rows = self._rows.read(lambda database: read_next(database, after, self._most))
         self._note_waiting(rows)

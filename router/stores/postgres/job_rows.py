@@ -121,7 +121,7 @@ async def add(
     most_of_caller: int | None,
     lease_seconds: float | None = None,
 ) -> bool:
-    """Insert a job unless the queue or its caller's share is full. A leased job counts as handed out. In a transaction.
+    """False if the queue or its caller's share is full. A leased job counts as handed out. In a transaction.
 
     Concurrent routers may each exceed `most_queued` by one; `most_of_caller` is exact.
     """
@@ -195,7 +195,7 @@ async def append(connection: Any, job: Job, segments: Sequence[Segment], payload
 
 
 async def finish(connection: Any, job: Job, ending: JobEnding, addresses: Iterable[str], payloads: tuple[str, str]) -> bool:
-    """End a job this owner still has. Idempotent."""
+    """Idempotent."""
     owned = (job.id, job.owner, job.attempt)
     if await connection.fetch(_FINISH, *owned, *_ending(ending, addresses), *payloads):
         return True
@@ -218,17 +218,16 @@ async def cancel(
 
 
 async def collect(connection: Any, job_id: str, payload: str) -> None:
-    """Note that a job's end was read."""
     await connection.execute(_COLLECT, job_id, payload)
 
 
 async def forget(connection: Any, job_id: str, caller: Caller | None, payload: str) -> bool:
-    """Delete a job, its log and its unsent webhooks."""
+    """Includes its log and unsent webhooks."""
     return bool(await connection.fetch(_FORGET, job_id, name_of(caller), payload))
 
 
 async def hand_out(connection: Any, job_id: str, attempt: int) -> bool:
-    """Note that an attempt's content was read. False if another attempt has begun: read again."""
+    """False if another attempt has begun: read again."""
     statement = "UPDATE tandem.jobs SET is_handed_out = TRUE WHERE id = $1 AND attempt = $2 AND state <> 'queued'"
     return _has_changed(await connection.execute(statement, job_id, attempt))
 
@@ -247,7 +246,7 @@ async def note_undelivered(connection: Any, event_id: str, next_at: float | None
 
 
 async def forget_old(connection: Any, now: float | None, keep_seconds: float, limit: int) -> bool:
-    """Delete some jobs that ended, and events given up, long ago. Returns whether there may be more."""
+    """Includes events given up. Returns whether there may be more."""
     dead = f"DELETE FROM tandem.outbox WHERE is_dead AND next_at < {_NOW} - $2::float8"  # noqa: S608  fixed names
     await connection.execute(dead, now, keep_seconds)
     statement = f"DELETE FROM tandem.jobs WHERE sequence IN ({_OLD})"  # noqa: S608  fixed names

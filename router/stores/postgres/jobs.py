@@ -23,7 +23,6 @@ from router.stores.postgres.schema import SchemaUnusable
 from router.stores.watches import STOP, Watch, stop_of
 
 _LOOK_SECONDS = 5.0
-"""How often the listening connection is checked."""
 _RETRY_SECONDS = 1.0
 _GRACE_SECONDS = 8.0
 """Time for owners to renew their leases after the database was away, before leases count as expired."""
@@ -51,7 +50,6 @@ class PostgresJobs(JobQuestions):
         self._link, self._keep_seconds, self._clock = Link(terms, on_failure), keep_seconds, clock
         self._name = secrets.token_hex(4)
         self._known: set[str] = set()
-        """Unfinished jobs claimed here."""
         self._doubtful: set[str] = set()
         """Jobs whose insert failed or is in doubt: delete them, their callers got an error."""
         self._listening: asyncio.Task[None] | None = None
@@ -60,7 +58,6 @@ class PostgresJobs(JobQuestions):
     async def add(
         self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
-        """Queue a job, and wake every router."""
         self._start()
         try:
             async with self._link.borrow() as connection, connection.transaction():
@@ -203,7 +200,6 @@ class PostgresJobs(JobQuestions):
             self._listening = spawn(self._look_after(), name="listen for jobs")
 
     async def _look_after(self) -> None:
-        """Listen while connected, reconnecting after failures."""
         while True:
             with suppress(StoreUnusable):
                 async with self._link.listen(job_rows.CHANNEL, self._hear) as check:
@@ -215,7 +211,7 @@ class PostgresJobs(JobQuestions):
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _tidy(self) -> None:
-        """Delete expired jobs and those in doubt."""
+        """Expired jobs and those in doubt."""
         for job_id in list(self._doubtful):
             await self.forget(job_id, None)
             self._doubtful.discard(job_id)

@@ -43,7 +43,7 @@ _REASONS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str
 
 
 def explain(error: BaseException) -> str:
-    """The error, without the address or the data sent."""
+    """Shows neither the address nor the data sent."""
     found = next((words for kinds, words in _REASONS if isinstance(error, kinds)), "the database reported an error")
     code = getattr(error, "sqlstate", None) or type(error).__name__
     return f"{found} ({code})"
@@ -64,12 +64,12 @@ class Link:
 
     @property
     def works_since_seconds(self) -> float:
-        """Seconds since the last failure."""
+        """Since the last failure."""
         return time.monotonic() - self._failed_at
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[Any]:
-        """A connection for work within the time limit."""
+        """Limits the time of the block."""
         with self._reporting():
             async with asyncio.timeout(self._seconds) as limit, self._free:
                 while self._idle and self._idle[-1].is_closed():
@@ -87,7 +87,7 @@ class Link:
 
     @asynccontextmanager
     async def listen(self, channel: str, hear: Callable[[str], None]) -> AsyncIterator[Callable[[float], Awaitable[None]]]:
-        """Listen on a separate connection. Yields a function that waits, then checks the connection."""
+        """Yields a function that waits, then checks the connection."""
         lost = asyncio.Event()
 
         async def check(after_seconds: float) -> None:
@@ -145,7 +145,6 @@ class Link:
             self._idle.append(connection)
 
     def _drop_idle(self) -> None:
-        """Make the next work open a connection."""
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.terminate()
@@ -154,7 +153,7 @@ class Link:
         return _Reporting(self)
 
     def note_failure(self, error: BaseException) -> None:
-        """Report that the database is unusable: at once, then every minute."""
+        """Reported at once, then every minute."""
         if isinstance(error, _TABLES_GONE):
             self._is_prepared = False
             self._drop_idle()

@@ -48,7 +48,7 @@ class PostgresResponses:
         self._forgotten_at = 0.0
 
     async def keep(self, response: StoredResponse, *, is_late: bool = False) -> None:
-        """Store a response in one transaction, now and then deleting expired ones first."""
+        """Deletes expired responses first, now and then."""
         name, caller = response.id, response.caller.name
         if not (is_writable(name) and is_writable(caller)):
             raise StoreUnusable("the id is not valid text")
@@ -95,7 +95,7 @@ class PostgresResponses:
         return missing, [(Caller(caller), name) for (caller, name), is_deleted in known.items() if is_deleted]
 
     async def _fetch(self, statement: str, *values: object) -> Any:
-        """The first row. A request that never waited is no task, and only a task can have a time limit."""
+        """A request that never waited is no task, and only a task can have a time limit."""
 
         async def fetch() -> Any:
             async with self._link.borrow() as connection:

@@ -27,8 +27,6 @@ class SchemaUnusable(SharedUnusable):
 
 
 class Schema(NamedTuple):
-    """The scripts run in a database, and this release's missing ones."""
-
     applied: tuple[int, ...]
     pending: tuple[int, ...]
 
@@ -46,7 +44,7 @@ async def read_schema(connection: Any) -> Schema:
 
 
 async def prepare(connection: Any, limit_seconds: float = LIMIT_SECONDS) -> Schema:
-    """Create the tables, or run missing scripts. Returns the schema as found. Raises `SchemaUnusable`, changing nothing."""
+    """Returns the schema as found. Raises `SchemaUnusable`, changing nothing."""
     found = await read_schema(connection)
     if not found.pending and not await _missing_columns(connection):
         return found
@@ -75,7 +73,7 @@ async def _missing_columns(connection: Any) -> dict[str, str]:
 
 
 async def _read_applied(connection: Any) -> set[int]:
-    """The scripts run; none without tables."""
+    """Empty without tables."""
     tables = {name for (name,) in await connection.fetch(_TABLES)}
     if not tables:
         return set()

@@ -23,8 +23,6 @@ class Failing(NamedTuple):
 
 
 class Alarm:
-    """Thread-safe for the writer and the loop."""
-
     def __init__(self, say: OnFailure, clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
         self._said_at: dict[str, float] = {}
@@ -33,7 +31,6 @@ class Alarm:
         self._kind = ""
         self._began_at = self._heard_at = _NEVER
         self._is_out = False
-        """An outage lasts until a write succeeds."""
         self._lock = threading.Lock()
 
     def sound(self, kind: str, lost: int, topic: str | None = None) -> None:
@@ -48,12 +45,12 @@ class Alarm:
         self._tell(kind, lost)
 
     def remind(self, lost: int) -> None:
-        """Report rows lost since the last report, at most once a minute."""
+        """At most once a minute."""
         if lost > self._told_lost:
             self.sound(self._held_back or "QueueFull", lost)
 
     def clear(self) -> None:
-        """The file works again: report the next outage at once."""
+        """Report the next outage at once."""
         if OUTAGE in self._said_at:
             with self._lock:
                 self._said_at.pop(OUTAGE, None)

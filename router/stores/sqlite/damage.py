@@ -12,7 +12,6 @@ from router.stores.sqlite.files import connect, connect_to_read, is_damage
 _NO_COPIES = ("-wal", "-shm", "-journal", ".part")
 """Suffixes of unfinished copies and of open copies' side files."""
 _WAIT_SECONDS = 5.0
-"""Wait for another program's lock."""
 _CHECKED_BYTES = 64 << 20
 """The largest file checked at start, in about 0.2 s."""
 
@@ -56,7 +55,7 @@ def find_damage(path: Path, *, in_full: bool = False) -> str:
 
 
 def find_damage_at_start(path: Path) -> str:
-    """Damage of a small file; empty if it cannot be checked now."""
+    """Empty for a large file, or one that cannot be checked now."""
     if path.stat().st_size > _CHECKED_BYTES:
         return ""
     try:

@@ -43,7 +43,7 @@ class SqliteEntries:
         origin: Origin | None = None,
         is_forwarded: bool = False,
     ) -> None:
-        """`is_forwarded`: rows are copied to another database; those that expire before count as lost."""
+        """`is_forwarded`: rows are copied to another database; those that expire first count as lost."""
         self._writer, self._explain, self._keeps_places = writer, explain, keeps_places
         self._append, self._insert = writer.append, _INSERT.format(**write_origin(origin))
         self._is_forwarded = is_forwarded
@@ -68,7 +68,7 @@ class SqliteEntries:
             self._append(row, Row(_INSERT_PLACES, (line.id, line.at, line.caller, places), len(places)))
 
     async def sync(self) -> None:
-        """Write the queue at once; on failure it stays queued."""
+        """On failure the queue stays."""
         with contextlib.suppress(*FAILURES):
             await self._writer.run(lambda _: None)
 
@@ -81,7 +81,7 @@ class SqliteEntries:
         return self._explain(row) if row is not None else None
 
     async def close(self) -> None:
-        """Write the queue. The writer must close last, so that SQLite removes its side files."""
+        """The writer must close last, so that SQLite removes its side files."""
         await self._reader.close()
         await self._writer.detach(self)
 
@@ -91,7 +91,7 @@ class SqliteEntries:
         lost, which = 0, (oldest, _DELETED_AT_ONCE)
         with transaction(database):
             if self._is_forwarded:
-                from router.stores.sqlite.forwarded import note_uncopied  # imported only where a database is shared
+                from router.stores.sqlite.forwarded import note_uncopied
 
                 lost = note_uncopied(database, _TOO_OLD, which)
             deleted = database.execute(f"DELETE FROM entries WHERE sequence IN ({_TOO_OLD})", which).rowcount  # noqa: S608  fixed
@@ -108,7 +108,7 @@ class SqliteEntries:
 
 
 def write_origin(origin: Origin | None) -> dict[str, str]:
-    """Router name and worker number as SQL literals: constant, so they cost nothing per row."""
+    """As SQL literals: constant, so they cost nothing per row."""
     if origin is None:
         return {"replica": "NULL", "worker": "NULL"}
     quoted = origin.replica.replace("'", "''")

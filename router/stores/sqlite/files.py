@@ -19,7 +19,6 @@ from router.contract.stores import AskedTooMuch, StoreUnusable
 
 READ_SECONDS = 0.2
 WRITE_SECONDS = 5.0
-"""Wait for another process's lock."""
 
 ANSWER_SECONDS = 60.0
 """Limit for any ledger query: its snapshot keeps the log from being emptied."""
@@ -44,7 +43,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def kind_of(error: BaseException) -> str:
-    """A failure in one word, for events."""
+    """In one word, for events."""
     if is_full(error) or is_full(error.__cause__):
         return _DISK_FULL
     return DAMAGED if is_damage(error) or is_damage(error.__cause__) else type(error).__name__
@@ -55,12 +54,12 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether the file is broken, rather than locked or full."""
+    """Broken, rather than locked or full."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED_CODES
 
 
 class Inodes(NamedTuple):
-    """Inodes of a file and its side files; 0 if absent."""
+    """0 if absent."""
 
     file: int
     log: int
@@ -79,7 +78,7 @@ def create_private(path: Path) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Check that a file can be made or written there, without a trace. Raises `StoreUnwritable`."""
+    """Leaves no trace. Raises `StoreUnwritable`."""
     try:
         with tempfile.TemporaryFile(dir=next(parent for parent in path.parents if parent.exists())):
             real = path.resolve()  # trying is the only way: permissions are not the only obstacle
@@ -137,12 +136,11 @@ def inodes_of(path: Path) -> Inodes:
 
 
 def connect(path: Path, timeout_seconds: float = WRITE_SECONDS) -> sqlite3.Connection:
-    """Open an existing file; never recreate one that is gone."""
+    """Never recreates a file that is gone."""
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=timeout_seconds, isolation_level=None)
 
 
 def connect_to_read(path: Path, timeout_seconds: float = READ_SECONDS, *, one_thread: bool = True) -> sqlite3.Connection:
-    """A connection that can neither write nor create the file."""
     address = f"{path.resolve().as_uri()}?mode=ro"
     return sqlite3.connect(address, uri=True, timeout=timeout_seconds, check_same_thread=one_thread)
 
@@ -176,7 +174,7 @@ def _add_newer_columns(database: sqlite3.Connection) -> None:
 
 
 def count_rows(database: sqlite3.Connection) -> int:
-    """Rows of all tables; 0 if unreadable."""
+    """0 if unreadable."""
     with contextlib.suppress(sqlite3.Error):
         tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'").fetchall()
         return sum(int(database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]) for (name,) in tables)  # noqa: S608  ours

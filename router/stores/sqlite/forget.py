@@ -71,7 +71,7 @@ def forget_caller(path: Path, caller: Caller) -> Kept:
 
 
 def forget_in_copies(path: Path, caller: Caller) -> list[Kept]:
-    """Delete a caller from migrations' copies, and damaged copies whole. Returns copies that had something."""
+    """Deletes damaged copies whole. Returns copies that had something."""
     if find_owner(path) is None:
         for part in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
             part.unlink(missing_ok=True)  # left by a killed migration
@@ -96,7 +96,7 @@ def _forget_in_copy(copy: Path, caller: Caller) -> Kept:
 
 
 def _work_through(database: sqlite3.Connection, caller: Caller, *, deletes: bool) -> dict[str, int]:
-    """Count or delete a caller's rows. Older files lack some tables."""
+    """Older files lack some tables."""
     there = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     values, rows = {"caller": caller.name, "prefix": record_prefix(caller)}, {}
     if "sessions" in there:

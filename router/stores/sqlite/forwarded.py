@@ -28,8 +28,6 @@ class Mark(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Rows not copied yet, since when, and rows lost for good."""
-
     rows: int
     since: float | None
     lost: int

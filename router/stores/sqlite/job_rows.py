@@ -39,7 +39,7 @@ READ = """
 def add(
     database: sqlite3.Connection, job: Job, most_queued: int, most_of_caller: int | None, leased_until: float | None = None
 ) -> bool:
-    """Insert a job unless the queue or its caller's share is full. A leased job counts as handed out."""
+    """False if the queue or its caller's share is full. A leased job counts as handed out."""
     if leased_until is None and _count(database, "state = 'queued'") >= most_queued:
         return False
     if most_of_caller is not None and _count(database, f"caller = ? AND {_UNFINISHED}", job.caller.name) >= most_of_caller:
@@ -71,7 +71,7 @@ def claim(database: sqlite3.Connection, owner: str, now: float, lease_seconds: f
 
 
 def _take_back(database: sqlite3.Connection) -> None:
-    """Queue released jobs again, without their logs."""
+    """Requeue released jobs, dropping their logs."""
     statement = f"SELECT sequence FROM jobs WHERE {_RELEASED} AND NOT {_IS_LOST}"  # noqa: S608  fixed names
     for sequence in database.execute(statement).fetchall():
         database.execute("DELETE FROM segments WHERE job = ?", sequence)
@@ -108,7 +108,7 @@ def append(database: sqlite3.Connection, job: Job, segments: Sequence[Segment]) 
 
 
 def finish(database: sqlite3.Connection, job: Job, ending: JobEnding, addresses: Iterable[str]) -> bool:
-    """End a job this owner still has. Idempotent."""
+    """Idempotent."""
     values = (ending.state, ending.at, ending.response)
     owned = (job.id, job.owner, job.attempt)
     if database.execute(f"UPDATE jobs SET {_END} WHERE {_OWNED}", (*values, *owned)).rowcount:  # noqa: S608  fixed names
@@ -141,7 +141,7 @@ def forget(database: sqlite3.Connection, job_id: str, caller: Caller | None) -> 
 
 
 def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
-    """Note that an attempt's content was read. False if another attempt has begun: read again."""
+    """False if another attempt has begun: read again."""
     statement = "UPDATE jobs SET is_handed_out = 1 WHERE id = ? AND attempt = ? AND state != 'queued'"
     return database.execute(statement, (job_id, attempt)).rowcount > 0
 
@@ -171,7 +171,7 @@ def note_undelivered(database: sqlite3.Connection, event_id: str, next_at: float
 
 
 def forget_old(database: sqlite3.Connection, oldest: float, limit: int) -> int:
-    """Delete jobs that ended, and events given up, before `oldest`. Returns the number of jobs."""
+    """Returns the number of jobs."""
     statement = "DELETE FROM jobs WHERE sequence IN (SELECT sequence FROM jobs WHERE ended_at < ? LIMIT ?)"
     database.execute("DELETE FROM outbox WHERE is_dead = 1 AND next_at < ?", (oldest,))
     return database.execute(statement, (oldest, limit)).rowcount

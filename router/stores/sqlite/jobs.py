@@ -32,7 +32,6 @@ LOCK_SECONDS = 1.0
 LOOK_SECONDS = 1.0
 """How often the file is checked; batches run at once."""
 _READ_SECONDS = 0.02
-"""How long the loop may wait for a locked file."""
 _DELETED_AT_ONCE = 20
 """Logs can be many megabytes."""
 _DELETED_FROM_MEMORY = 1_000
@@ -137,7 +136,7 @@ class SqlJobs(JobQuestions):
 
 
 class MemoryJobs(SqlJobs):
-    """Jobs in an in-memory database, where no ledger is kept."""
+    """Used where no ledger is kept."""
 
     def __init__(self, *, keep_seconds: float, max_bytes: int = _MEMORY_BYTES, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
@@ -191,7 +190,6 @@ class SqliteJobs(SqlJobs):
         writer.attach(self, self._forget_old)
         self._waiting: deque[_Waiting] = deque()
         self._is_asked = False
-        """Whether the writer was called."""
         self._is_synced = True
         """Whether the connection syncs each transaction, as new ones do."""
         self._submit(self._expire)
@@ -240,7 +238,6 @@ class SqliteJobs(SqlJobs):
         _deliver(taken, outcomes)
 
     def _refuse(self, done: Future[None]) -> None:
-        """Fail waiting work when the writer fails."""
         if not done.cancelled() and (error := done.exception()) is not None:
             self._fail(error)
 

@@ -69,7 +69,7 @@ class FileLock:
 
     def release(self) -> None:
         if self._handle == -1:
-            return  # the parent's lock
+            return  # the parent's
         _held_for_workers.discard(self._file)
         with contextlib.suppress(OSError):
             if self._holds_file():

@@ -15,19 +15,18 @@ class Judged(NamedTuple):
     is_marked: bool
     """False where the turn went to the right tier."""
     was_unmarked: bool = False
-    """Whether a mark was removed."""
     migrated: Migrated | None = None
 
 
 def judge_turn(path: Path, turn: RecordedTurn, should_be: Tier) -> Judged:
-    """Mark a turn sent to the wrong tier, or unmark one sent to the right tier. Raises `StoreUnusable`."""
+    """Marks a wrong tier, or unmarks a right one. Raises `StoreUnusable`."""
     if should_be is turn.tier:
         return Judged(is_marked=False, was_unmarked=unmark_misjudged(path, turn))
     return Judged(is_marked=True, migrated=mark_misjudged(path, turn, should_be))
 
 
 def mark_misjudged(path: Path, turn: RecordedTurn, should_be: Tier) -> Migrated | None:
-    """Set the tier a turn should have had. Returns the migration an older ledger needed. Raises `StoreUnusable`."""
+    """Returns the migration an older ledger needed. Raises `StoreUnusable`."""
     with open_ledger(path, writes=True) as database:
         migrated = prepare(path, LEDGER)
         database.execute(
@@ -48,7 +47,7 @@ def unmark_misjudged(path: Path, turn: RecordedTurn) -> bool:
 
 
 def has_places(path: Path, turn: RecordedTurn) -> bool:
-    """Whether the turn's places in the table of weights are still known. Raises `StoreUnusable`."""
+    """Raises `StoreUnusable`."""
     with open_ledger(path, writes=True) as database:
         return database.execute("SELECT 1 FROM places WHERE request_id = ?", (turn.id,)).fetchone() is not None
 

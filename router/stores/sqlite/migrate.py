@@ -38,7 +38,6 @@ Migrations = tuple[str, ...]
 UPKEEP = "upkeep"
 """The table of `retention`, which a file of any version may have."""
 _OTHERS_SECONDS = 60.0
-"""Wait for another process's migration and its copy."""
 _ROOM_BYTES = 1 << 20
 _LARGE_BYTES = 100_000_000
 """Larger files take a second or more to copy and migrate."""
@@ -107,7 +106,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def foresee(path: Path, migrations: Migrations) -> tuple[int, int] | None:
-    """The version the next start would migrate from, and the bytes needed; None if current."""
+    """The version before, and the bytes needed; None if current."""
     try:
         with contextlib.closing(connect_to_read(path)) as database:
             before = _read_version(database)
@@ -157,7 +156,7 @@ def _read_tables(database: sqlite3.Connection) -> dict[str, tuple[str, ...]]:
 
 
 def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: Migrations) -> Migrated | None:
-    """Apply missing scripts. Concurrent processes wait for the first."""
+    """Concurrent processes wait for the first."""
     database.execute(f"PRAGMA busy_timeout = {int(_OTHERS_SECONDS * 1_000)}")
     copy = None
     try:
@@ -181,7 +180,7 @@ def _migrate(database: sqlite3.Connection, path: Path, before: int, migrations: 
 
 
 def _add_columns(database: sqlite3.Connection) -> None:
-    """Add ledger columns that need no script, null in older rows."""
+    """Columns that need no script, null in older rows."""
     found = _read_tables(database).get("entries", COLUMNS)
     if missing := column_types().keys() - set(found):
         with transaction(database):
@@ -195,7 +194,7 @@ def _announce(database: sqlite3.Connection, path: Path, before: int, version: in
 
 
 def _split(script: str) -> Iterator[str]:
-    """The statements of a script: `executescript` would end the transaction."""
+    """`executescript` would end the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -207,13 +206,13 @@ def _split(script: str) -> Iterator[str]:
 
 
 def copy_bytes(database: sqlite3.Connection) -> int:
-    """Size of a copy, with room for its migration."""
+    """With room for the migration."""
     pages, size = (int(database.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "page_size"))
     return pages * size + _ROOM_BYTES
 
 
 def _keep_copy(path: Path, version: int) -> Path:
-    """Copy the file under its lock. Raises `StoreUnwritable` if room is short."""
+    """Raises `StoreUnwritable` if room is short."""
     for left in path.parent.glob(f"{glob.escape(path.name)}.before-*.part"):
         left.unlink(missing_ok=True)  # of a killed process: we hold the lock
     part = path.with_name(f"{path.name}.before-{version}.part")
@@ -239,7 +238,7 @@ def say_room(needed: int, free: int) -> str:
 
 
 def _give_name(part: Path, wanted: Path) -> Path:
-    """Link a copy under a free name, overwriting none."""
+    """Never overwrites a copy."""
     for number in itertools.count(1):
         copy = wanted if number == 1 else wanted.with_name(f"{wanted.name}.{number}")
         try:
@@ -255,7 +254,7 @@ def _give_name(part: Path, wanted: Path) -> Path:
 
 
 def forget_copies(path: Path, oldest: float) -> None:
-    """Delete old copies, which outlive rows deleted from the file."""
+    """Copies outlive rows deleted from the file."""
     for copy in path.parent.glob(f"{glob.escape(path.name)}.before-*"):
         with contextlib.suppress(OSError):
             if copy.stat().st_mtime < oldest:

@@ -17,14 +17,13 @@ from router.contract.past import PageRow, SessionRows, SessionsPage, SessionSums
 from router.contract.words import PERSONS_KINDS, Outcome, Tier, TurnKind
 
 WITHIN_SECONDS = 0.2
-"""Time limit of a live page's query."""
 _WALK_SECONDS = 0.1
 """Time a list may search; the rest is for reading the rows found."""
 _LOOK_ROWS = 64
 _SUMMED_ROWS = 2_000
 """Newest calls summed per session: a script may use one session for years."""
 _SERIES_VALUES = 24_000
-"""Newest calls, per step, from which a plot takes percentiles."""
+"""Calls a plot takes percentiles from, the newest of each step."""
 PERSONS = f"({', '.join(repr(str(kind)) for kind in PERSONS_KINDS)})"
 BEGIN = f"('{TurnKind.ASK}', '{TurnKind.FOLLOW_UP}')"
 IS_TURN = (
@@ -32,7 +31,6 @@ IS_TURN = (
 )
 """A turn in which a model worked. Refused or failed ones are sent again, and would count twice."""
 UNPRICED = f"cost_usd IS NULL AND (outcome = '{Outcome.SERVED}' OR output_tokens IS NOT NULL)"
-"""A call that used tokens at unknown cost."""
 _KEPT = "replace(substr(decision, 1, 24), ' ', '')"
 DECIDED = f"CASE WHEN substr({_KEPT}, 7, 8) = ',\"tier\":' THEN substr({_KEPT}, 16, 4) ELSE tier END"
 """The tier decided on; another serves where its targets fail. The JSON starts with version and tier, and parsing all of it is
@@ -154,7 +152,7 @@ def read_series(
 def _sum_up(
     database: sqlite3.Connection, since: float, names: Sequence[str], limit: int, first: int = 0, caller: str | None = None
 ) -> list[SessionSums]:
-    """Sums of these sessions, or of one caller's, newest first, over rows from `since` and number `first` on."""
+    """Newest first, over rows from `since` and number `first` on."""
     marks = ", ".join("?" * len(names))
     rows = database.execute(_SESSIONS.format(marks=marks), (since, first, *names, caller, caller, limit)).fetchall()
     ways = database.execute(
@@ -166,12 +164,11 @@ def _sum_up(
 
 
 def count_moved(way: str) -> int:
-    """Turns that moved from fast to deep, in the letters of a session's calls."""
     return len(_MOVED.findall(way))
 
 
 def _sum_up_session(database: sqlite3.Connection, session: str, caller: str) -> list[SessionSums]:
-    """Sums of one session, or empty. Other callers may have one of that name."""
+    """Other callers may have a session of that name."""
     older = database.execute(_OLDER, (session, _SUMMED_ROWS)).fetchone()
     first, is_partial = (older[0] + 1, True) if older is not None else (0, False)
     found = _sum_up(database, 0.0, [session], -1, first)
@@ -184,7 +181,7 @@ def find_filters(asked: TurnsAsked) -> dict[str, str]:
 
 
 def write_walk(filters: Mapping[str, str], columns: tuple[str, ...], *, has_place: bool) -> tuple[str, tuple[str, ...]]:
-    """The query of a walk along one filter's index, and the filters left to check row by row."""
+    """A walk along one filter's index, and the filters left to check row by row."""
     lead = next((name for name in _LEADS if name in filters and filters[name] != Outcome.SERVED), None)
     rest = tuple(name for name in filters if name != lead)
     where = ["at >= ?", *([f"{lead} = ?"] if lead is not None else [])]
@@ -206,7 +203,6 @@ class Walk:
         filters: Mapping[str, str],
         columns: tuple[str, ...] = (),
     ) -> None:
-        """`columns` are read into `values` for each row."""
         self._database = database
         self._place = self._find_place(before) if before is not None else None
         query, rest = write_walk(filters, columns, has_place=self._place is not None)
@@ -238,7 +234,7 @@ class Walk:
         self.next = None
 
     def was_before(self, caller: str, session: str) -> bool:
-        """Whether an earlier page showed a row of this session."""
+        """Whether an earlier page showed this session."""
         return (
             self._place is not None
             and self._database.execute(_IS_NEWER, (session, caller, *self._place)).fetchone() is not None
@@ -251,7 +247,7 @@ def _find_row(database: sqlite3.Connection, number: int) -> PageRow | None:
 
 
 def _read_row(row: tuple[Any, ...] | None) -> PageRow | None:
-    """A row without the tier before it; None where it is gone or foreign."""
+    """Without the tier before it; None if gone or foreign."""
     if row is None or (line := read_line(row[:-3])) is None:
         return None
     return PageRow(row[-3], line, row[-2], row[-1], None)
@@ -265,7 +261,7 @@ def _tier_before(database: sqlite3.Connection, line: Line, number: int) -> str |
 
 
 def _in_order(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list[PageRow]:
-    """One session's rows, oldest first, each with the tier before it."""
+    """Oldest first, each with the tier before it."""
     before, found = None, []
     for row in filter(None, map(_read_row, rows)):
         line, is_persons = row.line, row.line.turn_kind in PERSONS_KINDS and row.line.tier is not None
@@ -277,7 +273,7 @@ def _in_order(database: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> list
 
 
 def _find_targets(database: sqlite3.Connection) -> Iterator[str]:
-    """Every target ever called, skipping through the index from one to the next."""
+    """Skips through the index from one target to the next."""
     name = ""
     while (found := database.execute(_NEXT_TARGET, (name,)).fetchone()) is not None:
         yield (name := found[0])
@@ -294,7 +290,6 @@ def _read_target(database: sqlite3.Connection, target: str, marks: list[tuple[fl
 
 
 def _read_own(database: sqlite3.Connection, caller: str, marks: list[tuple[float, float]]) -> dict[str, TargetSeries]:
-    """One caller's calls by target and step."""
     found: dict[str, TargetSeries] = {}
     values = _SERIES_VALUES // len(marks)
     for step, (begin, end) in enumerate(marks):
@@ -325,5 +320,5 @@ def _add_step(series: TargetSeries, calls: int, errors: int, ttfts: list[float |
 
 
 def _percentile(values: list[float], percent: int) -> float | None:
-    """The smallest value with at least `percent` per cent of all at or below it."""
+    """Nearest rank: at least `percent` per cent are at or below it."""
     return values[-(-len(values) * percent // 100) - 1] if values else None

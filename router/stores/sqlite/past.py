@@ -38,7 +38,7 @@ from router.stores.sqlite.marks import count_misjudged, read_misjudged, read_new
 from router.stores.sqlite.pages import BEGIN, DECIDED, IS_TURN, LINE, PERSONS, UNPRICED, WAYS, count_moved
 
 _LEARNING_SECONDS = 1.0
-"""Wait for a locked ledger, which a router can do without."""
+"""A router can do without."""
 _WRITTEN_SECONDS = 0.3
 """A router writes its queue every 0.2 s."""
 _HISTORY_SECONDS = 3_600.0
@@ -52,7 +52,7 @@ _PACES = """
 """The newest calls: days of one person's use."""
 _decode = msgspec.json.Decoder(list[Attempt]).decode
 _MAX_ROWS = 20_000
-"""How far back to look for the start of the newest turns."""
+"""How far back to look for the newest turns' start."""
 _NEWEST = (
     f"SELECT {LINE}, decision, sequence"  # noqa: S608  fixed names
     # The index by time shows where to stop; without it, all older rows would be read for the few missing.
@@ -115,7 +115,7 @@ _OLD_USD = {tier: f"json_extract(decision, '$.estimates.{tier}.money_usd')" for 
 """Estimates of older rows. That of fast includes the chance of a redo on deep."""
 _FAST_REDO = "json_extract(decision, '$.estimates.fast.redo_seconds')"
 _MAX_EXPECTED = 10_000
-"""Enough of the newest turns for a ratio: JSON is slow."""
+"""Enough for a ratio: JSON is slow."""
 _EXPECTED = f"""
     SELECT tier, count(*), sum(fast_seconds), sum(deep_seconds), sum(score), sum(score * deep_seconds),
         sum(has_price), sum(has_price * fast_usd), sum(has_price * deep_usd), sum(has_price * score * deep_usd)
@@ -137,7 +137,7 @@ _EXPECTED = f"""
 
 
 def wait_for_writer(path: Path) -> None:
-    """Let a running router write its latest answers: its queue is invisible from outside."""
+    """Sleeps, as a router's queue is invisible from outside."""
     if path.with_name(f"{path.name}-wal").exists():
         time.sleep(_WRITTEN_SECONDS)
 
@@ -173,7 +173,7 @@ class SqliteEntryReader:
                 key = (line.caller, line.session or "")
                 if line.turn_kind == TurnKind.TOOL_LOOP:
                     if begun >= turns and key not in waiting:
-                        continue  # of an older turn
+                        continue
                     waiting.add(key)
                 elif begun < turns or key in waiting:
                     begun += 1
@@ -234,7 +234,6 @@ class SqliteEntryReader:
             return _read_turn(database.execute(_ONE if request_id else _LAST, named).fetchone())
 
     def find_beginning(self, request_id: str) -> RecordedTurn | None:
-        """The person's turn that a request belongs to."""
         with open_ledger(self.path) as database:
             found = database.execute(_KIND, (request_id,)).fetchone()
             if found is None or found[0] not in PERSONS_KINDS:

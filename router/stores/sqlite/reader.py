@@ -37,7 +37,7 @@ class RowReader:
             return row
 
     def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Read several rows. Raises `StoreUnusable`."""
+        """Raises `StoreUnusable`."""
         with self._lock:
             try:
                 return work(self._open())
@@ -62,7 +62,6 @@ class RowReader:
             self._database = None
 
     def _open(self) -> sqlite3.Connection:
-        """A connection to the file now in place."""
         inode = inode_of(self._path)
         if inode != self._inode:
             self._close()

@@ -60,7 +60,6 @@ class Retention:
             self._deleted = 0
 
     def _find_trusted(self, database: sqlite3.Connection, now: float) -> float:
-        """The trusted time after this look at the clock."""
         database.execute(_TABLE)
         marks = {name: (at, start) for name, at, start in database.execute("SELECT name, at, start FROM upkeep")}
         trusted, _ = marks.get(_TRUSTED) or (self._find_newest(database, now), "")
@@ -70,7 +69,7 @@ class Retention:
             if is_other_start or now - seen_at >= _LONG_SECONDS:
                 trusted = seen_at
             elif now >= seen_at:
-                return float(trusted)  # already noted
+                return float(trusted)
         if now - trusted <= _LEAP_SECONDS:
             trusted = max(trusted, now)
             database.execute("DELETE FROM upkeep WHERE name = ?", (_AHEAD,))
@@ -80,7 +79,7 @@ class Retention:
         return float(trusted)
 
     def _find_newest(self, database: sqlite3.Connection, now: float) -> float:
-        """Last write of a file that remembers no time."""
+        """For a file that remembers no time."""
         newest = database.execute(f"SELECT max(at) FROM {self._table} WHERE typeof(at) = 'real'").fetchone()[0]  # noqa: S608  ours
         return now if newest is None else min(float(newest), now)
 

@@ -30,7 +30,7 @@ class Row(Struct, frozen=True):
 
 
 def write_rows(database: sqlite3.Connection, rows: Sequence[Row]) -> list[Exception]:
-    """Write rows; returns the errors of refused ones. Raises, writing none, if the file is at fault."""
+    """Returns the errors of refused rows. Raises, writing none, if the file is at fault."""
     try:
         _insert(database, rows)
     except Exception as error:

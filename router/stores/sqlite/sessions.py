@@ -50,7 +50,7 @@ class SqliteSessions:
         return [await self.load(key) for key in keys]
 
     def swap(self, key: str, version: int, at: float, state: bytes) -> bool:
-        """Queue a state, unless the session changed since this version."""
+        """False if the session changed since this version."""
         if self._versions.get(key) != version:
             return False
         self._versions[key] = version + 1
@@ -58,7 +58,7 @@ class SqliteSessions:
         return True
 
     async def close(self) -> None:
-        """Write the queue. The writer must close last, so that SQLite removes its side files."""
+        """The writer must close last, so that SQLite removes its side files."""
         self._reader.close()
         await self._writer.detach(self)
 

@@ -50,15 +50,12 @@ _MAX_DOUBLINGS = 5
 """Of the pause between batches while the file fails."""
 _UPKEEP_SECONDS = 3_600.0
 _LAST_TRIES = 3
-"""For the last batch on closing."""
 _CLOSE_SECONDS = 10.0
 LOG_GONE = "LogGone"
 """The log (`-wal`) or its index (`-shm`) was deleted under an open file: rows may be lost."""
 
 
 class _Job(Generic[Result]):
-    """Work in the file with a waiting caller."""
-
     __slots__ = ("future", "work")
 
     def __init__(self, work: Callable[[sqlite3.Connection], Result]) -> None:
@@ -142,7 +139,7 @@ class SqliteWriter:
         self._readers.append(reader)
 
     async def detach(self, store: object) -> None:
-        """Write the rest; with the last store, stop."""
+        """Stops with the last store."""
         self._users.pop(store, None)
         if not self._users:
             await self._close()
@@ -151,7 +148,7 @@ class SqliteWriter:
                 await self.run(lambda _: None)
 
     def append(self, *rows: Row) -> bool:
-        """Queue rows. False without room: they are lost, and counted."""
+        """False without room: rows are lost, and counted."""
         queue, waiting = self._queue, len(self._queue)
         if (
             self._is_closing
@@ -172,7 +169,7 @@ class SqliteWriter:
         return len(self._queue) + len(self._in_hand)
 
     def put(self, statement: str, key: str, values: tuple[object, ...], size: int) -> None:
-        """Queue a key's newest row, replacing a waiting one."""
+        """Replaces a waiting row of this key."""
         with self._lock:
             is_waiting = key in self._newest
             self._newest[key] = values
@@ -184,7 +181,7 @@ class SqliteWriter:
         return self._newest.get(key)
 
     async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run work after everything queued. Raises one of `FAILURES`."""
+        """Runs after everything queued. Raises one of `FAILURES`."""
         return await asyncio.wrap_future(self.submit(work))
 
     def submit(self, work: Callable[[sqlite3.Connection], Result]) -> Future[Result]:
@@ -201,11 +198,10 @@ class SqliteWriter:
 
     @property
     def failing(self) -> Failing | None:
-        """What keeps rows from the file now. Thread-safe."""
+        """Thread-safe."""
         return self._alarm.failing
 
     def lose(self, kind: str) -> None:
-        """Count and report a row lost before it was queued."""
         self._count_lost(1)
         self._alarm.sound(kind, self.lost)
 
@@ -252,7 +248,7 @@ class SqliteWriter:
         self._end()
 
     def _write_all(self) -> None:
-        """Write rows in batches, and run each job after the rows before it."""
+        """Each job runs after the rows before it."""
         while self._in_hand or self._queue:
             job = self._take()
             if self._in_hand:
@@ -317,7 +313,7 @@ class SqliteWriter:
                     self._next_upkeep[store] = now
 
     def _open(self) -> sqlite3.Connection:
-        """The writer's connection. A file moved or replaced under it is reopened."""
+        """A file moved or replaced under it is reopened."""
         if self._database is not None and (found := inodes_of(self.path)) != self._inodes:
             is_moved = found.file != self._inodes.file
             self._had = 0 if is_moved else count_rows(self._database)

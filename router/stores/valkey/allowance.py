@@ -1,9 +1,8 @@
-"""Parts of shared limits, kept in a Valkey server.
+"""Parts of shared limits in a Valkey server.
 
 A part is lowered here before the server is updated, and raised after the server confirms, so this router never uses more than
 the server reserves for it, even if a reply is lost. After each connection, and when the server no longer knows this router, all
-parts are stated again: a server that lost its records recovers them from the routers, and grants nothing before it has heard
-all of them.
+parts are stated again: a server that lost its records grants nothing before it has heard all routers.
 """
 
 import asyncio
@@ -23,11 +22,11 @@ from router.stores.valkey.link import Link, ignore
 from router.stores.valkey.wire import Refused
 
 _POLL_SECONDS = 0.25
-"""Pause after a request for more was refused."""
+"""Pause after a refused request for more."""
 _IDLE_SECONDS, _BALANCE_BEATS, _STATE_SECONDS = 2.0, 10, 3_600.0
 """When a large unused part is returned, how often parts are balanced, and how often each is stated."""
 _REFUSED_SECONDS = 1.0
-"""Pause after an error reply: the server is out of memory, or the key holds another program's value."""
+"""Pause after an error reply: out of memory, or another program's value."""
 _SLICES = 10
 _AT_ONCE = 100
 """Parts stated before waiting for replies, so that all are answered in time."""
@@ -35,8 +34,6 @@ _MAX_WAIT_SECONDS = 2.0
 
 
 class ValkeyPart:
-    """A router's part of one limit."""
-
     def __init__(
         self, owner: "ValkeyAllowance", name: str, limit: int, use: Callable[[], Use], wake: Callable[[], None], ledger: str
     ) -> None:
@@ -45,9 +42,8 @@ class ValkeyPart:
         self._yielding = self._left = 0
         """Amount to pass to others once free, and amount no router holds."""
         self._least = self._want = 0
-        """The last request."""
         self._is_missing = False
-        """Whether it was refused."""
+        """Whether the last request was refused."""
         self._asking: asyncio.Future[Any] | None = None
         self._asked_at = self._stated_at = self._quiet_until = self._refused_until = -math.inf
         self._is_closed, self._opens_at = False, math.inf
@@ -56,7 +52,7 @@ class ValkeyPart:
         self._sum: int | None = None
         """Spending per the ledger, until the server has it."""
         self._elsewhere: list[bytes | int] = []
-        """Other ledgers, each followed by its spending, as last reported by the server."""
+        """Other ledgers, each followed by its spending, as last reported."""
 
     @property
     def limit(self) -> int:
@@ -140,8 +136,6 @@ class ValkeyPart:
     def recall(self, units: int) -> None:
         self._sum = units
 
-    # Called by `ValkeyAllowance`.
-
     def state(self) -> "asyncio.Future[Any] | None":
         """State what this router holds and knows. A concurrent request for more is void."""
         self._send(self.held - self._yielding, 0, 0, *self._elsewhere)
@@ -218,7 +212,7 @@ class ValkeyPart:
 
 
 class ValkeyAllowance:
-    """All parts of this router, which joins the routers that use limits with the first part."""
+    """All parts of this router, which uses limits from the first part on."""
 
     def __init__(self, link: Link, when_blind: WhenBlind, replica: str, ledger: Callable[[], str] = str) -> None:
         self._link, self.when_blind, self._ledger = link, when_blind, cache(ledger)
@@ -228,7 +222,6 @@ class ValkeyAllowance:
         self._is_present = False
         self._beating: asyncio.Task[None] | None = None
         self.rejoining: asyncio.Task[None] | None = None
-        """Runs while parts are stated to the server."""
         self._beats = 0
         self.unstated: set[ValkeyPart] = set()
         """Parts with spending the server has not heard of."""
@@ -242,7 +235,7 @@ class ValkeyAllowance:
 
     @property
     def replicas(self) -> int:
-        """Routers that use limits here, this one included."""
+        """Including this one."""
         return len(self._others) + 1
 
     def now(self) -> float:
@@ -255,13 +248,13 @@ class ValkeyAllowance:
         return self._add(ValkeyPart(self, ":".join(name), limit, use, wake, self._ledger()))
 
     def begin(self) -> None:
-        """Join the routers that use limits, as the first part does."""
+        """Join the routers that use limits."""
         if self._beating is None:
             self._beating = spawn(self._beat(), name="share limits")
             self.rejoin()
 
     def run(self, part: ValkeyPart, ledger: str, *words: bytes | int) -> "asyncio.Future[Any] | None":
-        """State this router's part of a limit; None while the server is away."""
+        """None while the server is away."""
         keys = [self._members, self._link.key("b" if ledger else "a", part.name), self._wanted]
         try:
             return self._link.run(OWN, keys, self._me, part.name, ledger, *words)
@@ -277,7 +270,6 @@ class ValkeyAllowance:
             part.give_back()
 
     def rejoin(self) -> None:
-        """State everything this router holds."""
         if self.rejoining is None and self._link.is_up:
             self._is_present = False
             self.rejoining = spawn(self._rejoin(), name="state parts of limits")
@@ -355,7 +347,6 @@ class ValkeyAllowance:
             self._give(wanted)
 
     def _give(self, wanted: list[bytes]) -> None:
-        """Return to others what they want and this router does not use."""
         self._beats += 1
         for name in wanted:
             if (part := self._parts.get(name.decode())) is not None:

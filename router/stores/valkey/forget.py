@@ -13,7 +13,7 @@ from router.stores.valkey.link import Link, Script
 from router.stores.valkey.responses import ValkeyResponses
 
 _SECONDS = 60.0
-"""A server may hold much; the command waits."""
+"""The command waits."""
 _PAGE = 1_000
 _IDS = Script("""
     local ids = {}
@@ -76,7 +76,7 @@ async def _find_responses(link: Link, responses: ValkeyResponses, caller: Caller
 
 
 async def _scan(link: Link, pattern: str) -> AsyncIterator[list[str]]:
-    """Keys in batches. A key that exists throughout is found, perhaps twice."""
+    """A key that exists throughout is found, perhaps twice."""
     cursor = b"0"
     while True:
         cursor, found = await link.ask("SCAN", cursor, "MATCH", pattern, "COUNT", _PAGE)

@@ -30,11 +30,8 @@ _OF_ONE_KEY = "WRONGTYPE"
 
 
 class Refusing(NamedTuple):
-    """A server that refuses commands now."""
-
     reason: str
     since: float
-    """By the given clock."""
 
 
 class Refusals:
@@ -78,7 +75,6 @@ class Address(NamedTuple):
 
     @classmethod
     def read(cls, url: str) -> "Address":
-        """Parse an address the config has validated."""
         parts = urlsplit(url)
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
         if parts.scheme == "unix":
@@ -117,13 +113,11 @@ class Script:
 
 
 class Link:
-    """The only access to the server."""
-
     def __init__(self, terms: ValkeyTerms) -> None:
         self._terms, self.prefix = terms, terms.prefix
         self._wire: Wire | None = None
         self._listener: Wire | None = None
-        """The pub/sub connection, opened only with subscriptions."""
+        """Opened only with subscriptions."""
         self._checking: asyncio.TimerHandle | None = None
         self._probing: asyncio.Task[None] | None = None
         self._scripts: list[Script] = []
@@ -132,14 +126,13 @@ class Link:
         self._batch: list[tuple[Word, ...]] = []
         self._is_closed = False
         self.lost_at: float | None = None
-        """When the connection was lost; None while connected."""
+        """None while connected."""
         self.version = ""
         self.blind: Counter[str] = Counter()
         """Operations done without the server, by kind."""
         self.refusals = Refusals()
         self._trips, self._seconds = 0, 0.0
         self.losses = 0
-        """Times the connection was lost."""
 
     @property
     def is_up(self) -> bool:
@@ -151,26 +144,20 @@ class Link:
 
     @property
     def seconds(self) -> float:
-        """Total time of all replies."""
         return self._seconds + (self._wire.seconds if self._wire is not None else 0.0)
 
     def key(self, *parts: str) -> str:
-        """The full name of a key or channel."""
         return ":".join((self.prefix, *parts))
 
-    # Before the link is opened.
-
     def register(self, script: Script) -> Script:
-        """Load a script with each connection."""
         self._scripts.append(script)
         return script
 
     def subscribe(self, channel: str, take: Callable[[bytes], None]) -> None:
-        """Receive every message on a channel, this router's own too."""
+        """Receive every message, this router's own too."""
         self._subscribers[channel.encode()] = take
 
     def on_up(self, call: Callable[[], None]) -> None:
-        """Call a function on each connection."""
         self._on_up.append(call)
 
     def on_back(self, begin: Callable[[], None], restore: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -200,8 +187,6 @@ class Link:
         except Away as error:
             self._note_lost(str(error))
 
-    # While it is open.
-
     def ask(self, *words: Word) -> "asyncio.Future[Any]":
         """Send a command. Raises `Away` at once without a connection.
 
@@ -212,7 +197,7 @@ class Link:
         return self._wire.send(*words)
 
     def run(self, script: Script, keys: Sequence[str], *words: Word) -> "asyncio.Future[Any]":
-        """Run a registered script. Raises as `ask` does."""
+        """Raises as `ask` does."""
         return self.ask("EVALSHA", script.digest, len(keys), *keys, *words)
 
     def send_soon(self, *words: Word) -> None:
@@ -224,7 +209,6 @@ class Link:
         self._batch.append(words)
 
     async def close(self) -> None:
-        """Send the batch, and disconnect."""
         self._is_closed = True
         if self._probing is not None:
             self._probing.cancel()
@@ -262,7 +246,7 @@ class Link:
             call()
 
     async def _reach(self, wire: Wire, listener: Wire) -> None:
-        """Open the connections that are needed. Raises `OSError`, `Away` and `LinkRefused`."""
+        """Raises `OSError`, `Away` and `LinkRefused`."""
         try:
             await self._dial(wire)
             await self._prepare(wire)
@@ -291,7 +275,7 @@ class Link:
             await loop.create_connection(lambda: wire, address.host, address.port, ssl=context)
 
     async def _hello(self, wire: Wire) -> dict[bytes, Any]:
-        """Authenticate, and return the server's description. Raises `Refused` and `Away`, as do the others."""
+        """Raises `Refused` and `Away`, as do the others."""
         account = ("AUTH", self._address.user or "default", self._address.password) if self._address.password else ()
         hello = await wire.send("HELLO", 3, *account, "SETNAME", "tandem")
         if not isinstance(hello, dict):
@@ -299,7 +283,6 @@ class Link:
         return hello
 
     async def _prepare(self, wire: Wire) -> None:
-        """Check the kind of server, and load scripts."""
         hello = await self._hello(wire)
         self.version = f"{_read_text(hello.get(b'server'))} {_read_text(hello.get(b'version'))}"
         if hello.get(b"role", b"master") != b"master":
@@ -321,7 +304,7 @@ class Link:
             raise LinkRefused(f"the server's user may not use the channels: give it &{self.prefix}:* (NOPERM)") from error
 
     def _check_listener(self) -> None:
-        """Ping the pub/sub connection. A late reply ends it, and so the link."""
+        """A late reply ends the connection, and so the link."""
         if self._listener is not None:
             self._listener.send("PING").add_done_callback(ignore)
             self._checking = asyncio.get_running_loop().call_later(_LISTEN_SECONDS, self._check_listener)
@@ -370,7 +353,7 @@ def _read_text(value: Any) -> str:
 
 
 def _read_time(answer: Any) -> float:
-    """The server's clock. Raises `Foreign` for any other answer."""
+    """Raises `Foreign` for any other answer."""
     match answer:
         case [bytes(seconds), bytes(microseconds)] if seconds.isdigit() and microseconds.isdigit():
             return int(seconds) + int(microseconds) / 1e6

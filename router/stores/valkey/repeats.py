@@ -58,9 +58,9 @@ class ValkeyRepeats:
         self._over = Channel(link, "i", "over", take=self._wake, on_missed=self._catch_up)
         link.on_back(lambda: None, self._restore)
         self._held: dict[bytes, bytes] = {}
-        """Marks of this router's slots while their requests run."""
+        """Marks of running requests' slots."""
         self._unsent: Outbox[bytes, tuple[bytes, bytes]] = Outbox(self._finish, lambda unsent: len(unsent[1]))
-        """Finished slots not yet sent to the server: mark and answer of each."""
+        """Finished slots the server has not confirmed: mark and answer."""
         self._waiting: dict[bytes, asyncio.Event] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._list_answers: Callable[[], Iterable[KeptRepeat]] = tuple
@@ -90,7 +90,7 @@ class ValkeyRepeats:
             self._send(slot, mark, answer or b"")
 
     async def wait(self, slot: bytes, seconds: float) -> None:
-        """Wait for a slot to change. It may have changed before the wait, so it is checked once more."""
+        """A slot may change before the wait, so it is checked once more."""
         event = self._waiting.setdefault(slot, asyncio.Event())
         try:
             with suppress(TimeoutError, StoreUnusable):
@@ -112,7 +112,6 @@ class ValkeyRepeats:
         return self._link.run(_FINISH, [self._key(slot), self._over.name], *ended, _KEPT_MS, slot)
 
     def _send(self, slot: bytes, mark: bytes, answer: bytes) -> None:
-        """Write a slot's outcome, now or when the server is back."""
         try:
             sent = self._finish(slot, (mark, answer))
         except Away:
@@ -129,14 +128,14 @@ class ValkeyRepeats:
             event.set()
 
     def _catch_up(self) -> None:
-        """Reconnected: send unsent slots, and check those whose end may have been missed."""
+        """Send unsent slots, and check those whose end may have been missed."""
         self._unsent.retry()
         for slot in list(self._waiting):
             self._wake(slot)
         self._renew()
 
     async def _restore(self) -> None:
-        """Write back answers the server lost, one at a time: the connection is shared."""
+        """One at a time: the connection is shared."""
         for slot, (asked, answer), seconds in self._list_answers():
             if not await self._link.ask("EXISTS", self._key(slot)):
                 value = _make_mark(asked) + (answer or b"")

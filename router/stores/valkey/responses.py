@@ -86,10 +86,8 @@ class ValkeyResponses:
             link.register(script)
         self._gone = Channel(link, "r", "gone", take=self._take_gone)
         self.on_gone: Callable[[str, Caller], None] = lambda response_id, caller: None
-        """Called for each response deleted at any router."""
         self._unwritten = Channel(link, "r", "unwritten", take=lambda message: self.on_unwritten())
         self.on_unwritten: Callable[[], None] = lambda: None
-        """Called when a router has responses that the server refused."""
 
     def takes(self, response: StoredResponse) -> bool:
         return len(response.raw) <= MAX_BYTES
@@ -112,11 +110,10 @@ class ValkeyResponses:
         return self.link.run(_KEEP, [key, self._owner_key(response.id), *items], *words)
 
     def report_unwritten(self) -> None:
-        """Announce to all routers that the server lacks responses. A full server still passes messages on."""
+        """A full server still passes messages on."""
         self._unwritten.publish()
 
     def is_over(self, response: StoredResponse) -> bool:
-        """Whether the server would have dropped it by now."""
         return response.at + KEPT_SECONDS <= self._clock()
 
     async def find(self, response_id: str, caller: Caller) -> Known:
@@ -134,7 +131,6 @@ class ValkeyResponses:
         return _to_response(found, caller) if found is not None else None
 
     async def delete(self, response_id: str, caller: Caller) -> None:
-        """Replace a response with a deletion mark, and announce it."""
         words = (_DELETED_MS, _write((response_id.encode("utf-8", "replace").decode(), caller.name)))
         await self.link.run(_BURY, [self.key_of(response_id, caller), self._gone.name], *words)
 

@@ -22,13 +22,11 @@ _NAME = b"list:"
 
 
 class ValkeyRevokedKeys:
-    """The list as this router knows it, with its unsent changes."""
-
     def __init__(self, link: Link, messages: ValkeyMessages) -> None:
         self._link, self._messages, self._key = link, messages, link.key("p", "revoked")
         self._known: frozenset[bytes] = frozenset()
         self._unsent: Outbox[bytes, bool] = Outbox(self._write)
-        """Whether each was revoked (or restored) here, until confirmed by the server."""
+        """True: revoked here; False: restored. Kept until confirmed."""
         self._names: frozenset[bytes] = frozenset()
         """The list's names. Two routers that create it at once give it two."""
         self._subscriber: Callable[[frozenset[bytes]], None] | None = None
@@ -51,7 +49,7 @@ class ValkeyRevokedKeys:
 
     async def _write(self, digest: bytes, is_revoked: bool) -> None:
         await self._link.ask("SADD" if is_revoked else "SREM", self._key, digest.hex())
-        if len(self._unsent) == 1:  # the last one
+        if len(self._unsent) == 1:
             self._announce()
 
     def _announce(self) -> None:
@@ -75,7 +73,6 @@ class ValkeyRevokedKeys:
         self._know(frozenset(digest for text in found if (digest := _read_digest(text)) is not None))
 
     def _restore(self, names: frozenset[bytes]) -> None:
-        """Add everything known here to a newer list."""
         if self._link.is_up:
             added = self._link.ask("SADD", self._key, *names, *(digest.hex() for digest in self._known))
             added.add_done_callback(partial(self._begin, names))
@@ -86,7 +83,6 @@ class ValkeyRevokedKeys:
             self._announce()
 
     def _know(self, listed: frozenset[bytes]) -> None:
-        """Adopt a list, with unsent changes."""
         unsent = self._unsent.waiting
         known = frozenset({*listed, *unsent} - {digest for digest, is_revoked in unsent.items() if not is_revoked})
         if known != self._known:

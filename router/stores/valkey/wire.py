@@ -28,8 +28,6 @@ _Push, _Error = hiredis.PushNotification, hiredis.ReplyError
 
 
 class Refused(StoreUnusable):
-    """An error reply, whose first word is `code`."""
-
     def __init__(self, code: str) -> None:
         self.code = code
         self.reason = f"{code}: {_MEANINGS[code]}" if code in _MEANINGS else code
@@ -41,8 +39,6 @@ class Away(StoreUnusable):
 
 
 class Foreign(Away):
-    """The server is of another kind."""
-
     def __init__(self, reason: str = "what answers there is no Valkey or Redis server") -> None:
         super().__init__(reason)
 
@@ -63,7 +59,6 @@ class Wire(asyncio.Protocol):
         self._overdue: asyncio.Future[Any] | None = None
         self._transport: Any = None
         self.trips, self.seconds = 0, 0.0
-        """Commands answered, and their total time."""
 
     @property
     def is_open(self) -> bool:
@@ -73,7 +68,7 @@ class Wire(asyncio.Protocol):
         self._transport = transport
 
     def follow(self, timeout_seconds: float, lost: Callable[[str], None], refused: Callable[[Refused], None]) -> None:
-        """Set the time limit, and callbacks for the end and for refusals that do not end the connection."""
+        """Set the time limit and the callbacks."""
         self._timeout, self._on_lost, self._on_refused = timeout_seconds, lost, refused
 
     def send(self, *words: Word) -> "asyncio.Future[Any]":
@@ -105,7 +100,6 @@ class Wire(asyncio.Protocol):
         self.end("the connection was closed")
 
     def end(self, reason: str, kind: type[Away] = Away) -> None:
-        """Close the connection, failing everything that waits."""
         transport, self._transport = self._transport, None
         if transport is None:
             return
