@@ -65,10 +65,7 @@ class Adviser:
         return _with_opinion(decided, self._weigh(decided))
 
     async def consult(self, exchange: Exchange, decided: Decided, queues: Queues) -> Decided:
-        """Ask if worthwhile, and decide with the answer unless it is late or odd.
-
-        A question counts against its target's quota, and never waits for it.
-        """
+        """Ask if worthwhile, within the target's quota and without waiting for it. A late or odd answer is ignored."""
         opinion = self._weigh(decided)
         if opinion.answer != WOULD_ASK:
             return _with_opinion(decided, opinion) if opinion.value_usd else decided

@@ -16,10 +16,7 @@ _UNSENT = (UpstreamUnreachable, CallerKey)
 
 
 def is_billed(status: int | None, error: TandemError | None) -> bool:
-    """Whether a call uses tokens, useful or not.
-
-    Providers do not bill refusals. A silent one that has the request is reading the prompt until one side hangs up.
-    """
+    """Whether a call uses tokens. Providers do not bill refusals, but a silent one is reading the prompt."""
     if status is not None:
         return status // 100 == 2
     return not isinstance(error, _UNSENT) or isinstance(error, UpstreamLost)

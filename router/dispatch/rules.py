@@ -144,10 +144,7 @@ def _move(rest: Sequence[Target], tried: Sequence[Tried], chances: Chances) -> T
 
 
 def _once_more(tried: Sequence[Tried], chances: Chances) -> Try | None:
-    """Retry the only target, since most such failures pass.
-
-    Not if it named a time, which is left to the caller, or was unreachable or timed out.
-    """
+    """Retry the only target: most failures pass. Not if it named a time, was unreachable or timed out."""
     first, error = tried[0], tried[0].error
     is_passing = isinstance(error, UpstreamCut) or (isinstance(error, UpstreamRefused) and error.status >= 500)
     if len(tried) > 1 or not is_passing or error.retry_after_seconds is not None or not chances.has_budget:

@@ -32,10 +32,7 @@ _MIN_SECONDS = 0.1
 
 
 class WaitingSink(WatchedSink):
-    """Sink for a request that may queue. Passes everything on until a wait begins.
-
-    Once the head is out, a target's head becomes a fact.
-    """
+    """Sink for a request that may queue. Once the head is out, a target's head becomes a fact."""
 
     def __init__(self, caller: AnswerSink, exchange: Exchange, decision: Decision, view: RequestView) -> None:
         super().__init__(caller)
@@ -132,10 +129,7 @@ async def await_slot(context: DispatchContext, view: RequestView, target: Target
 async def await_turn(
     context: DispatchContext, view: RequestView, target: Target, queue: TargetQueue, sink: WaitingSink | None
 ) -> Permit:
-    """Wait for room in a target's quota; `sink` keeps the caller's stream alive.
-
-    Raises `TiersBusy` if that takes longer than allowed or worthwhile, at once if foreseeable.
-    """
+    """Wait for room in a quota. Raises `TiersBusy`, at once if foreseeable, if that takes too long or is not worth it."""
     exchange, clock, decision = context.exchange, context.clock, context.decision
     who = SessionKey(exchange.caller, decision.turn.session)
     is_job = exchange.arrival.job is not None

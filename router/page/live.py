@@ -88,10 +88,7 @@ def check_on(house: House) -> None:
 
 
 def _read_place(asked: Asked, ring: Ring) -> int | None:
-    """The reader's last row, from the header that browsers send on reconnection.
-
-    None for rows of another ring, from before a restart.
-    """
+    """The reader's last row, from the header of browsers that reconnect; None if from before a restart."""
     given = asked.headers.get("last-event-id") or asked.query.get("after")
     if not given:
         return None

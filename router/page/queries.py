@@ -182,10 +182,7 @@ def _show_session(sums: SessionSums) -> JsonObject:
 
 
 def cost_of_hop(rows: Sequence[PageRow], place: int, price_of: PriceOf) -> float | None:
-    """USD for reading again what the other tier had cached, as in the regret meter.
-
-    None if a price or a token count is unknown.
-    """
+    """USD for reading again what the other tier had cached; None if a price or a token count is unknown."""
     line, before = rows[place].line, _call_before(rows, place)
     if before is None or before.line.input_tokens is None or line.input_tokens is None:
         return None
@@ -205,6 +202,6 @@ def wait_of_hop(rows: Sequence[PageRow], place: int) -> float | None:
 
 
 def _call_before(rows: Sequence[PageRow], place: int) -> PageRow | None:
-    """The session's last call of an earlier turn."""
+    """The last call on the tier before a hop."""
     before = rows[place].tier_before
     return next((row for row in reversed(rows[:place]) if row.line.tier == before), None)

@@ -1,7 +1,4 @@
-"""A race: one prompt to both tiers at once, streamed as they answer.
-
-Both are ordinary requests of their caller, forced by the override header.
-"""
+"""A race: one prompt to both tiers, as two ordinary requests of the caller, forced by the override header."""
 
 import asyncio
 import time
@@ -90,10 +87,7 @@ class _Slots:
 
 
 class _Track:
-    """Both sides' output, in order, until the caller takes it.
-
-    A slow caller pauses nothing: answers are limited in size, and one that stops reading is cut off.
-    """
+    """Both sides' output until the caller takes it. Nothing is paused: answers are limited, and a stalled caller is cut off."""
 
     def __init__(self) -> None:
         self._events: list[bytes] = []
@@ -195,10 +189,7 @@ def _read_body(raw: bytes) -> JsonObject:
 
 
 def _write_arrival(asked: Asked, tier: Tier, body: JsonObject) -> Arrival:
-    """One side's request, with its own session: in a shared one the second would look like a repeated ask.
-
-    The regret meter excludes races by session name (`past.turns`).
-    """
+    """One side's request. In a shared session the second would look like a repeated ask; `past.turns` knows the prefix."""
     headers: Mapping[str, str] = {
         **{name: value for name in (*CREDENTIALS, UPSTREAM_KEY) if (value := asked.headers.get(name)) is not None},
         "x-tandem-tier": str(tier),

@@ -1,7 +1,4 @@
-"""The live page's files, and `/`: the page for browsers, else a line of text.
-
-Files are read from `static/` on each request: small and rare, so they are not kept in memory.
-"""
+"""The live page's files, read on each request; `/` is the page for browsers, else a line of text."""
 
 import asyncio
 import gzip

@@ -263,10 +263,7 @@ def _find_regrets(turn: Turn, after: Turn | None, *, overrode: bool, overrides_n
 
 
 def _size(turn: Turn, regrets: tuple[RegretSign, ...]) -> Size | None:
-    """By the person's own word, else by output. Edits are not in the ledger.
-
-    Little output says nothing if the work broke off or was not counted.
-    """
+    """By the person's word, else by output: edits are not in the ledger. Broken or uncounted work shows no size."""
     if turn.ask.should_be is not None:
         return Size.LONG if turn.ask.should_be is Tier.DEEP else Size.QUICK
     if RegretSign.OVERRODE in regrets:

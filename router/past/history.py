@@ -63,10 +63,7 @@ def size_of_work(edits: int, output_tokens: float) -> Size:
 
 
 def size_of_turn(turn: PastTurn) -> Size | None:
-    """None if the log does not show it.
-
-    Work that was asked for again, or broken off, counts as more than it looks.
-    """
+    """None if not shown. Work that was asked for again, or broken off, counts as more than it looks."""
     size = size_of_work(turn.edits, turn.answer_chars / CHARS_PER_TOKEN)
     if size is Size.LONG or turn.was_asked_again:
         return Size.LONG

@@ -42,10 +42,7 @@ class BadData(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One turn of a person, its history, and its label.
-
-    `is_clear` is false between quick and long, and for asks that could be either: no figure counts them.
-    """
+    """A person's turn, its history and label. Figures skip unclear ones: between quick and long, or ambiguous."""
 
     source: str
     repo: str

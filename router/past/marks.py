@@ -18,9 +18,7 @@ _ALIKE = 0.45
 _PULL = 0.5
 """Pull towards zero, in turns of log-odds: one mark, which counts as ten turns, carries its ask just over the line."""
 _BEYOND, _MORE_BEYOND = 1.5, 0.5
-"""How far beyond the line one mark carries its ask, and how much further each doubling of marks: it takes slightly similar asks
-along.
-"""
+"""How far beyond the line one mark carries its ask, and each doubling of marks further: similar asks follow."""
 _MAX_KINDS, _MAX_PLACES, _MAX_COMMON = 64, 256, 400
 _LITTLE = 0.15
 _FEW_TURNS = 10

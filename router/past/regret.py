@@ -98,10 +98,7 @@ class Regret:
 
     @classmethod
     def of(cls, turns: Sequence[Turn], price_of: PriceOf = lambda _: None) -> "Regret":
-        """Turns are given in the order in which they began.
-
-        `price_of` gives today's prices, without which the cost of a hop is unknown.
-        """
+        """From turns in order of their start. Without `price_of`, the cost of a hop is unknown."""
         signs = {id(turn): sign for turn, sign in find_signs(turns)}
         wrong = [turn for turn in turns if id(turn) in signs]
         right = [turn for turn in turns if turn.ask.line.tier == Tier.FAST and id(turn) not in signs]
@@ -143,10 +140,7 @@ class Lookback(NamedTuple):
 
 
 def look_back(ledger: SqliteEntryReader, price_of: PriceOf, since: float, caller: str | None = None) -> Lookback:
-    """The regret since a moment, of the newest rows, or of one caller's. Blocks.
-
-    Uses today's prices: the ledger keeps a request's cost, not the price of its tokens. Raises `StoreUnusable`.
-    """
+    """Of the newest rows since a moment, at today's prices: the ledger keeps none. Blocks. Raises `StoreUnusable`."""
     calls, begins_at, is_complete = ledger.read_recent_calls(since, MAX_ROWS, caller)
     return Lookback(Regret.of(read_turns(map(read_call, calls)), price_of), since, begins_at, is_complete)
 
@@ -290,10 +284,7 @@ def _after_interrupt(turns: Sequence[Turn]) -> Figure:
 
 
 def cold_tokens(before: Line, line: Line, minutes: float) -> int:
-    """Prompt tokens read again because of a hop, which the earlier target would have had cached.
-
-    0 after a pause of more than these minutes, when that cache has expired too.
-    """
+    """Prompt tokens that the earlier target had cached; 0 after a pause of more than these minutes, when it expired."""
     if line.at - (before.at + before.duration_ms / 1000) > minutes * 60:
         return 0
     known = _count(before.input_tokens) + _count(before.output_tokens)

@@ -50,10 +50,7 @@ _NOTHING, _QUESTION_WORK, _QUICK_WORK, _LONG_WORK = (0, 0), (2, 0), (2, 1), (26,
 async def rehearse(
     house: House, client: str, texts: Sequence[str], calls: Sequence[int] = ()
 ) -> tuple[Arrival, tuple[AssumedTurn, ...]]:
-    """The request of the last text, after the turns before it; `calls` sets how many calls each of those made.
-
-    Raises what the road raises if a turn cannot be served.
-    """
+    """The request of the last text after earlier turns, each of so many `calls`. Raises what the road raises."""
     session = _Conversation(house, client)
     assumed: list[AssumedTurn] = []
     for number, text in enumerate(texts[:-1]):

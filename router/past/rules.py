@@ -69,10 +69,7 @@ def _pattern_of(words: str) -> re.Pattern[str]:
 def find_rules(
     learned: Sequence[Sample], held_out: Sequence[Sample], tier_of: Callable[[Sample], Tier | None]
 ) -> list[FoundRule]:
-    """Rules that remove most regret, strongest first.
-
-    `tier_of` is a turn's tier without them; None if no rule could change it.
-    """
+    """Rules that remove most regret, strongest first. `tier_of` is None if no rule could change the tier."""
     open_ones = [_Open(turn, tier) for turn in learned[-_MAX_LEARNED:] if turn.words and (tier := tier_of(turn)) is not None]
     tests = [_Open(turn, tier) for turn in held_out if turn.words and (tier := tier_of(turn)) is not None]
     found: list[FoundRule] = []

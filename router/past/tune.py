@@ -1,7 +1,4 @@
-"""Fits rules, prior, personal offset and marks to a history.
-
-Rules and offset are fitted to the earlier part and evaluated on the later.
-"""
+"""Fits rules, prior, personal offset and marks to the earlier part of a history, and evaluates on the later."""
 
 import math
 import random
@@ -66,10 +63,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Fitted on the first part of a history, with its effect on the rest.
-
-    Helpful rules stay even if the offset may do harm and is left out.
-    """
+    """Fitted on the first part of a history, with its effect on the rest. Rules stay even if the offset may do harm."""
 
     present: Fit
     fitted: Fit
@@ -218,10 +212,7 @@ def split(samples: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
 
 
 def fit(samples: Sequence[Sample]) -> Fit:
-    """The prior is the share of long tasks, the offset explains the rest.
-
-    Both are shrunk: the prior as a share, their sum, which a turn sees, as log-odds.
-    """
+    """The prior is the share of long tasks, the offset explains the rest; prior and sum are shrunk."""
     long, turns = sum(sample.weight * sample.is_long for sample in samples), sum(sample.weight for sample in samples)
     base_rate = (long + _PRIOR_TURNS * _SHIPPED_BASE_RATE) / (turns + _PRIOR_TURNS)
     prior = _logit(base_rate)

@@ -25,10 +25,7 @@ def read_finished_work(ledger: SqliteEntryReader, now: float) -> list[FinishedWo
 
 
 def _measure(turn: Turn, after: Turn | None) -> FinishedWork | None:
-    """None if the tier was asked for, or a call broke off or was not counted.
-
-    A turn that was moved up counts up to then, so that a target's largest turns are included.
-    """
+    """None if the tier was asked for or a call is incomplete. A turn that was moved up counts up to then."""
     calls = [*dropwhile(lambda call: call.line.outcome in NOBODY_SERVED, turn.ended)]  # it was sent again
     if not calls or calls[0].line.turn_kind not in BEGINS:
         return None

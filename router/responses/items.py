@@ -31,10 +31,7 @@ def derive_id(prefix: str, seed: str, index: int) -> str:
 
 
 def list_items(stored: StoredResponse, after: str | None, limit: int, *, newest_first: bool) -> JsonObject:
-    """A page of a response's input, in the shape of OpenAI's lists.
-
-    Missing and duplicate ids are replaced, since a page begins after an id.
-    """
+    """A page in the shape of OpenAI's lists. Missing and duplicate ids are replaced, since a page begins after one."""
     history, _ = stored.read()
     items: list[JsonObject] = []
     known: set[str] = set()

@@ -84,10 +84,7 @@ def keep_answer(
 def record_response(
     view: RequestView, target: Target | None, at: float, response: JsonObject, session: str = ""
 ) -> StoredResponse:
-    """The model's whole input and its answer. Without a target, the answer is ours.
-
-    A target that got the whole conversation does not know that it continues a response; we do.
-    """
+    """The model's input and its answer; ours without a target. Only we know that a resent conversation continues one."""
     caller, continued, ids = view.caller, view.continued, frozenset[str]()
     if continued is None:
         items = input_items(with_digits(view.raw, view.body))

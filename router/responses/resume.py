@@ -1,7 +1,4 @@
-"""Restores what a request leaves out: continued history, referenced items, our summaries.
-
-The body is scanned once for all of these, and rewritten once.
-"""
+"""Restores history, referenced items and our summaries that a request leaves out, in one pass and one rewrite."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -32,10 +29,7 @@ from router.responses.threads import THREAD, resume_thread
 PREVIOUS = "previous_response_id"
 _NO_HISTORY = Transcript([], [])
 _REFERENCE = "item_reference"
-"""An item that names another, as the Vercel AI SDK does with earlier answers.
-
-A host knows only its own items, and other dialects have none: references never leave us.
-"""
+"""Names an earlier item, as the Vercel AI SDK does. Hosts know only their own, so references never leave us."""
 _MARKS = _REFERENCE.encode(), SUMMARY_MARK.encode()
 _Held = dict[str, tuple[Json, str]]
 """Items by id, each with the target that wrote it."""
@@ -103,10 +97,7 @@ async def _read_input(view: RequestView, sent: JsonObject, store: ResponseStore,
 
 
 async def _find_items(named: dict[int, str], store: ResponseStore, caller: Caller, off_loop: OffLoop) -> _Held:
-    """All items that an input names, by index. Raises `ItemForgotten`.
-
-    The newest response usually holds every one, since it includes its history.
-    """
+    """All items that an input names. The newest response usually holds every one. Raises `ItemForgotten`."""
     wanted, found = set(named.values()), _Held()
     while missing := wanted - found.keys():
         if found:

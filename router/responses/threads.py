@@ -166,10 +166,7 @@ def _without_beta(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _limit_marks(messages: list[Json], room: int) -> list[Json]:
-    """Keep only the newest cache marks that there is room for.
-
-    Each was set for the request that brought its message; a thread's requests have too many together.
-    """
+    """Keep the newest cache marks that there is room for: a thread's requests have too many together."""
     kept: list[Json] = []
     for message in reversed(messages):
         marks = _count_marks([message])

@@ -59,10 +59,7 @@ class Board:
         self._notes.append(line)
 
     def pin(self, lines: Sequence[str]) -> bool:
-        """Keep these lines at the bottom until replaced. Returns whether they are new.
-
-        A terminal that cannot redraw shows each once.
-        """
+        """Keep these lines at the bottom until replaced; without redrawing, print each once. Returns whether they are new."""
         is_news = tuple(lines) != self._pinned
         if is_news and self._is_still:
             self._notes.extend(line for line in lines if line not in self._pinned)

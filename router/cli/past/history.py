@@ -80,10 +80,7 @@ class PastFiles:
 
 
 def find_history(arguments: argparse.Namespace, loaded: LoadedConfig, *, joins: bool) -> PastFiles:
-    """The history that the arguments name. Raises `Ended`.
-
-    If logs and ledger may be joined, the default is both, as far as they exist.
-    """
+    """The history that the arguments name; by default, if `joins`, logs and ledger. Raises `Ended`."""
     found = PastFiles()
     wants_ledger = arguments.ledger is not None
     if wants_ledger and arguments.logs and not joins:

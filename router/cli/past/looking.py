@@ -56,10 +56,10 @@ def read_turns(past: Past, since: float, limit: int, caller: str | None = None) 
 
 
 def find_ledger(arguments: argparse.Namespace) -> Path:
-    """The ledger to read.
+    """Find the ledger to read.
 
-    A config that is named or in this folder comes first. Elsewhere a running router's ledger precedes the config's; if that
-    does not exist yet, so does the last router's.
+    A config that is named or in this folder comes first. Elsewhere a running router's ledger does; then the config's if it
+    exists, else that of the last router.
     """
     is_named = bool(arguments.config or os.environ.get("TANDEM_CONFIG"))
     path, problem = _find_configured(arguments.config)

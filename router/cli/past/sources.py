@@ -116,10 +116,7 @@ class LedgerPast(Past):
             raise Ended(1, str(error)) from error
 
     def price_of(self, target: str) -> Price | None:
-        """A target's price by the config of the router that wrote the ledger, else by the command's.
-
-        The config is read on first use, since most sessions stay on a tier.
-        """
+        """By the config of the ledger's router, else the command's; read on first use, since few sessions change tier."""
         if self._prices is None:
             is_named = bool(self._config or os.environ.get("TANDEM_CONFIG"))
             writer = None if is_named else next((one for one in known_routers() if one.ledger == self.path), None)

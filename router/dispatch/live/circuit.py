@@ -79,10 +79,7 @@ class Circuit:
     def fail(
         self, now: float, failed_with: str = "", *, has_named_time: bool = False, fault: AccountFault | None = None
     ) -> None:
-        """A target that named a time is left alone for that time and needs no rest.
-
-        Failures during a rest come from calls sent before it, and do not prolong it.
-        """
+        """A named time replaces a rest. Failures during a rest are of earlier calls, and do not prolong it."""
         if not self.failures:
             self.failing_since = now
         self.failures += 1

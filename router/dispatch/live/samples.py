@@ -57,10 +57,7 @@ class Samples:
             self.newest_at = newest_at
 
     def settle(self, now: float) -> None:
-        """Compute the usual value. Unseen, it fades into `typical` over hours, or days if often seen.
-
-        Otherwise a target that was slow once and is passed over would never be tried again.
-        """
+        """Compute the usual. Unseen, it fades into `typical` within hours or days, so that a slow target is retried."""
         if not self.minutes:
             self.settled = self.typical
             return

@@ -34,10 +34,7 @@ _NAMES_A_TIME = frozenset({_TOO_MANY, 503, 529})
 
 
 class LiveStatistics(LiveTargets):
-    """Fed by facts about requests, read by the decision. All times are from one monotonic clock.
-
-    Outlives plans: a target keeps its figures when it is configured again.
-    """
+    """Fed by facts, read by decisions, on one monotonic clock. Targets keep their figures across plans."""
 
     def __init__(self, allowance: Allowance = ALONE) -> None:
         """`allowance` is this router's part of the targets' quotas."""
@@ -119,10 +116,7 @@ class LiveStatistics(LiveTargets):
             raise TiersBusy(live.rest_words, retry_after_seconds=live.circuit.rest_seconds)
 
     def check_closed(self, candidates: Sequence[Target], now: float) -> None:
-        """Claim the probe, one per minute, if every candidate asked to be left alone.
-
-        Several requests may be decided before the first is sent. Raises `TiersBusy` for all but one.
-        """
+        """If all candidates are closed, claim the probe, one per minute. Raises `TiersBusy` for other requests."""
         circuits = [self.of(target).circuit for target in candidates]
         if not all(circuit.closed_seconds(now) for circuit in circuits):
             return
@@ -279,10 +273,7 @@ class LiveStatistics(LiveTargets):
             events.window_learned(target=live.target.name, tokens=window, configured=live.target.window_tokens)
 
     def _note_served(self, live: LiveTarget, exchange: Exchange, opened_at: float | None, now: float) -> None:
-        """It serves: end its rest and release waiting requests. A call from before the failures proves nothing.
-
-        A time that it named ends only with a call sent to probe it.
-        """
+        """End a rest, unless the call precedes the failures. A named time ends only with a call sent to probe it."""
         if opened_at is not None and opened_at >= live.circuit.failing_since:
             live.circuit.serve(now)
             live.wake()

@@ -35,10 +35,7 @@ class LiveTargets:
         """Windows named in refusals, if smaller than configured. Replaced on change."""
 
     def of(self, target: Target) -> LiveTarget:
-        """Find a target by name. One from an earlier plan does not change the known one.
-
-        Its status is recomputed afterwards, since the caller may change it.
-        """
+        """Find by name; an earlier plan's target changes nothing. Its status is recomputed: the caller may change it."""
         live = self._live.get(target.name)
         if live is None:
             live = self._live[target.name] = LiveTarget(target)

@@ -47,10 +47,7 @@ def usual_places() -> tuple[Path, ...]:
 
 
 def find_logs(roots: Iterable[Path], tally: Tally) -> list[LogFile]:
-    """Find files: a client's own logs before SpecStory's, oldest first.
-
-    Links to folders are followed directly below a place only, so that walks end.
-    """
+    """A client's own logs before SpecStory's, oldest first. Links are followed only directly below a place, so walks end."""
     found: dict[Path, tuple[float, LogFile]] = {}
     for root in roots:
         for path in _walk(root):
