@@ -18,8 +18,6 @@ class Use(Struct, frozen=True):
 
 
 class Part(Protocol):
-    """A router's part of one limit."""
-
     limit: int
 
     @property
@@ -57,12 +55,10 @@ class Part(Protocol):
         ...
 
     async def answered(self) -> bool:
-        """Wait for the pending answer; False where none is expected soon."""
+        """False where no answer is expected soon."""
         ...
 
-    def close(self) -> None:
-        """Return everything not in use."""
-        ...
+    def close(self) -> None: ...
 
 
 class SpentPart(Part, Protocol):
@@ -84,12 +80,8 @@ class SpentPart(Part, Protocol):
 
 
 class Allowance(Protocol):
-    """Keeps the parts."""
-
     def part(self, name: tuple[str, ...], limit: int, use: Callable[[], Use], wake: Callable[[], None]) -> Part:
         """A part of a limit. `use` returns its use; `wake` is called when there may be more."""
         ...
 
-    def budget(self, name: tuple[str, ...], limit: int, use: Callable[[], Use], wake: Callable[[], None]) -> SpentPart:
-        """A part of a spending limit."""
-        ...
+    def budget(self, name: tuple[str, ...], limit: int, use: Callable[[], Use], wake: Callable[[], None]) -> SpentPart: ...

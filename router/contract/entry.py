@@ -58,7 +58,6 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
     key: str | None
     """The id of the caller's key; None where callers need no key."""
     job: str | None
-    """The background job of which the request is an attempt."""
     session: str | None
     turn_kind: str | None
     client: str | None
@@ -89,11 +88,10 @@ class Line(Struct, frozen=True, rename={"id": "request_id"}):
 
 
 COLUMNS = Line.__struct_fields__[:-1]
-"""The ledger's columns."""
 
 
 def read_line(values: Iterable[object]) -> Line | None:
-    """Read values in the order of a line's fields; None if they are not a line's."""
+    """None if the values are not a line's."""
     try:
         return msgspec.convert(dict(zip(Line.__struct_encode_fields__, values, strict=True)), Line, strict=False)
     except msgspec.ValidationError:
@@ -101,7 +99,7 @@ def read_line(values: Iterable[object]) -> Line | None:
 
 
 def column_types() -> dict[str, tuple[type, bool]]:
-    """Type of each column, and whether it may be null. All stores' tables follow from this."""
+    """Type and nullability by column; all stores' tables follow from this."""
     hints = get_type_hints(Line)
     kinds = {name: get_args(hints[name]) or (hints[name],) for name in COLUMNS}
     return {name: (of_one[0], type(None) in of_one) for name, of_one in kinds.items()}
@@ -125,8 +123,6 @@ class Entry(Struct, frozen=True):
 
 
 class PastCall(NamedTuple):
-    """A past call, and the pace it showed."""
-
     at: float
     """Arrival, in seconds since 1970."""
     attempt: Attempt

@@ -64,9 +64,9 @@ class Job(Struct, frozen=True):
     """The first answer, `status: queued`. Empty once the job has ended."""
     key: str | None = None
     session: str | None = None
-    """The session in which its end is announced."""
+    """Where its end is announced."""
     title: str = ""
-    """The beginning of the request's text, for lists."""
+    """The start of the request's text."""
     tier: str = ""
     state: JobState = JobState.QUEUED
     attempt: int = 0
@@ -83,13 +83,12 @@ class Job(Struct, frozen=True):
     """Set by `claim`: the job cannot be restarted. The new owner ends it: cancelled if `is_cancelled`, else failed with the
     code `interrupted`. The log stays."""
     is_collected: bool = False
-    """The caller has read its end."""
     response: bytes = b""
     """The final response, or as far as it came."""
 
 
 class Segment(Struct, frozen=True):
-    """Frames of an answer's stream, cut at a frame's end."""
+    """Cut at a frame's end."""
 
     first: int
     last: int
@@ -114,7 +113,7 @@ class JobsPage(Struct, frozen=True):
 
 
 class WebhookEvent(Struct, frozen=True):
-    """An event that one address has not received yet."""
+    """An event one address has not received yet."""
 
     id: str
     """Identical for every try, so that receivers can detect repeats."""
@@ -139,7 +138,6 @@ class JobObserver:
     """Observes a store's jobs. Methods do nothing unless overridden."""
 
     def addresses_for(self, state: JobState) -> Sequence[str]:
-        """The webhooks for jobs that end in this state."""
         return ()
 
     def job_ended(self, job: Job, ending: JobEnding) -> None:
@@ -158,8 +156,8 @@ class JobObserver:
 class JobStore(Protocol):
     """Stores jobs and their logs until they expire. Checked by `tests/contract/test_job_store.py`.
 
-    What returned survives a crash of process and machine, except unread log of a running job. Raises `StoreUnusable`; any call
-    may be repeated with its values. A caller sees its own jobs only; None sees all.
+    Results survive a crash of process and machine, except unread log of a running job. Raises `StoreUnusable`; any call may be
+    repeated. A caller sees its own jobs only; None sees all.
     """
 
     async def add(
@@ -185,11 +183,11 @@ class JobStore(Protocol):
         ...
 
     async def append(self, job: Job, segments: Sequence[Segment]) -> bool:
-        """Append in order, replacing the log from the first of these numbers on. False: the attempt lost the job."""
+        """Replaces the log from the first of these numbers on. False: the attempt lost the job."""
         ...
 
     async def finish(self, job: Job, ending: JobEnding) -> bool:
-        """End a job, and queue an event per webhook named by the observer. False: the attempt lost the job."""
+        """Queues an event per webhook named by the observer. False: the attempt lost the job."""
         ...
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
@@ -197,7 +195,7 @@ class JobStore(Protocol):
         ...
 
     async def find_listed(self, job_id: str) -> Job | None:
-        """Any caller's job as listed: without request and response, which may be large."""
+        """For any caller, without request and response, which may be large."""
         ...
 
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
@@ -213,7 +211,7 @@ class JobStore(Protocol):
     async def collected(self, job_id: str) -> None: ...
 
     async def cancel(self, job_id: str, caller: Caller | None, ending: JobEnding) -> Job | None:
-        """Cancel a queued job, or make a running one's owner end it. Returns the job as it is now, or None."""
+        """A running job is ended by its owner. Returns the job as it is now, or None."""
         ...
 
     async def forget(self, job_id: str, caller: Caller | None) -> bool: ...
@@ -231,7 +229,7 @@ class JobStore(Protocol):
     async def note_delivered(self, event_id: str) -> None: ...
 
     async def note_undelivered(self, event_id: str, next_at: float | None) -> None:
-        """Schedule the next try; None gives the event up."""
+        """None gives the event up."""
         ...
 
     async def list_dead(self) -> Sequence[WebhookEvent]: ...

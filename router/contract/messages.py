@@ -22,8 +22,6 @@ _Name = Annotated[str, Meta(max_length=500)]
 
 
 class SpeedSeen(Struct, frozen=True):
-    """A target's recent speed, and its age."""
-
     ttft_seconds: _Rate
     tokens_per_second: _Rate
     prefill_tokens_per_second: _Rate
@@ -60,7 +58,7 @@ class FeedWanted(Struct, frozen=True, tag="feed_wanted"):
 
 
 class EndedCall(Struct, frozen=True):
-    """Another router's finished request, for the page."""
+    """For the page."""
 
     line: Line
     decided_by: _Name | None = None
@@ -71,11 +69,10 @@ class CallsEnded(Struct, frozen=True, tag="calls_ended"):
 
     calls: Annotated[tuple[EndedCall, ...], Meta(max_length=1_000)]
     lost: _Count = 0
-    """How many more there were."""
 
 
 class CallUnderWay(Struct, frozen=True):
-    """Another router's running request, for the page."""
+    """For the page."""
 
     id: _Name
     at: float
@@ -102,18 +99,17 @@ class Messages(Protocol):
     """Exchanges messages with all other routers. Sending never waits and never fails."""
 
     replica: str
-    """This router's configured name."""
 
     @property
     def routers(self) -> int:
-        """Number of routers, this one included. Workers of one router count as one."""
+        """Including this one. Workers of one router count as one."""
         ...
 
     @property
     def is_up(self) -> bool: ...
 
     def publish(self, message: Message) -> None:
-        """Send a message to all others, if possible now."""
+        """Dropped while the server is away."""
         ...
 
     def subscribe(self, kind: type[Kind], take: Callable[[str, Kind], None]) -> None:
@@ -141,5 +137,4 @@ class RevokedKeys(Protocol):
 
 
 def router_of(sender: str) -> str:
-    """The router's configured name in a sender's."""
     return sender.rpartition("/")[0]

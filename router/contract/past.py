@@ -11,7 +11,6 @@ class RecordedCall(NamedTuple):
     decision: str | None = None
     """JSON; None where no tier was chosen."""
     should_be: Tier | None = None
-    """The tier the person said it should have had."""
     prompt_text: str | None = None
     """The whole request, where the ledger keeps text; read only with the whole history."""
     places: bytes = b""
@@ -42,11 +41,9 @@ class SessionSums(NamedTuple):
     output_tokens: int | None
     cost_usd: float | None
     unpriced: int
-    """Calls of unknown cost."""
     seconds: float
     moved_up: int = 0
     is_partial: bool = False
-    """Whether older calls were left out."""
 
 
 class CallSums(NamedTuple):
@@ -105,7 +102,6 @@ class Sums(NamedTuple):
     moved_up: int
     marked_wrong: int
     asked_for: int
-    """Turns whose tier the person asked for."""
 
 
 class RecordedTurn(NamedTuple):
@@ -126,7 +122,6 @@ class TurnsAsked(NamedTuple):
 
     limit: int = 50
     before: int | None = None
-    """Only rows before this number."""
     since: float = 0.0
     """Seconds since 1970."""
     caller: str | None = None
@@ -150,7 +145,7 @@ class PageRow(NamedTuple):
 
     @property
     def hop(self) -> str | None:
-        """The session's move with this call: `up` to deep or `down` to fast; None where it stayed."""
+        """See `name_hop`."""
         return name_hop(self.tier_before, self.line.tier)
 
 
@@ -166,23 +161,20 @@ class TurnsPage(NamedTuple):
 
     rows: list[PageRow]
     next: int | None
-    """The cursor of the next page; None at the end."""
+    """None at the end."""
 
 
 class SessionsPage(NamedTuple):
-    """Sessions, newest first, with the next page's cursor."""
-
     sessions: list[SessionSums]
     next: int | None
 
 
 class SessionRows(NamedTuple):
-    """One session, with its newest calls, oldest first."""
+    """Newest calls, oldest first."""
 
     sums: SessionSums
     rows: list[PageRow]
     left_out: int
-    """Number of older calls."""
 
 
 class TargetSeries(NamedTuple):

@@ -106,8 +106,8 @@ class SharedTerms(Block, frozen=True):
     secret: Secret | None = None
     """32 bytes or more, the same on every router, always as env:NAME. Signs what clients carry from one router to another."""
     when_blind: WhenBlind = WhenBlind.SHARE
-    """What limits do while the server that counts them cannot be asked: `share` (each router goes on with its part), `stop`
-    (nobody uses what is limited), `open` (each router counts by itself)."""
+    """What limits do while the server that counts them is away: `share` (each router keeps to its part), `stop` (nothing
+    limited is used), `open` (each router counts by itself)."""
     worker: Annotated[int, ELSEWHERE] = 0
     """Which of the workers of one machine this is, from 1; 0 where a router is one process. `replica` ends with it then."""
 

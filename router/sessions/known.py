@@ -94,7 +94,7 @@ class KnownSessions:
             self._threads.store(key, now)
 
     def store_thread(self, view: RequestView, turn: Turn, now: float) -> "asyncio.Future[None] | None":
-        """As `Records.store` returns it."""
+        """Returns what `Records.store` does."""
         return self._threads.store(_beginning(view, turn), now) if _begins_thread(view, turn) else None
 
     async def close(self) -> None:

@@ -185,7 +185,7 @@ def _answer(decided: Decided, target: Target, now: float, state: SessionState) -
 
 
 def _name_origins(view: RequestView, known: SessionState) -> Mapping[str, str]:
-    """As remembered, or for new state the last target to answer."""
+    """The remembered makers; for new state, the last target to answer."""
     origins = known.origins
     if known.target is None or not known.messages:
         return origins

@@ -101,7 +101,7 @@ class Work(Struct):
 
 class _Tool(NamedTuple):
     counts: bool
-    """Not bookkeeping."""
+    """False for bookkeeping."""
     edits: bool
     """Or may: an editor also reads."""
     runs_commands: bool

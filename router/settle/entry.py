@@ -97,7 +97,7 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
 
 
 def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn], _NoDecision]:
-    """As far as read, and what answered it."""
+    """The request and turn as far as read, and what answered it."""
     read, here, fact = exchange.last(Read), exchange.last(AnsweredHere), exchange.last(Replayed) or exchange.last(PassedOn)
     view, turn = read.view if read is not None else _NoRequest, here.turn if here is not None else _NoTurn
     return view, turn, _NoDecision(fact.because if fact is not None else None)

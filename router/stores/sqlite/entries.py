@@ -108,7 +108,7 @@ class SqliteEntries:
 
 
 def write_origin(origin: Origin | None) -> dict[str, str]:
-    """As SQL literals: constant, so they cost nothing per row."""
+    """SQL literals: constant, so they cost nothing per row."""
     if origin is None:
         return {"replica": "NULL", "worker": "NULL"}
     quoted = origin.replica.replace("'", "''")
