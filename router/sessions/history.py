@@ -40,7 +40,7 @@ class History(Struct, frozen=True):
         return SessionHistory(self.turns, self.last)
 
     def find_words(self, conversation: Conversation, client: Client, skip: int = 0) -> str | None:
-        """The person's last words, or earlier ones with `skip`."""
+        """Earlier ones with `skip`."""
         for index in reversed(self.words_at):
             if words := words_of(conversation.messages[index], client):
                 if not skip:
@@ -55,7 +55,7 @@ ONE_MESSAGE = History(first_at=0)
 
 
 def read_history(conversation: Conversation, client: Client, silent: Silent = NOTHING_SILENT) -> History:
-    """Read a conversation; an overlong one only at its end, anew each time. `silent` items are skipped if old."""
+    """An overlong one is read only at its end, afresh each time. `silent` items are skipped if old."""
     count = len(conversation.items)
     if count > _LOOK_BACK:
         first = _read(client, silent, NOTHING_TOLD, conversation, 0, _FIRST_MESSAGES)

@@ -1,8 +1,8 @@
-"""A tier asked for inside a message, for clients that cannot set headers: a first line `tier: fast`, `deep` or `auto`.
+"""A tier asked for in a message, for clients that cannot set headers: a first line `tier: fast`, `deep` or `auto`.
 
-Only a line the person wrote counts (`tier_line.py`), as the whole first line of their words. The lines are removed identically
-from every request that repeats them, so that prefixes, caches and signatures hold. The router itself answers a message that is
-only such a line, and leaves that exchange out of later requests.
+Only a line the person wrote counts (`tier_line.py`). Lines are removed identically from every request that repeats them, so
+that prefixes, caches and signatures hold. The router itself answers a message that is only such a line, and leaves that
+exchange out of later requests.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from router.sessions.turns import read_kind
 from router.sessions.words import strip_harness
 
 _NOTHING_ELSE = "continue"
-"""Replaces a line-only message that goes to a target: hosts reject an empty message."""
+"""Replaces a line-only message: hosts reject an empty one."""
 _SMALL_BYTES = 4_096
 """A body that is searched faster than walked."""
 _MAX_INDEXES = 50
@@ -39,7 +39,7 @@ _APPLIED_KINDS = (*PERSONS_KINDS, TurnKind.COMPACTION)
 
 
 def may_hold_lines(view: RequestView) -> bool:
-    """Whether to look for tier lines. A small body without the word or an escape has none."""
+    """A small body without the word or an escape has no lines."""
     raw = view.raw
     return len(raw) > _SMALL_BYTES or raw.lower().rfind(b"tier") >= 0 or raw.rfind(b"\\u") >= 0
 
@@ -56,7 +56,7 @@ def apply_tier_lines(view: RequestView) -> RequestView:
         return view
     client, kind = read_kind(view)
     if kind is TurnKind.SUBAGENT:
-        return view  # written by a model
+        return view  # a model wrote its words
     told = _Reading(_items_of(view.body, view.dialect), indexes, client)
     is_persons = kind in PERSONS_KINDS and view.operation is Operation.CREATE
     if is_persons and told.unknown is not None:
@@ -98,7 +98,7 @@ def _find_indexes(view: RequestView) -> "tuple[int, ...] | range":
 
 
 def _learn_indexes(indexes: tuple[int, ...], conversation: Conversation, start: int, stop: int) -> tuple[int, ...]:
-    """Indexes of messages that may have a line, by any author; one too many where all must be searched."""
+    """By any author; one too many where all must be searched."""
     items = conversation.items[start:stop]
     roles = list(map(dict.get, items, repeat("role")))  # type: ignore[arg-type]  # each is an object, or was refused
     if "user" not in roles:
@@ -133,7 +133,7 @@ class _Reading:
             self._take(index, known, found.get(last_index), lines)
 
     def _take(self, index: int, known: dict[int, Line], last: Line | None, count: int) -> None:
-        """Remove one message's lines. `last` is that of its newest text."""
+        """`last` is the line of the message's newest text."""
         next_index = self._next_said(index)
         is_newest = next_index is None
         if last is not None and not last.is_known:
@@ -157,7 +157,6 @@ class _Reading:
         self.line = InBand(TIERS[newest.word], is_at, is_newest, is_alone and is_newest, newest.mark(count))
 
     def _next_said(self, index: int) -> int | None:
-        """The next message of a person or model."""
         for later in range(index + 1, len(self._items)):
             item = as_object(self._items[later])
             role = item.get("role")
@@ -175,23 +174,20 @@ class _Reading:
         return "".join(map(as_text, texts)).strip() == say_tier(TIERS[word])
 
     def items(self) -> list[Json]:
-        """The remaining messages, without lines."""
         return [self._kept.get(index, item) for index, item in enumerate(self._items) if index not in self._dropped]
 
     def changes(self, body: JsonObject, dialect: Dialect) -> JsonObject:
-        """The fields of the body that change without the lines."""
         name = SPECS[dialect].list_field
         items = self.items()
         return {name: as_object(items[0]).get("content") if isinstance(body.get(name), str) else items}
 
 
 def _strip(client: Client, items: list[Json]) -> list[Json]:
-    """A conversation for another target, without lines."""
     return _Reading(items, range(len(items)), client).items()
 
 
 def _lines_of(message: Json, client: Client) -> Iterator[tuple[int, Line]]:
-    """Lines of a message by the index of their text. None is alone next to an image or file, which a model must see."""
+    """By the index of their text. Next to an image or file, which a model must see, none is alone."""
     types = {as_text(as_object(part).get("type")) for part in as_list(as_object(message).get("content"))}
     for index, text in own_texts(message, client):
         line = read_line(text, client)

@@ -18,7 +18,7 @@ from router.sessions.records import Held, Records
 
 _MAX_SESSIONS, _MAX_BEGINNINGS = 4_096, 1_024
 _MAX_ALIKE = 8
-"""Sessions, or newest threads, with one beginning that are told apart."""
+"""Sessions, or newest threads, of one beginning that are told apart."""
 _SLOTS, _FIRST = range(_MAX_ALIKE), range(1)
 _MAX_SECONDS = 7 * 86_400.0
 _NEW = SessionState()
@@ -73,10 +73,7 @@ class KnownSessions:
         return renamed or oldest
 
     async def find_lost_thread(self, view: RequestView, turn: Turn, messages: int, now: float) -> str:
-        """The thread that a request recreates by sending it whole; empty for a new thread.
-
-        It begins like the lost thread, and extends what is remembered of it.
-        """
+        """The thread that a request recreates by sending it whole and extended; empty for a new thread."""
         if messages < 2 or not _begins_thread(view, turn):
             return ""
         for name in await self._threads.load(_beginning(view, turn)) or ():
@@ -91,14 +88,13 @@ class KnownSessions:
         return ""
 
     def note_thread(self, view: RequestView, turn: Turn, now: float) -> None:
-        """Remember a thread by its beginning, if this request began one."""
         if _begins_thread(view, turn):
             key, name = _beginning(view, turn), turn.session
             self._threads.update(key, lambda names: (name, *(other for other in names if other != name))[:_MAX_ALIKE], ())
             self._threads.store(key, now)
 
     def store_thread(self, view: RequestView, turn: Turn, now: float) -> "asyncio.Future[None] | None":
-        """Store a thread that this request began, as `Records.store` does."""
+        """As `Records.store` returns it."""
         return self._threads.store(_beginning(view, turn), now) if _begins_thread(view, turn) else None
 
     async def close(self) -> None:
@@ -108,7 +104,6 @@ class KnownSessions:
 
 
 def _slots_of(view: RequestView, turn: Turn) -> list[SessionKey]:
-    """All sessions a request may belong to."""
     return [SessionKey(view.caller, turn.session, number) for number in (_SLOTS if turn.is_guessed else _FIRST)]
 
 
@@ -121,7 +116,6 @@ def _both(ours: tuple[str, ...], stored: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _begins_thread(view: RequestView, turn: Turn) -> bool:
-    """Whether a request creates a message thread, a session named after this request."""
     return view.continued is not None and turn.session.endswith(view.id)
 
 

@@ -37,13 +37,9 @@ _SERVED = Outcome.SERVED
 
 
 class SessionMemory:
-    """Recalls a request's session, and records what happens to requests."""
-
     def __init__(self, store: SessionStore, clock: Callable[[], float] = time.time, tokens: TurnTokens | None = None) -> None:
         self._known, self._clock, self.tokens = KnownSessions(store), clock, tokens or TurnTokens()
         self._sessions, self._is_shared = self._known.sessions, store.is_shared
-
-    # Reading.
 
     turn_of = staticmethod(read_turn)
 
@@ -81,8 +77,6 @@ class SessionMemory:
         if not name and not state.name and state.wish is None and view.overrides == _NO_OVERRIDES:
             return found  # no wish was ever made
         return apply_wishes(found, view, turn, alias)
-
-    # Writing.
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         if self._is_shared:
@@ -150,7 +144,7 @@ class SessionMemory:
     async def set_tier(self, view: RequestView, alias: Alias, exchange: Exchange | None = None) -> str:
         """Remember and confirm a message that is only a `tier:` line. Later requests leave that exchange out.
 
-        A guessed session need not remember the line, which comes with every request.
+        A guessed session need not remember it: the line comes with every request.
         """
         turn, line = read_turn(view), view.overrides.line
         assert line is not None
@@ -173,13 +167,11 @@ class SessionMemory:
 
 
 def _confirm(exchange: Exchange | None, written: "asyncio.Future[None] | None") -> None:
-    """Let an answer's end wait for a write."""
     if written is not None and exchange is not None and exchange.confirming is not None:
         exchange.confirming.wait_for("sessions", written)
 
 
 def _answer(decided: Decided, target: Target, now: float, state: SessionState) -> SessionState:
-    """The session after a target began to answer."""
     view, session, decision = decided.view, decided.session, decided.decision
     turn = decision.turn
     if session.has_wishes:
@@ -193,7 +185,7 @@ def _answer(decided: Decided, target: Target, now: float, state: SessionState) -
 
 
 def _name_origins(view: RequestView, known: SessionState) -> Mapping[str, str]:
-    """The makers of a request's hidden state: as remembered, or the last to answer for what is new."""
+    """As remembered, or for new state the last target to answer."""
     origins = known.origins
     if known.target is None or not known.messages:
         return origins

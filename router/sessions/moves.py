@@ -21,7 +21,7 @@ def goes_on_with(state: SessionState, turn: Turn) -> bool:
 
 
 def leave_ask(state: SessionState, turn: Turn) -> SessionState:
-    """The session after a compaction, which clients may send before the next turn's words."""
+    """Clients may send a compaction before the next turn's words."""
     asked = turn.turn_id or turn.compacted_ask
     return replace(state, turn="") if asked and state.turn and mark_text(asked) != state.turn else state
 
@@ -55,5 +55,5 @@ def move(state: SessionState, session: SessionSnapshot, decision: Decision, serv
 
 
 def higher_of(decided: Tier, served: Tier) -> Tier:
-    """The decided tier, or deep if it stood in; never down for one busy moment."""
+    """Deep if another tier than the decided one served: never down for one busy moment."""
     return decided if decided is served else Tier.DEEP

@@ -44,7 +44,7 @@ class _Write(Struct, Generic[Value], eq=False):
     version: int = 0
     taken: int = 0
     next: "asyncio.Future[None] | None" = None
-    """Completes with the next write, which has the steps taken meanwhile."""
+    """The next write, with the steps taken meanwhile."""
 
 
 class Records(Generic[Key, Value]):
@@ -74,13 +74,13 @@ class Records(Generic[Key, Value]):
         return asyncio.get_running_loop()  # a system call each time
 
     async def load(self, key: Key) -> Value | None:
-        """The record, or None. A cached one is the newest, unless routers share the store."""
+        """A cached record is the newest, unless routers share the store."""
         if self.is_shared or (held := self.held.get(key)) is None:
             held = (await self.load_all((key,))).get(key)
         return None if held is None else held.value
 
     async def load_all(self, keys: Sequence[Key]) -> Mapping[Key, Held[Value]]:
-        """The existing records as stored now, plus unstored steps, in one query."""
+        """In one query, plus unstored steps."""
         held_by = self.held.get
         before = [None if held is None else held.version for held in map(held_by, keys)]
         try:
@@ -131,7 +131,6 @@ class Records(Generic[Key, Value]):
         return self._follow(_Write(held, name, self._loop.create_future()), answer)
 
     async def close(self) -> None:
-        """Wait for writes, and store the rest."""
         await self._wait()
         for key, held in list(self.held.items()):
             if held.at:
@@ -143,7 +142,7 @@ class Records(Generic[Key, Value]):
             await asyncio.wait([write.done for write in self._writes])
 
     def _store_next(self, write: _Write[Value], at: float) -> "asyncio.Future[None]":
-        """Wait for the record's write under way, or for the one after it."""
+        """Wait for the write under way, or the one after it."""
         write.held.at = at
         if len(write.held.steps) == write.taken:
             return write.done
@@ -160,7 +159,6 @@ class Records(Generic[Key, Value]):
         self._follow(write, answer)
 
     def _follow(self, write: _Write[Value], answer: _Answer) -> "asyncio.Future[None]":
-        """Act on the store's answer, now or when it comes."""
         held = write.held
         held.write, write.version, write.taken = write, held.version, len(held.steps)
         self._writes.add(write)
@@ -180,7 +178,7 @@ class Records(Generic[Key, Value]):
             self._settle(write, is_stored=answer.result())
 
     def _settle(self, write: _Write[Value], *, is_stored: bool) -> None:
-        """Finish a successful write, and send the steps taken meanwhile; retry a rejected one."""
+        """Send the steps taken meanwhile, or retry a rejected write."""
         if not is_stored:
             spawn(self._send_again(write), name="store a record again", loop=self._loop)
             return
@@ -194,7 +192,7 @@ class Records(Generic[Key, Value]):
             self._send(_Write(held, write.name, write.next))
 
     async def _send_again(self, write: _Write[Value]) -> None:
-        """Apply the steps again to another router's version, and retry."""
+        """Apply the steps to another router's version, and retry."""
         try:
             stored = await self._store.load(write.name)
         except BaseException as error:
@@ -207,7 +205,7 @@ class Records(Generic[Key, Value]):
         self._send(write)
 
     def _give_up(self, write: _Write[Value], error: BaseException) -> None:
-        """Keep this router's value, to be joined with the stored one at the next load or write."""
+        """Keep our value, to be joined with the stored one at the next load or write."""
         held = write.held
         join: Step[Value] = partial(self._join, held.value)
         held.steps[:] = [join]
@@ -222,7 +220,7 @@ class Records(Generic[Key, Value]):
         self._writes.discard(write)
 
     def _refresh(self, key: Key, asked_at: int | None, stored: Versioned) -> Held[Value]:
-        """Update the cache from the store. `asked_at` is the version cached when the store was asked."""
+        """`asked_at` is the version cached when the store was asked."""
         held = self.held.get(key)
         if held is None:
             held = self._hold(key, Held(self._new))

@@ -39,13 +39,10 @@ _BLANKS = re.compile(r"\s*")
 
 
 class Line(NamedTuple):
-    """A line in a text: its tier, and the text around it."""
-
     word: str
     before: str
     after: str
     is_alone: bool
-    """Whether the person wrote nothing else there."""
 
     @property
     def is_known(self) -> bool:
@@ -58,28 +55,27 @@ class Line(NamedTuple):
         return "" if _NOTHING.fullmatch(left.strip()) else left
 
     def filled(self, words: str) -> str:
-        """`rest`, or other words if empty."""
         return self.rest or (f"{self.before}{words}{self.after}" if words else "")
 
     def mark(self, count: int) -> str:
-        """Identifies the line: its number in the conversation, its tier, and the text around it."""
+        """By its number in the conversation, its tier, and the text around it."""
         written = f"{count}\0{self.word}\0{self.after[:_KNOWN_CHARS]}\0{len(self.after)}"
         return blake2b(written.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def say_tier(tier: Tier | None) -> str:
-    """The answer to a line-only message. Its words are fixed: they identify the exchange later."""
+    """Fixed words: they identify the exchange later."""
     return f"This session is set to {tier or 'auto'}."
 
 
 def may_have_line(text: str) -> bool:
-    """Whether a text may begin with such a line, with some client."""
+    """With some client."""
     begin = begin_of_words(text)
     return _LINE.match(text, begin) is not None or text.startswith(("<", '"'), begin)
 
 
 def read_line(text: str, client: Client) -> Line | None:
-    """The line at the start of a person's words; its tier may be unknown."""
+    """Its tier may be unknown."""
     begin = offset = begin_of_words(text)
     end = len(text)
     if client.wraps_words_in:
@@ -105,7 +101,7 @@ def read_line(text: str, client: Client) -> Line | None:
 
 
 def without_lines(message: Json, lines: dict[int, Line], filler: str) -> Json:
-    """A message without its lines; None if nothing is left. `filler` replaces empty words."""
+    """None if nothing is left. `filler` replaces empty words."""
     given = as_object(message)
     content = given.get("content")
     if isinstance(content, str):
@@ -146,7 +142,7 @@ def _skip_blanks(text: str, begin: int) -> int:
 
 
 def texts_of(message: Json) -> list[str]:
-    """The texts of a user's message, by any author."""
+    """By any author."""
     if not isinstance(message, dict) or message.get("role") != "user":
         return []
     content = message.get("content")

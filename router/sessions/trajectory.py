@@ -123,7 +123,7 @@ def go_on(work: Work) -> Work:
 
 
 def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0, *, is_old: bool = False) -> None:
-    """Add a message's calls, after `said` characters of text. Old ones are only counted."""
+    """After `said` characters of text. Old calls are only counted."""
     said += work.said
     work.said = 0
     work.said_chars += said
@@ -145,7 +145,7 @@ def add_calls(work: Work, index: int, calls: tuple[ToolCall, ...], said: int = 0
 
 
 def add_said(work: Work, texts: tuple[str, ...]) -> None:
-    """Add text without calls; it counts for the next call."""
+    """Counts for the next call."""
     work.said += sum(map(len, texts))
 
 
@@ -167,7 +167,7 @@ def forget_old(work: Work) -> None:
 
 
 def _find_changes(work: Work, calls: tuple[ToolCall, ...]) -> list[_Change]:
-    """Count the calls, and find those that change files. After many edits only their number is kept."""
+    """After many edits only their number is kept."""
     changes: list[_Change] = []
     is_full = work.edits >= _READ_CHANGES
     for call in calls:
@@ -195,7 +195,6 @@ def _mark_calls(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
 
 
 def read_trajectory(work: Work, count: int) -> Trajectory:
-    """How a running turn goes, in a conversation of `count` messages."""
     if not work.calls:
         return Trajectory()
     steps = work.steps
@@ -218,7 +217,6 @@ def read_trajectory(work: Work, count: int) -> Trajectory:
 
 
 def _most_alike(marks: list[int]) -> int:
-    """The count of the most frequent mark."""
     if len(set(marks)) == len(marks):
         return min(len(marks), 1)
     return max(map(marks.count, marks))  # there are few: a table would cost more
@@ -258,7 +256,7 @@ def _shows_failure(text: str) -> bool:
 
 
 def _shows(signs: dict[str, re.Pattern[str]], text: str) -> bool:
-    """Whether a pattern matches. Each is tried only on lines with its word."""
+    """Tries each pattern only on lines with its word."""
     for word in filter(text.__contains__, signs):
         end = 0
         while (at := text.find(word, end)) >= 0:

@@ -46,7 +46,6 @@ _NO_HISTORY, _NO_TRAJECTORY = SessionHistory(), Trajectory()
 
 
 def read_turn(view: RequestView) -> Turn:
-    """Identify the turn, from the request alone."""
     conversation = view.conversation
     client, by_system = _recognise(view)
     stated = _read_stated(view, client)
@@ -190,7 +189,6 @@ def _was_compacted(conversation: Conversation) -> bool:
 
 
 def is_follow_up(words: str) -> bool:
-    """Whether these words only say "go on"."""
     return len(words) <= _MAX_GOING_ON and _only_goes_on(words)
 
 

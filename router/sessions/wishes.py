@@ -72,7 +72,6 @@ def lapsed(state: SessionState) -> Naming | None:
 
 
 def newest_channel(line: InBand | None, wish: Wish | None, naming: Naming | None) -> Channel | None:
-    """The channel of the newest wish; None without any."""
     if line is not None and line.is_newest and not (wish is not None and wish.line == line.mark):
         return Channel.LINE  # remembered wishes are older than this message
     if naming is not None and naming.is_new:
@@ -129,7 +128,7 @@ def _is_edited(wish: Wish, line: InBand | None, view: RequestView, turn: Turn, n
 def _name_to_keep(
     state: SessionState, naming: Naming, view: RequestView, newest: int, channel: Channel | None
 ) -> tuple[str, int] | None:
-    """The name to remember, if it changed. A line or header that counts is newer, whatever the indexes."""
+    """None if unchanged. A line or header that counts is newer, whatever the indexes."""
     name, at, line = kept_name(naming.name), naming.at, view.overrides.line
     if name != state.name and state.messages and not naming.is_new:
         return None  # changed inside a turn
@@ -141,7 +140,7 @@ def _name_to_keep(
 
 
 def remember_wish(state: SessionState, session: SessionSnapshot, view: RequestView, turn: Turn, now: float) -> SessionState:
-    """The session with this request's wish, unless that is for this request alone."""
+    """Unless the wish is for this request alone."""
     overrides, line = view.overrides, view.overrides.line
     if session.is_edited and state.wish == session.state.wish:
         state = state.with_wish(None, at=now)

@@ -61,7 +61,7 @@ class End(Struct, frozen=True):
 
 
 def read_end(conversation: Conversation, client: Client) -> End:
-    """Find the person's last words, before client notices, up to a compaction's summary."""
+    """Searches before client notices, up to a compaction's summary."""
     last, messages = None, conversation.messages
     for index in range(len(conversation.items))[_BACKWARDS]:
         message = messages[index]
@@ -226,7 +226,6 @@ def _read_command(text: str) -> str:
 
 
 def is_planning(conversation: Conversation) -> bool:
-    """Whether the client marks the last messages as plan mode."""
     messages = conversation.messages
     for index in range(len(conversation.items))[LAST_TWO]:
         for text in messages[index].texts:

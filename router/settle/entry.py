@@ -32,7 +32,6 @@ from router.settle.kept import keep_decision
 
 _MAX_TEXT_BYTES = 1 << 20
 _BEGINS = (TurnKind.ASK, TurnKind.FOLLOW_UP)
-"""What a person types at the start of a turn."""
 
 _WAITS = frozenset({Queued, QuestionEnded})
 _encode = msgspec.json.Encoder().encode
@@ -43,20 +42,20 @@ class _NoWord:
 
 
 class _NoRequest:
-    """Stands in for a request whose body was not read."""
+    """The body was not read."""
 
     model, is_streaming, raw = "", False, None
 
 
 class _NoTurn:
-    """Stands in for a turn that was not identified."""
+    """The turn was not identified."""
 
     session = client = person_text = None
     kind = _NoWord
 
 
 class _NoDecision(NamedTuple):
-    """Stands in where no tier was chosen. `because` names what answered instead, if anything."""
+    """No tier was chosen. `because` names what answered instead, if anything."""
 
     because: str | None
     score: None = None
@@ -64,13 +63,13 @@ class _NoDecision(NamedTuple):
 
 
 class _NoUsage:
-    """Usage where nothing is billed."""
+    """Nothing is billed."""
 
     input_tokens = cached_tokens = output_tokens = reasoning_tokens = is_estimated = None
 
 
 def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
-    """Build the entry from the journal's facts. `at` is the end; what the request never reached is null."""
+    """`at` is the end; what the request never reached is null."""
     last, answer, newest = exchange.last, settled.answer, exchange.newest
     decided, opened, ended = last(Decided), last(AttemptOpened), last(AttemptEnded)
     # The common case: one attempt, and no kind of fact twice.
@@ -98,7 +97,7 @@ def write_entry(exchange: Exchange, settled: Settled, at: float) -> Entry:
 
 
 def _read_undecided(exchange: Exchange) -> tuple[RequestView | type[_NoRequest], Turn | type[_NoTurn], _NoDecision]:
-    """The request and turn as far as read before it ended undecided, and what answered it."""
+    """As far as read, and what answered it."""
     read, here, fact = exchange.last(Read), exchange.last(AnsweredHere), exchange.last(Replayed) or exchange.last(PassedOn)
     view, turn = read.view if read is not None else _NoRequest, here.turn if here is not None else _NoTurn
     return view, turn, _NoDecision(fact.because if fact is not None else None)
@@ -161,7 +160,7 @@ def _write_line(
 
 
 def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
-    """Total cost; None unless every attempt's is known. The router's own answers are free."""
+    """None unless every attempt's is known. The router's own answers are free."""
     if not attempts:
         return 0.0 if ending.outcome is Outcome.SERVED else None
     known = [attempt.cost_usd for attempt in attempts if attempt.cost_usd is not None]
@@ -169,7 +168,7 @@ def _cost_of(attempts: list[Attempt], ending: Ending) -> float | None:
 
 
 def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[tuple[str, float], ...]]:
-    """All attempts, when the request first waited for another party (until then it is our time), and its waits for quotas."""
+    """All attempts, when the request first waited for others (until then it is our time), and its waits for quotas."""
     journal = exchange.journal
     return (
         [fact.attempt for fact in journal if isinstance(fact, AttemptEnded)],
@@ -179,7 +178,7 @@ def _read_calls(exchange: Exchange) -> tuple[list[Attempt], float | None, tuple[
 
 
 def _places_of(decision: Decision) -> bytes | None:
-    """Places of an ask's words in the table of weights. Words that only point back at another turn teach nothing."""
+    """None for words that only point back at another turn: they teach nothing."""
     features = decision.signals.features
     if features is None or not features.has_task or decision.turn.kind not in _BEGINS:
         return None

@@ -22,7 +22,7 @@ from router.decide.explain import explain_opinions, explain_range, explain_secon
 
 _VERSION = 3
 ROW_COLUMNS = (*COLUMNS, "decision", "attempts")
-"""The columns of an explanation, in the order of `explain_row`."""
+"""In the order of `explain_row`."""
 
 
 class KeptDecision(Struct, frozen=True, omit_defaults=True):
@@ -89,7 +89,7 @@ _facts_of = attrgetter(
     *("opinions.insists", "opinions.ruled_out", "opinions.leans", "opinions.skipped", "spill"),
     *("signals.prompt.is_exact", "signals.prompt.late_range", "config_fingerprint", "weights_fingerprint", "second_opinion"),
 )
-"""The fields from `tier` to `second_opinion`, read in one go: every request pays for it."""
+"""Read in one go: every request pays for it."""
 _UNKNOWN: dict[str, Any] = {"usage": None, "cost_usd": None}
 """What an attempt leaves out; one of an older row has neither."""
 _encode = msgspec.json.Encoder().encode
@@ -105,7 +105,7 @@ def keep_decision(
     *,
     keeps_text: bool,
 ) -> str:
-    """The decision's JSON. `because` is the column's sentence."""
+    """`because` is the column's sentence."""
     weighing = decision.weighing or weighing_of(decision)
     kept = KeptDecision(  # type: ignore[misc]  # mypy cannot know where the facts end
         _VERSION,
@@ -123,7 +123,7 @@ def keep_decision(
 
 
 def explain_row(values: tuple[object, ...]) -> JsonObject | None:
-    """A row's decision in full, with the request's outcome. None where absent or unreadable."""
+    """With the request's outcome. None where absent or unreadable."""
     row: dict[str, Any] = dict(zip(ROW_COLUMNS, values, strict=True))
     written = row["decision"]
     if not isinstance(written, str):

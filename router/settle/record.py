@@ -46,7 +46,6 @@ class Recorder:
             self._timer = get_running_loop().call_later(_LATER_SECONDS, self._write_waiting)
 
     def write(self) -> None:
-        """Write all waiting entries."""
         if self._timer is not None:
             self._timer.cancel()
         self._write_waiting()
@@ -84,7 +83,7 @@ class Recorder:
         await self._entries.sync()
 
     async def find_decision(self, request_id: str, caller: Caller | None) -> Mapping[str, Json] | None:
-        """The explanation of this caller's request, even one that just ended."""
+        """Finds even a request that just ended."""
         self.write()
         return await self._entries.find_decision(request_id, caller)
 
