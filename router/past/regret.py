@@ -140,7 +140,7 @@ class Lookback(NamedTuple):
 
 
 def look_back(ledger: SqliteEntryReader, price_of: PriceOf, since: float, caller: str | None = None) -> Lookback:
-    """Of the newest rows since a moment, at today's prices: the ledger keeps none. Blocks. Raises `StoreUnusable`."""
+    """The regret of the newest rows since a moment, at today's prices. Blocks. Raises `StoreUnusable`."""
     calls, begins_at, is_complete = ledger.read_recent_calls(since, MAX_ROWS, caller)
     return Lookback(Regret.of(read_turns(map(read_call, calls)), price_of), since, begins_at, is_complete)
 
@@ -284,7 +284,7 @@ def _after_interrupt(turns: Sequence[Turn]) -> Figure:
 
 
 def cold_tokens(before: Line, line: Line, minutes: float) -> int:
-    """Prompt tokens that the earlier target had cached; 0 after a pause of more than these minutes, when it expired."""
+    """Prompt tokens read again after a hop; 0 after a pause of more than these minutes, when the old cache expired too."""
     if line.at - (before.at + before.duration_ms / 1000) > minutes * 60:
         return 0
     known = _count(before.input_tokens) + _count(before.output_tokens)

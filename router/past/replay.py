@@ -154,8 +154,7 @@ def _as_choice(decision: Decision) -> Choice:
 def measure(house: House, choice: Choice, case: Case) -> Mapping[Tier, Took]:
     """What a turn's first answer would take on each tier, by its own calls and tokens and one config's speeds.
 
-    A choice must not be judged by its own estimates: the lowest of those never loses. None if the turn's size is unknown, or
-    only one tier could serve.
+    A choice judged by its own estimates never loses. Empty if the size is unknown, or only one tier could serve.
     """
     if case.size is None:
         return {}

@@ -20,7 +20,7 @@ from router.past.turns import lacks_cost
 
 @dataclass(slots=True)
 class TierSums:
-    """One tier: measured there, and expected of its turns on both tiers."""
+    """A tier's measured totals, and its turns' expectations on both tiers."""
 
     seconds: float = 0.0
     usd: float = 0.0
@@ -66,7 +66,7 @@ class TierSums:
 
 @dataclass(slots=True)
 class Side:
-    """All turns in one way. Money is None if prices are missing; `seconds` and `usd` exclude redos."""
+    """All turns in one way, redos apart. Money is None if prices are missing."""
 
     seconds: float = 0.0
     usd: float | None = 0.0
@@ -77,7 +77,7 @@ class Side:
 
     @property
     def done_seconds(self) -> float:
-        """With redos."""
+        """Including redos."""
         return self.seconds + self.redo_seconds
 
     @property
@@ -85,7 +85,7 @@ class Side:
         return _add(self.usd, self.redo_usd)
 
     def add(self, done: Done) -> None:
-        """Add one turn; `usd` includes its redo."""
+        """Add one turn; `usd` then includes its redo."""
         self.seconds += done.seconds - done.redo_seconds
         self.redo_seconds += done.redo_seconds
         self.usd = _add(self.usd, done.usd)

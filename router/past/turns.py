@@ -68,9 +68,9 @@ class Turn:
     call: int | None = None
     """Number of the call, if the line is one call of a turn."""
     first_seconds: float | None = None
-    """First token of the first call."""
+    """Until the first token of the first call."""
     seconds: float = 0.0
-    """Finished calls, without the tools between them."""
+    """Time of finished calls, without the tools between them."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
@@ -85,7 +85,7 @@ class Turn:
     """Of the last call."""
     outcome: str = ""
     last_at: float = 0.0
-    """Last sign of it."""
+    """Last event of the turn."""
     running: dict[str, float] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
     """Calls waiting for a target's quota."""
