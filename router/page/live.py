@@ -54,7 +54,12 @@ class LiveFeed:
 
         def goes_on() -> bool:
             """False after a stop, when the page is turned off, or when the reader loses its key or its rights change."""
-            return self._is_ready() and is_on(self._house) and is_known() and rights_of(self._house.plan.keys, caller) == rights
+            return (
+                self._is_ready()
+                and is_on(self._house)
+                and is_known()
+                and rights_of(self._house.plan.keys, caller, asked.key, time()) == rights
+            )
 
         pieces = self._feed.read(reader, _read_place(asked, self._house.state.ring), hello, goes_on)
         return Answer(pieces, "text/event-stream", headers=dict(_NO_CACHE))

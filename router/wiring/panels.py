@@ -1,5 +1,6 @@
 """The panels of the control plane: which there are, and what each of them reads. And the edge, which serves them."""
 
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,8 +27,8 @@ def build_edge(built: Built, is_ready: Callable[[], bool]) -> tuple[Admission, A
     def build() -> App:
         from router.edge.control.app import build_control  # FastAPI takes 0.3 s and 9 MB, and a create call needs none of it
 
-        def rights_now(caller: Caller) -> Rights:
-            return rights_of(built.house.plan.keys, caller)
+        def rights_now(caller: Caller, key: str | None) -> Rights:
+            return rights_of(built.house.plan.keys, caller, key, time.time())
 
         return build_control(list_panels(built, is_ready, admission), rights_now)
 
