@@ -183,11 +183,12 @@ def test_nothing_in_the_config_of_a_submodule_is_run(repository, run, tmp_path, 
     git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(part), "part")
     git(repository, "commit", "--quiet", "-m", "a part")
     end = run(f"""
-import subprocess
+import os, subprocess
 def git(*arguments): subprocess.run(["git", "-c", "protocol.file.allow=always", *arguments], check=True)
 git("submodule", "--quiet", "update", "--init")
-git("-C", "part", "config", "core.fsmonitor", "{spy} fsmonitor")
-open("part/kept.txt", "a").write("edited\\n")
+git("-C", "part", "config", "filter.spy.clean", "{spy} clean")
+open("part/.gitattributes", "w").write("*.txt filter=spy\\n")
+os.utime("part/kept.txt", (1, 1))  # or git would not read it
 {NEW}
 """)
 
