@@ -1,6 +1,6 @@
 """Webhooks for ended background jobs. They come from the config alone, never from a request."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
@@ -19,7 +19,7 @@ class JobEvent(Word):
     CANCELLED = "response.cancelled"
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
