@@ -64,12 +64,14 @@ def read_token(headers: Mapping[str, str]) -> str:
 class KeyRing:
     """A config's keys by id, and rights by caller name."""
 
-    __slots__ = ("_keys", "_revoked", "rights")
+    __slots__ = ("_keys", "_revoked", "is_blank", "rights")
 
-    def __init__(self, keys: Iterable[Key], rights: Mapping[str, Rights], revoked: Collection[bytes] = ()) -> None:
-        """`revoked`: digests of keys in the file that no longer work."""
+    def __init__(
+        self, keys: Iterable[Key], rights: Mapping[str, Rights], revoked: Collection[bytes] = (), *, is_blank: bool = False
+    ) -> None:
+        """`revoked`: digests of keys in the file that no longer work. `is_blank`: the file has nothing in it."""
         self._keys = {key.id: key for key in keys}
-        self.rights = rights
+        self.rights, self.is_blank = rights, is_blank
         self._revoked = revoked
 
     def __len__(self) -> int:

@@ -18,6 +18,7 @@ from router.contract.errors import (
 )
 from router.contract.exchange import Arrival, Exchange
 from router.contract.keys import CREDENTIALS, Key, read_token, split_key
+from router.contract.lasting import Lasting
 from router.contract.limits import Limits
 from router.contract.sinks import AnswerSink
 from router.contract.stores import ResponseStore
@@ -76,6 +77,10 @@ class Admission:
     @property
     def limits(self) -> Limits:
         return self._house.plan.limits
+
+    @property
+    def lasting(self) -> Lasting:
+        return self._house.state.lasting
 
     @property
     def responses(self) -> ResponseStore:

@@ -82,8 +82,12 @@ class Intake:
         else:
             caller.start(200, (*STREAM_HEADERS, *headers))
             caller.write(HEARTBEAT)  # a head leaves with the first bytes, and a target may take its time
-            await tail_into(caller, follow(self._store, job.id, job.caller, -1, self._runner.is_stopping))
+            await tail_into(caller, follow(self._store, job.id, job.caller, -1, partial(self._is_cut_off, job)))
         return Ending(Outcome.SERVED, 200)
+
+    def _is_cut_off(self, job: Job) -> bool:
+        """Whether a stream must end: the router is shutting down, or the key no longer works."""
+        return self._runner.is_stopping() or self._runner.is_revoked(job)
 
     def _check_rights(self, plan: Plan, arrival: Arrival, decided: Decided) -> Rights:
         """Refuse a caller that may not have background work now, or one whose own key would be needed for it."""

@@ -20,6 +20,7 @@ from router.settle.refuse import refuse
 
 if TYPE_CHECKING:
     from router.jobs.intake import Intake
+    from router.jobs.revoked import EndedWork
     from router.jobs.runner import Runner
     from router.jobs.webhooks import Webhooks
 
@@ -95,6 +96,14 @@ class Jobs(JobObserver):
             self.runner = Runner(house, store)
             self._intake = Intake(house, store, self.runner)
         return self.runner
+
+    async def end_revoked(self) -> "Sequence[EndedWork]":
+        """End jobs whose key no longer works. Raises `StoreUnusable`."""
+        if self.runner is None or self.store is None:
+            return ()
+        from router.jobs.revoked import end_revoked  # loaded with the first job
+
+        return await end_revoked(self.store, self.runner)
 
     def is_stopping(self) -> bool:
         return self.runner is not None and self.runner.is_stopping()

@@ -13,8 +13,9 @@ from router.contract.words import Dialect, Outcome
 from router.dialects.responses.background import request_id_of
 from router.dialects.responses.logged import LogFrames, count_frames
 from router.jobs import runner as runner_module
+from router.jobs.endings import write_lost_entry
 from router.jobs.log_sink import read_log
-from router.jobs.runner import LEASE_SECONDS, Runner, write_lost_entry
+from router.jobs.runner import LEASE_SECONDS, Runner
 from router.stores.memory.entries import MemoryEntries
 from router.stores.owners import name_owner
 from router.stores.sqlite.jobs import MemoryJobs

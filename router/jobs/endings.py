@@ -1,0 +1,50 @@
+"""What is written of jobs that their owner did not bring to an end: the cost of an attempt, and that a key was revoked."""
+
+import time
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from router.contract.entry import Attempt, Entry
+from router.contract.exchange import UNOBSERVED, Deadline, Exchange
+from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Settled
+from router.contract.job import Job, JobEnding, JobState
+from router.contract.request import JsonObject
+from router.contract.usage import Usage
+from router.contract.words import Outcome
+from router.dialects.responses.answer import read_usage
+from router.dialects.responses.background import request_id_of, with_status, write_arrival, write_error
+from router.dialects.responses.logged import LogFrames
+from router.dispatch.meter import cost_of
+from router.house import House
+from router.settle.entry import write_entry
+
+REVOKED: JsonObject = {"error": write_error("key_revoked", "the key was revoked")}
+_SERVED, _CUT = Ending(Outcome.SERVED, 200), Ending(Outcome.INTERRUPTED, 499)
+
+
+def write_revoked(job: Job) -> JobEnding:
+    """The end of a job that was not begun before its key was revoked."""
+    return JobEnding(JobState.CANCELLED, time.time(), with_status(job.queued, "cancelled", **REVOKED))
+
+
+async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: int) -> Entry:
+    """The ledger's entry of a job's last attempt, whose owner is gone. Its log has this many frames.
+
+    It has the id that the owner would have used, so an attempt is in a ledger once. Its tokens are those that the log names at
+    its end, else an estimate: the prompt, and one token for each frame. Its target is the one that the request would go to now.
+    Where none can be chosen any more, target and cost are not known.
+    """
+    arrival, plan, now = write_arrival(job, request_id_of(job.id, job.attempt)), house.plan.for_background(), house.clock()
+    exchange = Exchange(arrival, now, Deadline(now), UNOBSERVED, plan)
+    with suppress(Exception):  # a request that cannot be read must not keep its job from going on, or ending
+        decided = await house.decide(arrival, plan)
+        target = plan.targets[decided.decision.targets[0]]
+        told = read_usage(log.response.get("usage"))
+        usage = told or Usage(decided.decision.prompt_tokens, frames, is_estimated=True)
+        attempt = Attempt(target.name, 200 if frames else None, None, 0.0, usage, cost_of(usage, target.price))
+        exchange.note(decided)
+        exchange.note(AttemptOpened(now, target, "", ()))
+        exchange.note(AttemptEnded(now, target, attempt, None, usage, None))
+    entry = write_entry(exchange, Settled(now, _SERVED if log.ended is not None else _CUT), time.time())
+    return replace(entry, places=None)  # nothing is learned from the same words twice
