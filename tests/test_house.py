@@ -343,10 +343,10 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # and says why at its end.
 BUDGETS = {
     "cli": (11588, 76),
-    "dialects": (8208, 66),
+    "dialects": (8208, 67),
     "stores": (7720, 57),
     "edge": (5251, 41),
-    "contract": (4808, 36),
+    "contract": (4808, 37),
     "dispatch": (4233, 34),
     "past": (3991, 25),
     "config": (3400, 20),
@@ -355,11 +355,11 @@ BUDGETS = {
     "telemetry": (2112, 17),
     "upstream": (1981, 13),
     "adapters": (1911, 14),
-    "jobs": (1771, 9),
+    "jobs": (1928, 10),
     "responses": (1681, 13),
     "connect": (1636, 14),
     "sense": (1594, 12),
-    "wiring": (1403, 10),
+    "wiring": (1499, 11),
     "decide": (1357, 10),
     "policies": (1304, 14),
     "screen": (1252, 9),
@@ -370,7 +370,7 @@ BUDGETS = {
     "api": (197, 1),
     "house": (167, 1),
     "second_opinion": (155, 1),
-    "plan": (120, 1),
+    "plan": (126, 1),
     "__init__": (2, 1),
 }
 

@@ -19,8 +19,8 @@ from router.sessions.ended_jobs import EndedJobs
 from router.settle.refuse import refuse
 
 if TYPE_CHECKING:
+    from router.jobs.endings import EndedWork
     from router.jobs.intake import Intake
-    from router.jobs.revoked import EndedWork
     from router.jobs.runner import Runner
     from router.jobs.webhooks import Webhooks
 
@@ -99,11 +99,7 @@ class Jobs(JobObserver):
 
     async def end_revoked(self) -> "Sequence[EndedWork]":
         """End jobs whose key no longer works. Raises `StoreUnusable`."""
-        if self.runner is None or self.store is None:
-            return ()
-        from router.jobs.revoked import end_revoked  # loaded with the first job
-
-        return await end_revoked(self.store, self.runner)
+        return await self.runner.end_revoked() if self.runner is not None else ()
 
     def is_stopping(self) -> bool:
         return self.runner is not None and self.runner.is_stopping()

@@ -14,19 +14,13 @@ from router.contract.request import JsonObject
 from router.contract.rights import NOTHING
 from router.contract.stores import StoreUnusable
 from router.dialects.refusals import failure_words
-from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
-from router.dialects.responses.logged import (
-    LogFrames,
-    assemble_output,
-    count_frames,
-    join_frames,
-    parse_response,
-    write_response,
-)
+from router.dialects.responses.background import is_busy, request_id_of, write_arrival
+from router.dialects.responses.failures import read_refusal, write_error
+from router.dialects.responses.logged import LogFrames, count_frames, join_frames, parse_response, write_response
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
-from router.jobs.endings import REVOKED, write_lost_entry, write_revoked
+from router.jobs.endings import REVOKED, EndedWork, cancel_revoked, write_lost_entry, write_revoked
 from router.jobs.log_sink import LogSink, SharedLog, read_log
 from router.jobs.outside import end_lost
 from router.loop.supervisor import supervise
@@ -115,12 +109,13 @@ class Runner:
             await asyncio.wait_for(attempt.over.wait(), within_seconds)
         return True
 
-    def stop_revoked(self) -> list[Job]:
-        """Stop the jobs that run here and whose key no longer works."""
+    async def end_revoked(self) -> list[EndedWork]:
+        """Stop jobs that run here and cancel those that wait, if their key no longer works. Raises `StoreUnusable`."""
         revoked = [one for one in self._running.values() if not one.is_over and self.is_revoked(one.job)]
         for attempt in revoked:
             attempt.cancel(is_revoked=True)
-        return [attempt.job for attempt in revoked]
+        stopped = [EndedWork(attempt.job.key, "running_jobs") for attempt in revoked]
+        return stopped + await cancel_revoked(self._store, self.is_revoked)
 
     def is_revoked(self, job: Job) -> bool:
         """Whether the key that a job was begun with no longer works."""
@@ -348,9 +343,8 @@ class Runner:
         if not job.body:
             await end_lost(self._store, job)
             return
-        frames = join_frames(await read_log(self._store, job.id))
-        said: JsonObject = {**parse_response(job.queued), "output": assemble_output(frames)}
-        (log := LogFrames(job.id)).take(frames)
+        (log := LogFrames(job.id)).take(join_frames(await read_log(self._store, job.id)))
+        said = parse_response(job.queued)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
@@ -384,7 +378,7 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
         told = write_error(error.code, failure_words(error, request_id))
     elif sink.refusal:
         told = read_refusal(sink.refusal)
-        if told["code"] == ResponseForgotten.code:  # it was there when the job was accepted
+        if told.get("reason") == ResponseForgotten.code:  # it was there when the job was accepted
             told["message"] = f"{told['message']}. {_KEEP_RESPONSES}"
     else:
         told = write_error(_INTERRUPTED, "the job was cut off")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.wire
 
 ONE_AT_ONCE = f"jobs: {{most_for_a_caller: 1}}\n{KEYS}"
 MANY = 1_000
-REVOKED = {"code": "key_revoked", "message": "the key was revoked"}
+REVOKED = {"code": "server_error", "message": "the key was revoked", "reason": "key_revoked"}
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_a_revoke_ends_jobs_that_wait_and_run_and_closes_sockets_and_feeds
 
     assert ended == {key: {"waiting_jobs": 3, "running_jobs": 1, "sockets": 1, "feeds": 1}}
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1008, "the key was revoked or has expired")
-    assert {read_jobs(tmp_path)[job][1]["code"] for job in jobs} == {"key_revoked"}
+    assert {read_jobs(tmp_path)[job][1]["reason"] for job in jobs} == {"key_revoked"}
     assert len(upstream.seen) == 2
     for _ in range(MANY):
         steps.release()

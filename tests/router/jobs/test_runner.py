@@ -6,14 +6,13 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from router.contract.job import Job, JobState, JobTerms
+from router.contract.job import JobState, JobTerms
 from router.contract.stores import StoreUnusable
 from router.contract.target import Price
 from router.contract.words import Dialect, Outcome
 from router.dialects.responses.background import request_id_of
-from router.dialects.responses.logged import LogFrames, count_frames
+from router.dialects.responses.logged import LogFrames
 from router.jobs import runner as runner_module
-from router.jobs.endings import write_lost_entry
 from router.jobs.log_sink import read_log
 from router.jobs.runner import LEASE_SECONDS, Runner
 from router.stores.memory.entries import MemoryEntries
@@ -162,9 +161,13 @@ async def test_a_job_that_cannot_be_begun_again_ends_with_what_was_said(store, r
     response = json.loads(job.response)
     events = events_in(b"".join(segment.frames for segment in await read_log(store, "resp_1")))
     assert (job.state, response["status"]) == (state, str(state))
-    assert is_cancelled or response["error"]["code"] == "interrupted"
+    assert is_cancelled or (response["error"]["code"], response["error"]["reason"]) == ("server_error", "interrupted")
     assert response["output"][-1]["content"][0]["text"] == SPEECH.text
-    assert (events[-1]["type"], events[-1]["sequence_number"]) == (f"response.{state}", 13)
+    assert (events[-1]["type"], events[-1]["sequence_number"]) == (
+        "response.incomplete" if is_cancelled else "response.failed",
+        13,
+    )
+    assert events[-1]["response"] == response
 
 
 async def test_the_attempt_of_an_owner_that_is_gone_is_recorded_before_its_job_is_begun_again(store, run, monkeypatch):
@@ -287,7 +290,7 @@ async def test_a_lost_job_whose_log_cannot_be_made_sense_of_is_ended(store, run,
     run(WHOLE)
     job = await over(store)
 
-    assert (job.state, json.loads(job.response)["error"]["code"]) == (JobState.FAILED, "interrupted")
+    assert (job.state, json.loads(job.response)["error"]["reason"]) == (JobState.FAILED, "interrupted")
 
 
 async def test_jobs_are_taken_over_side_by_side_up_to_a_number(store, run, monkeypatch):
@@ -377,7 +380,7 @@ async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(s
 
     error = json.loads((await over(store)).response)["error"]
 
-    assert error["code"] == "previous_response_not_found"
+    assert error["reason"] == "previous_response_not_found"
     assert error["message"].startswith(
         "Previous response with id 'resp_0' not found. If the router was restarted: set store.path"
     )
@@ -414,43 +417,3 @@ async def test_a_defect_of_the_runner_ends_its_job(store, run, monkeypatch):
     run(WHOLE)
 
     assert (await over(store)).state is JobState.FAILED
-
-
-def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, int]:
-    job = make_job("resp_1", body=BODY, attempt=2, **more)
-    (frames := LogFrames("resp_1")).take(log)
-    return job, frames, count_frames(log)
-
-
-@pytest.fixture
-async def house():
-    return make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES}), price=PRICE)))
-
-
-async def test_an_attempt_that_was_interrupted_has_an_estimate_of_its_tokens_and_their_cost(house):
-    log = b"".join(SPOKEN[:-1])
-    entry = await write_lost_entry(house, *attempt_of(log))
-
-    line = entry.line
-    assert (line.id, line.job, line.outcome, line.key) == (request_id_of("resp_1", 2), "resp_1", "INTERRUPTED", "k_1")
-    assert (line.output_tokens, line.tokens_estimated) == (log.count(b"\n\n"), True)
-    assert line.input_tokens > 0
-    assert line.cost_usd == pytest.approx((line.input_tokens + 2 * line.output_tokens) / 1e6)
-    assert json.loads(entry.attempts)[0]["target"] == line.target
-    assert entry.places is None
-
-
-async def test_an_attempt_whose_log_has_its_end_was_served_and_has_the_tokens_that_its_target_told(house):
-    entry = await write_lost_entry(house, *attempt_of(b"".join(SPOKEN)))
-
-    assert (entry.line.outcome, entry.line.status, entry.line.tokens_estimated) == ("SERVED", 200, False)
-    assert entry.line.output_tokens == events_in(b"".join(SPOKEN))[-1]["response"]["usage"]["output_tokens"]
-
-
-async def test_of_a_request_that_cannot_be_decided_any_more_the_cost_is_not_known(house):
-    _, *log = attempt_of(b"")
-
-    entry = await write_lost_entry(house, make_job("resp_1", body=b"[", attempt=1), *log)
-
-    assert (entry.line.id, entry.line.outcome, entry.line.target) == ("req_1", "INTERRUPTED", None)
-    assert entry.line.cost_usd is None

@@ -1,0 +1,94 @@
+"""Ends that no owner of a job brings about: lost attempts, and revoked keys."""
+
+import json
+
+import pytest
+
+from router.contract.job import Job, JobState
+from router.contract.target import Price
+from router.contract.words import Dialect
+from router.dialects.responses.background import request_id_of
+from router.dialects.responses.logged import LogFrames, count_frames
+from router.jobs.endings import cancel_revoked, write_lost_entry
+from router.jobs.outside import write_job
+from router.stores.sqlite.jobs import MemoryJobs
+from tests.tools.background import SPEECH, events_in
+from tests.tools.houses import make_house
+from tests.tools.jobs import LEASE_SECONDS, MANY, make_job
+from tests.tools.kept import ANN, BOB
+from tests.tools.scripted import reach
+from tests.tools.speech import write_stream
+from tests.tools.values import make_target
+
+SPOKEN = write_stream("responses", SPEECH)
+PRICE = Price(input=1.0, output=2.0)
+BODY = b'{"model":"auto","input":"hi","stream":true}'
+
+
+def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, int]:
+    job = make_job("resp_1", body=BODY, attempt=2, **more)
+    (frames := LogFrames("resp_1")).take(log)
+    return job, frames, count_frames(log)
+
+
+@pytest.fixture
+async def house():
+    return make_house(reach(make_target(speaks=frozenset({Dialect.RESPONSES}), price=PRICE)))
+
+
+async def test_an_attempt_that_was_interrupted_has_an_estimate_of_its_tokens_and_their_cost(house):
+    log = b"".join(SPOKEN[:-1])
+    entry = await write_lost_entry(house, *attempt_of(log))
+
+    line = entry.line
+    assert (line.id, line.job, line.outcome, line.key) == (request_id_of("resp_1", 2), "resp_1", "INTERRUPTED", "k_1")
+    assert (line.output_tokens, line.tokens_estimated) == (log.count(b"\n\n"), True)
+    assert line.input_tokens > 0
+    assert line.cost_usd == pytest.approx((line.input_tokens + 2 * line.output_tokens) / 1e6)
+    assert json.loads(entry.attempts)[0]["target"] == line.target
+    assert entry.places is None
+
+
+async def test_an_attempt_whose_log_has_its_end_was_served_and_has_the_tokens_that_its_target_told(house):
+    entry = await write_lost_entry(house, *attempt_of(b"".join(SPOKEN)))
+
+    assert (entry.line.outcome, entry.line.status, entry.line.tokens_estimated) == ("SERVED", 200, False)
+    assert entry.line.output_tokens == events_in(b"".join(SPOKEN))[-1]["response"]["usage"]["output_tokens"]
+
+
+async def test_of_a_request_that_cannot_be_decided_any_more_the_cost_is_not_known(house):
+    _, *log = attempt_of(b"")
+
+    entry = await write_lost_entry(house, make_job("resp_1", body=b"[", attempt=1), *log)
+
+    assert (entry.line.id, entry.line.outcome, entry.line.target) == ("req_1", "INTERRUPTED", None)
+    assert entry.line.cost_usd is None
+
+
+@pytest.fixture
+async def store():
+    opened = MemoryJobs(keep_seconds=3_600)
+    yield opened
+    await opened.close()
+
+
+async def test_waiting_jobs_and_agents_work_of_a_revoked_key_are_cancelled_and_others_stay(store):
+    for number in range(250):  # several pages
+        await store.add(make_job(f"resp_{number}", ANN if number % 2 else BOB, key="k_1" if number % 2 else "k_2"), MANY)
+    running = await store.claim("another worker", LEASE_SECONDS, MANY)
+    await store.claim("another worker", LEASE_SECONDS, MANY)
+    agents = write_job("req_9", ANN, "k_1", "the agent's task")
+    await store.add(agents, 0, None, LEASE_SECONDS)
+
+    ended = await cancel_revoked(store, lambda job: job.key == "k_1")
+
+    assert running.key == "k_2"
+    assert sorted(ended) == [("k_1", "running_jobs")] + [("k_1", "waiting_jobs")] * 124
+    cancelled = (await store.list_jobs(ANN, JobState.CANCELLED, MANY, None)).jobs
+    assert len(cancelled) == 124
+    assert b"the key was revoked" in (await store.find(cancelled[0].id, None)).response
+    assert (await store.find(agents.id, None)).is_cancelled
+    assert len((await store.list_jobs(BOB, JobState.QUEUED, MANY, None)).jobs) == 124
+    (elsewhere,) = (await store.list_jobs(ANN, JobState.RUNNING, MANY, None)).jobs[1:]
+    assert not elsewhere.is_cancelled  # its own worker stops it
+    assert await cancel_revoked(store, lambda job: job.key == "k_1") == []
