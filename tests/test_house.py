@@ -343,15 +343,15 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # and says why at its end.
 BUDGETS = {
     "cli": (11588, 76),
-    "dialects": (8208, 66),
+    "dialects": (8208, 67),
     "stores": (7720, 56),
     "edge": (5251, 41),
     "contract": (4808, 36),
-    "dispatch": (4233, 34),
+    "dispatch": (4233, 35),
     "past": (3991, 25),
     "config": (3400, 20),
     "sessions": (3194, 25),
-    "limits": (2122, 13),
+    "limits": (2270, 13),
     "telemetry": (2112, 17),
     "upstream": (1981, 13),
     "adapters": (1911, 14),
