@@ -112,8 +112,13 @@ def _whole(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def bound_of(size: RequestSize, target: Target, expected_tokens: float, added_tokens: int = 0) -> Bound:
-    """What one attempt at a target may cost. `added_tokens` is what the config adds to a prompt."""
+def bound_of(
+    size: RequestSize, target: Target, expected_tokens: float, added_tokens: int = 0, taken_tokens: int | None = None
+) -> Bound:
+    """What one attempt at a target may cost.
+
+    `added_tokens` is what the config adds to a prompt, `taken_tokens` the longest limit of a target that refused a longer one.
+    """
     window = target.window_tokens
     prompt = window if size.prompt_tokens is None else size.prompt_tokens + added_tokens
     input_price, output_price = _dearest(_price_of(target), prompt)
@@ -121,7 +126,7 @@ def bound_of(size: RequestSize, target: Target, expected_tokens: float, added_to
         most = min(size.answer_tokens, window)
     else:
         room = window - prompt if prompt < window else window
-        most = min(int(max(_UNLIMITED_TOKENS, _TIMES_EXPECTED * expected_tokens)), room)
+        most = min(int(max(_UNLIMITED_TOKENS, _TIMES_EXPECTED * expected_tokens)), room, taken_tokens or room)
     least = min(size.least_tokens, most)
     return Bound(prompt * input_price, size.answers * output_price, most, least, expected_tokens)
 

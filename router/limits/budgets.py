@@ -20,7 +20,7 @@ from datetime import UTC, datetime, tzinfo
 from msgspec import Struct
 
 from router.contract.allowance import Allowance
-from router.contract.errors import BudgetSpent, TandemError, Unavailable, UpstreamTimeout
+from router.contract.errors import BudgetSpent, TandemError, Unavailable, UpstreamRefused, UpstreamTimeout
 from router.contract.exchange import Exchange
 from router.contract.facts import AttemptEnded, AttemptOpened, Decided, Fact, QuestionEnded
 from router.contract.notices import Notice, Trouble
@@ -31,6 +31,7 @@ from router.contract.spending import Period, Span, as_units, as_usd, show_usd, s
 from router.contract.stores import StoreUnusable
 from router.contract.target import Target
 from router.dialects.cap import Cap
+from router.dialects.hosts import find_longest_limit
 from router.limits.accounts import FIRST_LENGTH, Account, Budget, Limited, limits_of
 from router.limits.bounds import Bound, RequestSize, bound_of, bound_of_question, measure
 from router.limits.limit import Reservation, unknown
@@ -42,6 +43,7 @@ _LEFT = frozenset({"abandoned", UpstreamTimeout.code})
 """Errors of an attempt that was given up while its target may have been writing."""
 _BY_REST, _BY_BUDGET = "by what is left of your budget", "since your key has a budget and the request no limit"
 _NO_SIZE = RequestSize(0, None)
+_BAD = 400
 _MORE = 1.25
 """How much longer an answer may become than it is, where its target ignored its cap."""
 _HELD_RETRY_SECONDS = 5.0
@@ -159,7 +161,7 @@ class Money(Reservation):
 
     def _settle(self, facts: Sequence[Fact], now: float) -> None:
         self._give_back(self.cost_of(facts))
-        self._owner.learn(self.caller, self._size.answers, facts)
+        self._owner.learn(self, self._size.answers, facts)
         self._owner.tell_near(self.caller, self.limits)
 
     def _release(self, now: float) -> None:
@@ -179,6 +181,8 @@ class Budgets:
         self._read, self._now, self._allowance = read, now, allowance
         self._terms = Terms({})
         self._accounts: dict[str, Account] = {}
+        self._taken: dict[str, int] = {}
+        """By target: the longest limit of an answer that it takes, where it refused one of ours."""
 
     @property
     def is_recorded(self) -> bool:
@@ -237,7 +241,7 @@ class Budgets:
     def bound(self, caller: str, size: RequestSize, target: Target) -> Bound:
         account = self._accounts.get(caller)
         expected = account.expect(target.name) if account is not None else FIRST_LENGTH
-        return bound_of(size, target, expected, self._terms.added_tokens.get(target.name, 0))
+        return bound_of(size, target, expected, self._terms.added_tokens.get(target.name, 0), self._taken.get(target.name))
 
     @contextmanager
     def hold_question(self, exchange: Exchange, target: Target, words: str, most_tokens: int) -> Iterator[bool]:
@@ -314,14 +318,20 @@ class Budgets:
             account = self._accounts[caller] = self._open_account(caller, spending)
         return account.budgets(self._now(), self._terms.zone)
 
-    def learn(self, caller: str, answers: int, facts: Sequence[Fact]) -> None:
-        """Learn how long a caller's answers are, from whole ones."""
-        account = self._accounts.get(caller)
+    def learn(self, money: Money, answers: int, facts: Sequence[Fact]) -> None:
+        """Learn how long a caller's answers are, from whole ones, and which cap a target refuses."""
+        account = self._accounts.get(money.caller)
         for fact in facts:
             if account is None or isinstance(fact, QuestionEnded) or not isinstance(fact, AttemptEnded):
                 continue
+            name, error = fact.target.name, fact.error
             if fact.attempt.error is None and fact.usage is not None:
-                account.learn(fact.target.name, fact.usage.output_tokens / answers)
+                account.learn(name, fact.usage.output_tokens / answers)
+            elif (
+                isinstance(error, UpstreamRefused) and error.blames_the_request and money.cap is not None and money.cap.because
+            ):
+                most = find_longest_limit(error.body.decode("utf-8", "replace"), money.cap.tokens)
+                self._taken[name] = most or self._taken.get(name, money.cap.tokens)
 
     def refuse(self, money: Money, units: int, further: str = "") -> TandemError:
         """Why there is too little for this much more: for good, until another day or month, or while others are under way.

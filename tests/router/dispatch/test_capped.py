@@ -80,7 +80,7 @@ async def test_an_endless_stream_is_cut_as_too_long_with_a_reason_and_its_target
 
 
 async def test_a_stream_takes_what_is_left_before_it_is_cut():
-    short, long = trial(endless()), trial(endless(), more=3_000)
+    short, long = trial(endless(), covered=20), trial(endless(), covered=20, more=3_000)
 
     await short.run()
     await long.run()
@@ -102,11 +102,12 @@ async def test_a_frame_without_an_end_is_broken_off():
     def play(sink) -> None:
         sink.start(200, EVENTS)
         sink.write(WORDS)
-        for _ in range(100):
-            sink.write(b'data: {"choices":[{"index":0,"delta":{"content":"' if _ == 0 else b"x" * 8_192)
+        sink.write(b'data: {"choices":[{"index":0,"delta":{"content":"')
+        broken.context.holding.covered = -100.0
+        for _ in range(200):
+            sink.write(b"x" * 8_192)
 
-    broken = trial(play, covered=-1_000)
-    broken.context.holding.covered = 0.0
+    broken = trial(play, covered=1e9)
 
     ended = await broken.run()
 

@@ -9,7 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from router.contract.caller import Caller
-from router.contract.errors import BudgetSpent, Unavailable
+from router.contract.entry import Attempt
+from router.contract.errors import BudgetSpent, Unavailable, UpstreamRefused
+from router.contract.facts import AttemptEnded
 from router.contract.rights import Rights
 from router.contract.spending import UNITS_PER_USD, as_units
 from router.contract.stores import StoreUnusable
@@ -358,6 +360,18 @@ async def test_the_answers_of_one_caller_teach_nothing_about_anothers():
 
     assert await cap_of(budgets, "ada", rights) == 99_999
     assert await cap_of(budgets, "bob", rights) == 32_000
+
+
+async def test_a_target_that_refuses_the_cap_gets_the_one_that_it_names_next_time():
+    rights = Rights(daily_usd=50.0)
+    budgets, exchange = make_budgets(rights), exchange_of()
+    words = b'{"error": {"message": "max_tokens is too large: 32000. This model supports at most 16384 completion tokens"}}'
+    async with hold(budgets, exchange, decided_for(SPARK, prompt_tokens=0), rights):
+        error = UpstreamRefused("spark", 400, words, "application/json")
+        exchange.note(AttemptEnded(1.0, SPARK, Attempt("spark", 400, error.code, 1.0, None, 0.0), error, None, None))
+
+    assert await cap_of(budgets, "ada", rights) == 16_384
+    assert await cap_of(budgets, "ada", rights, max_tokens=20_000) == 20_000
 
 
 async def test_the_length_of_several_answers_is_that_of_each():
