@@ -4,7 +4,6 @@ from msgspec import field
 
 from router.contract.errors import BudgetSpent
 from router.contract.usage import Usage
-from router.contract.words import Dialect
 from router.dialects.sse import Tail
 from router.dialects.table import SPECS
 from router.dispatch.relay import Relay
@@ -39,7 +38,7 @@ class CappedRelay(Relay, eq=False):
         if tail is None or self.is_over:
             return
         self._relayed_bytes = relayed = self._relayed_bytes + len(data)
-        if self.view.dialect is Dialect.RESPONSES and self._translator is None and self._sent_bytes < _MAX_KEPT_BYTES:
+        if SPECS[self.view.dialect].continues_responses and self._sent_bytes < _MAX_KEPT_BYTES:
             self._sent.append(data)
             self._sent_bytes += len(data)
         if relayed >= self._look_at and (tail.at_frame_end or relayed >= self._look_at + _MAX_FRAME_BYTES):
