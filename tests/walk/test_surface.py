@@ -4,6 +4,8 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
+from email.utils import parsedate_to_datetime
 
 import pytest
 import yaml
@@ -49,6 +51,23 @@ async def test_what_no_target_answers_has_the_ids_that_sdks_read(simulated, path
     assert reply.status == 200
     ids = [reply.headers[name] for name in ("x-tandem-request-id", "x-request-id", "request-id")]
     assert ids == ids[:1] * 3
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", chat()),
+        ("/v1/chat/completions", chat(stream=True)),
+        ("/v1/chat/completions", {}),
+        ("/v1/models", None),
+        ("/v1/nothing", None),
+        ("/healthz", None),
+    ],
+)
+async def test_every_answer_is_dated(simulated, path, body):
+    reply = await call(simulated.port, path, body)
+
+    assert abs(parsedate_to_datetime(reply.headers["date"]).timestamp() - time.time()) < 30
 
 
 @pytest.mark.parametrize("target", ["chat", "messages"])
