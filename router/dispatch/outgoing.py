@@ -66,6 +66,8 @@ class Reachable:
     more_secrets: tuple[Secret, ...] = ()
     """Other secrets sent to it: values of its `headers:` and `query:`."""
     trace: TraceHeaders | None = None
+    hides_limits: bool = False
+    """Whether its rate limits are nothing to callers: they have keys of this router, with limits of their own."""
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What may have to change, by its own dialects. One in which every request changes is absent."""

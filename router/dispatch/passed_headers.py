@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from router.contract.relay import Headers
 from router.dialects.headers import sdk_id_headers, with_both_ids
+from router.dialects.table import SPECS
 from router.dispatch.keys import NO_KEY, KeyGuard
 
 _PASSED_HEADERS = frozenset(
@@ -15,7 +16,7 @@ _PASSED_HEADERS = frozenset(
     anthropic-organization-id x-reasoning-included
     """.split()
 )
-_PASSED_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+_LIMITS = tuple({spec.limits.prefix for spec in SPECS.values()})
 _MAX_PASSED, _MAX_PASSED_BYTES = 40, 6_000
 """Twice what any host sends."""
 STREAM_HEADERS = (
@@ -33,7 +34,7 @@ _name_of = itemgetter(0)
 
 @lru_cache(maxsize=1024)
 def is_passed(name: str) -> bool:
-    return name in _PASSED_HEADERS or name.startswith(_PASSED_PREFIXES)
+    return name in _PASSED_HEADERS or name.startswith(_LIMITS)
 
 
 @lru_cache(maxsize=1024)
@@ -62,6 +63,13 @@ def _bounded(headers: Headers) -> Iterator[tuple[str, str]]:
         if count and size <= room:
             room, count = room - size, count - 1
             yield name, value
+
+
+def without_limits(headers: Headers, shown: str | None = None) -> Headers:
+    """Headers without a target's rate limits, but those that begin with `shown`."""
+    return tuple(
+        header for header in headers if not header[0].startswith(_LIMITS) or (shown is not None and header[0].startswith(shown))
+    )
 
 
 def without_type(headers: Headers) -> Headers:

@@ -15,11 +15,12 @@ from router.dialects.answers import FIRST_TOKEN_MARKS, follow_stream, read_whole
 from router.dialects.headers import answer_headers
 from router.dialects.refusals import failure_refusal
 from router.dialects.sse import Tail
+from router.dialects.table import SPECS
 from router.dialects.timings import MARK as TIMINGS_MARK
 from router.dialects.timings import read_timings
 from router.dispatch.live.limits import LIMIT_HEADERS, read_windows
 from router.dispatch.opening import Opening, begins_well
-from router.dispatch.passed_headers import passed_headers, stream_headers, without_type
+from router.dispatch.passed_headers import passed_headers, stream_headers, without_limits, without_type
 from router.dispatch.refused import read_refusal
 from router.dispatch.streaming import SilenceWatch, StreamedAnswer
 
@@ -65,6 +66,8 @@ class Relay(StreamedAnswer, eq=False):
             self.context.exchange.note(LimitsTold(self.opened.target, windows))
         if not self._is_good:
             return
+        if self._reachable.hides_limits or self._translator is not None:
+            self._hide_limits()
         coding = fields.get("content-encoding")
         if coding and coding != "identity":
             self._settle(self._malformed("compressed its answer, which was not requested"))
@@ -73,6 +76,11 @@ class Relay(StreamedAnswer, eq=False):
             if kind and not kind.startswith("text/event-stream"):
                 kind = self._reachable.guard.clean(kind.encode("latin-1", "replace")).decode("latin-1")
                 self._settle(self._malformed(f"answered {kind.split(';')[0][:60]} instead of an event stream"))
+
+    def _hide_limits(self) -> None:
+        """Keep the target's rate limits from callers that have their own, or that read other names."""
+        shown = None if self._reachable.hides_limits else SPECS[self.view.dialect].limits.prefix
+        self._headers = without_limits(self._headers, shown)
 
     def write(self, data: bytes) -> None:
         tail = self._tail

@@ -95,6 +95,27 @@ async def test_a_targets_own_id_reaches_the_caller_by_the_names_that_sdks_read(s
     assert (reply.headers["x-request-id"], reply.headers["request-id"]) == ("req_theirs", "req_theirs")
 
 
+@pytest.mark.parametrize(
+    ("target", "path", "shown"),
+    [
+        ("messages", "/v1/messages", {"x-ratelimit-a", "anthropic-ratelimit-a"}),
+        ("messages", "/v1/chat/completions", {"x-ratelimit-a"}),
+        ("chat", "/v1/messages", {"anthropic-ratelimit-a"}),
+        ("chat", "/v1/chat/completions", {"x-ratelimit-a", "anthropic-ratelimit-a"}),
+    ],
+)
+async def test_without_keys_a_targets_limits_reach_callers_and_over_a_bridge_only_by_names_that_they_read(
+    start, upstream, target, path, shown
+):
+    tandem = await start(one_dialect(target, upstream.base_url))
+    theirs = {"x-ratelimit-a": "1", "anthropic-ratelimit-a": "2"}
+    upstream.scripts = [answer_json(write_whole(target, Speech("Hi.")), headers=theirs)]
+
+    reply = await call(tandem.port, path, chat(max_tokens=5))
+
+    assert {name for name in reply.headers if "ratelimit" in name} == shown
+
+
 async def test_a_websocket_is_opened_where_there_is_one_and_nowhere_else(simulated):
     headers = {"upgrade": "websocket", "connection": "Upgrade", "sec-websocket-key": "x", "sec-websocket-version": "13"}
 
