@@ -13,7 +13,7 @@ from router.contract.relay import Flow, Headers, Routed, Sink, UpstreamCall
 from router.contract.words import Outcome
 from router.dispatch.keys import KeyGuard
 from router.dispatch.outgoing import Reachable
-from router.dispatch.passed_headers import is_passed, passed_headers, without_limits
+from router.dispatch.passed_headers import passed_headers
 from router.dispatch.refused import read_refusal
 
 _ABANDONED = "abandoned"
@@ -24,10 +24,6 @@ _OUR_KEYS_FAULT = frozenset({401, 402, 403})
 _OF_CONTENT = frozenset(
     "content-encoding content-disposition content-range accept-ranges etag last-modified cache-control expires".split()
 )
-
-
-def _is_passed_on(name: str) -> bool:
-    return name in _OF_CONTENT or is_passed(name)
 
 
 async def pass_on(
@@ -119,10 +115,11 @@ class _PassingSink:
             ("x-tandem-tier", str(target.tier)),
             ("x-tandem-target", target.name),
         )
-        if self._reachable.hides_limits:
-            headers = without_limits(headers)
-        passed = passed_headers(headers, self._request_id, self._guard, _is_passed_on)
+        passed = passed_headers(headers, self._request_id, self._guard, self._may_pass)
         self._caller.start(status, (*named, *self._own, *passed))
+
+    def _may_pass(self, name: str) -> bool:
+        return name in _OF_CONTENT or self._reachable.may_pass(name)
 
     def write(self, data: bytes) -> None:
         if self.finished.done():

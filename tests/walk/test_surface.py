@@ -98,17 +98,17 @@ async def test_a_targets_own_id_reaches_the_caller_by_the_names_that_sdks_read(s
 @pytest.mark.parametrize(
     ("target", "path", "shown"),
     [
-        ("messages", "/v1/messages", {"x-ratelimit-a", "anthropic-ratelimit-a"}),
-        ("messages", "/v1/chat/completions", {"x-ratelimit-a"}),
-        ("chat", "/v1/messages", {"anthropic-ratelimit-a"}),
-        ("chat", "/v1/chat/completions", {"x-ratelimit-a", "anthropic-ratelimit-a"}),
+        ("messages", "/v1/messages", {"x-ratelimit-remaining-tokens", "anthropic-ratelimit-tokens-limit"}),
+        ("messages", "/v1/chat/completions", {"x-ratelimit-remaining-tokens"}),
+        ("chat", "/v1/messages", {"anthropic-ratelimit-tokens-limit"}),
+        ("chat", "/v1/chat/completions", {"x-ratelimit-remaining-tokens", "anthropic-ratelimit-tokens-limit"}),
     ],
 )
 async def test_without_keys_a_targets_limits_reach_callers_and_over_a_bridge_only_by_names_that_they_read(
     start, upstream, target, path, shown
 ):
     tandem = await start(one_dialect(target, upstream.base_url))
-    theirs = {"x-ratelimit-a": "1", "anthropic-ratelimit-a": "2"}
+    theirs = {"x-ratelimit-remaining-tokens": "1", "anthropic-ratelimit-tokens-limit": "2"}
     upstream.scripts = [answer_json(write_whole(target, Speech("Hi.")), headers=theirs)]
 
     reply = await call(tandem.port, path, chat(max_tokens=5))
