@@ -16,7 +16,7 @@ LEVELS = {
     "contract": (),
     "dialects": ("contract",),
     "telemetry": ("contract",),
-    "loop": ("contract",),
+    "loop": ("contract", "telemetry"),
     **{room: ("contract", "dialects", "telemetry", "loop", room) for room in MIDDLE},
     "limits": ("contract", "dialects", "telemetry"),
     "dispatch": ("contract", "dialects", "telemetry", "loop", "limits"),
@@ -343,7 +343,7 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # and says why at its end.
 BUDGETS = {
     "cli": (11588, 76),
-    "dialects": (8208, 66),
+    "dialects": (8208, 67),
     "stores": (7720, 56),
     "edge": (5251, 41),
     "contract": (4808, 36),
@@ -366,7 +366,7 @@ BUDGETS = {
     "page": (1165, 9),
     "settle": (539, 5),
     "notices": (391, 4),
-    "loop": (317, 7),
+    "loop": (470, 9),
     "api": (197, 1),
     "house": (167, 1),
     "second_opinion": (155, 1),

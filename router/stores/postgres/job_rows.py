@@ -22,7 +22,7 @@ _RELEASED = "state = 'running' AND leased_until = 0"
 _EXPIRED = f"leased_until > 0 AND leased_until < {_NOW} AND NOT (owner = $2 AND id = ANY($4::text[]))"
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _ROOM = "(SELECT count(*) FROM tandem.jobs r WHERE r.state = 'running' AND r.caller = q.caller)"
-_END = "response = $6, queued = '', body = '', headers = '{}', leased_until = 0"
+_END = "response = $6, queued = '', headers = '{}', leased_until = 0"
 _POST = """
     INSERT INTO tandem.outbox (id, job, address, event, at, next_at)
     SELECT event_id, ended.id, address, 'response.' || $4::text, $5, $5

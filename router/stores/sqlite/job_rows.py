@@ -28,7 +28,7 @@ _APPEND = f"""
     SET last = excluded.last, attempt = excluded.attempt, has_content = excluded.has_content, frames = excluded.frames
 """  # noqa: S608  fixed names
 _REPLACE = "DELETE FROM segments WHERE first > ? AND job = (SELECT sequence FROM jobs WHERE id = ?)"
-_END = "state = ?, ended_at = ?, response = ?, queued = x'', body = x'', headers = '{}', leased_until = 0"
+_END = "state = ?, ended_at = ?, response = ?, queued = x'', headers = '{}', leased_until = 0"
 READ = """
     SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL FROM segments s
     JOIN jobs j ON j.sequence = s.job
