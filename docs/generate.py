@@ -177,6 +177,8 @@ def errors_page() -> str:
         'OpenAI style: `{"error": {"message", "type", "param", "code", "request_id"}}`.',
         'Anthropic style: `{"type": "error", "error": {"type", "message", "code"}, "request_id"}`.',
         "When a target rejects the request itself (400, 413, 422 and the like), its body is passed on unchanged.",
+        "A stream of Responses that fails has one of OpenAI's codes, such as `server_error`, which typed clients need, and the "
+        "code of this list as `reason`. Those on which Codex acts, such as `context_length_exceeded`, stay as they are.",
         "",
         "| code | status | what it means |",
         "| --- | --- | --- |",

@@ -143,7 +143,7 @@ async def test_a_completion_fits(upstream, streams):
     *frames, end, rest = [block for block in blocks if not block.startswith(":")]
     assert (reply.status, end, rest) == (200, "data: [DONE]", "")
     for frame in frames:
-        check("chat", "Completion", json.loads(frame.removeprefix("data: ")))
+        check("chat", "CompletionChunk" if streams else "Completion", json.loads(frame.removeprefix("data: ")))
     assert frames
 
 
