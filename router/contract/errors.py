@@ -226,7 +226,10 @@ class UpgradeRequired(RequestError, status=426, code="upgrade_required"):
 
 
 class RateLimited(RequestError, status=429, code="rate_limited"):
-    """The caller's key has reached a limit of its own, or too many wrong keys came from its address. Wait for `retry-after`."""
+    """The caller's key has reached a limit of its own or its share, or too many wrong keys came from its address.
+
+    Wait for `retry-after`.
+    """
 
 
 class BudgetSpent(RequestError, status=429, code="budget_spent"):

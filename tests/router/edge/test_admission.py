@@ -160,7 +160,7 @@ def test_an_admitted_create_call_holds_a_slot_until_it_is_released():
     assert (caller, admission.in_flight) == (LOCAL, 1)
     with pytest.raises(Unavailable):
         admission.admit(head())
-    admission.release()
+    admission.release(LOCAL)
     admission.admit(head())
 
 
@@ -270,7 +270,7 @@ def test_the_limits_count_for_a_head_that_was_checked_before(limits, error):
     road, asked = FakeRoad(), head()
     admission = Admission(road)
     admission.admit(asked)
-    admission.release()
+    admission.release(LOCAL)
     road.use(**limits)
 
     assert asked.is_checked
