@@ -39,7 +39,7 @@ class JobTerms(Block, frozen=True):
     most_for_a_caller: Annotated[int, Field(ge=1, le=1_000)] = 2
     """Jobs of one caller that run at once. The others wait."""
     most_queued: Annotated[int, Field(ge=1, le=100_000)] = 200
-    """Jobs that may wait; more are refused with 429 `too_many_jobs`."""
+    """Jobs that may wait; more are refused with 429 `too_many_jobs`. Each caller has a share of it (`limits.share`)."""
     deadline_seconds: Seconds = 14_400.0
     """For a whole job, instead of `limits.deadline_seconds`."""
     keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
@@ -47,6 +47,8 @@ class JobTerms(Block, frozen=True):
     earlier."""
     takes_agents: Annotated[bool, ELSEWHERE] = False
     """Whether an admin's agent may keep its work as a job (`delegation.runner`)."""
+    share: Annotated[float, ELSEWHERE] = 1.0
+    """The part of the queue that one caller may have alone (`limits.share`)."""
 
 
 USUAL_TERMS = JobTerms()
@@ -161,13 +163,13 @@ class JobStore(Protocol):
     """
 
     async def add(
-        self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
+        self, job: Job, terms: JobTerms, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
-        """False if the queue or the caller's share is full. With a lease the job is its owner's, and lost with it."""
+        """False if the queue or the caller's share of it is full. With a lease the job is its owner's, and lost with it."""
         ...
 
-    async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
-        """Claim the oldest queued job whose caller has room for another.
+    async def claim(self, owner: str, lease_seconds: float, terms: JobTerms) -> Job | None:
+        """Claim a queued job: the oldest of the caller with fewest running, or else served least recently here.
 
         Expired leases come first, with `is_unrecorded`; an owner's own never expire. A released job restarts with an empty log,
         unless its content was read, it was begun three times, or cancelled: then `is_lost` is set.

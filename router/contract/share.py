@@ -6,6 +6,8 @@ equal part gets no more, or loses its oldest, until all are within theirs.
 
 from router.contract.caller import Caller
 
+_MOST_REMEMBERED = 1_024
+
 
 def has_room(own: int, taken: int, whole: int, share: float) -> bool:
     """Whether a caller that holds `own` may take more, where all callers together hold `taken` of the whole.
@@ -42,3 +44,22 @@ class Holdings:
     def find_most(self) -> Caller:
         """The caller that holds most, which is never less than an equal part."""
         return max(self._of, key=self._of.__getitem__)
+
+
+class Turns:
+    """Whose turn it is: the caller that was served least recently, or never."""
+
+    def __init__(self) -> None:
+        self._served: dict[str, int] = {}
+        self._number = 0
+
+    def last(self, caller: str) -> int:
+        """A number that grows with every turn; 0 for a caller that had none."""
+        return self._served.get(caller, 0)
+
+    def take(self, caller: str) -> None:
+        self._number += 1
+        self._served.pop(caller, None)
+        self._served[caller] = self._number
+        if len(self._served) > _MOST_REMEMBERED:
+            del self._served[next(iter(self._served))]

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobState, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, JobState, JobTerms, Segment, WebhookEvent
+from router.contract.share import Turns, has_room
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
 CHANNEL = "tandem_jobs"
@@ -52,10 +53,14 @@ _LOST = f"""
         SELECT sequence FROM tandem.jobs WHERE {_RELEASED} AND {_IS_LOST} LIMIT 1 FOR UPDATE SKIP LOCKED
     ) RETURNING {WHOLE}
 """  # noqa: S608  fixed names
-_NEXT = f"""
-    SELECT sequence, caller FROM tandem.jobs q WHERE state = 'queued' AND {_ROOM} < $1
-    ORDER BY sequence LIMIT 1 FOR UPDATE SKIP LOCKED
+_WAITING = f"""
+    SELECT * FROM (
+        SELECT min(sequence) AS oldest, caller, {_ROOM} AS running FROM tandem.jobs q WHERE state = 'queued' GROUP BY caller
+    ) AS waiting WHERE running < $1
 """  # noqa: S608  fixed names
+_NEXT = """
+    SELECT sequence FROM tandem.jobs WHERE state = 'queued' AND caller = $1 ORDER BY sequence LIMIT 1 FOR UPDATE SKIP LOCKED
+"""
 _BEGIN = f"""
     UPDATE tandem.jobs q SET state = 'running', attempt = attempt + 1, owner = $2, leased_until = {_NOW} + $3::float8
     WHERE sequence = $4 AND {_ROOM} < $5 RETURNING {WHOLE}
@@ -117,16 +122,17 @@ async def add(
     connection: Any,
     job: Job,
     now: float | None,
-    most_queued: int,
+    terms: JobTerms,
     most_of_caller: int | None,
     lease_seconds: float | None = None,
 ) -> bool:
     """False if the queue or its caller's share is full. A leased job counts as handed out. In a transaction.
 
-    Concurrent routers may each exceed `most_queued` by one; `most_of_caller` is exact.
+    Concurrent routers may each exceed the queue's limit by one; `most_of_caller` is exact.
     """
-    queued = await connection.fetchval("SELECT count(*) FROM tandem.jobs WHERE state = 'queued'")
-    if lease_seconds is None and queued >= most_queued:
+    counts = "SELECT count(*) FILTER (WHERE caller = $1) AS own, count(*) AS taken FROM tandem.jobs WHERE state = 'queued'"
+    queued = await connection.fetchrow(counts, job.caller.name)
+    if lease_seconds is None and not has_room(queued["own"], queued["taken"], terms.most_queued, terms.share):
         return False
     if most_of_caller is not None:
         await _lock(connection, _ADDS, job.caller.name)
@@ -145,7 +151,8 @@ async def claim(
     known: Sequence[str],
     now: float | None,
     lease_seconds: float,
-    most_for_a_caller: int,
+    terms: JobTerms,
+    turns: Turns,
     *,
     trusts_leases: bool = True,
 ) -> Job | None:
@@ -163,10 +170,15 @@ async def claim(
         return to_job(row, is_unrecorded=True)
     if (row := await connection.fetchrow(_LOST, *lease)) is not None:
         return to_job(row, is_lost=True)
-    while (found := await connection.fetchrow(_NEXT, most_for_a_caller)) is not None:
-        await _lock(connection, _CLAIMS, found["caller"])
-        row = await connection.fetchrow(_BEGIN, *lease, found["sequence"], most_for_a_caller)
-        if row is not None:
+    most = terms.most_for_a_caller
+    waiting = await connection.fetch(_WAITING, most)
+    for one in sorted(waiting, key=lambda row: (row["running"], turns.last(row["caller"]), row["oldest"])):
+        found = await connection.fetchval(_NEXT, caller := one["caller"])
+        if found is None:  # others are claiming them
+            continue
+        await _lock(connection, _CLAIMS, caller)
+        if (row := await connection.fetchrow(_BEGIN, *lease, found, most)) is not None:
+            turns.take(caller)
             return to_job(row)
     return None
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.contract.caller import Caller
-from router.contract.share import Holdings, has_room
+from router.contract.share import Holdings, Turns, has_room
 
 ADA, BOB, EVE = Caller("ada"), Caller("bob"), Caller("eve")
 
@@ -63,3 +63,19 @@ def test_a_caller_that_holds_nothing_any_more_is_forgotten():
 
     held.add(BOB, -3)
     assert (held.find_most(), held.of(BOB), held.total) == (ADA, 0, 2)
+
+
+def test_the_turn_is_of_the_caller_that_was_served_least_recently():
+    turns = Turns()
+    for name in ("ada", "bob", "ada"):
+        turns.take(name)
+
+    assert sorted(["ada", "bob", "eve"], key=turns.last) == ["eve", "bob", "ada"]
+
+
+def test_turns_of_long_ago_are_forgotten():
+    turns = Turns()
+    for number in range(1_025):
+        turns.take(str(number))
+
+    assert (turns.last("0"), turns.last("1")) == (0, 2)

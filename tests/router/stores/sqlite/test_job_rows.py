@@ -11,7 +11,7 @@ async def test_no_statement_reads_a_whole_table(tmp_path):
     seen: list[str] = []
     await store._writer.run(lambda database: database.set_trace_callback(seen.append))
     await store.add(make_job("resp_1"), MANY, 5)
-    job = await store.claim("here:1:1", LEASE_SECONDS, 2)
+    job = await store.claim("here:1:1", LEASE_SECONDS, MANY)
     await store.append(job, [make_segment(0)])
     await store.finish(job, make_ending())
     await store.cancel("resp_1", ANN, make_ending())
