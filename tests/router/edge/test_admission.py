@@ -174,7 +174,7 @@ def test_an_admitted_socket_is_open_until_it_is_released_and_takes_no_slot():
     assert road.plan.dispatcher.connected_ahead == 1
     with pytest.raises(UpgradeRequired):
         admission.admit(head(handshake), Slot.SOCKET)
-    admission.release_socket()
+    admission.release_socket(LOCAL)
     admission.admit(head(handshake), Slot.SOCKET)
 
 
