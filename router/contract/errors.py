@@ -237,7 +237,7 @@ class BudgetSpent(RequestError, status=429, code="budget_spent"):
 
 
 class TooManyJobs(RequestError, status=429, code="too_many_jobs"):
-    """Too many background jobs are waiting, or the caller's key has as many as it may have. Wait for `retry-after`."""
+    """Too many background jobs are waiting or on disk, or the caller has its share. Wait for `retry-after`."""
 
 
 class HeadersTooLarge(RequestError, status=431, code="headers_too_large"):

@@ -102,7 +102,10 @@ class Intake:
                 f"background jobs cannot be stored now: {error}", retry_after_seconds=_COME_BACK_SECONDS
             ) from error
         if not is_added:
-            words = f"{plan.jobs.most_queued} background jobs are waiting, or yours have their share of that (limits.share)"
+            words = (
+                f"{plan.jobs.most_queued} background jobs are waiting, or they take {plan.jobs.max_disk_mb} MB, or yours have "
+                "their share of that (limits.share). Delete those that you have read, or wait"
+            )
             if own is not None:
                 words = f"this key may have {own} background jobs at once, or {words}"
             raise TooManyJobs(words, retry_after_seconds=_COME_BACK_SECONDS)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from router.contract.job import FINAL, Job, JobState, JobTerms
+from router.contract.job import FINAL, Job, JobEnding, JobState, JobTerms
 from router.contract.stores import StoreUnusable
 from router.loop.tasks import spawn
 from router.stores.sqlite.jobs import MemoryJobs
@@ -230,6 +230,35 @@ async def test_callers_take_turns_whoever_came_first(stores):
     last = [await store.claim(OWNER, LEASE_SECONDS, MANY) for _ in range(3)]
 
     assert [job and job.id for job in running + last] == ["resp_0", "resp_b0", "resp_1", "resp_b1", "resp_2", "resp_3", None]
+
+
+async def test_a_caller_whose_jobs_take_its_share_of_the_disk_waits_and_another_does_not(stores):
+    store, terms = stores(), JobTerms(max_disk_mb=1, most_for_a_caller=2, share=0.5)
+    first = await begin(store, make_job("resp_1"), make_job("resp_2"))
+    await store.append(first, [make_segment(0, text="x" * 300_000)])
+    await store.finish(first, JobEnding(JobState.COMPLETED, 1_800_000_100.0, b"y" * 300_000))
+
+    own = await store.add(make_job("resp_3"), terms)
+    is_waiting = await store.claim(OWNER, LEASE_SECONDS, terms) is None
+    other = await store.add(make_job("resp_4", BOB), terms)
+    next_up = await store.claim(OWNER, LEASE_SECONDS, terms)
+    await store.forget("resp_1", None)
+    at_last = await store.claim(OWNER, LEASE_SECONDS, terms)
+
+    assert (own, is_waiting, other) == (False, True, True)
+    assert (next_up.id, at_last.id) == ("resp_4", "resp_2")
+
+
+async def test_requests_that_wait_take_their_callers_share_of_the_disk(stores):
+    store, terms = stores(), JobTerms(max_disk_mb=1, share=0.5)
+
+    added = [await store.add(make_job(f"resp_{number}", body=b"x" * 300_000), terms) for number in range(3)]
+    cancelled = await store.cancel("resp_0", ANN, make_ending(JobState.CANCELLED))
+
+    assert added == [True, True, False]
+    assert cancelled.state is JobState.CANCELLED
+    assert await store.add(make_job("resp_3"), terms)
+    assert (await store.claim(OWNER, LEASE_SECONDS, terms)).id == "resp_1"
 
 
 async def test_a_caller_whose_job_ended_has_room_for_the_next(stores):

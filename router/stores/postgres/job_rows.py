@@ -10,7 +10,7 @@ from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, JobState, JobTerms, Segment, WebhookEvent
-from router.contract.share import Turns, has_room
+from router.contract.share import Turns
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
 CHANNEL = "tandem_jobs"
@@ -23,7 +23,17 @@ _RELEASED = "state = 'running' AND leased_until = 0"
 _EXPIRED = f"leased_until > 0 AND leased_until < {_NOW} AND NOT (owner = $2 AND id = ANY($4::text[]))"
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _ROOM = "(SELECT count(*) FROM tandem.jobs r WHERE r.state = 'running' AND r.caller = q.caller)"
-_END = "response = $6, queued = '', body = '', headers = '{}', leased_until = 0"
+_END = """
+    response = $6, queued = '', body = '', headers = '{}', leased_until = 0, bytes = octet_length($6::bytea)
+        + coalesce((SELECT sum(octet_length(frames)) FROM tandem.segments s WHERE s.job = jobs.sequence), 0)
+"""
+_QUEUED = "SELECT count(*) FILTER (WHERE caller = $1), count(*) FROM tandem.jobs WHERE state = 'queued'"
+_DISK = """
+    SELECT coalesce(sum(size) FILTER (WHERE caller = $1), 0)::bigint, coalesce(sum(size), 0)::bigint FROM (
+        SELECT caller, bytes AS size FROM tandem.jobs UNION ALL
+        SELECT caller, octet_length(body) FROM tandem.jobs WHERE state IN ('queued', 'running')
+    ) AS sizes
+"""
 _POST = """
     INSERT INTO tandem.outbox (id, job, address, event, at, next_at)
     SELECT event_id, ended.id, address, 'response.' || $4::text, $5, $5
@@ -55,7 +65,10 @@ _LOST = f"""
 """  # noqa: S608  fixed names
 _WAITING = f"""
     SELECT * FROM (
-        SELECT min(sequence) AS oldest, caller, {_ROOM} AS running FROM tandem.jobs q WHERE state = 'queued' GROUP BY caller
+        SELECT min(sequence) AS oldest, caller, {_ROOM} AS running,
+            (SELECT sum(bytes)::bigint FROM tandem.jobs d WHERE d.caller = q.caller) AS own_bytes,
+            (SELECT sum(bytes)::bigint FROM tandem.jobs) AS taken_bytes
+        FROM tandem.jobs q WHERE state = 'queued' GROUP BY caller
     ) AS waiting WHERE running < $1
 """  # noqa: S608  fixed names
 _NEXT = """
@@ -126,13 +139,13 @@ async def add(
     most_of_caller: int | None,
     lease_seconds: float | None = None,
 ) -> bool:
-    """False if the queue or its caller's share is full. A leased job counts as handed out. In a transaction.
+    """False if the queue, the disk or its caller's share is full. A leased job counts as handed out. In a transaction.
 
     Concurrent routers may each exceed the queue's limit by one; `most_of_caller` is exact.
     """
-    counts = "SELECT count(*) FILTER (WHERE caller = $1) AS own, count(*) AS taken FROM tandem.jobs WHERE state = 'queued'"
-    queued = await connection.fetchrow(counts, job.caller.name)
-    if lease_seconds is None and not has_room(queued["own"], queued["taken"], terms.most_queued, terms.share):
+    if lease_seconds is None and not terms.may_queue(*await connection.fetchrow(_QUEUED, job.caller.name)):
+        return False
+    if not terms.may_write(*await connection.fetchrow(_DISK, job.caller.name)):
         return False
     if most_of_caller is not None:
         await _lock(connection, _ADDS, job.caller.name)
@@ -171,7 +184,7 @@ async def claim(
     if (row := await connection.fetchrow(_LOST, *lease)) is not None:
         return to_job(row, is_lost=True)
     most = terms.most_for_a_caller
-    waiting = await connection.fetch(_WAITING, most)
+    waiting = [row for row in await connection.fetch(_WAITING, most) if terms.may_write(row["own_bytes"], row["taken_bytes"])]
     for one in sorted(waiting, key=lambda row: (row["running"], turns.last(row["caller"]), row["oldest"])):
         found = await connection.fetchval(_NEXT, caller := one["caller"])
         if found is None:  # others are claiming them

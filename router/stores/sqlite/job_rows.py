@@ -7,7 +7,7 @@ from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
-from router.contract.share import Turns, has_room
+from router.contract.share import Turns
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
@@ -18,8 +18,15 @@ _LONG_AGO = 1.0
 """The expiry of an abandoned lease."""
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _QUEUED = "SELECT count(*) FILTER (WHERE caller = ?), count(*) FROM jobs WHERE state = 'queued'"
+_DISK = """
+    SELECT ifnull(sum(size) FILTER (WHERE caller = ?), 0), ifnull(sum(size), 0) FROM (
+        SELECT caller, bytes AS size FROM jobs UNION ALL
+        SELECT caller, length(body) FROM jobs WHERE state IN ('queued', 'running')
+    )
+"""
 _WAITING = """
-    SELECT min(sequence), caller, (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.caller = q.caller) AS running
+    SELECT min(sequence), caller, (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.caller = q.caller) AS running,
+        (SELECT sum(bytes) FROM jobs d WHERE d.caller = q.caller), (SELECT sum(bytes) FROM jobs)
     FROM jobs q WHERE state = 'queued' GROUP BY caller HAVING running < ?
 """
 """Each caller's oldest queued job."""
@@ -30,7 +37,10 @@ _APPEND = f"""
     SET last = excluded.last, attempt = excluded.attempt, has_content = excluded.has_content, frames = excluded.frames
 """  # noqa: S608  fixed names
 _REPLACE = "DELETE FROM segments WHERE first > ? AND job = (SELECT sequence FROM jobs WHERE id = ?)"
-_END = "state = ?, ended_at = ?, response = ?, queued = x'', body = x'', headers = '{}', leased_until = 0"
+_END = """
+    state = ?1, ended_at = ?2, response = ?3, queued = x'', body = x'', headers = '{}', leased_until = 0,
+    bytes = length(?3) + (SELECT ifnull(sum(length(frames)), 0) FROM segments WHERE job = jobs.sequence)
+"""
 READ = """
     SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL FROM segments s
     JOIN jobs j ON j.sequence = s.job
@@ -41,9 +51,11 @@ READ = """
 def add(
     database: sqlite3.Connection, job: Job, terms: JobTerms, most_of_caller: int | None, leased_until: float | None = None
 ) -> bool:
-    """False if the queue or its caller's share is full. A leased job counts as handed out."""
-    own, taken = database.execute(_QUEUED, (job.caller.name,)).fetchone()
-    if leased_until is None and not has_room(own, taken, terms.most_queued, terms.share):
+    """False if the queue, the disk or its caller's share is full. A leased job counts as handed out."""
+    whose = (job.caller.name,)
+    if leased_until is None and not terms.may_queue(*database.execute(_QUEUED, whose).fetchone()):
+        return False
+    if not terms.may_write(*database.execute(_DISK, whose).fetchone()):
         return False
     if most_of_caller is not None and _count(database, f"caller = ? AND {_UNFINISHED}", job.caller.name) >= most_of_caller:
         return False
@@ -69,7 +81,8 @@ def claim(
         database.execute(kept, (owner, until, sequence))
         return to_job(_fetch(database, sequence), is_lost=True)
     waiting = database.execute(_WAITING, (terms.most_for_a_caller,)).fetchall()
-    for sequence, caller, _ in sorted(waiting, key=lambda row: (row[2], turns.last(row[1]), row[0]))[:1]:
+    waiting = [row for row in waiting if terms.may_write(*row[3:])]
+    for sequence, caller, *_ in sorted(waiting, key=lambda row: (row[2], turns.last(row[1]), row[0]))[:1]:
         statement = "UPDATE jobs SET state = 'running', attempt = attempt + 1, owner = ?, leased_until = ? WHERE sequence = ?"
         database.execute(statement, (owner, until, sequence))
         turns.take(caller)
