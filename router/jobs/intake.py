@@ -103,8 +103,8 @@ class Intake:
             ) from error
         if not is_added:
             words = (
-                f"{plan.jobs.most_queued} background jobs are waiting, or they take {plan.jobs.max_disk_mb} MB, or yours have "
-                "their share of that (limits.share). Delete those that you have read, or wait"
+                f"there is no room for another background job: {plan.jobs.most_queued} may wait in all, and take "
+                f"{plan.jobs.max_disk_mb} MB with their answers, of which you have a share (limits.share). Wait, or delete some"
             )
             if own is not None:
                 words = f"this key may have {own} background jobs at once, or {words}"

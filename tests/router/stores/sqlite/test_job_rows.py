@@ -24,5 +24,6 @@ async def test_no_statement_reads_a_whole_table(tmp_path):
     plans = await store._writer.run(explain)
 
     assert len(statements) > 8
-    assert [plan for plan in plans if plan.startswith(("SCAN jobs", "SCAN segments", "SCAN outbox"))] == []
+    scans = {plan for plan in plans if plan.startswith(("SCAN jobs", "SCAN segments", "SCAN outbox"))}
+    assert scans == {"SCAN jobs USING COVERING INDEX jobs_bytes"}  # the sum of all: an index of names and sizes, not the jobs
     await store.close()
