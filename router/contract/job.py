@@ -47,8 +47,8 @@ class JobTerms(Block, frozen=True):
     deadline_seconds: Seconds = 14_400.0
     """For a whole job, instead of `limits.deadline_seconds`."""
     keep_hours: Annotated[float, Field(gt=0, le=720)] = 24.0
-    """How long a job is kept after its end, with the text of its answer. Until then it can be read; `DELETE` removes it
-    earlier."""
+    """How long a job is kept after its end, with the texts of its request and answer. Until then they can be read; `DELETE`
+    removes them earlier."""
     takes_agents: Annotated[bool, ELSEWHERE] = False
     """Whether an admin's agent may keep its work as a job (`delegation.runner`)."""
     share: Annotated[float, ELSEWHERE] = 1.0
@@ -71,9 +71,9 @@ class Job(Struct, frozen=True):
     caller: Caller
     created_at: float
     body: bytes
-    """The request; empty for outside work (`router/jobs/outside.py`). Only `claim` returns it; deleted at the end."""
+    """The request; empty for outside work (`router/jobs/outside.py`). Only `claim` and `find_body` return it."""
     headers: Mapping[str, str]
-    """Headers needed to serve it, never keys. Returned and deleted with `body`."""
+    """Headers needed to serve it, never keys. Only `claim` returns them; deleted at the end."""
     queued: bytes
     """The first answer, `status: queued`. Empty once the job has ended."""
     key: str | None = None
@@ -207,6 +207,10 @@ class JobStore(Protocol):
 
     async def find(self, job_id: str, caller: Caller | None) -> Job | None:
         """Without `body` and `headers`."""
+        ...
+
+    async def find_body(self, job_id: str, caller: Caller | None) -> bytes:
+        """The request, as long as the job is kept. Empty for outside work, and for a job that is not there."""
         ...
 
     async def find_listed(self, job_id: str) -> Job | None:

@@ -34,6 +34,7 @@ from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.log_sink import LogSink, SharedLog, read_log
 from router.jobs.outside import end_lost
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.plan import Plan
 from router.settle.entry import write_entry
@@ -110,7 +111,7 @@ class Runner:
     def wake(self) -> None:
         """Look for jobs from now on."""
         if self._loop is None and not self._is_stopping:
-            self._loop = spawn(self._claim_jobs(), name="run jobs")
+            self._loop = supervise(self._claim_jobs, name="run jobs")
 
     async def cancel(self, job_id: str, within_seconds: float) -> bool:
         """Cancel a job and wait a while until that is stored; False where it does not run here."""
@@ -202,7 +203,7 @@ class Runner:
         """Serve a job to its end, and see that it is stored."""
         job, sink = attempt.job, attempt.sink
         writing = spawn(sink.write_log(), name=f"{job.id} log")
-        keeping = spawn(self._keep(attempt), name=f"{job.id} lease")
+        keeping = supervise(partial(self._keep, attempt), name="keep a lease")
         try:
             defect = await self._serve_patiently(attempt, writing)
             if not sink.is_lost:
@@ -287,7 +288,7 @@ class Runner:
 
         A defect is reported and costs this job alone: `otherwise` is done then.
         """
-        holding = spawn(self._hold(job), name=f"{job.id} lease")
+        holding = supervise(partial(self._hold, job), name="hold a lease")
         try:
             while True:
                 with suppress(StoreUnusable):

@@ -125,6 +125,13 @@ class JobQuestions(ABC):
         found = await self._select(SEEN, "WHERE id = $1", job_id)
         return found[0] if found else None
 
+    async def find_body(self, job_id: str, caller: Caller | None) -> bytes:
+        if not is_writable(job_id):
+            return b""
+        statement = f"SELECT body FROM {self._schema}jobs WHERE {_WHOSE}"  # noqa: S608  fixed names
+        rows = await self._fetch(statement, job_id, name_of(caller))
+        return bytes(rows[0][0]) if rows else b""
+
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
         """A caller's read is noted as handed out first."""
         while is_writable(job_id):

@@ -561,7 +561,7 @@ async def test_the_jobs_of_one_owner_alone_are_released(stores):
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
-async def test_an_ended_job_has_its_response_and_no_longer_its_request(stores, state):
+async def test_an_ended_job_has_its_response_and_its_request_without_headers(stores, state):
     store = stores()
     job = await begin(store)
 
@@ -570,7 +570,22 @@ async def test_an_ended_job_has_its_response_and_no_longer_its_request(stores, s
     ended = await store.find("resp_1", ANN)
     assert (ended.state, ended.ended_at, ended.response) == (state, make_ending().at, make_ending(state).response)
     assert (ended.queued, ended.body, ended.headers) == (b"", b"", {})
+    assert await store.find_body("resp_1", ANN) == job.body
     assert await store.claim(OTHER, LEASE_SECONDS, MANY) is None
+
+
+async def test_the_request_of_a_job_is_found_by_its_caller_until_the_job_is_deleted(stores):
+    store = stores()
+    job = make_job()
+    await store.add(job, MANY)
+
+    assert [await store.find_body("resp_1", caller) for caller in (ANN, None, BOB)] == [job.body, job.body, b""]
+    assert [await store.find_body(name, ANN) for name in ("resp_2", "resp_\0", "resp_\ud800")] == [b""] * 3
+
+    await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
+    assert await store.find_body("resp_1", ANN) == job.body
+    await store.forget("resp_1", ANN)
+    assert await store.find_body("resp_1", ANN) == b""
 
 
 async def test_an_ending_that_is_repeated_is_answered_the_same_and_noted_once(stores):

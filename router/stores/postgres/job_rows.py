@@ -24,7 +24,7 @@ _EXPIRED = f"leased_until > 0 AND leased_until < {_NOW} AND NOT (owner = $2 AND 
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _ROOM = "(SELECT count(*) FROM tandem.jobs r WHERE r.state = 'running' AND r.caller = q.caller)"
 _END = """
-    response = $6, queued = '', body = '', headers = '{}', leased_until = 0, bytes = octet_length($6::bytea)
+    response = $6, queued = '', headers = '{}', leased_until = 0, bytes = octet_length(body) + octet_length($6::bytea)
         + coalesce((SELECT sum(octet_length(frames)) FROM tandem.segments s WHERE s.job = jobs.sequence), 0)
 """
 _QUEUED = "SELECT count(*) FILTER (WHERE caller = $1), count(*) FROM tandem.jobs WHERE state = 'queued'"

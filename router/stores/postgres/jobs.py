@@ -15,7 +15,7 @@ from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
-from router.loop.tasks import spawn
+from router.loop.supervisor import supervise
 from router.stores.job_records import JobQuestions, is_writable
 from router.stores.postgres import job_rows
 from router.stores.postgres.link import Link
@@ -197,7 +197,7 @@ class PostgresJobs(JobQuestions):
 
     def _start(self) -> None:
         if self._listening is None:
-            self._listening = spawn(self._look_after(), name="listen for jobs")
+            self._listening = supervise(self._look_after, name="listen for jobs")
 
     async def _look_after(self) -> None:
         while True:

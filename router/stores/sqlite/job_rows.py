@@ -38,8 +38,8 @@ _APPEND = f"""
 """  # noqa: S608  fixed names
 _REPLACE = "DELETE FROM segments WHERE first > ? AND job = (SELECT sequence FROM jobs WHERE id = ?)"
 _END = """
-    state = ?1, ended_at = ?2, response = ?3, queued = x'', body = x'', headers = '{}', leased_until = 0,
-    bytes = length(?3) + (SELECT ifnull(sum(length(frames)), 0) FROM segments WHERE job = jobs.sequence)
+    state = ?1, ended_at = ?2, response = ?3, queued = x'', headers = '{}', leased_until = 0,
+    bytes = length(body) + length(?3) + (SELECT ifnull(sum(length(frames)), 0) FROM segments WHERE job = jobs.sequence)
 """
 READ = """
     SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL FROM segments s

@@ -129,7 +129,7 @@ async def test_the_end_of_a_job_is_sent_to_its_webhooks_at_once(monkeypatch):
     sent = []
     monkeypatch.setattr(webhooks, "_post_json", lambda address, *_: sent.append(address) or 200)
     house = house_of(jobs := Jobs())
-    jobs.follow([JobWebhook("https://hooks.example/", Secret("x" * 16))])
+    jobs.follow([JobWebhook("https://hooks.example/", (Secret("x" * 16),))])
     store = await jobs.open(house)
     await some_turns()  # what sends has looked once, and would not again for half a minute
 
