@@ -253,10 +253,11 @@ async def test_requests_that_wait_take_their_callers_share_of_the_disk(stores):
     store, terms = stores(), JobTerms(max_disk_mb=1, share=0.5)
 
     added = [await store.add(make_job(f"resp_{number}", body=b"x" * 300_000), terms) for number in range(3)]
-    cancelled = await store.cancel("resp_0", ANN, make_ending(JobState.CANCELLED))
+    await store.cancel("resp_0", ANN, make_ending(JobState.CANCELLED))
+    is_kept = not await store.add(make_job("resp_3"), terms)
+    await store.forget("resp_0", ANN)
 
-    assert added == [True, True, False]
-    assert cancelled.state is JobState.CANCELLED
+    assert (added, is_kept) == ([True, True, False], True)
     assert await store.add(make_job("resp_3"), terms)
     assert (await store.claim(OWNER, LEASE_SECONDS, terms)).id == "resp_1"
 
