@@ -58,9 +58,14 @@ class JobTerms(Block, frozen=True):
         """Whether a caller with this many waiting jobs, of this many in all, may have another wait."""
         return has_room(own, taken, self.most_queued, self.share)
 
-    def may_write(self, own_bytes: int, taken_bytes: int) -> bool:
-        """Whether a caller whose jobs take this much disk, of this much in all, may write more."""
-        return has_room(own_bytes, taken_bytes, self.max_disk_mb << 20, self.share)
+    def may_write(self, caller: str, sizes: Mapping[str, int]) -> bool:
+        """Whether a caller may take more disk, where the jobs of each caller take so many bytes.
+
+        A caller's running jobs may have written more than its share: that is not held against the others.
+        """
+        whole = self.max_disk_mb << 20
+        taken = sum(min(size, int(whole * self.share)) for size in sizes.values())
+        return has_room(sizes.get(caller, 0), taken, whole, self.share)
 
 
 USUAL_TERMS = JobTerms()

@@ -235,8 +235,8 @@ async def test_callers_take_turns_whoever_came_first(stores):
 async def test_a_caller_whose_jobs_take_its_share_of_the_disk_waits_and_another_does_not(stores):
     store, terms = stores(), JobTerms(max_disk_mb=1, most_for_a_caller=2, share=0.5)
     first = await begin(store, make_job("resp_1"), make_job("resp_2"))
-    await store.append(first, [make_segment(0, text="x" * 300_000)])
-    await store.finish(first, JobEnding(JobState.COMPLETED, 1_800_000_100.0, b"y" * 300_000))
+    await store.append(first, [make_segment(0, text="x" * 600_000)])
+    await store.finish(first, JobEnding(JobState.COMPLETED, 1_800_000_100.0, b"y" * 600_000))  # more than there is
 
     own = await store.add(make_job("resp_3"), terms)
     is_waiting = await store.claim(OWNER, LEASE_SECONDS, terms) is None

@@ -28,11 +28,12 @@ _END = """
         + coalesce((SELECT sum(octet_length(frames)) FROM tandem.segments s WHERE s.job = jobs.sequence), 0)
 """
 _QUEUED = "SELECT count(*) FILTER (WHERE caller = $1), count(*) FROM tandem.jobs WHERE state = 'queued'"
+_ENDED = "SELECT caller, sum(bytes)::bigint FROM tandem.jobs GROUP BY caller"
 _DISK = """
-    SELECT coalesce(sum(size) FILTER (WHERE caller = $1), 0)::bigint, coalesce(sum(size), 0)::bigint FROM (
+    SELECT caller, sum(size)::bigint FROM (
         SELECT caller, bytes AS size FROM tandem.jobs UNION ALL
         SELECT caller, octet_length(body) FROM tandem.jobs WHERE state IN ('queued', 'running')
-    ) AS sizes
+    ) AS sizes GROUP BY caller
 """
 _POST = """
     INSERT INTO tandem.outbox (id, job, address, event, at, next_at)
@@ -65,9 +66,7 @@ _LOST = f"""
 """  # noqa: S608  fixed names
 _WAITING = f"""
     SELECT * FROM (
-        SELECT min(sequence) AS oldest, caller, {_ROOM} AS running,
-            (SELECT sum(bytes)::bigint FROM tandem.jobs d WHERE d.caller = q.caller) AS own_bytes,
-            (SELECT sum(bytes)::bigint FROM tandem.jobs) AS taken_bytes
+        SELECT min(sequence) AS oldest, caller, {_ROOM} AS running
         FROM tandem.jobs q WHERE state = 'queued' GROUP BY caller
     ) AS waiting WHERE running < $1
 """  # noqa: S608  fixed names
@@ -145,7 +144,7 @@ async def add(
     """
     if lease_seconds is None and not terms.may_queue(*await connection.fetchrow(_QUEUED, job.caller.name)):
         return False
-    if not terms.may_write(*await connection.fetchrow(_DISK, job.caller.name)):
+    if not terms.may_write(job.caller.name, dict(await connection.fetch(_DISK))):
         return False
     if most_of_caller is not None:
         await _lock(connection, _ADDS, job.caller.name)
@@ -184,7 +183,9 @@ async def claim(
     if (row := await connection.fetchrow(_LOST, *lease)) is not None:
         return to_job(row, is_lost=True)
     most = terms.most_for_a_caller
-    waiting = [row for row in await connection.fetch(_WAITING, most) if terms.may_write(row["own_bytes"], row["taken_bytes"])]
+    waiting = await connection.fetch(_WAITING, most)
+    sizes = dict(await connection.fetch(_ENDED)) if waiting else {}
+    waiting = [row for row in waiting if terms.may_write(row["caller"], sizes)]
     for one in sorted(waiting, key=lambda row: (row["running"], turns.last(row["caller"]), row["oldest"])):
         found = await connection.fetchval(_NEXT, caller := one["caller"])
         if found is None:  # others are claiming them

@@ -18,15 +18,15 @@ _LONG_AGO = 1.0
 """The expiry of an abandoned lease."""
 _IS_LOST = f"(is_cancelled OR is_handed_out OR attempt >= {MOST_ATTEMPTS})"
 _QUEUED = "SELECT count(*) FILTER (WHERE caller = ?), count(*) FROM jobs WHERE state = 'queued'"
+_ENDED = "SELECT caller, sum(bytes) FROM jobs GROUP BY caller"
 _DISK = """
-    SELECT ifnull(sum(size) FILTER (WHERE caller = ?), 0), ifnull(sum(size), 0) FROM (
+    SELECT caller, sum(size) FROM (
         SELECT caller, bytes AS size FROM jobs UNION ALL
         SELECT caller, length(body) FROM jobs WHERE state IN ('queued', 'running')
-    )
+    ) GROUP BY caller
 """
 _WAITING = """
-    SELECT min(sequence), caller, (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.caller = q.caller) AS running,
-        (SELECT sum(bytes) FROM jobs d WHERE d.caller = q.caller), (SELECT sum(bytes) FROM jobs)
+    SELECT min(sequence), caller, (SELECT count(*) FROM jobs r WHERE r.state = 'running' AND r.caller = q.caller) AS running
     FROM jobs q WHERE state = 'queued' GROUP BY caller HAVING running < ?
 """
 """Each caller's oldest queued job."""
@@ -52,10 +52,9 @@ def add(
     database: sqlite3.Connection, job: Job, terms: JobTerms, most_of_caller: int | None, leased_until: float | None = None
 ) -> bool:
     """False if the queue, the disk or its caller's share is full. A leased job counts as handed out."""
-    whose = (job.caller.name,)
-    if leased_until is None and not terms.may_queue(*database.execute(_QUEUED, whose).fetchone()):
+    if leased_until is None and not terms.may_queue(*database.execute(_QUEUED, (job.caller.name,)).fetchone()):
         return False
-    if not terms.may_write(*database.execute(_DISK, whose).fetchone()):
+    if not terms.may_write(job.caller.name, dict(database.execute(_DISK).fetchall())):
         return False
     if most_of_caller is not None and _count(database, f"caller = ? AND {_UNFINISHED}", job.caller.name) >= most_of_caller:
         return False
@@ -81,8 +80,9 @@ def claim(
         database.execute(kept, (owner, until, sequence))
         return to_job(_fetch(database, sequence), is_lost=True)
     waiting = database.execute(_WAITING, (terms.most_for_a_caller,)).fetchall()
-    waiting = [row for row in waiting if terms.may_write(*row[3:])]
-    for sequence, caller, *_ in sorted(waiting, key=lambda row: (row[2], turns.last(row[1]), row[0]))[:1]:
+    sizes = dict(database.execute(_ENDED).fetchall()) if waiting else {}
+    waiting = [row for row in waiting if terms.may_write(row[1], sizes)]
+    for sequence, caller, _ in sorted(waiting, key=lambda row: (row[2], turns.last(row[1]), row[0]))[:1]:
         statement = "UPDATE jobs SET state = 'running', attempt = attempt + 1, owner = ?, leased_until = ? WHERE sequence = ?"
         database.execute(statement, (owner, until, sequence))
         turns.take(caller)
