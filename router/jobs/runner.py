@@ -19,15 +19,9 @@ from router.contract.usage import Usage
 from router.contract.words import Outcome
 from router.dialects.refusals import failure_words
 from router.dialects.responses.answer import read_usage
-from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
-from router.dialects.responses.logged import (
-    LogFrames,
-    assemble_output,
-    count_frames,
-    join_frames,
-    parse_response,
-    write_response,
-)
+from router.dialects.responses.background import is_busy, request_id_of, write_arrival
+from router.dialects.responses.failures import read_refusal, write_error
+from router.dialects.responses.logged import LogFrames, count_frames, join_frames, parse_response, write_response
 from router.dispatch.meter import cost_of
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
@@ -339,9 +333,8 @@ class Runner:
         if not job.body:
             await end_lost(self._store, job)
             return
-        frames = join_frames(await read_log(self._store, job.id))
-        said: JsonObject = {**parse_response(job.queued), "output": assemble_output(frames)}
-        (log := LogFrames(job.id)).take(frames)
+        (log := LogFrames(job.id)).take(join_frames(await read_log(self._store, job.id)))
+        said = parse_response(job.queued)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
@@ -371,7 +364,7 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
         told = write_error(error.code, failure_words(error, request_id))
     elif sink.refusal:
         told = read_refusal(sink.refusal)
-        if told["code"] == ResponseForgotten.code:  # it was there when the job was accepted
+        if told.get("reason") == ResponseForgotten.code:  # it was there when the job was accepted
             told["message"] = f"{told['message']}. {_KEEP_RESPONSES}"
     else:
         told = write_error(_INTERRUPTED, "the job was cut off")
