@@ -346,7 +346,7 @@ BUDGETS = {
     "dialects": (8208, 67),
     "stores": (7720, 56),
     "edge": (5251, 41),
-    "contract": (4808, 36),
+    "contract": (4808, 37),
     "dispatch": (4233, 34),
     "past": (3991, 25),
     "config": (3400, 20),

@@ -101,7 +101,7 @@ class Repeats:
         sink = watch(caller, copy := Copy(MAX_ANSWER_BYTES))
         ending = await answer(exchange, sink)
         if ending.outcome is Outcome.SERVED and not copy.is_too_long:
-            self.kept.keep(slot, KeptAnswer(exchange.id, asked, sink.headers, copy.body))
+            self.kept.keep(slot, KeptAnswer(exchange.id, asked, sink.headers, copy.body), exchange.caller)
         return ending
 
     async def _serve_shared(

@@ -149,7 +149,7 @@ class AsgiApp:
             pass
         finally:
             if takes is Slot.REQUEST:
-                self._admission.release()
+                self._admission.release(caller)
 
     async def _pass_on(
         self, route: PassedRoute, scope: Scope, head: Head, arrival: Arrival, receive: Receive, send: Send
@@ -157,14 +157,14 @@ class AsgiApp:
         """Relay a request for a route that is not decided. It holds a slot as a create call does."""
         admission = self._admission
         admission.check_passed(route, head)
-        admission.take_slot(admission.limits)
+        admission.take_slot(admission.limits, arrival.caller)
         try:
             body = await collect_body(_body_pieces(receive), admission.limits)
             admission.check_passed(route, head)  # the config may be another by now
             request = write_passed(head.method, scope["raw_path"], scope["query_string"], head.headers, body)
             await self._serve(replace(arrival, passed=Passed(route, request)), receive, send)
         finally:
-            admission.release()
+            admission.release(arrival.caller)
 
     async def _serve(self, arrival: Arrival, receive: Receive, send: Send) -> None:
         sink = AsgiSink()

@@ -235,7 +235,7 @@ class Lanes:
         try:
             # Metadata may carry another key for a target, and the socket's key may have been revoked.
             caller = self._admission.identify(handshake, headers)
-            self._admission.take_slot(self._admission.limits)
+            self._admission.take_slot(self._admission.limits, caller)
         except TandemError as error:
             self._socket.send([refusal_frame(error, request_id, create.lane)])
             return
@@ -255,12 +255,12 @@ class Lanes:
         )
         running.exchange, task = self._admission.start(arrival, running.sink, self._loop)
         if task is None:
-            self._loop.call_soon(self._ended, lane)
+            self._loop.call_soon(self._ended, lane, caller)
         else:
-            task.add_done_callback(lambda _: self._ended(lane))
+            task.add_done_callback(lambda _: self._ended(lane, caller))
 
-    def _ended(self, lane: _Lane) -> None:
-        self._admission.release()
+    def _ended(self, lane: _Lane, caller: Caller) -> None:
+        self._admission.release(caller)
         self._running -= 1
         running, lane.running = lane.running, None
         if running is not None:
