@@ -51,6 +51,12 @@ ANSWERS = {
     "x-tandem-explain": "The decision as JSON, when asked for with `x-tandem-explain: full`.",
     "allow": "On a 405: the methods that the route takes.",
     "www-authenticate": "On a 401 for a missing or wrong key of the router: `Bearer`.",
+    "x-ratelimit-limit-requests": "With keys, on answers and on a 429 `rate_limited`: the requests that the caller's own key "
+    "has for a minute; `-remaining-requests` is what is left, `-reset-requests` how long until all of it is. `-tokens` "
+    "likewise. Absent for a limit that the key does not have. Without keys: what the target said, over a bridge only by these "
+    "names.",
+    "anthropic-ratelimit-requests-limit": "The same for callers of `/v1/messages`, with `-remaining` and `-reset`, which is a "
+    "moment there.",
 }
 
 
@@ -172,6 +178,8 @@ def errors_page() -> str:
         'OpenAI style: `{"error": {"message", "type", "param", "code", "request_id"}}`.',
         'Anthropic style: `{"type": "error", "error": {"type", "message", "code"}, "request_id"}`.',
         "When a target rejects the request itself (400, 413, 422 and the like), its body is passed on unchanged.",
+        "A stream of Responses that fails has one of OpenAI's codes, such as `server_error`, which typed clients need, and the "
+        "code of this list as `reason`. Those on which Codex acts, such as `context_length_exceeded`, stay as they are.",
         "",
         "| code | status | what it means |",
         "| --- | --- | --- |",

@@ -346,7 +346,7 @@ BUDGETS = {
     "dialects": (8260, 68),
     "stores": (7720, 56),
     "edge": (5251, 41),
-    "contract": (4808, 36),
+    "contract": (4808, 37),
     "dispatch": (4233, 35),
     "past": (3991, 25),
     "config": (3400, 20),

@@ -212,8 +212,8 @@ class Dispatcher:
         """Relay a request of an undecided route, unread, to this target alone."""
         reachable, holding = self._reachable[target], self._limits.open_passed(exchange, passed.route)
         try:
-            await holding.admit(reachable.target)
-            return await pass_on(exchange, passed, reachable, sink, self._clock)
+            told = await holding.admit(reachable.target)
+            return await pass_on(exchange, passed, reachable, sink, self._clock, told)
         finally:
             holding.settle()
 

@@ -1,7 +1,7 @@
 """A request as one target gets it: the caller's own bytes, or translated."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from router.contract.relay import Adapter, OutgoingRequest
@@ -19,6 +19,7 @@ from router.dialects.translate.context import WriteContext
 from router.dialects.translate.translator import AnswerTranslator
 from router.dialects.unasked import ASKING, ask
 from router.dispatch.keys import KeyGuard, guard_for
+from router.dispatch.passed_headers import is_passed, is_passed_by_stream, is_passed_to_keys, is_passed_to_keys_by_stream
 
 
 class UsageAsking:
@@ -67,10 +68,15 @@ class Reachable:
     more_secrets: tuple[Secret, ...] = ()
     """Other secrets sent to it: values of its `headers:` and `query:`."""
     trace: TraceHeaders | None = None
+    hides_limits: bool = False
+    """Whether its rate limits are nothing to callers: they have keys of this router, with limits of their own."""
     asking: UsageAsking = field(default_factory=UsageAsking)
     reasons: Mapping[Dialect, Reasons] = field(init=False)
     """What may have to change, by its own dialects. One in which every request changes is absent."""
     guard: KeyGuard = field(init=False)
+    may_pass: Callable[[str], bool] = field(init=False)
+    """Whether callers see a header of its whole answers; `may_stream`, of its streams."""
+    may_stream: Callable[[str], bool] = field(init=False)
     needs_more: bool = field(init=False)
     """Whether an attempt takes more than the body and a relay."""
 
@@ -80,6 +86,8 @@ class Reachable:
         if STREAM_OPTIONS in self.fit.quirks.refuses:
             self.asking.refuse()
         object.__setattr__(self, "guard", guard_for(self.secret, self.more_secrets))
+        object.__setattr__(self, "may_pass", is_passed_to_keys if self.hides_limits else is_passed)
+        object.__setattr__(self, "may_stream", is_passed_to_keys_by_stream if self.hides_limits else is_passed_by_stream)
 
     def without_asking(self) -> "Reachable":
         """The target seems to refuse the question for usage."""

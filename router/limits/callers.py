@@ -16,6 +16,7 @@ from router.contract.rights import BOTH_TIERS, EVERYTHING, USUAL, Rights
 from router.contract.target import Target
 from router.contract.words import Operation, PassedRoute
 from router.dialects.cap import Cap
+from router.dialects.refusals import limit_headers
 from router.limits.budgets import Budgets, Money
 from router.limits.rates import CallerRates, Counted
 
@@ -100,12 +101,13 @@ class Holding:
             return ()
         self._counted = await limits.rates.hold(caller, rights, self._decided)
         self._is_admitted, decided = True, self._decided
+        told = limit_headers(self._counted.left, self._exchange.arrival.dialect) if self._counted is not None else ()
         if not rights.has_budget or decided is None:
-            return ()
+            return told
         if decided.view.operation is Operation.COUNT_TOKENS:
-            return limits.budgets.headers(limits.budgets.limits_of(caller, rights))
+            return told + limits.budgets.headers(limits.budgets.limits_of(caller, rights))
         self._money = await limits.budgets.hold(caller, rights, decided, target)
-        return limits.budgets.headers(self._money.limits)
+        return told + limits.budgets.headers(self._money.limits)
 
     @property
     def cap(self) -> Cap | None:
