@@ -141,7 +141,7 @@ class Runner:
             self._loop.cancel()
             with suppress(StoreUnusable):
                 for attempt in attempts:
-                    await self._store.release(self._owner, attempt.job.id)
+                    await self._store.release(attempt.job)
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 for attempt in attempts:
@@ -172,13 +172,13 @@ class Runner:
         terms = self._house.plan.jobs
         if len(self._running) >= terms.most_running or len(self._settling) >= _MOST_SETTLING:
             return False
-        job = await self._store.claim(self._owner, LEASE_SECONDS, terms.most_for_a_caller)
+        job = await self._store.claim(self._owner, LEASE_SECONDS, terms)
         if job is None:
             return False
         if job.is_unrecorded:
             self._settling[job.id] = spawn(self._settle(job, self._take_over, self._give_back), name=f"{job.id} taken over")
         elif self._is_stopping:
-            await self._store.release(self._owner, job.id)
+            await self._store.release(job)
         elif job.is_lost:
             self._settling[job.id] = spawn(self._settle(job, self._end_lost, self._end_unread), name=f"{job.id} lost")
         elif self.is_revoked(job):
@@ -336,7 +336,7 @@ class Runner:
 
     async def _give_back(self, job: Job) -> None:
         """Release a job whose last attempt is recorded, or cannot be."""
-        await self._store.release(self._owner, job.id)
+        await self._store.release(job)
 
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""

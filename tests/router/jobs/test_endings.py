@@ -75,20 +75,19 @@ async def store():
 async def test_waiting_jobs_and_agents_work_of_a_revoked_key_are_cancelled_and_others_stay(store):
     for number in range(250):  # several pages
         await store.add(make_job(f"resp_{number}", ANN if number % 2 else BOB, key="k_1" if number % 2 else "k_2"), MANY)
-    running = await store.claim("another worker", LEASE_SECONDS, MANY)
-    await store.claim("another worker", LEASE_SECONDS, MANY)
+    claimed = {(await store.claim("another worker", LEASE_SECONDS, 1_000)).key for _ in range(2)}
     agents = write_job("req_9", ANN, "k_1", "the agent's task")
-    await store.add(agents, 0, None, LEASE_SECONDS)
+    await store.add(agents, MANY, None, LEASE_SECONDS)
 
     ended = await cancel_revoked(store, lambda job: job.key == "k_1")
 
-    assert running.key == "k_2"
+    assert claimed == {"k_1", "k_2"}
     assert sorted(ended) == [("k_1", "running_jobs")] + [("k_1", "waiting_jobs")] * 124
-    cancelled = (await store.list_jobs(ANN, JobState.CANCELLED, MANY, None)).jobs
+    cancelled = (await store.list_jobs(ANN, JobState.CANCELLED, 1_000, None)).jobs
     assert len(cancelled) == 124
     assert b"the key was revoked" in (await store.find(cancelled[0].id, None)).response
     assert (await store.find(agents.id, None)).is_cancelled
-    assert len((await store.list_jobs(BOB, JobState.QUEUED, MANY, None)).jobs) == 124
-    (elsewhere,) = (await store.list_jobs(ANN, JobState.RUNNING, MANY, None)).jobs[1:]
+    assert len((await store.list_jobs(BOB, JobState.QUEUED, 1_000, None)).jobs) == 124
+    (elsewhere,) = (await store.list_jobs(ANN, JobState.RUNNING, 1_000, None)).jobs[1:]
     assert not elsewhere.is_cancelled  # its own worker stops it
     assert await cancel_revoked(store, lambda job: job.key == "k_1") == []
