@@ -75,7 +75,7 @@ async def store():
 async def test_waiting_jobs_and_agents_work_of_a_revoked_key_are_cancelled_and_others_stay(store):
     for number in range(250):  # several pages
         await store.add(make_job(f"resp_{number}", ANN if number % 2 else BOB, key="k_1" if number % 2 else "k_2"), MANY)
-    claimed = {(await store.claim("another worker", LEASE_SECONDS, 1_000)).key for _ in range(2)}
+    claimed = {(await store.claim("another worker", LEASE_SECONDS, MANY)).key for _ in range(2)}
     agents = write_job("req_9", ANN, "k_1", "the agent's task")
     await store.add(agents, MANY, None, LEASE_SECONDS)
 
