@@ -76,7 +76,7 @@ async def test_waiting_jobs_and_agents_work_of_a_revoked_key_are_cancelled_and_o
     for number in range(250):  # several pages
         await store.add(make_job(f"resp_{number}", ANN if number % 2 else BOB, key="k_1" if number % 2 else "k_2"), MANY)
     claimed = {(await store.claim("another worker", LEASE_SECONDS, MANY)).key for _ in range(2)}
-    agents = write_job("req_9", ANN, "k_1", "the agent's task")
+    agents = write_job("req_agent", ANN, "k_1", "the agent's task")
     await store.add(agents, MANY, None, LEASE_SECONDS)
 
     ended = await cancel_revoked(store, lambda job: job.key == "k_1")
