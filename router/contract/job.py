@@ -28,6 +28,10 @@ class JobState(Word):
 LOG_ID = "log"
 """Id prefix of items that hold an agent's output."""
 MAX_TITLE = 80
+COME_BACK_SECONDS = 5.0
+"""After how long a job that was refused may be sent again."""
+PART_BYTES = 1 << 17
+"""How much of a log or response is read at once: a slow reader holds no more than that in memory."""
 FINAL = frozenset({JobState.COMPLETED, JobState.INCOMPLETE, JobState.FAILED, JobState.CANCELLED})
 
 
@@ -83,8 +87,6 @@ class Job(Struct, frozen=True):
     """Set by `claim`: the job cannot be restarted. The new owner ends it: cancelled if `is_cancelled`, else failed with the
     code `interrupted`. The log stays."""
     is_collected: bool = False
-    response: bytes = b""
-    """The final response, or as far as it came."""
 
 
 class Segment(Struct, frozen=True):
@@ -199,10 +201,17 @@ class JobStore(Protocol):
         ...
 
     async def find_listed(self, job_id: str) -> Job | None:
-        """For any caller, without request and response, which may be large."""
+        """For any caller, without its request."""
         ...
 
-    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
+    async def read_response(self, job_id: str, caller: Caller | None, start: int = 0) -> tuple[bytes, int]:
+        """A part of the final response, or of how far it came, and the size of the whole; nothing if there is none.
+
+        A part has `PART_BYTES` at most: the whole may be many megabytes.
+        """
+        ...
+
+    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = PART_BYTES) -> Sequence[Segment]:
         """The first segment may begin before `after`. Unless `caller` is None, content counts as read."""
         ...
 

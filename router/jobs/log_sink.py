@@ -2,7 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, TypeVarTuple
 
 from router.contract.errors import TandemError
 from router.contract.job import Job, JobEnding, JobState, JobStore, Segment
@@ -13,20 +16,25 @@ from router.contract.stores import StoreUnusable
 from router.dialects.responses.logged import (
     RESPONSE_KEY,
     LogFrames,
-    assemble_output,
+    LoggedOutput,
+    count_frames,
     end_frame,
     ends_frame,
     has_output,
     is_terminal,
-    join_frames,
     split_at_frame_end,
     write_response,
 )
 
+_T = TypeVar("_T")
+_Given = TypeVarTuple("_Given")
 _CUT_SECONDS, _CUT_BYTES = 0.05, 65_536
 _MAX_WAITING_BYTES = 64 << 20
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 2.0
 _ERROR_BYTES = 65_536
+_HEAVY_BYTES = 1 << 19
+"""Frames larger than this are parsed off the loop."""
+_THREADS = 2
 _WHOLE = (JobState.COMPLETED, JobState.INCOMPLETE)
 
 
@@ -40,6 +48,14 @@ class SharedLog:
         self.left = max_bytes
         self._paused: list[Flow] = []
         self._due: list[LogSink] = []
+        self._threads = ThreadPoolExecutor(_THREADS, "job logs")
+
+    async def run(self, work: Callable[[*_Given], _T], *given: *_Given) -> _T:
+        """Do work on large parts of a log off the loop, two at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: work(*given))
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False)
 
     def cut_soon(self, sink: "LogSink") -> None:
         """Cut a log together with all others in which something is said meanwhile."""
@@ -93,8 +109,12 @@ class LogSink:
         self._is_due = False
         self._flow: Flow | None = None
         self._segments: list[Segment] = []
+        self._heavy: deque[bytes] = deque()
+        """Frames that are parsed off the loop, and all that came after them."""
+        self._parsing = asyncio.Lock()
         self._ready = asyncio.Event()
-        self._ending: JobEnding | None = None
+        self._ended: tuple[JobState, float] | None = None
+        """How and when the job ended."""
         self.error: TandemError | None = None
         """What the answer ended with, where it failed."""
         self.is_lost = False
@@ -109,7 +129,7 @@ class LogSink:
     @property
     def has_ended(self) -> bool:
         """Whether it is settled how the job ends."""
-        return self._ending is not None
+        return self._ended is not None
 
     def feed_from(self, flow: Flow) -> None:
         self._flow = flow
@@ -162,11 +182,28 @@ class LogSink:
         self._pieces, self._bytes, self._held, self._has_frame = ([rest] if rest else []), len(rest), 0, False
         self._before = rest[-3:]
         self._is_near_end = self._is_near_end and bool(rest)
-        if not frames or self.is_lost or (segment := self._frames.take(frames)) is None:
+        if not frames or self.is_lost:
             return
-        self._add(segment)
-        if self._frames.ended is not None:
-            self._end(self._frames.ended)
+        if self._heavy or len(frames) > _HEAVY_BYTES:
+            self._heavy.append(frames)
+            self._ready.set()
+        else:
+            self._keep(self._frames.take(frames))
+
+    async def parse_heavy(self) -> None:
+        """Parse the frames that are too large for the loop. Nothing later is parsed before them."""
+        async with self._parsing:
+            while self._heavy and not self.is_lost:
+                segment = await self._shared.run(self._frames.take, self._heavy[0])
+                if self._heavy:  # else the job was given up meanwhile
+                    self._heavy.popleft()
+                    self._keep(segment)
+
+    def _keep(self, segment: Segment | None) -> None:
+        if segment is not None:
+            self._add(segment)
+            if self._frames.ended is not None:
+                self._end(self._frames.ended)
 
     def _add(self, segment: Segment) -> None:
         self._segments.append(segment)
@@ -174,7 +211,7 @@ class LogSink:
         self._ready.set()
 
     def _end(self, state: JobState) -> None:
-        self._ending = JobEnding(state, time.time(), write_response(self._frames.response))
+        self._ended = (state, time.time())
         self._ready.set()
 
     # As the runner uses it.
@@ -182,7 +219,7 @@ class LogSink:
     @property
     def state(self) -> JobState:
         """How the job is, as far as its answer says."""
-        return self._ending.state if self._ending is not None else JobState.RUNNING
+        return self._ended[0] if self._ended is not None else JobState.RUNNING
 
     @property
     def response(self) -> JsonObject:
@@ -200,11 +237,11 @@ class LogSink:
         self._refusal.clear()
 
     def close(self, state: JobState, response: JsonObject) -> None:
-        """End the job so, unless its answer has an end of its own."""
+        """End the job so, unless its answer has an end of its own. Call `parse_heavy` first."""
         self.cut()
         if self._frames.ended is None:
             self._add(self._frames.close(state, {**self._frames.response, **response}))
-        if self._ending is None:
+        if self._ended is None:
             self._end(self._frames.ended or state)
 
     def abandon(self) -> None:
@@ -214,6 +251,7 @@ class LogSink:
             self._shared.give_back(self._held + sum(len(segment.frames) for segment in self._segments))
             self._held = 0
             self._segments.clear()
+            self._heavy.clear()
             self._ready.set()
             self._on_lost()
 
@@ -222,8 +260,9 @@ class LogSink:
         while not self.is_lost:
             await self._ready.wait()
             self._ready.clear()
+            await self.parse_heavy()
             await self._insist(self._append_all)
-            if self._ending is not None and not self._segments:
+            if self._ended is not None and not self._segments:
                 return
 
     async def finish(self) -> None:
@@ -255,14 +294,41 @@ class LogSink:
 
     async def _finish(self) -> None:
         """Some servers leave `output` empty at the end, and an answer that was cut has no end: the log has what was said."""
-        ending = self._ending
-        assert ending is not None
-        if ending.state not in _WHOLE or not has_output(self._frames.response):
-            segments = await read_log(self._store, self._job.id)
-            output = assemble_output(join_frames(segments))
-            ending = JobEnding(ending.state, ending.at, write_response({**self._frames.response, "output": output}))
-        if not await self._store.finish(self._job, ending):
+        assert self._ended is not None
+        state, at = self._ended
+        response, output = self._frames.response, None
+        if state not in _WHOLE or not has_output(response):
+            output = (await read_again(self._store, self._job.id, self._shared)).output
+        written = await self._shared.run(_write_response, response, output)
+        if not await self._store.finish(self._job, JobEnding(state, at, written)):
             self.abandon()
+
+
+def _write_response(response: JsonObject, output: LoggedOutput | None) -> bytes:
+    return write_response(response if output is None else {**response, "output": output.assemble()})
+
+
+class LogAgain:
+    """What the log of a job says that is read again."""
+
+    def __init__(self, job_id: str) -> None:
+        self.log, self.output = LogFrames(job_id), LoggedOutput()
+        self.frames = 0
+
+    def add(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self.log.take(segment.frames)
+            self.output.add(segment.frames)
+            self.frames += count_frames(segment.frames)
+
+
+async def read_again(store: JobStore, job_id: str, shared: SharedLog) -> LogAgain:
+    """Read a log part by part, so that it is never in memory as a whole."""
+    found, after = LogAgain(job_id), -1
+    while segments := await store.read(job_id, None, after):
+        await shared.run(found.add, segments)
+        after = segments[-1].last
+    return found
 
 
 async def read_log(store: JobStore, job_id: str) -> list[Segment]:

@@ -20,19 +20,12 @@ from router.contract.words import Outcome
 from router.dialects.refusals import failure_words
 from router.dialects.responses.answer import read_usage
 from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
-from router.dialects.responses.logged import (
-    LogFrames,
-    assemble_output,
-    count_frames,
-    join_frames,
-    parse_response,
-    write_response,
-)
+from router.dialects.responses.logged import LogFrames, parse_response, write_response
 from router.dispatch.meter import cost_of
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
-from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.jobs.log_sink import LogSink, SharedLog, read_again
 from router.jobs.outside import end_lost
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
@@ -151,6 +144,7 @@ class Runner:
             await asyncio.wait(settling, timeout=_STOP_SECONDS)
             for task in settling:
                 task.cancel()
+        self._shared.close()
 
     async def _claim_jobs(self) -> None:
         watch = self._store.watch(None)
@@ -206,6 +200,7 @@ class Runner:
         keeping = supervise(partial(self._keep, attempt), name="keep a lease")
         try:
             defect = await self._serve_patiently(attempt, writing)
+            await sink.parse_heavy()
             if not sink.is_lost:
                 sink.close(*_conclude(attempt, defect))
             await writing
@@ -321,11 +316,10 @@ class Runner:
     async def _take_over(self, job: Job) -> None:
         """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
         if job.body:
-            frames = join_frames(await read_log(self._store, job.id))
-            (log := LogFrames(job.id)).take(frames)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, log, count_frames(frames)))
+            found = await read_again(self._store, job.id, self._shared)
+            self._house.state.entries.append(await write_lost_entry(self._house, job, found.log, found.frames))
             await self._house.state.entries.sync()
-            if log.ended is not None:
+            if found.log.ended is not None:
                 await self._end_lost(job)
                 return
         await self._give_back(job)
@@ -339,15 +333,15 @@ class Runner:
         if not job.body:
             await end_lost(self._store, job)
             return
-        frames = join_frames(await read_log(self._store, job.id))
-        said: JsonObject = {**parse_response(job.queued), "output": assemble_output(frames)}
-        (log := LogFrames(job.id)).take(frames)
+        found = await read_again(self._store, job.id, self._shared)
+        output = await self._shared.run(found.output.assemble)
+        said: JsonObject = {**parse_response(job.queued), "output": output}
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
             words = "the router that served this response stopped in the middle of it"
             state, said = JobState.FAILED, {**said, "status": "failed", "error": write_error(_INTERRUPTED, words)}
-        sink = LogSink(job, self._store, self._shared, log)
+        sink = LogSink(job, self._store, self._shared, found.log)
         sink.close(state, said)
         await sink.write_log()
         await sink.finish()

@@ -41,7 +41,7 @@ async def follow(
                 continue
             if job is None or job.state in FINAL:
                 if job is not None and number == -1:
-                    yield _write_end(job)
+                    yield await _write_end(store, job)
                 break
             if not await watch.wait(HEARTBEAT_SECONDS):
                 yield HEARTBEAT
@@ -51,9 +51,10 @@ async def follow(
         watch.close()
 
 
-def _write_end(job: Job) -> bytes:
-    """The stream of a job that ended before anybody worked on it."""
-    return LogFrames(job.id).close(job.state, parse_response(job.response)).frames
+async def _write_end(store: JobStore, job: Job) -> bytes:
+    """The stream of a job that ended before anybody worked on it, so its response is small."""
+    response, _ = await store.read_response(job.id, None)
+    return LogFrames(job.id).close(job.state, parse_response(response)).frames
 
 
 class _Gate:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, JobObserver, JobsPage, JobState, Segment, WebhookEvent
+from router.contract.job import PART_BYTES, Job, JobEnding, JobObserver, JobsPage, JobState, Segment, WebhookEvent
 from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
 """A job that killed its owner three times would kill the next one, too."""
 SEEN = "id, caller, at, key, session, title, tier, state, attempt, owner, ended_at, is_cancelled, is_handed_out, is_collected"
-FOUND = f"{SEEN}, queued, response"
+FOUND = f"{SEEN}, queued"
 WHOLE = f"{FOUND}, headers, body"
-_UNREAD = (b"", b"", "{}", b"")
+_UNREAD = (b"", "{}", b"")
 """Stand-ins for columns that were not read."""
 _WHOSE = "id = $1 AND caller = coalesce(CAST($2 AS text), caller)"
 ADDED = "id, caller, at, state, key, session, title, tier, headers, queued, response, body"
@@ -33,7 +33,7 @@ def to_row(job: Job) -> tuple[object, ...]:
         job.tier,
         json.dumps(dict(job.headers)),
         job.queued,
-        job.response,
+        b"",
         job.body,
     )
 
@@ -41,7 +41,7 @@ def to_row(job: Job) -> tuple[object, ...]:
 def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = False) -> Job:
     """A row of `SEEN`, `FOUND` or `WHOLE`."""
     row = (*row, *_UNREAD[len(row) - SEEN.count(",") - 1 :])
-    name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, response, headers, body = row
+    name, caller, at, key, session, title, tier, state, attempt, owner, ended_at, *flags, queued, headers, body = row
     is_cancelled, is_handed_out, is_collected = map(bool, flags)
     return Job(
         id=name,
@@ -63,7 +63,6 @@ def to_job(row: Sequence[Any], *, is_unrecorded: bool = False, is_lost: bool = F
         is_unrecorded=is_unrecorded,
         is_lost=is_lost,
         is_collected=is_collected,
-        response=response,
     )
 
 
@@ -111,6 +110,10 @@ class JobQuestions(ABC):
         """Segments up to the byte limit, each with its attempt and whether that is noted as handed out."""
 
     @abstractmethod
+    async def _read_response(self, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
+        pass
+
+    @abstractmethod
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
         """False where another attempt has begun: read again."""
 
@@ -131,7 +134,10 @@ class JobQuestions(ABC):
         rows = await self._fetch(statement, job_id, name_of(caller))
         return bytes(rows[0][0]) if rows else b""
 
-    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
+    async def read_response(self, job_id: str, caller: Caller | None, start: int = 0) -> tuple[bytes, int]:
+        return await self._read_response(job_id, name_of(caller), start) if is_writable(job_id) else (b"", 0)
+
+    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = PART_BYTES) -> Sequence[Segment]:
         """A caller's read is noted as handed out first."""
         while is_writable(job_id):
             rows = await self._read_log(job_id, name_of(caller), after, limit_bytes)

@@ -98,6 +98,7 @@ READ = f"""
         WHERE j.id = $1 AND j.caller = coalesce($2::text, j.caller) AND s.last > $3 ORDER BY s.first LIMIT {_MAX_ROWS}
     ) AS part WHERE bytes_before < $4 ORDER BY first
 """  # noqa: S608  fixed names
+READ_RESPONSE = f"SELECT substring(response FROM $3 FOR $4), octet_length(response) FROM tandem.jobs WHERE {_WHOSE}"  # noqa: S608  fixed names
 _EVENT = "id, job, address, event, at, tries, next_at"
 _TAKE_DUE = f"""
     WITH due AS (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, Segment, WebhookEvent
+from router.contract.job import PART_BYTES, Job, JobEnding, Segment, WebhookEvent
 from router.stores.job_records import ADDED, FOUND, MOST_ATTEMPTS, WHOLE, name_of, to_job, to_row
 
 _OWNED = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
@@ -144,6 +144,16 @@ def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
     """False if another attempt has begun: read again."""
     statement = "UPDATE jobs SET is_handed_out = 1 WHERE id = ? AND attempt = ? AND state != 'queued'"
     return database.execute(statement, (job_id, attempt)).rowcount > 0
+
+
+def read_response(database: sqlite3.Connection, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
+    """A part, and the size of the whole. SQL's `substr` would load the whole."""
+    statement = "SELECT sequence, length(response) FROM jobs WHERE id = ? AND caller = ifnull(?, caller)"
+    for sequence, size in database.execute(statement, (job_id, caller)).fetchall():
+        with database.blobopen("jobs", "response", sequence, readonly=True) as response:
+            response.seek(min(start, size))
+            return response.read(PART_BYTES), size
+    return b"", 0
 
 
 def collect(database: sqlite3.Connection, job_id: str) -> None:

@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import sqlite3
+import threading
 import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 from router.contract.caller import Caller
@@ -32,6 +33,7 @@ LOCK_SECONDS = 1.0
 LOOK_SECONDS = 1.0
 """How often the file is checked; batches run at once."""
 _READ_SECONDS = 0.02
+_READERS = 2
 _DELETED_AT_ONCE = 20
 """Logs can be many megabytes."""
 _DELETED_FROM_MEMORY = 1_000
@@ -44,7 +46,7 @@ class SqlJobs(JobQuestions):
 
     def __init__(self, clock: Callable[[], float], watches: Watches | None = None) -> None:
         super().__init__(watches)
-        self._clock = clock
+        self._clock, self._threads = clock, ThreadPoolExecutor(_READERS, "read jobs")
 
     @abstractmethod
     def _write(self, work: Work[Result], *, is_synced: bool = True) -> Awaitable[Result]:
@@ -95,7 +97,21 @@ class SqlJobs(JobQuestions):
         return self._read(lambda database: database.execute(statement, named).fetchall())
 
     async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
-        return self._read(lambda database: _read_part(database, job_id, caller, after, limit_bytes))
+        return await self._read_aside(lambda database: _read_part(database, job_id, caller, after, limit_bytes))
+
+    async def _read_response(self, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
+        return await self._read_aside(lambda database: job_rows.read_response(database, job_id, caller, start))
+
+    async def _read_aside(self, work: Work[Result]) -> Result:
+        """In a thread, two at a time: a log may have many readers, and many megabytes for each."""
+        try:
+            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
+        except RuntimeError as error:
+            raise StoreUnusable("the store of jobs is closed") from error
+        return await reading
+
+    async def close(self) -> None:
+        self._threads.shutdown(wait=False)
 
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
         return await self._write(lambda database: job_rows.hand_out(database, job_id, attempt))
@@ -140,7 +156,7 @@ class MemoryJobs(SqlJobs):
 
     def __init__(self, *, keep_seconds: float, max_bytes: int = _MEMORY_BYTES, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
-        self._keep_seconds = keep_seconds
+        self._keep_seconds, self._lock = keep_seconds, threading.Lock()
         self._database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         for script in JOBS:
             self._database.executescript(script)
@@ -152,7 +168,7 @@ class MemoryJobs(SqlJobs):
 
     def _read(self, work: Work[Result], *before: Work[object]) -> Result:
         try:
-            with transaction(self._database):
+            with self._lock, transaction(self._database):
                 for first in before:
                     first(self._database)
                 return work(self._database)
@@ -160,7 +176,9 @@ class MemoryJobs(SqlJobs):
             raise StoreUnusable(f"jobs cannot be kept in memory: {error}") from error
 
     async def close(self) -> None:
-        self._database.close()
+        await super().close()
+        with self._lock:
+            self._database.close()
 
     def _forget_old(self, database: sqlite3.Connection) -> None:
         job_rows.forget_old(database, self._clock() - self._keep_seconds, _DELETED_FROM_MEMORY)
@@ -195,6 +213,7 @@ class SqliteJobs(SqlJobs):
         self._submit(self._expire)
 
     async def close(self) -> None:
+        await super().close()
         self._reader.close()
         await self._writer.detach(self)
 

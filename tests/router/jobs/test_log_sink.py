@@ -223,6 +223,6 @@ async def test_an_answer_that_ends_with_an_empty_output_is_kept_with_what_its_lo
         sink.write(frame)
     await writing
 
-    kept = json.loads((await store.find("resp_1", None)).response)
+    kept = json.loads((await store.read_response("resp_1", None))[0])
     assert (kept["status"], len(kept["output"])) == ("completed", len(said))
     assert kept["output"]
