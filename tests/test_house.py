@@ -343,7 +343,7 @@ def test_every_function_of_the_road_can_be_said_aloud():
 # and says why at its end.
 BUDGETS = {
     "cli": (11588, 76),
-    "dialects": (8208, 66),
+    "dialects": (8208, 67),
     "stores": (7720, 56),
     "edge": (5251, 41),
     "contract": (4808, 36),

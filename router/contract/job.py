@@ -97,6 +97,8 @@ class Segment(Struct, frozen=True):
     frames: bytes
     has_content: bool = True
     """Whether it holds more than a response's opening frames."""
+    rest_at: int = 0
+    """Where the part after this one begins; 0 if there is none."""
 
 
 class JobEnding(Struct, frozen=True):
@@ -211,8 +213,14 @@ class JobStore(Protocol):
         """
         ...
 
-    async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = PART_BYTES) -> Sequence[Segment]:
-        """The first segment may begin before `after`. Unless `caller` is None, content counts as read."""
+    async def read(
+        self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = PART_BYTES, *, part_at: int | None = None
+    ) -> Sequence[Segment]:
+        """The first segment may begin before `after`. Unless `caller` is None, content counts as read.
+
+        With `part_at`, a segment larger than the limit is read in parts, this one from there on. Parts have no frame up to
+        `after`.
+        """
         ...
 
     def watch(self, job_id: str | None, *, for_owner: bool = False) -> JobWatch:

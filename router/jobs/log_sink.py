@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar, TypeVarTuple
 
-from router.contract.errors import TandemError
+from router.contract.errors import TandemError, UpstreamCut
 from router.contract.job import Job, JobEnding, JobState, JobStore, Segment
 from router.contract.relay import Flow, Headers
 from router.contract.request import JsonObject
@@ -32,10 +32,11 @@ _CUT_SECONDS, _CUT_BYTES = 0.05, 65_536
 _MAX_WAITING_BYTES = 64 << 20
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 2.0
 _ERROR_BYTES = 65_536
+MAX_LOG_BYTES = 64 << 20
+"""For the answer of one job: a target that does not stop would fill the disk."""
 _HEAVY_BYTES = 1 << 19
 """Frames larger than this are parsed off the loop."""
 _THREADS = 2
-_WHOLE = (JobState.COMPLETED, JobState.INCOMPLETE)
 
 
 class SharedLog:
@@ -95,9 +96,12 @@ class LogSink:
         *,
         on_lost: Callable[[], None] = lambda: None,
         on_refused: Callable[[], None] = lambda: None,
+        max_bytes: int = MAX_LOG_BYTES,
     ) -> None:
-        """Calls `on_lost` when the job has another owner, `on_refused` when its request is refused, before that is recorded."""
-        self._on_lost, self._on_refused = on_lost, on_refused
+        """Calls `on_lost` when the job has another owner, or its answer is too large, and `on_refused` when its request is
+        refused, before that is recorded.
+        """
+        self._on_lost, self._on_refused, self._left = on_lost, on_refused, max_bytes
         self._job, self._store, self._shared, self._frames = job, store, shared, frames or LogFrames(job.id)
         self._pieces: list[bytes] = []
         self._bytes = self._held = self._status = 0
@@ -144,6 +148,10 @@ class LogSink:
         if self._status != 200:
             self._refusal += data[: _ERROR_BYTES - len(self._refusal)]
             return
+        self._left -= len(data)
+        if self._left < 0:
+            self._fill()
+            return
         if not self._has_frame:  # one is enough until the next cut
             self._has_frame = ends_frame(self._before, data)
             self._before = (self._before + data)[-3:]
@@ -158,6 +166,14 @@ class LogSink:
         elif not self._is_due:
             self._is_due = True
             self._shared.cut_soon(self)
+
+    def _fill(self) -> None:
+        """End an answer that is too large, once."""
+        if self.error is None:
+            self.error = UpstreamCut(
+                "", f"the answer is larger than the {MAX_LOG_BYTES >> 20} MB that a background job may have"
+            )
+            asyncio.get_running_loop().call_soon(self._on_lost)
 
     def end(self) -> None:
         self._flow = None
@@ -201,14 +217,11 @@ class LogSink:
 
     def _keep(self, segment: Segment | None) -> None:
         if segment is not None:
-            self._add(segment)
-            if self._frames.ended is not None:
-                self._end(self._frames.ended)
-
-    def _add(self, segment: Segment) -> None:
-        self._segments.append(segment)
-        self._shared.take(len(segment.frames), self._flow)
-        self._ready.set()
+            self._segments.append(segment)
+            self._shared.take(len(segment.frames), self._flow)
+            self._ready.set()
+        if self._frames.ended is not None and self._ended is None:
+            self._end(self._frames.ended)
 
     def _end(self, state: JobState) -> None:
         self._ended = (state, time.time())
@@ -240,7 +253,7 @@ class LogSink:
         """End the job so, unless its answer has an end of its own. Call `parse_heavy` first."""
         self.cut()
         if self._frames.ended is None:
-            self._add(self._frames.close(state, {**self._frames.response, **response}))
+            self._frames.end(state, response)
         if self._ended is None:
             self._end(self._frames.ended or state)
 
@@ -295,17 +308,20 @@ class LogSink:
     async def _finish(self) -> None:
         """Some servers leave `output` empty at the end, and an answer that was cut has no end: the log has what was said."""
         assert self._ended is not None
-        state, at = self._ended
-        response, output = self._frames.response, None
-        if state not in _WHOLE or not has_output(response):
+        (state, at), frames, output = self._ended, self._frames, None
+        if not frames.is_whole or not has_output(frames.response):
             output = (await read_again(self._store, self._job.id, self._shared)).output
-        written = await self._shared.run(_write_response, response, output)
-        if not await self._store.finish(self._job, JobEnding(state, at, written)):
+        response, last = await self._shared.run(_write_end, frames, state, output)
+        is_ours = last is None or await self._store.append(self._job, [last])
+        if not is_ours or not await self._store.finish(self._job, JobEnding(state, at, response)):
             self.abandon()
 
 
-def _write_response(response: JsonObject, output: LoggedOutput | None) -> bytes:
-    return write_response(response if output is None else {**response, "output": output.assemble()})
+def _write_end(frames: LogFrames, state: JobState, output: LoggedOutput | None) -> tuple[bytes, Segment | None]:
+    """The response, with an output that the log has, and the last frame if the answer has none."""
+    response = frames.response if output is None else {**frames.response, "output": output.assemble()}
+    last = None if frames.is_whole else frames.close(state, response)
+    return write_response(response), last
 
 
 class LogAgain:

@@ -16,8 +16,9 @@ from router.contract.job import FINAL, LOG_ID, Job, JobEnding, JobState, JobStor
 from router.contract.request import Json, JsonObject
 from router.dialects.composer import Answer
 from router.dialects.fields import as_text
-from router.dialects.responses.background import job_id_of, write_error
+from router.dialects.responses.background import job_id_of
 from router.dialects.responses.compose import ResponsesComposer
+from router.dialects.responses.failures import write_error
 from router.dialects.responses.logged import LogFrames, join_frames, write_response
 from router.dialects.sse import split_frames
 from router.jobs.log_sink import read_log

@@ -19,7 +19,8 @@ from router.contract.usage import Usage
 from router.contract.words import Outcome
 from router.dialects.refusals import failure_words
 from router.dialects.responses.answer import read_usage
-from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
+from router.dialects.responses.background import is_busy, request_id_of, write_arrival
+from router.dialects.responses.failures import read_refusal, write_error
 from router.dialects.responses.logged import LogFrames, parse_response, write_response
 from router.dispatch.meter import cost_of
 from router.edge.admission import report_fault
@@ -334,8 +335,7 @@ class Runner:
             await end_lost(self._store, job)
             return
         found = await read_again(self._store, job.id, self._shared)
-        output = await self._shared.run(found.output.assemble)
-        said: JsonObject = {**parse_response(job.queued), "output": output}
+        said = parse_response(job.queued)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
@@ -365,7 +365,7 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
         told = write_error(error.code, failure_words(error, request_id))
     elif sink.refusal:
         told = read_refusal(sink.refusal)
-        if told["code"] == ResponseForgotten.code:  # it was there when the job was accepted
+        if told.get("reason") == ResponseForgotten.code:  # it was there when the job was accepted
             told["message"] = f"{told['message']}. {_KEEP_RESPONSES}"
     else:
         told = write_error(_INTERRUPTED, "the job was cut off")

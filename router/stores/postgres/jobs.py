@@ -167,8 +167,10 @@ class PostgresJobs(JobQuestions):
             found: Sequence[Any] = await connection.fetch(statement, *values)
             return found
 
-    async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
-        return await self._fetch(job_rows.READ, job_id, caller, after, limit_bytes)
+    async def _read_log(
+        self, job_id: str, caller: str | None, after: int, limit_bytes: int, part_at: int | None
+    ) -> Sequence[Any]:
+        return await self._fetch(job_rows.READ, job_id, caller, after, limit_bytes, part_at)
 
     async def _read_response(self, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
         rows = await self._fetch(job_rows.READ_RESPONSE, job_id, caller, start + 1, PART_BYTES)

@@ -29,10 +29,12 @@ _APPEND = f"""
 """  # noqa: S608  fixed names
 _REPLACE = "DELETE FROM segments WHERE first > ? AND job = (SELECT sequence FROM jobs WHERE id = ?)"
 _END = "state = ?, ended_at = ?, response = ?, queued = x'', headers = '{}', leased_until = 0"
+_ALL = 1 << 40
 READ = """
-    SELECT s.first, s.last, s.frames, s.has_content, j.attempt, j.is_handed_out OR j.ended_at IS NOT NULL FROM segments s
-    JOIN jobs j ON j.sequence = s.job
-    WHERE j.id = ? AND j.caller = ifnull(?, j.caller) AND s.last > ? ORDER BY s.first
+    SELECT s.first, s.last, CASE WHEN length(s.frames) <= :most THEN s.frames END, length(s.frames), s.has_content, j.attempt,
+        j.is_handed_out OR j.ended_at IS NOT NULL, s.rowid
+    FROM segments s JOIN jobs j ON j.sequence = s.job
+    WHERE j.id = :id AND j.caller = ifnull(:caller, j.caller) AND s.last > :after ORDER BY s.first
 """
 
 
@@ -144,6 +146,34 @@ def hand_out(database: sqlite3.Connection, job_id: str, attempt: int) -> bool:
     """False if another attempt has begun: read again."""
     statement = "UPDATE jobs SET is_handed_out = 1 WHERE id = ? AND attempt = ? AND state != 'queued'"
     return database.execute(statement, (job_id, attempt)).rowcount > 0
+
+
+def read_log(
+    database: sqlite3.Connection, job_id: str, caller: str | None, after: int, most_bytes: int, part_at: int | None
+) -> list[Any]:
+    rows: list[Any] = []
+    inline = most_bytes if part_at is not None else _ALL
+    left, cursor = most_bytes, database.execute(READ, {"id": job_id, "caller": caller, "after": after, "most": inline})
+    for *row, number in cursor:
+        if row[2] is None:
+            if rows:
+                break
+            row[2] = (
+                _read_part(database, number, 0, -1)
+                if row[0] <= after and not part_at
+                else (_read_part(database, number, part_at or 0, most_bytes))
+            )
+        rows.append(row)
+        if (left := left - len(row[2])) <= 0:
+            break
+    cursor.close()  # an open read would keep SQLite's log from being emptied
+    return rows
+
+
+def _read_part(database: sqlite3.Connection, number: int, start: int, most_bytes: int) -> bytes:
+    with database.blobopen("segments", "frames", number, readonly=True) as frames:
+        frames.seek(start)
+        return frames.read(most_bytes)
 
 
 def read_response(database: sqlite3.Connection, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:

@@ -17,7 +17,6 @@ from router.contract.stores import StoreUnusable
 from router.stores.job_records import JobQuestions, is_writable
 from router.stores.owners import is_gone
 from router.stores.sqlite import job_rows
-from router.stores.sqlite.job_rows import READ
 from router.stores.sqlite.migrate import read_migrations
 from router.stores.sqlite.reader import RowReader
 from router.stores.sqlite.retention import Retention
@@ -96,8 +95,10 @@ class SqlJobs(JobQuestions):
         named = {str(number): value for number, value in enumerate(values, 1)}
         return self._read(lambda database: database.execute(statement, named).fetchall())
 
-    async def _read_log(self, job_id: str, caller: str | None, after: int, limit_bytes: int) -> Sequence[Any]:
-        return await self._read_aside(lambda database: _read_part(database, job_id, caller, after, limit_bytes))
+    async def _read_log(
+        self, job_id: str, caller: str | None, after: int, limit_bytes: int, part_at: int | None
+    ) -> Sequence[Any]:
+        return await self._read_aside(lambda database: job_rows.read_log(database, job_id, caller, after, limit_bytes, part_at))
 
     async def _read_response(self, job_id: str, caller: str | None, start: int) -> tuple[bytes, int]:
         return await self._read_aside(lambda database: job_rows.read_response(database, job_id, caller, start))
@@ -280,17 +281,6 @@ class SqliteJobs(SqlJobs):
             return True
         self._retention.conclude()
         return False
-
-
-def _read_part(database: sqlite3.Connection, job_id: str, caller: str | None, after: int, most_bytes: int) -> list[Any]:
-    rows: list[Any] = []
-    cursor = database.execute(READ, (job_id, caller, after))
-    for row in cursor:
-        rows.append(row)
-        if (most_bytes := most_bytes - len(row[2])) <= 0:
-            break
-    cursor.close()  # an open read would keep SQLite's log from being emptied
-    return rows
 
 
 def _perform(database: sqlite3.Connection, works: Sequence[Work[Any]]) -> list[Any]:
