@@ -98,9 +98,7 @@ class LogSink:
         on_refused: Callable[[], None] = lambda: None,
         max_bytes: int = MAX_LOG_BYTES,
     ) -> None:
-        """Calls `on_lost` when the job has another owner, or its answer is too large, and `on_refused` when its request is
-        refused, before that is recorded.
-        """
+        """Calls `on_lost` when the job has another owner or too large an answer, `on_refused` before a refusal is recorded."""
         self._on_lost, self._on_refused, self._left = on_lost, on_refused, max_bytes
         self._job, self._store, self._shared, self._frames = job, store, shared, frames or LogFrames(job.id)
         self._pieces: list[bytes] = []
@@ -170,9 +168,7 @@ class LogSink:
     def _fill(self) -> None:
         """End an answer that is too large, once."""
         if self.error is None:
-            self.error = UpstreamCut(
-                "", f"the answer is larger than the {MAX_LOG_BYTES >> 20} MB that a background job may have"
-            )
+            self.error = UpstreamCut("", f"the answer is over {MAX_LOG_BYTES >> 20} MB, the limit for a background job")
             asyncio.get_running_loop().call_soon(self._on_lost)
 
     def end(self) -> None:

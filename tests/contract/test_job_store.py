@@ -241,6 +241,27 @@ async def test_a_long_log_is_read_in_parts(stores):
     assert [segment.first for segment in (*first, *second)] == list(range(6))
 
 
+def numbered(number: int, text: str) -> str:
+    return f'data: {{"sequence_number":{number},"delta":"{text}"}}\n\n'
+
+
+@pytest.mark.parametrize("after", [-1, 0, 1, 2, 3])
+async def test_a_segment_larger_than_the_limit_is_read_in_parts_from_any_number_on(stores, after):
+    store, frames = stores(), [numbered(number, "x" * 300) for number in range(4)]
+    job = await begin(store)
+    await store.append(job, [make_segment(0, 3, text="".join(frames)), make_segment(4, text=numbered(4, "last"))])
+    number, part_at, read, largest = after, 0, b"", 0
+
+    while segments := await store.read("resp_1", ANN, number, limit_bytes=100, part_at=part_at):
+        for segment in segments:
+            read, largest = read + segment.frames, max(largest, len(segment.frames))
+            part_at = segment.rest_at
+            number = number if part_at else segment.last
+
+    assert read.decode() == "".join([*frames, numbered(4, "last")][after + 1 :])
+    assert largest <= 100
+
+
 async def test_a_write_that_is_repeated_with_other_cuts_leaves_no_frame_twice(stores):
     store = stores()
     job = await begin(store)

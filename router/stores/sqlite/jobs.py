@@ -106,13 +106,16 @@ class SqlJobs(JobQuestions):
     async def _read_aside(self, work: Work[Result]) -> Result:
         """In a thread, two at a time: a log may have many readers, and many megabytes for each."""
         try:
-            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
+            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read_large, work)
         except RuntimeError as error:
             raise StoreUnusable("the store of jobs is closed") from error
         return await reading
 
+    def _read_large(self, work: Work[Result]) -> Result:
+        return self._read(work)
+
     async def close(self) -> None:
-        self._threads.shutdown(wait=False)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _hand_out(self, job_id: str, attempt: int) -> bool:
         return await self._write(lambda database: job_rows.hand_out(database, job_id, attempt))
@@ -204,7 +207,10 @@ class SqliteJobs(SqlJobs):
     ) -> None:
         super().__init__(clock, watches)
         self._writer, self._reader = writer, RowReader(writer.path, lock_seconds=_READ_SECONDS)
+        self._logs = RowReader(writer.path, lock_seconds=_READ_SECONDS)
+        """A connection of its own: reads on the loop do not wait for those of threads."""
         writer.watch(self._reader)
+        writer.watch(self._logs)
         self._retention = Retention(writer.path.name, "jobs", keep_seconds, clock=clock)
         writer.attach(self, self._forget_old)
         self._waiting: deque[_Waiting] = deque()
@@ -216,6 +222,7 @@ class SqliteJobs(SqlJobs):
     async def close(self) -> None:
         await super().close()
         self._reader.close()
+        self._logs.close()
         await self._writer.detach(self)
 
     def _write(self, work: Work[Result], *, is_synced: bool = True) -> Awaitable[Result]:
@@ -228,6 +235,9 @@ class SqliteJobs(SqlJobs):
 
     def _read(self, work: Work[Result]) -> Result:
         return self._reader.read(work)
+
+    def _read_large(self, work: Work[Result]) -> Result:
+        return self._logs.read(work)
 
     def _submit(self, work: Work[None]) -> None:
         try:
