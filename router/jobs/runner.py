@@ -168,7 +168,7 @@ class Runner:
         terms = self._house.plan.jobs
         if len(self._running) >= terms.most_running or len(self._settling) >= _MOST_SETTLING:
             return False
-        job = await self._store.claim(self._owner, LEASE_SECONDS, terms.most_for_a_caller)
+        job = await self._store.claim(self._owner, LEASE_SECONDS, terms)
         if job is None:
             return False
         if job.is_unrecorded:
