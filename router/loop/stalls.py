@@ -16,7 +16,10 @@ from router.telemetry import events
 from router.telemetry.metrics import Buckets
 
 STALL_SECONDS = 0.05
-_BEAT_SECONDS = 0.025
+_BEAT_SECONDS = _LATE_SECONDS = 0.025
+"""Between two beats, and how late one is when the thread looks: a stall is not over then."""
+_START_SECONDS = 1.0
+"""A router that starts loads what its first requests need."""
 _REPORT_SECONDS = 60.0
 _BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -24,8 +27,9 @@ _BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 class LoopWatch:
     """Counts how long the loop was held up, and reports it once a minute at most."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self.stalls = clock, Buckets(_BOUNDS, {(): [0.0] * (len(_BOUNDS) + 2)})
+    def __init__(self, clock: Callable[[], float] = time.monotonic, start_seconds: float = _START_SECONDS) -> None:
+        self._clock, self._start_seconds = clock, start_seconds
+        self.stalls = Buckets(_BOUNDS, {(): [0.0] * (len(_BOUNDS) + 2)})
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._thread_id = self._depth = self._unreported = 0
@@ -38,8 +42,7 @@ class LoopWatch:
     def start(self) -> None:
         """Watch the running loop from now on."""
         self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
-        self._due = self._clock()
-        self._timer = self._loop.call_later(0, self._begin)
+        self._timer = self._loop.call_later(self._start_seconds, self._begin)
 
     def close(self) -> None:
         self._is_closed.set()
@@ -48,9 +51,9 @@ class LoopWatch:
 
     def _begin(self) -> None:
         self._depth = len(_list_frames(sys._getframe()))
-        threading.Thread(target=self._look, name="watch the loop", daemon=True).start()
         self._due = self._clock()
         self._beat()
+        threading.Thread(target=self._look, name="watch the loop", daemon=True).start()
 
     def _beat(self) -> None:
         now = self._clock()
@@ -72,13 +75,13 @@ class LoopWatch:
     # In the thread.
 
     def _look(self) -> None:
-        pause = STALL_SECONDS
+        pause = _LATE_SECONDS
         while not self._is_closed.wait(pause):
             due, now = self._due, self._clock()
             is_new = self._seen is None or self._seen[0] != due
-            if now - due >= STALL_SECONDS and is_new and (frame := sys._current_frames().get(self._thread_id)) is not None:
+            if now - due >= _LATE_SECONDS and is_new and (frame := sys._current_frames().get(self._thread_id)) is not None:
                 self._seen = (due, *self._describe(frame))
-            pause = max(due + STALL_SECONDS - now, _BEAT_SECONDS)
+            pause = max(due + _LATE_SECONDS - now, _BEAT_SECONDS)
 
     def _describe(self, frame: FrameType) -> tuple[str, str]:
         """The step that the loop is in, with the name of its task, and the innermost line."""
