@@ -18,6 +18,8 @@ from router.telemetry.metrics import Buckets
 STALL_SECONDS = 0.05
 _BEAT_SECONDS = _LATE_SECONDS = 0.025
 """Between two beats, and how late one is when the thread looks: a stall is not over then."""
+_IDLE_SECONDS, _IDLE_PART = 0.25, 0.02
+"""Between two beats of a loop that works for less than this part of the time: an idle machine may sleep."""
 _START_SECONDS = 1.0
 """A router that starts loads what its first requests need."""
 _REPORT_SECONDS = 60.0
@@ -33,7 +35,8 @@ class LoopWatch:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._thread_id = self._depth = self._unreported = 0
-        self._due = 0.0
+        self._due = self._worked = 0.0
+        self._pause = _BEAT_SECONDS
         self._seen: tuple[float, str, str] | None = None
         """The beat that was late, and what the loop was doing: its task or callback, and the line of code."""
         self._reported_at = -_REPORT_SECONDS
@@ -59,9 +62,12 @@ class LoopWatch:
         now = self._clock()
         if now - self._due >= STALL_SECONDS:
             self._note(now)
-        self._due = now + _BEAT_SECONDS
+        worked = time.thread_time()
+        is_idle, self._worked = worked - self._worked < _IDLE_PART * self._pause, worked
+        self._pause = _IDLE_SECONDS if is_idle else _BEAT_SECONDS
+        self._due = now + self._pause
         assert self._loop is not None
-        self._timer = self._loop.call_later(_BEAT_SECONDS, self._beat)
+        self._timer = self._loop.call_later(self._pause, self._beat)
 
     def _note(self, now: float) -> None:
         self.stalls.observe((), now - self._due)
