@@ -23,6 +23,7 @@ from router.limits.budgets import Budgets
 from router.limits.callers import NO_LIMITS, CallerLimits
 from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
+from router.loop.stalls import LoopWatch
 from router.responses.repeats import Repeats
 from router.second_opinion import Adviser
 from router.sense.models import ModelNames
@@ -111,6 +112,8 @@ class State:
     """Counts requests for `/metrics` while its link is on."""
     ring: Ring = field(default_factory=Ring)
     """The newest requests, for the live page, while its link is on."""
+    loop_watch: LoopWatch = field(default_factory=LoopWatch)
+    """Counts how long the event loop was held up."""
     shared: Shared | None = None
     own_key: Key | None = None
     """Key of commands by the router's own user, if callers need one."""

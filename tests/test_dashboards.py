@@ -22,6 +22,7 @@ from router.contract.target import LimitWindow, Quota
 from router.edge.control.metrics import Figures
 from router.edge.control.panel import Asked
 from router.jobs.panel import read_figures
+from router.loop.supervisor import restarts
 from router.sessions.ended_jobs import EndedJobs
 from router.stores.sqlite.jobs import MemoryJobs
 from router.telemetry.metric_table import TABLE, Kind
@@ -63,7 +64,7 @@ SHARED = SimpleNamespace(
 
 
 @pytest.fixture
-async def served() -> str:
+async def served(monkeypatch) -> str:
     """What a router serves that has everything: quotas, limits, budgets, a ledger, callers, regret, background jobs and other routers."""
     road = FakeRoad()
     target = make_target(quota=Quota(requests_per_minute=60, max_wait_seconds=5.0))
@@ -73,6 +74,7 @@ async def served() -> str:
     road.state.shared = SHARED
     road.state.observers.switch(Part.METRICS, on=True)
     road.state.metrics.follow(["spark"], callers=True)
+    monkeypatch.setitem(restarts, "watch keys", 1)
     exchange = make_exchange(road.state.metrics)
     exchange.note(make_decided())
     exchange.note(make_recorded(caller="ada", key="00000001"))

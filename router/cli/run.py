@@ -21,6 +21,7 @@ from router.cli.setup.reach import ClientKey
 from router.config.load import LoadedConfig
 from router.edge.server import Server, bind
 from router.edge.server import run as run_loop
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.screen.screen import Screen
 from router.screen.text import Style
@@ -91,7 +92,7 @@ async def _serve_while(loaded: LoadedConfig, command: list[str], screen: Screen,
         try:
             async with serving(built, listener, loaded.config.limits.drain_seconds):
                 screen.start(asyncio.get_running_loop())
-                spawn(built.watch_troubles(), name="watch troubles")
+                supervise(built.watch_troubles, name="watch troubles")
                 return await _run_pointed(loaded, url, command, built.own_key)
         finally:
             for notice in built.notices():

@@ -68,8 +68,12 @@ def check_webhooks(hooks: Sequence[JobWebhook], checker: SecretChecker) -> tuple
         if problem := _find_hook_fault(hook, found):
             checker.faults.append(Fault(f"{path}.url", *problem))
         hint = "write env:NAME, and put the secret into the variable NAME"
-        secret = _read(f"{path}.secret", hook.secret, checker, (_A_VARIABLE, hint), _find_signing_faults)
-        found[hook.url] = replace(hook, secret=secret)
+        places = [f"{path}.secret"] if len(hook.secret) == 1 else [f"{path}.secret[{at}]" for at in range(len(hook.secret))]
+        signing = [
+            _read(place, secret, checker, (_A_VARIABLE, hint), _find_signing_faults)
+            for place, secret in zip(places, hook.secret, strict=True)
+        ]
+        found[hook.url] = replace(hook, secret=tuple(signing))
     return tuple(found.values())
 
 

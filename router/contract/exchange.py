@@ -42,6 +42,8 @@ class Arrival(Struct, frozen=True):
     passed: Passed | None = None
     moment: Moment = NOW
     """When it came: a past time where a turn is replayed."""
+    path: str = ""
+    """As the caller wrote it, without its query. Empty for a request that did not come over HTTP."""
 
 
 class Deadline(Struct, frozen=True):

@@ -1,9 +1,11 @@
 """Query results of the ledger: calls, turns, sessions and sums."""
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from router.contract.entry import Line
 from router.contract.words import Tier
+
+C = TypeVar("C")
 
 
 class RecordedCall(NamedTuple):
@@ -17,10 +19,10 @@ class RecordedCall(NamedTuple):
     """Places of its words in the table of weights; empty if unknown or not read."""
 
 
-class RecentCalls(NamedTuple):
+class RecentCalls(NamedTuple, Generic[C]):
     """Some of the newest rows, oldest first."""
 
-    calls: list[RecordedCall]
+    calls: list[C]
     begins_at: float
     """Every row since then was read."""
     is_complete: bool

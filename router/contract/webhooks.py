@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic.json_schema import WithJsonSchema
 
 from router.contract.block import Block
 from router.contract.secret import Secret
@@ -18,13 +19,23 @@ class JobEvent(Word):
     CANCELLED = "response.cancelled"
 
 
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+_ONE_OR_MORE = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+
+
 class JobWebhook(Block, frozen=True):
     """An address that gets an event when a background job ends."""
 
     url: str
     """Where events are sent, by POST. No redirect is followed."""
-    secret: Secret
-    """What events are signed with, always as env:NAME. A value that begins with whsec_ is base64, as in OpenAI's SDKs."""
+    secret: Annotated[
+        tuple[Secret, ...], Field(min_length=1, max_length=4), BeforeValidator(_listed), WithJsonSchema(_ONE_OR_MORE)
+    ]
+    """What events are signed with, always as env:NAME. A value that begins with whsec_ is base64, as in OpenAI's SDKs. While it
+    is changed, a list of both: each event is then signed with each."""
     events: Annotated[tuple[JobEvent, ...], Field(min_length=1)] = tuple(JobEvent)
     """Which ends are sent: response.completed, response.failed, response.incomplete, response.cancelled. By default, all."""
     allow_private: bool = False

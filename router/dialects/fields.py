@@ -1,7 +1,7 @@
 """Reading fields of foreign JSON, with refusals that name the field."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import chain, compress, repeat
 
@@ -92,6 +92,14 @@ def read_stream(body: JsonObject) -> bool:
     if body.get("stream_options") is not None:
         raise BadRequest("stream_options: only allowed when stream is true", param="stream_options")
     return False
+
+
+def check_flags(body: JsonObject, names: Iterable[str]) -> None:
+    """Refuse values other than true, false and null: a text such as "false" would count as its opposite."""
+    for name in names:
+        value = body.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise BadRequest(f"{name}: must be true or false, not {shown(value)}", param=name)
 
 
 def read_list(body: JsonObject, name: str) -> list[Json]:

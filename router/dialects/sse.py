@@ -266,6 +266,10 @@ class Tail:
         """Whether another frame may follow."""
         return not self._open
 
+    def newest(self) -> bytes:
+        """The newest whole frames."""
+        return b"".join(self._groups)
+
     def frames(self) -> list[Frame]:
         return split_frames(b"".join([self._first or b"", *self._kept, *self._groups, *self._open]), self._telling)
 
@@ -295,6 +299,10 @@ class ChoicesTail(Tail):
         is_new = not found <= self._seen
         self._seen |= found
         return is_new
+
+    def newest(self) -> bytes:
+        """With a frame of every choice."""
+        return b"".join(self._choices) + super().newest()
 
     def frames(self) -> list[Frame]:
         return split_frames(b"".join(self._choices), self._telling) + super().frames()

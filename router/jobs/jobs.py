@@ -13,6 +13,7 @@ from router.contract.sinks import AnswerSink
 from router.contract.stores import StoreUnusable
 from router.contract.webhooks import JobWebhook
 from router.house import House
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.sessions.ended_jobs import EndedJobs
 from router.settle.refuse import refuse
@@ -89,7 +90,7 @@ class Jobs(JobObserver):
 
             self._webhooks = Webhooks(store)
             self._webhooks.follow(self._hooks)
-            self._sending = spawn(self._webhooks.run(), name="webhooks")
+            self._sending = supervise(self._webhooks.run, name="webhooks")
             store.observe(self)
             self.runner = Runner(house, store)
             self._intake = Intake(house, store, self.runner)

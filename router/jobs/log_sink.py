@@ -27,7 +27,6 @@ _CUT_SECONDS, _CUT_BYTES = 0.05, 65_536
 _MAX_WAITING_BYTES = 64 << 20
 _RETRY_SECONDS, _MAX_RETRY_SECONDS = 0.1, 2.0
 _ERROR_BYTES = 65_536
-_WHOLE = (JobState.COMPLETED, JobState.INCOMPLETE)
 
 
 class SharedLog:
@@ -162,16 +161,14 @@ class LogSink:
         self._pieces, self._bytes, self._held, self._has_frame = ([rest] if rest else []), len(rest), 0, False
         self._before = rest[-3:]
         self._is_near_end = self._is_near_end and bool(rest)
-        if not frames or self.is_lost or (segment := self._frames.take(frames)) is None:
+        if not frames or self.is_lost:
             return
-        self._add(segment)
-        if self._frames.ended is not None:
+        if (segment := self._frames.take(frames)) is not None:
+            self._segments.append(segment)
+            self._shared.take(len(segment.frames), self._flow)
+            self._ready.set()
+        if self._frames.ended is not None and self._ending is None:
             self._end(self._frames.ended)
-
-    def _add(self, segment: Segment) -> None:
-        self._segments.append(segment)
-        self._shared.take(len(segment.frames), self._flow)
-        self._ready.set()
 
     def _end(self, state: JobState) -> None:
         self._ending = JobEnding(state, time.time(), write_response(self._frames.response))
@@ -203,7 +200,7 @@ class LogSink:
         """End the job so, unless its answer has an end of its own."""
         self.cut()
         if self._frames.ended is None:
-            self._add(self._frames.close(state, {**self._frames.response, **response}))
+            self._frames.end(state, response)
         if self._ending is None:
             self._end(self._frames.ended or state)
 
@@ -255,12 +252,15 @@ class LogSink:
 
     async def _finish(self) -> None:
         """Some servers leave `output` empty at the end, and an answer that was cut has no end: the log has what was said."""
-        ending = self._ending
+        ending, frames = self._ending, self._frames
         assert ending is not None
-        if ending.state not in _WHOLE or not has_output(self._frames.response):
+        if not frames.is_whole or not has_output(frames.response):
             segments = await read_log(self._store, self._job.id)
-            output = assemble_output(join_frames(segments))
-            ending = JobEnding(ending.state, ending.at, write_response({**self._frames.response, "output": output}))
+            response = {**frames.response, "output": assemble_output(join_frames(segments))}
+            ending = JobEnding(ending.state, ending.at, write_response(response))
+            if not frames.is_whole and not await self._store.append(self._job, [frames.close(ending.state, response)]):
+                self.abandon()
+                return
         if not await self._store.finish(self._job, ending):
             self.abandon()
 

@@ -9,11 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from router.contract.caller import LOCAL, Caller
+from router.contract.digits import parse_exactly
 from router.contract.errors import BadRequest, JobGone, JobsUnavailable, NotFound, NotPermitted, RateLimited
+from router.contract.exchange import work_here
 from router.contract.job import FINAL, MAX_TITLE, Job, JobEnding, JobState, JobStore
 from router.contract.limits import Limits
 from router.contract.request import Json, JsonObject
 from router.contract.stores import ResponseStore, StoredResponse, StoreUnusable
+from router.dialects.fields import as_object
 from router.dialects.responses.background import with_status
 from router.dispatch.passed_headers import STREAM_HEADERS
 from router.edge.control.bodies import read_small_body
@@ -23,6 +26,7 @@ from router.jobs import outside
 from router.jobs.jobs import Jobs
 from router.jobs.tail import follow
 from router.responses.items import list_items
+from router.responses.resume import find_given
 
 _JOBS = "/tandem/jobs"
 _ONE = f"{_JOBS}/{{response_id}}"
@@ -148,14 +152,24 @@ class Responses:
         return as_json({"id": response_id, "object": "response", "deleted": True})
 
     async def _list_input(self, asked: Asked) -> Answer:
-        found = await self._find_job(asked, to_read=True)
-        if found is not None and found[1].state not in FINAL:
-            raise BadRequest("input_items: can be listed once the response is completed")
         order = asked.query.get("order", "desc")
         if order not in ("asc", "desc"):
             raise BadRequest(f'order: must be asc or desc, not "{order[:20]}"', param="order")
-        limit, stored = read_limit(asked.query.get("limit")), await self._find_stored(asked)
-        return as_json(list_items(stored, asked.query.get("after"), limit, newest_first=order == "desc"))
+        limit, items = read_limit(asked.query.get("limit")), await self._find_input(asked)
+        after, response_id = asked.query.get("after"), asked.path["response_id"]
+        return as_json(list_items(response_id, items, after, limit, newest_first=order == "desc"))
+
+    async def _find_input(self, asked: Asked) -> list[Json]:
+        """What a response was given. A finished one is stored with it; of other jobs, the request has it."""
+        found = await self._find_job(asked, to_read=True)
+        response_id, caller = asked.path["response_id"], asked.caller
+        if (stored := await self._responses.find(response_id, caller)) is not None:
+            return stored.read()[0].items
+        if found is None:
+            raise _unknown(response_id)
+        if not (body := await found[0].find_body(response_id, caller)):
+            raise NotFound(f"What response '{response_id[:80]}' was given is not kept", param="response_id")
+        return await find_given(as_object(parse_exactly(body)), caller, self._responses, work_here)
 
     async def _list(self, asked: Asked) -> Answer:
         state, limit = _read_state(asked.query.get("state")), read_limit(asked.query.get("limit"))
@@ -290,7 +304,7 @@ class OutsideJobs:
             raise NotPermitted("this key does not have the right to delegate work (may_delegate)")
         store = await self._jobs.open(self._house)
         job = outside.write_job(asked.request_id, asked.caller, asked.key, title[:MAX_TITLE])
-        number = await outside.begin(store, job, asked.rights.jobs_in_flight)
+        number = await outside.begin(store, job, self._house.plan.jobs, asked.rights.jobs_in_flight)
         if self._jobs.runner is not None:
             self._jobs.runner.wake()
         return as_json({"id": job.id, "owner": job.owner, "number": number})

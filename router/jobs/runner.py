@@ -18,14 +18,9 @@ from router.contract.stores import StoreUnusable
 from router.contract.words import Operation, Outcome
 from router.dialects.refusals import failure_words
 from router.dialects.responses.answer import read_usage
-from router.dialects.responses.background import is_busy, read_refusal, request_id_of, write_arrival, write_error
-from router.dialects.responses.logged import (
-    LogFrames,
-    assemble_output,
-    join_frames,
-    parse_response,
-    write_response,
-)
+from router.dialects.responses.background import is_busy, request_id_of, write_arrival
+from router.dialects.responses.failures import read_refusal, write_error
+from router.dialects.responses.logged import LogFrames, join_frames, parse_response, write_response
 from router.dialects.sse import count_written
 from router.dispatch.meter import cost_of, measure_usage
 from router.edge.admission import report_fault
@@ -33,6 +28,7 @@ from router.edge.routes import new_request_id
 from router.house import House
 from router.jobs.log_sink import LogSink, SharedLog, read_log
 from router.jobs.outside import end_lost
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.plan import Plan
 from router.settle.entry import write_entry
@@ -109,7 +105,7 @@ class Runner:
     def wake(self) -> None:
         """Look for jobs from now on."""
         if self._loop is None and not self._is_stopping:
-            self._loop = spawn(self._claim_jobs(), name="run jobs")
+            self._loop = supervise(self._claim_jobs, name="run jobs")
 
     async def cancel(self, job_id: str, within_seconds: float) -> bool:
         """Cancel a job and wait a while until that is stored; False where it does not run here."""
@@ -171,7 +167,7 @@ class Runner:
         terms = self._house.plan.jobs
         if len(self._running) >= terms.most_running or len(self._settling) >= _MOST_SETTLING:
             return False
-        job = await self._store.claim(self._owner, LEASE_SECONDS, terms.most_for_a_caller)
+        job = await self._store.claim(self._owner, LEASE_SECONDS, terms)
         if job is None:
             return False
         if job.is_unrecorded:
@@ -201,7 +197,7 @@ class Runner:
         """Serve a job to its end, and see that it is stored."""
         job, sink = attempt.job, attempt.sink
         writing = spawn(sink.write_log(), name=f"{job.id} log")
-        keeping = spawn(self._keep(attempt), name=f"{job.id} lease")
+        keeping = supervise(partial(self._keep, attempt), name="keep a lease")
         try:
             defect = await self._serve_patiently(attempt, writing)
             if not sink.is_lost:
@@ -286,7 +282,7 @@ class Runner:
 
         A defect is reported and costs this job alone: `otherwise` is done then.
         """
-        holding = spawn(self._hold(job), name=f"{job.id} lease")
+        holding = supervise(partial(self._hold, job), name="hold a lease")
         try:
             while True:
                 with suppress(StoreUnusable):
@@ -337,9 +333,8 @@ class Runner:
         if not job.body:
             await end_lost(self._store, job)
             return
-        frames = join_frames(await read_log(self._store, job.id))
-        said: JsonObject = {**parse_response(job.queued), "output": assemble_output(frames)}
-        (log := LogFrames(job.id)).take(frames)
+        (log := LogFrames(job.id)).take(join_frames(await read_log(self._store, job.id)))
+        said = parse_response(job.queued)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
@@ -369,7 +364,7 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
         told = write_error(error.code, failure_words(error, request_id))
     elif sink.refusal:
         told = read_refusal(sink.refusal)
-        if told["code"] == ResponseForgotten.code:  # it was there when the job was accepted
+        if told.get("reason") == ResponseForgotten.code:  # it was there when the job was accepted
             told["message"] = f"{told['message']}. {_KEEP_RESPONSES}"
     else:
         told = write_error(_INTERRUPTED, "the job was cut off")

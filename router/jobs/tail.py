@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 from router.contract.caller import Caller
-from router.contract.job import FINAL, Job, JobStore
+from router.contract.job import FINAL, Job, JobStore, Segment
 from router.contract.sinks import AnswerSink
 from router.contract.stores import StoreUnusable
 from router.dialects.responses.logged import LogFrames, cut_after, parse_response
@@ -27,6 +27,8 @@ async def follow(
             try:
                 job = await store.find(job_id, caller)  # before the log is read: what is written until the end is seen then
                 segments = await store.read(job_id, caller, number)
+                if not segments and job is not None and job.state in FINAL and number < 1:
+                    segments = [] if await store.read(job_id, caller, -1) else [_write_end(job)]
             except StoreUnusable:  # which may pass: the log is read on from here then
                 yield HEARTBEAT
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -40,8 +42,6 @@ async def follow(
             if segments:
                 continue
             if job is None or job.state in FINAL:
-                if job is not None and number == -1:
-                    yield _write_end(job)
                 break
             if not await watch.wait(HEARTBEAT_SECONDS):
                 yield HEARTBEAT
@@ -51,9 +51,9 @@ async def follow(
         watch.close()
 
 
-def _write_end(job: Job) -> bytes:
-    """The stream of a job that ended before anybody worked on it."""
-    return LogFrames(job.id).close(job.state, parse_response(job.response)).frames
+def _write_end(job: Job) -> Segment:
+    """The stream of a job that ended before anybody worked on it: frames 0 and 1."""
+    return LogFrames(job.id).close(job.state, parse_response(job.response))
 
 
 class _Gate:

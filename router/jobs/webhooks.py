@@ -11,7 +11,7 @@ import base64
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import orjson
@@ -137,7 +137,7 @@ class Webhooks:
         if self._clock() < self._away_until.get(hook.url, 0.0):
             return "away"
         body = write_event(event)
-        headers = sign(event.id, body, hook.secret.reveal(), self._clock())
+        headers = sign(event.id, body, [secret.reveal() for secret in hook.secret], self._clock())
         posting = start_daemon("webhook", self._post, hook.url, body, headers, hook.allow_private)
         try:
             status = await asyncio.wrap_future(posting)
@@ -170,16 +170,23 @@ def write_event(event: WebhookEvent) -> bytes:
     )
 
 
-def sign(event_id: str, body: bytes, secret: str, now: float) -> dict[str, str]:
-    """The headers that prove who sent a body, and when. Receivers refuse old ones, so each try is signed with its own time."""
+def sign(event_id: str, body: bytes, secrets: Iterable[str], now: float) -> dict[str, str]:
+    """The headers that prove who sent a body, and when. Receivers refuse old ones, so each try is signed with its own time.
+
+    Of several signatures, receivers need to know one: a secret can be changed without a gap.
+    """
     timestamp = str(int(now))
-    key = base64.b64decode(secret.removeprefix(_ENCODED)) if secret.startswith(_ENCODED) else secret.encode()
-    digest = hmac.new(key, b"%b.%b.%b" % (event_id.encode(), timestamp.encode(), body), hashlib.sha256).digest()
+    signed = b"%b.%b.%b" % (event_id.encode(), timestamp.encode(), body)
+    digests = (hmac.digest(_read_key(secret), signed, hashlib.sha256) for secret in secrets)
     return {
         "webhook-id": event_id,
         "webhook-timestamp": timestamp,
-        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+        "webhook-signature": " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests),
     }
+
+
+def _read_key(secret: str) -> bytes:
+    return base64.b64decode(secret.removeprefix(_ENCODED)) if secret.startswith(_ENCODED) else secret.encode()
 
 
 def _post_json(address: str, body: bytes, headers: Mapping[str, str], allow_private: bool) -> int:

@@ -141,8 +141,8 @@ class Lookback(NamedTuple):
 
 def look_back(ledger: SqliteEntryReader, price_of: PriceOf, since: float, caller: str | None = None) -> Lookback:
     """The regret of the newest rows since a moment, at today's prices. Blocks. Raises `StoreUnusable`."""
-    calls, begins_at, is_complete = ledger.read_recent_calls(since, MAX_ROWS, caller)
-    return Lookback(Regret.of(read_turns(map(read_call, calls)), price_of), since, begins_at, is_complete)
+    calls, begins_at, is_complete = ledger.read_recent_calls(read_call, since, MAX_ROWS, caller)
+    return Lookback(Regret.of(read_turns(calls), price_of), since, begins_at, is_complete)
 
 
 def find_signs(turns: Sequence[Turn]) -> Iterator[tuple[Turn, RegretSign]]:

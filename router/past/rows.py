@@ -118,4 +118,6 @@ def read_call(row: RecordedCall) -> Call:
         kept = None
     if not math.isfinite(line.at) or line.tier not in _TIERS or line.dialect not in _DIALECTS:
         kept = None
+    if kept is not None and line.turn_kind == TurnKind.TOOL_LOOP:  # thousands: only what `has_trouble` asks for
+        kept.leans = tuple(lean for lean in kept.leans if lean[0] == _TROUBLE)
     return Call(line, kept, row.should_be, row.prompt_text, row.places)

@@ -4,9 +4,9 @@ import hashlib
 
 from router.contract.errors import BadRequest
 from router.contract.request import Json, JsonObject
-from router.contract.stores import StoredResponse
 from router.dialects.client_tools import CALL_ITEMS
 from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.responses.request import CALLS
 
 _PREFIXES = {"function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs", "message": "msg"} | {
     kind: call.id_prefix for kind, (_, call) in CALL_ITEMS.items()
@@ -30,18 +30,17 @@ def derive_id(prefix: str, seed: str, index: int) -> str:
     return f"{prefix}_{digest.hexdigest()}"
 
 
-def list_items(stored: StoredResponse, after: str | None, limit: int, *, newest_first: bool) -> JsonObject:
+def list_items(response_id: str, given: list[Json], after: str | None, limit: int, *, newest_first: bool) -> JsonObject:
     """A page in the shape of OpenAI's lists. Missing and duplicate ids are replaced, since a page begins after one."""
-    history, _ = stored.read()
     items: list[JsonObject] = []
     known: set[str] = set()
-    for index, value in enumerate(history.items):
-        item = as_object(value)
-        kind, given = as_text(item.get("type")) or "message", as_text(item.get("id"))
-        if not given or given in known:
-            given = derive_id(_PREFIXES.get(kind, "item"), stored.id, index)
-        known.add(given)
-        items.append({**item, "type": kind, "id": given})
+    for index, value in enumerate(given):
+        item = _whole_item(as_object(value))
+        kind, name = as_text(item.get("type")), as_text(item.get("id"))
+        if not name or name in known:
+            name = derive_id(_PREFIXES.get(kind, "item"), response_id, index)
+        known.add(name)
+        items.append({**item, "id": name})
     if newest_first:
         items.reverse()
     if after is not None:
@@ -57,3 +56,28 @@ def list_items(stored: StoredResponse, after: str | None, limit: int, *, newest_
         "last_id": page[-1]["id"] if page else None,
         "has_more": len(items) > len(page),
     }
+
+
+def _whole_item(item: JsonObject) -> JsonObject:
+    """An item with what requests may leave out and answers of the API have: a type, a status, parts instead of plain text."""
+    kind = as_text(item.get("type")) or "message"
+    whole: JsonObject = {**item, "type": kind}
+    if kind == "message":
+        is_answer, content = item.get("role") == "assistant", item.get("content")
+        parts: list[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else as_list(content)
+        whole["content"] = [_whole_part(as_object(part), is_answer=is_answer) for part in parts]
+        return {"status": "completed", **whole} if is_answer else whole
+    if kind == "reasoning":
+        return {"summary": [], **whole}
+    return {"status": "completed", **whole} if kind in CALLS or kind.endswith("_output") else whole
+
+
+def _whole_part(part: JsonObject, *, is_answer: bool) -> JsonObject:
+    match part.get("type"):
+        case "text" | "input_text" | "output_text" if is_answer:
+            return {"annotations": [], **part, "type": "output_text"}
+        case "text" | "output_text":
+            return {**part, "type": "input_text"}
+        case "input_image":
+            return {"detail": "auto", **part}
+    return part

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from operator import is_
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ async def _resume(
     """Put the stored history before the input. `sent` is the body with all digits."""
     previous = _read_previous_id(sent)
     stored = await _find(previous, view, store, targets) if previous else None
-    given = await _read_input(view, sent, store, off_loop)
+    given = await _read_input(sent, view.caller, store, off_loop)
     is_compaction = view.operation is Operation.COMPACT
     if given is None and stored is None and not is_compaction:
         return view
@@ -82,7 +83,17 @@ async def _resume(
     return replace(view, body=body, raw=write_body(body))
 
 
-async def _read_input(view: RequestView, sent: JsonObject, store: ResponseStore, off_loop: OffLoop) -> Transcript | None:
+async def find_given(sent: JsonObject, caller: Caller, store: ResponseStore, off_loop: OffLoop) -> list[Json]:
+    """All items that a request gives a model: those of the response that it continues, and its own, as far as they are kept."""
+    previous = as_text(sent.get(PREVIOUS))
+    stored = await store.find(previous, caller) if previous else None
+    given = None
+    with suppress(ItemForgotten):
+        given = await _read_input(sent, caller, store, off_loop)
+    return Continued(b"", sent, *_read_stored(stored), given).transcript().items
+
+
+async def _read_input(sent: JsonObject, caller: Caller, store: ResponseStore, off_loop: OffLoop) -> Transcript | None:
     """The input with summaries opened and references resolved; None if unchanged."""
     items = input_items(sent)
     opened = [open_summary(item, index) for index, item in enumerate(items)]
@@ -91,7 +102,7 @@ async def _read_input(view: RequestView, sent: JsonObject, store: ResponseStore,
     }
     if not named and all(map(is_, opened, items)):
         return None
-    found = await _find_items(named, store, view.caller, off_loop)
+    found = await _find_items(named, store, caller, off_loop)
     pairs = [found[named[index]] if index in named else (item, "") for index, item in enumerate(opened)]
     return Transcript([item for item, _ in pairs], [origin for _, origin in pairs])
 

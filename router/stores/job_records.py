@@ -7,6 +7,7 @@ from typing import Any
 
 from router.contract.caller import Caller
 from router.contract.job import Job, JobEnding, JobObserver, JobsPage, JobState, Segment, WebhookEvent
+from router.contract.share import Turns
 from router.stores.watches import Watch, Watches
 
 MOST_ATTEMPTS = 3
@@ -92,7 +93,7 @@ class JobQuestions(ABC):
     """Prefix of table names."""
 
     def __init__(self, watches: Watches | None = None) -> None:
-        self._watches, self._observer = watches or Watches(), JobObserver()
+        self._watches, self._observer, self._turns = watches or Watches(), JobObserver(), Turns()
 
     def observe(self, observer: JobObserver) -> None:
         self._observer = observer
@@ -123,6 +124,13 @@ class JobQuestions(ABC):
     async def find_listed(self, job_id: str) -> Job | None:
         found = await self._select(SEEN, "WHERE id = $1", job_id)
         return found[0] if found else None
+
+    async def find_body(self, job_id: str, caller: Caller | None) -> bytes:
+        if not is_writable(job_id):
+            return b""
+        statement = f"SELECT body FROM {self._schema}jobs WHERE {_WHOSE}"  # noqa: S608  fixed names
+        rows = await self._fetch(statement, job_id, name_of(caller))
+        return bytes(rows[0][0]) if rows else b""
 
     async def read(self, job_id: str, caller: Caller | None, after: int, limit_bytes: int = 1 << 20) -> Sequence[Segment]:
         """A caller's read is noted as handed out first."""

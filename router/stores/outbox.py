@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from router.contract.stores import StoreUnusable
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 
 Key = TypeVar("Key", bound=Hashable)
@@ -44,7 +45,7 @@ class Outbox(Generic[Key, Value]):
             self.remove(next(iter(self.waiting)))
             self._on_dropped()
         if self._retrying is None:
-            self._retrying = spawn(self._retry(), name="write to a shared store again")
+            self._retrying = supervise(self._retry, name="write to a shared store again")
 
     def remove(self, key: Key) -> None:
         if key in self.waiting:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from router.contract.caller import Caller
 from router.contract.errors import StoreUnavailable
 from router.contract.stores import StoredResponse, StoreUnusable
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.stores.memory.responses import MemoryResponses
 from router.stores.outbox import Outbox
@@ -63,7 +64,7 @@ class Responses:
     def start(self) -> None:
         """Called once, before the first request."""
         if self._disk is not None and self._postgres is not None and self._sending is None:
-            self._sending = spawn(self._send_from_disk(self._disk, self._postgres), name="send stored responses")
+            self._sending = supervise(partial(self._send_from_disk, self._disk, self._postgres), name="send stored responses")
 
     def keep(self, response: StoredResponse, *, for_long: bool) -> "asyncio.Future[Any] | None":
         is_durable = for_long and self._postgres is not None

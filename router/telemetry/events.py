@@ -488,6 +488,20 @@ def place_of(error: Exception) -> str:
     return place
 
 
+def task_failed(*, task: str, error: Exception, again_in_seconds: float) -> None:
+    """A bug ended a task that runs as long as the router, such as a watch or a heartbeat. It is started again after a pause."""
+    kind, where = type(error).__name__, place_of(error)
+    _log.error("task.failed", task=task, kind=kind, where=where, again_in_seconds=again_in_seconds)
+
+
+def loop_stalled(*, seconds: float, step: str, where: str, stalls: int) -> None:
+    """The event loop was held up, so all requests waited. `step` is the task or callback, `where` its line of code.
+
+    Once a minute at most; `stalls` counts those since the last report. A machine that is too busy can be the cause.
+    """
+    _log.warning("loop.stalled", seconds=round(seconds, 3), step=step, where=where, stalls=stalls)
+
+
 def fault_caught(*, request_id: str, kind: str, where: str) -> None:
     """A bug in Tandem reached the edge. `where` is a line of code, never a value."""
     _log.error("fault.caught", request_id=request_id, kind=kind, where=where)

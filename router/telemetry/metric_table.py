@@ -232,5 +232,17 @@ TABLE = (
         (),
         "How late the event loop woke a timer of 5 ms. Measured once, for this answer.",
     ),
+    Metric(
+        "tandem_loop_stall_seconds",
+        _HISTOGRAM,
+        (),
+        "How long the event loop was held up, where that was over 50 ms. The log names the cause (loop.stalled).",
+    ),
+    Metric(
+        "tandem_task_restarts_total",
+        _COUNTER,
+        ("task",),
+        "How often a task that runs as long as the router was started again after a bug had ended it.",
+    ),
     Metric("tandem_resident_memory_bytes", _GAUGE, (), "Memory of the process that is in RAM."),
 )

@@ -55,6 +55,9 @@ class Buckets(NamedTuple):
         row[bisect_left(self.bounds, value)] += 1
         row[-1] += value
 
+    def copy(self) -> "Buckets":
+        return Buckets(self.bounds, {labels: [*row] for labels, row in self.rows.items()})
+
 
 _REQUEST_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _TTFT_SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0)
@@ -201,4 +204,4 @@ class Metrics:
             "tandem_overhead_seconds": self._overhead,
             "tandem_output_tokens_per_second": self._speed,
         }
-        return {name: Buckets(own.bounds, {labels: [*row] for labels, row in own.rows.items()}) for name, own in found.items()}
+        return {name: own.copy() for name, own in found.items()}

@@ -17,6 +17,7 @@ from router.dispatch.live.troubles import find_troubles as find_target_troubles
 from router.edge.control.panel import Group
 from router.house import House
 from router.jobs.jobs import Jobs
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.notices.alerts import Alerts, NoticeBoard
 from router.stores.sqlite.alarm import Failing
@@ -69,18 +70,23 @@ class Built:
         One of several workers reports troubles: each of them would send the same word.
         """
         self.warm()
+        self.watch_loop()
         self.resume_jobs()
-        self._tasks.append(spawn(self.watch_keys(), name="watch keys"))
+        self._tasks.append(supervise(self.watch_keys, name="watch keys"))
         if self.ledger_path is not None:
-            self._tasks.append(spawn(self.keep_learning(), name="learn"))
+            self._tasks.append(supervise(self.keep_learning, name="learn"))
         if reports_troubles:
-            self._tasks.append(spawn(self.watch_troubles(), name="watch troubles"))
+            self._tasks.append(supervise(self.watch_troubles, name="watch troubles"))
 
     def warm(self) -> None:
         """Let adapters load what is costly to load."""
         for adapter in self.house.plan.dispatcher.adapters:
             if isinstance(adapter, Warmable):
                 adapter.warm()
+
+    def watch_loop(self) -> None:
+        self.closing.callback(self.house.state.loop_watch.close)
+        self.house.state.loop_watch.start()
 
     def resume_jobs(self) -> None:
         """Go on with background work that an earlier process left, now that requests are served."""

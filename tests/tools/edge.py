@@ -24,6 +24,7 @@ from router.limits.budgets import Budgets
 from router.limits.callers import NO_LIMITS
 from router.limits.rates import CallerRates
 from router.loop.speedups import Speedups
+from router.loop.stalls import LoopWatch
 from router.sense.models import ModelNames
 from router.sessions.ended_jobs import EndedJobs
 from router.telemetry.metrics import Metrics
@@ -158,6 +159,7 @@ class FakeState:
         self.rates, self.budgets, self.running, self.ledger = CallerRates(), Budgets(), set(), None
         self.shared: Any = None
         self.ended_jobs, self.metrics, self.ring = EndedJobs(), Metrics(), Ring()
+        self.loop_watch = LoopWatch()
         links = Link(Part.METRICS, self.metrics, is_on=False), Link(Part.PAGE, self.ring, is_on=False)
         self.observers = Observers(links, print)
 

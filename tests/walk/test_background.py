@@ -158,7 +158,7 @@ async def test_cancelling_a_job_hangs_up_on_its_target_and_keeps_what_was_said(s
 
     assert (cancelled.json["status"], again.json) == ("cancelled", cancelled.json)
     assert cancelled.json["output"][0]["type"] == "reasoning"
-    assert events[-1]["type"] == "response.cancelled"
+    assert (events[-1]["type"], events[-1]["response"]) == ("response.incomplete", cancelled.json)
     assert (await call(tandem.port, f"/v1/responses/{job_id}")).json["status"] == "cancelled"
 
 
@@ -269,7 +269,11 @@ async def test_a_refused_job_fails_in_the_words_of_its_target(start, upstream):
     response = await poll(tandem, job_id)
     events = events_in((await read_log(tandem, job_id)).body)
 
-    assert (response["status"], response["error"]["code"]) == ("failed", "bad_knob")
+    assert (response["status"], response["error"]["code"], response["error"]["reason"]) == (
+        "failed",
+        "invalid_prompt",
+        "bad_knob",
+    )
     assert "no such knob" in response["error"]["message"]
     assert [event["type"] for event in events] == ["response.created", "response.failed"]
 
@@ -283,9 +287,13 @@ async def test_a_target_that_breaks_off_leaves_a_failed_response_with_what_it_sa
     response = await poll(tandem, job_id)
     events = events_in((await read_log(tandem, job_id)).body)
 
-    assert (response["status"], response["error"]["code"]) == ("failed", "upstream_cut")
+    assert (response["status"], response["error"]["code"], response["error"]["reason"]) == (
+        "failed",
+        "server_error",
+        "upstream_cut",
+    )
     assert SPEECH.text in json.dumps(response["output"])
-    assert events[-1]["type"] == "response.failed"
+    assert (events[-1]["type"], events[-1]["response"]) == ("response.failed", response)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
 
 
@@ -320,7 +328,7 @@ async def test_the_next_router_begins_a_job_again_unless_its_caller_has_read_som
         (job,) = (await call(second.port, "/tandem/jobs")).json["data"]
 
     if was_read:
-        assert (response["status"], response["error"]["code"], job["attempts"]) == ("failed", "interrupted", 1)
+        assert (response["status"], response["error"]["reason"], job["attempts"]) == ("failed", "interrupted", 1)
     else:
         assert (response["status"], job["attempts"]) == ("completed", 2)
 

@@ -82,10 +82,14 @@ async def test_a_session_that_cannot_be_one_is_refused(start, session):
     assert (reply.status, reply.json["error"]["param"]) == (400, "x-tandem-job-session")
 
 
-async def test_a_webhook_is_sent_one_signed_event(start, upstream, monkeypatch):
+@pytest.mark.parametrize(
+    ("written", "secrets"), [("'env:HOOK'", [SECRET]), ("['env:HOOK', 'env:OLD_HOOK']", [SECRET, "o" * 16])]
+)
+async def test_a_webhook_is_sent_one_event_that_is_signed_with_each_secret(start, upstream, monkeypatch, written, secrets):
     monkeypatch.setenv("HOOK", SECRET)
+    monkeypatch.setenv("OLD_HOOK", "o" * 16)
     upstream.scripts = [answer_json({})]
-    hook = f"{{url: '{upstream.base_url}/hook', secret: 'env:HOOK', allow_private: true}}"
+    hook = f"{{url: '{upstream.base_url}/hook', secret: {written}, allow_private: true}}"
     tandem = await start(f"{SIMULATED}webhooks: [{hook}]\n")
 
     name = await run_job(tandem)
@@ -93,7 +97,7 @@ async def test_a_webhook_is_sent_one_signed_event(start, upstream, monkeypatch):
 
     (seen,) = upstream.seen
     assert (seen.json["type"], seen.json["data"]) == ("response.completed", {"id": name})
-    signed = sign(seen.json["id"], seen.body, SECRET, int(seen.headers["webhook-timestamp"]))
+    signed = sign(seen.json["id"], seen.body, secrets, int(seen.headers["webhook-timestamp"]))
     assert signed.items() <= seen.headers.items()
 
 

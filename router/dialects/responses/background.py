@@ -17,7 +17,6 @@ from router.dialects.fields import as_object, as_text, read_stream
 from router.dialects.json_body import parse_body
 from router.dialects.responses.compose import ResponsesComposer
 from router.dialects.splice import replace_fields
-from router.dialects.translate.parser import read_failure
 
 _TIME_DIGITS = 11
 """Leading digits of an id that are its time."""
@@ -73,12 +72,3 @@ def with_status(response: bytes, status: str, **more: object) -> bytes:
 def is_busy(refusal: bytes) -> bool:
     """Whether the router refused, and only temporarily."""
     return bool(refusal) and as_text(as_object(find_told(refusal)).get("code")) in _FOR_NOW
-
-
-def read_refusal(body: bytes) -> JsonObject:
-    failure = read_failure(find_told(body))
-    return write_error(failure.code, failure.message)
-
-
-def write_error(code: str, message: str) -> JsonObject:
-    return {"code": code, "message": message}

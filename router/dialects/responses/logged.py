@@ -13,8 +13,11 @@ import orjson
 from router.contract.digits import as_written, parse_exactly
 from router.contract.job import JobState, Segment
 from router.contract.request import Json, JsonObject
+from router.contract.usage import Usage
 from router.dialects.composer import named_frame
-from router.dialects.fields import as_list, as_object, as_text
+from router.dialects.fields import as_count, as_list, as_object, as_text
+from router.dialects.responses.compose import responses_usage
+from router.dialects.responses.failures import read_error
 from router.dialects.sse import FRAME_ENDS, Frame, split_frames
 
 _TERMINAL = (b"response.completed", b"response.failed", b"response.incomplete")
@@ -30,11 +33,15 @@ _ENDS = {
     "response.failed": JobState.FAILED,
     "response.incomplete": JobState.INCOMPLETE,
 }
-_DONE = b"[DONE]"
-_UNREADABLE: JsonObject = {
-    "status": "failed",
-    "error": {"code": "server_error", "message": "the end of the answer could not be read"},
+_LAST = {
+    **{state: kind for kind, state in _ENDS.items()},
+    JobState.CANCELLED: "response.incomplete",  # no event for it is known to the SDKs: the status in it says so
 }
+_DONE = b"[DONE]"
+_WHOLE = (JobState.COMPLETED, JobState.INCOMPLETE)
+_OF_THE_END = frozenset({"status", "error", "output", "usage", "completed_at", "incomplete_details"})
+"""Fields of a response that its end changes."""
+_UNREADABLE: JsonObject = {"error": {"code": "server_error", "message": "the end of the answer could not be read"}}
 
 
 def _read(frame: Frame) -> JsonObject:
@@ -71,6 +78,8 @@ def ends_frame(before: bytes, piece: bytes) -> bool:
 
 
 class LogFrames:
+    """The frames of one attempt. If it failed or was cancelled, its last frame is written by `close`, with what was said."""
+
     __slots__ = ("_job_id", "ended", "next_number", "response")
 
     def __init__(self, job_id: str, next_number: int = 0) -> None:
@@ -99,8 +108,14 @@ class LogFrames:
             if frame.data == _DONE or not frame.data:
                 continue
             kind, number = frame.kind, self._number_of(frame)
+            if kind in _BEGINS or kind in _ENDS:
+                body = self._read_response(frame, kind)
+                if not self.is_whole:
+                    break
+                written.append(named_frame(kind, {**body, "type": kind, "sequence_number": number}))
+            else:
+                written.append(_number(frame, kind, number))
             has_content = has_content or kind not in _BEGINS
-            written.append(self._write(frame, kind, number))
             first = number if first < 0 else first
             self.next_number = number + 1
             if self.ended is not None:
@@ -109,37 +124,52 @@ class LogFrames:
             return None
         return Segment(first, self.next_number - 1, b"".join(written), has_content)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left to be written: the stream goes on, or its own last frame is in the log."""
+        return self.ended is None or self.ended in _WHOLE
+
     def _number_of(self, frame: Frame) -> int:
         found = _NUMBER.search(frame.data)
         number = int(found[1]) if found is not None else -1
         return max(number, self.next_number)
 
-    def _write(self, frame: Frame, kind: str, number: int) -> bytes:
-        holds_response = kind in _BEGINS or kind in _ENDS
-        found = None if holds_response else _NUMBER.search(frame.data)
-        if found is not None and int(found[1]) == number and b"\n" not in frame.data:
-            return b"event: %b\ndata: %b\n\n" % (kind.encode(), frame.data)
-        body = _read(frame)
-        if holds_response:
-            if "response" not in body and kind in _ENDS:
-                kind, body = "response.failed", {"response": {**self.response, **_UNREADABLE}}
-            self.response = {**as_object(body.get("response")), "id": self._job_id, "background": True}
-            body = {**body, "response": self.response}
-            self.ended = _ENDS.get(kind)
-        return named_frame(kind, {**body, "type": kind, "sequence_number": number})
+    def _read_response(self, frame: Frame, kind: str) -> JsonObject:
+        """The frame's body with the job's response in it, which is remembered."""
+        body, known = _read(frame), self.response
+        response = as_object(body.get("response"))
+        state = _ENDS.get(kind)
+        if state is not None and "response" not in body:
+            state, response = JobState.FAILED, _UNREADABLE
+        if state is not None and response.get("status") == JobState.CANCELLED:
+            state = JobState.CANCELLED
+        if state is JobState.FAILED:
+            begun = {name: value for name, value in known.items() if name not in _OF_THE_END}
+            response = {**response, **begun, "status": "failed", "error": read_error(response.get("error"))}
+        self.ended, self.response = state, {**response, "id": self._job_id, "background": True}
+        return {**body, "response": self.response}
+
+    def end(self, state: JobState, response: JsonObject) -> None:
+        """End a stream that did not."""
+        self.ended, self.response = state, {**self.response, **response}
 
     def close(self, state: JobState, response: JsonObject) -> Segment:
-        """End a stream that did not, with a beginning if it has none."""
-        kinds = [f"response.{state}"] if self.next_number else ["response.created", f"response.{state}"]
-        first, self.ended, self.response = self.next_number, state, response
+        """The last frame of a stream that has none, after a beginning if that is missing, too."""
+        first, kinds = self.next_number, [_LAST[state]] if self.next_number else ["response.created", _LAST[state]]
+        self.ended, self.response = state, response
+        begun: JsonObject = {**response, "status": "in_progress", "output": [], "error": None}
         frames = b""
-        for kind in kinds:
-            held = (
-                response if kind != "response.created" else {**response, "status": "in_progress", "output": [], "error": None}
-            )
-            frames += named_frame(kind, {"type": kind, "sequence_number": self.next_number, "response": held})
-            self.next_number += 1
-        return Segment(first, self.next_number - 1, frames, has_content=False)
+        for number, kind in enumerate(kinds, first):
+            held = begun if kind == "response.created" else response
+            frames += named_frame(kind, {"type": kind, "sequence_number": number, "response": held})
+        return Segment(first, first + len(kinds) - 1, frames, has_content=False)
+
+
+def _number(frame: Frame, kind: str, number: int) -> bytes:
+    found = _NUMBER.search(frame.data)
+    if found is not None and int(found[1]) == number and b"\n" not in frame.data:
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), frame.data)
+    return named_frame(kind, {**_read(frame), "type": kind, "sequence_number": number})
 
 
 def cut_after(segment: Segment, number: int) -> bytes:
@@ -173,6 +203,25 @@ def assemble_output(frames: bytes) -> list[Json]:
         part: JsonObject = {"type": "output_text", "text": "".join(texts), "annotations": [], "logprobs": []}
         items[index] = {**items[index], "status": "incomplete", "content": [part]}
     return [items[index] for index in sorted(items)]
+
+
+def write_cut(sent: bytes, usage: Usage) -> bytes:
+    """The response as far as it was written, incomplete."""
+    response: JsonObject = {}
+    number = -1
+    for frame in split_frames(sent):
+        body = _read(frame)
+        number = max(number, as_count(body.get("sequence_number")))
+        response = as_object(body.get("response")) or response
+    whole: JsonObject = {
+        **response,
+        "status": "incomplete",
+        "incomplete_details": {"reason": "max_output_tokens"},
+        "output": assemble_output(sent),
+        "usage": responses_usage(usage),
+    }
+    kind = "response.incomplete"
+    return named_frame(kind, {"type": kind, "sequence_number": number + 1, "response": whole})
 
 
 def join_frames(segments: Iterable[Segment]) -> bytes:

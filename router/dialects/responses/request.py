@@ -19,6 +19,7 @@ from router.dialects.fields import (
     as_list,
     as_object,
     as_text,
+    check_flags,
     find_hosted,
     fingerprint,
     objects,
@@ -37,6 +38,7 @@ OPAQUE_ITEMS = frozenset({"reasoning", "compaction", "context_compaction"})
 CALLS = frozenset({"function_call", "custom_tool_call", *CALL_ITEMS})
 SILENT_ITEMS = ("reasoning", "function_call_output", "custom_tool_call_output")
 _LINKED = CALLS | {"message"}
+_FLAGS = ("background", "store")
 _NO_MESSAGE = Message("")
 
 
@@ -49,8 +51,10 @@ def read(body: JsonObject, operation: Operation, history: History | None) -> Rea
         items = []
     if not isinstance(items, list) or (not items and body.get("input") is None and not body.get("prompt")):
         raise BadRequest("input: missing. Send a string or a list of items", param="input")
-    if body.get("background") is True:
-        raise InBackground
+    if not body.keys().isdisjoint(_FLAGS):
+        check_flags(body, _FLAGS)
+        if body.get("background"):
+            raise InBackground
     conversation = history.converse(items, read_item) if history else Conversation(items, read_item)
     previous, system = as_text(body.get("previous_response_id")) or None, as_text(body.get("instructions"))
     seen = learn(conversation, "seen", NOTHING_SEEN, _look_through)

@@ -15,6 +15,7 @@ from router.edge.control.panel import Answer, Asked, Group, Page
 from router.edge.routes import METRICS
 from router.edge.shedding import read_resident_bytes
 from router.house import House
+from router.loop.supervisor import restarts
 from router.stores.shared import Shared
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ class Figures:
             samples |= await self._jobs()
         if regret is not None:
             samples["tandem_regret_seconds_total"] = {(kind,): seconds for kind, seconds in regret.items()}
-        return samples, counting.histograms()
+        stalls = self._house.state.loop_watch.stalls
+        return samples, {**counting.histograms(), "tandem_loop_stall_seconds": stalls.copy()}
 
 
 def _write(
@@ -144,6 +146,7 @@ def read_state(house: House) -> "dict[str, Samples]":
     found: dict[str, Samples] = {
         "tandem_in_flight_requests": {(): len(state.running)},
         **_read_targets(house),
+        "tandem_task_restarts_total": {(name,): count for name, count in restarts.items()},
     }
     if (used := _find_highest_use(house)) is not None:
         found["tandem_highest_budget_use_ratio"] = {(): used}

@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 from router.contract.caller import Caller
-from router.contract.job import Job, JobEnding, Segment, WebhookEvent
+from router.contract.job import Job, JobEnding, JobTerms, Segment, WebhookEvent
 from router.contract.shared import PostgresTerms
 from router.contract.stores import StoreUnusable
-from router.loop.tasks import spawn
+from router.loop.supervisor import supervise
 from router.stores.job_records import JobQuestions, is_writable
 from router.stores.postgres import job_rows
 from router.stores.postgres.link import Link
@@ -56,12 +56,12 @@ class PostgresJobs(JobQuestions):
         self._forgotten_at = 0.0
 
     async def add(
-        self, job: Job, most_queued: int, most_of_caller: int | None = None, lease_seconds: float | None = None
+        self, job: Job, terms: JobTerms, most_of_caller: int | None = None, lease_seconds: float | None = None
     ) -> bool:
         self._start()
         try:
             async with self._link.borrow() as connection, connection.transaction():
-                is_added = await job_rows.add(connection, job, self._now(), most_queued, most_of_caller, lease_seconds)
+                is_added = await job_rows.add(connection, job, self._now(), terms, most_of_caller, lease_seconds)
                 if is_added:
                     await job_rows.notify(connection, self._write())
         except BaseException:
@@ -71,11 +71,11 @@ class PostgresJobs(JobQuestions):
         self._watches.note(None)
         return is_added
 
-    async def claim(self, owner: str, lease_seconds: float, most_for_a_caller: int) -> Job | None:
+    async def claim(self, owner: str, lease_seconds: float, terms: JobTerms) -> Job | None:
         async with self._link.borrow() as connection, connection.transaction():
             known, trusts_leases = sorted(self._known), self._link.works_since_seconds > _GRACE_SECONDS
             found = await job_rows.claim(
-                connection, owner, known, self._now(), lease_seconds, most_for_a_caller, trusts_leases=trusts_leases
+                connection, owner, known, self._now(), lease_seconds, terms, self._turns, trusts_leases=trusts_leases
             )
         if found is not None:
             self._known.add(found.id)
@@ -197,7 +197,7 @@ class PostgresJobs(JobQuestions):
 
     def _start(self) -> None:
         if self._listening is None:
-            self._listening = spawn(self._look_after(), name="listen for jobs")
+            self._listening = supervise(self._look_after, name="listen for jobs")
 
     async def _look_after(self) -> None:
         while True:

@@ -8,7 +8,7 @@ import contextlib
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import msgspec
 
 from router.contract.entry import COLUMNS, Attempt, PastCall, read_line
 from router.contract.past import (
+    C,
     CallerSums,
     CallSums,
     ExpectedSums,
@@ -254,12 +255,14 @@ class SqliteEntryReader:
                     found += (PastCall(at, one, one.pace) for one in _decode(attempts) if one.pace is not None)
         return found
 
-    def read_recent_calls(self, since: float, rows: int, caller: str | None = None) -> RecentCalls:
-        """Calls of persons' turns among at most `rows` of the newest rows."""
+    def read_recent_calls(
+        self, read: Callable[[RecordedCall], C], since: float, rows: int, caller: str | None = None
+    ) -> RecentCalls[C]:
+        """Calls of persons' turns among at most `rows` of the newest rows, each as `read` makes it."""
         with open_ledger(self.path) as database:
             cut, at = database.execute(_OLDER, (rows,)).fetchone() or (0, since)  # the newest row left out
             is_complete = at <= since
-            calls = list(_read_calls(database, "NULL", cut=cut, since=since, caller=caller))
+            calls = [read(call) for call in _read_calls(database, "NULL", cut=cut, since=since, caller=caller)]
             return RecentCalls(calls, since if is_complete else at, is_complete)
 
     def read_history(self) -> Iterator[RecordedCall]:

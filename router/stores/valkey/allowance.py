@@ -16,6 +16,7 @@ from typing import Any
 from router.contract.allowance import Use
 from router.contract.shared import WhenBlind
 from router.contract.stores import StoreUnusable
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.stores.valkey.allowance_scripts import BEAT_SECONDS, LEAVE_SECONDS, OWN, PRESENT
 from router.stores.valkey.link import Link, ignore
@@ -250,7 +251,7 @@ class ValkeyAllowance:
     def begin(self) -> None:
         """Join the routers that use limits."""
         if self._beating is None:
-            self._beating = spawn(self._beat(), name="share limits")
+            self._beating = supervise(self._beat, name="share limits")
             self.rejoin()
 
     def run(self, part: ValkeyPart, ledger: str, *words: bytes | int) -> "asyncio.Future[Any] | None":
@@ -349,7 +350,7 @@ class ValkeyAllowance:
     def _give(self, wanted: list[bytes]) -> None:
         self._beats += 1
         for name in wanted:
-            if (part := self._parts.get(name.decode())) is not None:
+            if (part := self._parts.get(name.decode("utf-8", "replace"))) is not None:
                 part.give_back()
         for part in tuple(self.unstated):
             part.restate()

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from router.contract.shared import ValkeyTerms
 from router.contract.stores import SharedUnusable, StoreUnusable
+from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
 from router.stores.valkey.wire import Away, Foreign, Refused, Wire, Word
 from router.telemetry import events
@@ -326,7 +327,7 @@ class Link:
         self.losses += 1
         self.lost_at = time.monotonic()
         events.store_lost(store="valkey", reason=reason)
-        self._probing = spawn(self._probe(), name="probe Valkey")
+        self._probing = supervise(self._probe, name="probe Valkey")
 
     async def _probe(self) -> None:
         began, refused = time.monotonic(), ""

@@ -127,11 +127,11 @@ GOOD = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def test_a_webhook_gets_all_events_by_default_and_no_private_address():
-    (hook,), problems = run(check_webhooks, [JobWebhook(HOOK, Secret("env:HOOK"))], HOOK=GOOD)
+    (hook,), problems = run(check_webhooks, [JobWebhook(HOOK, (Secret("env:HOOK"),))], HOOK=GOOD)
 
     assert problems == []
     assert (hook.url, hook.events, hook.allow_private) == (HOOK, tuple(JobEvent), False)
-    assert hook.secret.reveal() == GOOD
+    assert [secret.reveal() for secret in hook.secret] == [GOOD]
     assert GOOD not in repr(hook)
 
 
@@ -154,9 +154,9 @@ def test_a_webhook_gets_all_events_by_default_and_no_private_address():
     ],
 )
 def test_an_address_that_no_webhook_may_have_is_refused(url, problem):
-    assert run(check_webhooks, [JobWebhook(url, Secret("env:HOOK"))], HOOK=GOOD)[1] == [problem]
+    assert run(check_webhooks, [JobWebhook(url, (Secret("env:HOOK"),))], HOOK=GOOD)[1] == [problem]
     if "private" in problem:
-        assert run(check_webhooks, [JobWebhook(url, Secret("env:HOOK"), allow_private=True)], HOOK=GOOD)[1] == []
+        assert run(check_webhooks, [JobWebhook(url, (Secret("env:HOOK"),), allow_private=True)], HOOK=GOOD)[1] == []
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,20 @@ def test_an_address_that_no_webhook_may_have_is_refused(url, problem):
     ],
 )
 def test_a_secret_that_cannot_sign_is_a_fault_that_does_not_show_it(source, secret, problem):
-    assert run(check_webhooks, [JobWebhook(HOOK, Secret(source))], HOOK=secret)[1] == [problem]
+    assert run(check_webhooks, [JobWebhook(HOOK, (Secret(source),))], HOOK=secret)[1] == [problem]
+
+
+def test_each_of_several_secrets_must_be_able_to_sign():
+    hook = JobWebhook(HOOK, (Secret("env:HOOK"), Secret("env:OLD_HOOK")))
+
+    (found,), problems = run(check_webhooks, [hook], HOOK=GOOD, OLD_HOOK="short")
+
+    assert problems == ["env:OLD_HOOK is shorter than 16 bytes"]
+    assert [secret.variable for secret in found.secret] == ["HOOK", "OLD_HOOK"]
 
 
 def test_the_same_address_twice_is_a_fault():
-    hook = JobWebhook(HOOK, Secret("env:HOOK"))
+    hook = JobWebhook(HOOK, (Secret("env:HOOK"),))
 
     assert run(check_webhooks, [hook, hook], HOOK=GOOD)[1] == ["duplicate address"]
 
@@ -184,6 +193,10 @@ def test_the_same_address_twice_is_a_fault():
     [
         ("{url: 'https://x/', secret: 'env:HOOK', events: [response.started]}", "webhooks[0].events[0]"),
         ("{url: 'https://x/'}", "webhooks[0].secret"),
+        ("{url: 'https://x/', secret: []}", "webhooks[0].secret"),
+        ("{url: 'https://x/', secret: 5}", "webhooks[0].secret"),
+        ("{url: 'https://x/', secret: ['env:HOME', 5]}", "webhooks[0].secret[1]"),
+        ("{url: 'https://x/', secret: ['env:PATH', 'env:NOT_SET']}", "webhooks[0].secret[1]"),
     ],
 )
 def test_a_webhook_of_another_form_is_reported_with_its_path(entry, path):

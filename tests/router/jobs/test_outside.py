@@ -29,7 +29,7 @@ async def store():
 
 async def begin(store, *log: str):
     job = outside.write_job("req_1", LOCAL, None, "fix it")
-    number = await outside.begin(store, job, None)
+    number = await outside.begin(store, job, MANY, None)
     for text in log:
         number = await outside.write_log(store, job, number, text)
     return job, number
@@ -65,7 +65,7 @@ async def test_an_end_that_comes_twice_changes_nothing(store):
     assert await outside.end(store, job, JobState.COMPLETED, number, change="diff") is False
 
     assert await read_end(store) == before
-    assert before["error"] == {"code": "agent_failed", "message": "exit status 1"}
+    assert before["error"] == {"code": "server_error", "message": "exit status 1", "reason": "agent_failed"}
 
 
 async def test_nobody_else_can_write_to_it(store):
@@ -83,7 +83,7 @@ async def test_a_caller_that_has_as_many_as_it_may_is_refused(store):
     await begin(store)
 
     with pytest.raises(TooManyJobs):
-        await outside.begin(store, outside.write_job("req_2", LOCAL, None, "fix it"), 1)
+        await outside.begin(store, outside.write_job("req_2", LOCAL, None, "fix it"), MANY, 1)
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
@@ -98,7 +98,7 @@ async def test_a_job_whose_command_is_gone_ends_with_the_log_that_it_had(store, 
 
     response = await read_end(store)
     assert response["status"] == ("cancelled" if is_cancelled else "failed")
-    assert is_cancelled or response["error"]["code"] == "interrupted"
+    assert is_cancelled or response["error"]["reason"] == "interrupted"
     assert [text_of(item) for item in response["output"]] == ["one\n"]
 
 

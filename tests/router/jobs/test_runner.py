@@ -91,7 +91,7 @@ async def test_only_so_many_jobs_run_at_once_and_only_so_many_of_a_caller(store,
     await until(lambda: len(adapter.opened) == 3)
     await some_turns()
 
-    jobs = (await store.list_jobs(None, JobState.RUNNING, MANY, None)).jobs
+    jobs = (await store.list_jobs(None, JobState.RUNNING, 1_000, None)).jobs
     assert sorted(job.caller.name for job in jobs) == [ANN.name, ANN.name, BOB.name]
 
 
@@ -162,9 +162,13 @@ async def test_a_job_that_cannot_be_begun_again_ends_with_what_was_said(store, r
     response = json.loads(job.response)
     events = events_in(b"".join(segment.frames for segment in await read_log(store, "resp_1")))
     assert (job.state, response["status"]) == (state, str(state))
-    assert is_cancelled or response["error"]["code"] == "interrupted"
+    assert is_cancelled or (response["error"]["code"], response["error"]["reason"]) == ("server_error", "interrupted")
     assert response["output"][-1]["content"][0]["text"] == SPEECH.text
-    assert (events[-1]["type"], events[-1]["sequence_number"]) == (f"response.{state}", 13)
+    assert (events[-1]["type"], events[-1]["sequence_number"]) == (
+        "response.incomplete" if is_cancelled else "response.failed",
+        13,
+    )
+    assert events[-1]["response"] == response
 
 
 async def test_the_attempt_of_an_owner_that_is_gone_is_recorded_before_its_job_is_begun_again(store, run, monkeypatch):
@@ -287,7 +291,7 @@ async def test_a_lost_job_whose_log_cannot_be_made_sense_of_is_ended(store, run,
     run(WHOLE)
     job = await over(store)
 
-    assert (job.state, json.loads(job.response)["error"]["code"]) == (JobState.FAILED, "interrupted")
+    assert (job.state, json.loads(job.response)["error"]["reason"]) == (JobState.FAILED, "interrupted")
 
 
 async def test_jobs_are_taken_over_side_by_side_up_to_a_number(store, run, monkeypatch):
@@ -377,7 +381,7 @@ async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(s
 
     error = json.loads((await over(store)).response)["error"]
 
-    assert error["code"] == "previous_response_not_found"
+    assert error["reason"] == "previous_response_not_found"
     assert error["message"].startswith(
         "Previous response with id 'resp_0' not found. If the router was restarted: set store.path"
     )

@@ -73,7 +73,9 @@ async def test_a_job_that_ended_before_it_began_has_a_stream_that_says_so(store)
     await store.add(make_job(), MANY)
     await store.cancel("resp_1", ANN, JobEnding(JobState.CANCELLED, time.time(), b'{"id":"resp_1","status":"cancelled"}'))
 
-    assert [event["type"] for event in events_in(await read(store))] == ["response.created", "response.cancelled"]
+    assert [event["type"] for event in events_in(await read(store))] == ["response.created", "response.incomplete"]
+    assert [event["type"] for event in events_in(await read(store, 0))] == ["response.incomplete"]
+    assert events_in(await read(store, 1)) == events_in(await read(store, 7)) == []
 
 
 async def test_a_reader_of_a_deleted_job_is_let_go(store):

@@ -91,7 +91,7 @@ async def rig():
 
 
 def make_hook(url=URL, events=frozenset(JobEvent), allow_private=False):
-    return JobWebhook(url, Secret(SECRET), events, allow_private)
+    return JobWebhook(url, (Secret(SECRET),), events, allow_private)
 
 
 @functools.cache
@@ -262,7 +262,7 @@ async def test_a_store_that_cannot_be_used_now_is_asked_again(rig, monkeypatch):
 
 
 def test_a_signature_is_that_of_the_example_in_the_standard():
-    headers = sign("msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', SECRET, 1_614_265_330.9)
+    headers = sign("msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', [SECRET], 1_614_265_330.9)
 
     assert headers == {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -274,7 +274,7 @@ def test_a_signature_is_that_of_the_example_in_the_standard():
 @pytest.mark.parametrize("secret", [SECRET, "a plain secret of sufficient length"])
 def test_the_sdk_takes_an_event_with_its_secret_and_with_no_other(secret):
     body = write_event(EVENT)
-    headers = sign(EVENT.id, body, secret, time.time())
+    headers = sign(EVENT.id, body, [secret], time.time())
     client = openai.OpenAI(api_key="-", webhook_secret=secret)
 
     event = client.webhooks.unwrap(body, headers)
@@ -286,3 +286,14 @@ def test_the_sdk_takes_an_event_with_its_secret_and_with_no_other(secret):
         client.webhooks.unwrap(body, headers, secret="another secret, as long as that")
     with pytest.raises(openai.InvalidWebhookSignatureError):
         client.webhooks.unwrap(body.replace(b"ab12", b"ab13"), headers)
+
+
+def test_an_event_with_two_secrets_is_taken_by_receivers_that_know_either_and_no_other():
+    old, body = "the secret of last year, as long as it must be", write_event(EVENT)
+    headers = sign(EVENT.id, body, [old, SECRET], time.time())
+
+    assert headers["webhook-signature"].count(" ") == 1
+    for secret in (old, SECRET):
+        assert sdk().webhooks.unwrap(body, headers, secret=secret).id == EVENT.id
+    with pytest.raises(openai.InvalidWebhookSignatureError):
+        sdk().webhooks.unwrap(body, headers, secret="another secret, as long as that")

@@ -357,7 +357,7 @@ def test_a_caller_is_shown_its_own_turns_alone(tmp_path):
 
 def test_what_is_too_old_to_be_looked_at_is_said_to_be_left_out():
     class Bounded:
-        def read_recent_calls(self, since, rows, caller):
+        def read_recent_calls(self, read, since, rows, caller):
             assert (since, rows, caller) == (100.0, MAX_ROWS, None)
             return RecentCalls([], 250.0, is_complete=False)
 

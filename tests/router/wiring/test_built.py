@@ -95,14 +95,14 @@ def test_adapters_with_something_to_load_are_told_to_and_others_are_left_alone()
 @pytest.mark.parametrize(
     ("given", "begun"),
     [
-        ({}, {"warm", "resume_jobs", "watch_keys", "keep_learning", "watch_troubles"}),
-        ({"ledger_path": None}, {"warm", "resume_jobs", "watch_keys", "watch_troubles"}),
-        ({"reports_troubles": False}, {"warm", "resume_jobs", "watch_keys", "keep_learning"}),
+        ({}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "keep_learning", "watch_troubles"}),
+        ({"ledger_path": None}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "watch_troubles"}),
+        ({"reports_troubles": False}, {"warm", "watch_loop", "resume_jobs", "watch_keys", "keep_learning"}),
     ],
 )
 async def test_what_is_done_around_requests_begins_once_each(monkeypatch, tmp_path, given, begun):
     seen = []
-    for name in ("warm", "resume_jobs"):
+    for name in ("warm", "watch_loop", "resume_jobs"):
         monkeypatch.setattr(Built, name, lambda _, name=name: seen.append(name))
     for name in ("keep_learning", "watch_keys", "watch_troubles"):
 

@@ -11,7 +11,6 @@ from router.dialects.responses.background import (
     AskedBackground,
     is_busy,
     job_id_of,
-    read_refusal,
     request_id_of,
     with_status,
     write_arrival,
@@ -72,12 +71,6 @@ def test_a_response_is_shown_with_the_status_that_it_has_now():
     shown = with_status(b'{"id":"resp_1","status":"queued","big":12345678901234567890123}', "in_progress")
 
     assert json.loads(shown) == {"id": "resp_1", "status": "in_progress", "big": 12345678901234567890123}
-
-
-def test_a_refusal_becomes_the_error_of_a_failed_response():
-    told = read_refusal(b'{"error":{"code":"bad_knob","message":"no such knob"}}')
-
-    assert told == {"code": "bad_knob", "message": "no such knob"}
 
 
 @pytest.mark.parametrize(

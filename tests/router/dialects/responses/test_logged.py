@@ -180,6 +180,29 @@ def test_an_end_that_nobody_can_read_is_a_failure():
         b'event: response.completed\ndata: {"type":"response.completed","sequence_number":1,"response":{"output":[\n\n'
     )
 
-    (last,) = events_in(segment.frames)
-    assert (log.ended, last["type"], last["response"]["status"]) == (JobState.FAILED, "response.failed", "failed")
-    assert (last["response"]["model"], last["sequence_number"]) == ("m", 1)
+    assert (segment, log.ended, log.is_whole) == (None, JobState.FAILED, False)
+    assert (log.response["model"], log.response["status"], log.response["error"]["code"]) == ("m", "failed", "server_error")
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "state"),
+    [("response.failed", "failed", JobState.FAILED), ("response.incomplete", "cancelled", JobState.CANCELLED)],
+)
+def test_the_end_of_a_broken_stream_is_left_to_be_written_with_what_was_said(kind, status, state):
+    log, error = LogFrames("resp_1"), {"code": "odd", "message": "no"}
+    begun = frame("response.created", 0, response={"id": "up", "model": "m", "status": "in_progress", "error": None})
+
+    segment = log.take(begun + delta(1) + frame(kind, 2, response={"model": "", "status": status, "error": error}))
+    last = log.close(state, {**log.response, "output": ["said"]})
+
+    assert numbers(segment.frames) == [0, 1]
+    assert (log.ended, log.is_whole) == (state, False)
+    (event,) = events_in(last.frames)
+    assert (event["type"], event["sequence_number"], event["response"]["output"]) == (kind, 2, ["said"])
+    assert event["response"]["status"] == status
+    if state is JobState.FAILED:
+        assert event["response"]["model"] == "m"
+        assert event["response"]["error"] == {"code": "server_error", "message": "no", "reason": "odd"}
+    again = LogFrames("resp_1")
+    again.take(join_frames([segment, last]))
+    assert (again.ended, again.next_number) == (state, 2)

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from router.contract.errors import BadRequest
 from router.contract.request import ToolCall, ToolResult
 from router.contract.words import Dialect, Feature
 from router.dialects.opaque import all_keys, without_foreign
@@ -78,6 +79,20 @@ def test_a_response_that_it_goes_on_from_is_told_by_its_id_and_only_here():
     assert read(input="x", previous_response_id="").previous_response_id is None
     chat = make_view({"messages": [{"role": "user", "content": "x"}], "previous_response_id": "resp_1"})
     assert chat.previous_response_id is None
+
+
+@pytest.mark.parametrize("field", ["store", "background"])
+@pytest.mark.parametrize("value", ["false", "true", "", 0, 1, 0.0, [], {}, [True]])
+def test_a_flag_that_is_neither_a_boolean_nor_null_is_refused(field, value):
+    with pytest.raises(BadRequest, match=f"{field}: must be true or false") as refused:
+        read(**{"input": "x", "background": True, field: value})
+
+    assert refused.value.param == field
+
+
+@pytest.mark.parametrize("flags", [{"store": None, "background": None}, {"store": True}, {"store": False, "background": False}])
+def test_a_flag_may_be_a_boolean_or_null(flags):
+    assert len(read(input="x", **flags).conversation) == 1
 
 
 def test_a_developers_first_words_are_the_system_prompt_where_there_are_no_instructions():

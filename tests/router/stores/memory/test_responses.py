@@ -1,5 +1,7 @@
 """Responses in memory: each for its caller, and none for ever."""
 
+import pytest
+
 from router.contract.caller import Caller
 from router.contract.request import Transcript
 from router.contract.stores import StoredResponse
@@ -67,6 +69,18 @@ async def test_the_oldest_goes_when_there_are_too_many_or_they_are_too_large():
     for store in (by_count, by_size):
         found = [await store.find(f"resp_{number}", ANN) is not None for number in range(3)]
         assert found == [False, True, True]
+
+
+@pytest.mark.parametrize("bounds", [{"max_responses": 4}, {"max_bytes": 4 * len(make().raw)}], ids=["count", "bytes"])
+async def test_a_full_store_evicts_the_oldest_of_the_caller_that_has_most(bounds):
+    store = MemoryResponses(clock=Clock(), **bounds)
+    store.keep(make("resp_b", BOB), for_long=False)
+
+    for number in range(9):
+        store.keep(make(f"resp_{number}"), for_long=False)
+    store.keep(make("resp_c", BOB), for_long=False)
+
+    assert [kept.id for kept in store.list_kept()] == ["resp_b", "resp_7", "resp_8", "resp_c"]
 
 
 async def test_one_that_is_larger_than_the_whole_bound_is_not_kept():

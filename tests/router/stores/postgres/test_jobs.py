@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from router.contract.job import JobState
+from router.contract.job import JobState, JobTerms
 from router.contract.stores import StoreUnusable
 
 pytest.importorskip("asyncpg")
@@ -72,7 +72,11 @@ async def test_the_limit_for_a_caller_holds_for_claims_of_many_routers_at_once(o
     for number in range(9):
         await stores[0].add(make_job(f"resp_{number}"), MANY)
 
-    claims = [store.claim(f"router:{number}:1", LEASE_SECONDS, 2) for number, store in enumerate(stores) for _ in range(3)]
+    claims = [
+        store.claim(f"router:{number}:1", LEASE_SECONDS, JobTerms(most_for_a_caller=2))
+        for number, store in enumerate(stores)
+        for _ in range(3)
+    ]
     claimed = [job for job in await asyncio.gather(*claims) if job is not None]
 
     assert len(claimed) == 2

@@ -25,6 +25,12 @@ from tests.tools.kept import ANN, make_call, make_entry
 from tests.tools.ledgers import write_ledger
 
 NOW = time.time()
+
+
+def as_is(row):
+    return row
+
+
 LOOP = TurnKind.TOOL_LOOP
 QUESTIONS: dict[str, Callable[[SqliteEntryReader], object]] = {
     "newest": lambda ledger: ledger.read_newest(0, 5),
@@ -36,7 +42,7 @@ QUESTIONS: dict[str, Callable[[SqliteEntryReader], object]] = {
     "beginning": lambda ledger: ledger.find_beginning("req_1"),
     "undecided": lambda ledger: ledger.find_undecided("req_1"),
     "past calls": lambda ledger: ledger.read_past_calls(),
-    "recent calls": lambda ledger: ledger.read_recent_calls(0, 5),
+    "recent calls": lambda ledger: ledger.read_recent_calls(as_is, 0, 5),
     "history": lambda ledger: list(ledger.read_history()),
     "turns": lambda ledger: ledger.read_turns(TurnsAsked()).rows,
     "page of sessions": lambda ledger: ledger.read_session_page(5, None, None).sessions,
@@ -245,7 +251,7 @@ def test_history_and_recent_calls_are_those_of_persons_turns(write):
     unread = (call("4", TurnKind.SIDE), call("6", session=None), call("7", decision=None))
     ledger = write(call("1", prompt_text="{}", cost_usd=0.5), call("2", LOOP, outcome=Outcome.FAILED), *unread)
 
-    found, recent = list(ledger.read_history()), ledger.read_recent_calls(0, 9)
+    found, recent = list(ledger.read_history()), ledger.read_recent_calls(as_is, 0, 9)
 
     assert [(one.line.id, one.prompt_text, one.should_be, one.places) for one in found] == [
         ("1", "{}", None, b""),
@@ -262,7 +268,7 @@ def test_no_more_rows_are_looked_at_than_asked_for_and_it_is_said_how_far_back_t
     rows = [call(str(number), at=NOW + number, caller=(Caller("ann"), Caller("bob"))[number % 2]) for number in range(6)]
     ledger = write(*rows)
 
-    bounded, whole, later = (ledger.read_recent_calls(*ask) for ask in ((NOW, 4), (NOW, 6), (NOW + 3, 4)))
+    bounded, whole, later = (ledger.read_recent_calls(as_is, *ask) for ask in ((NOW, 4), (NOW, 6), (NOW + 3, 4)))
 
     assert ([one.line.id for one in bounded.calls], bounded.begins_at, bounded.is_complete) == (
         ["2", "3", "4", "5"],
@@ -271,7 +277,7 @@ def test_no_more_rows_are_looked_at_than_asked_for_and_it_is_said_how_far_back_t
     )
     assert (len(whole.calls), whole.begins_at, whole.is_complete) == (6, NOW, True)
     assert ([one.line.id for one in later.calls], later.begins_at, later.is_complete) == (["3", "4", "5"], NOW + 3, True)
-    assert [one.line.id for one in ledger.read_recent_calls(NOW, 4, "bob").calls] == ["3", "5"]
+    assert [one.line.id for one in ledger.read_recent_calls(as_is, NOW, 4, "bob").calls] == ["3", "5"]
 
 
 def test_spending_is_summed_by_caller_since_a_time_to_the_last_unit(write):

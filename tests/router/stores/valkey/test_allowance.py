@@ -90,6 +90,14 @@ def later_take(member: Member) -> bool:
     return False
 
 
+async def test_a_strange_name_in_the_set_of_wanted_limits_ends_no_heartbeat(make, valkey):
+    one = await make()
+    valkey.send("ZADD", one.link.key("a", "#wanted"), "inf", b"\xff\xfe")
+    beats = one.allowance._beats
+
+    await until(lambda: one.allowance._beats >= beats + 2)
+
+
 async def test_what_one_router_does_not_use_is_given_to_another_that_wants_it(make):
     one, other = await make(), await make()
     assert await one.take(60) == 60

@@ -1,0 +1,102 @@
+"""Watches the event loop for steps that hold it up. Requests pay nothing for it.
+
+A timer beats on the loop. A thread looks at the beats and, when one is late, at what the loop is doing, so that the log can
+name it. A beat is late as well when the machine is too busy to run the process.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+from router.telemetry import events
+from router.telemetry.metrics import Buckets
+
+STALL_SECONDS = 0.05
+_BEAT_SECONDS = 0.025
+_REPORT_SECONDS = 60.0
+_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class LoopWatch:
+    """Counts how long the loop was held up, and reports it once a minute at most."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self.stalls = clock, Buckets(_BOUNDS, {(): [0.0] * (len(_BOUNDS) + 2)})
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread_id = self._depth = self._unreported = 0
+        self._due = 0.0
+        self._seen: tuple[float, str, str] | None = None
+        """The beat that was late, and what the loop was doing: its task or callback, and the line of code."""
+        self._reported_at = -_REPORT_SECONDS
+        self._is_closed = threading.Event()
+
+    def start(self) -> None:
+        """Watch the running loop from now on."""
+        self._loop, self._thread_id = asyncio.get_running_loop(), threading.get_ident()
+        self._due = self._clock()
+        self._timer = self._loop.call_later(0, self._begin)
+
+    def close(self) -> None:
+        self._is_closed.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _begin(self) -> None:
+        self._depth = len(_list_frames(sys._getframe()))
+        threading.Thread(target=self._look, name="watch the loop", daemon=True).start()
+        self._due = self._clock()
+        self._beat()
+
+    def _beat(self) -> None:
+        now = self._clock()
+        if now - self._due >= STALL_SECONDS:
+            self._note(now)
+        self._due = now + _BEAT_SECONDS
+        assert self._loop is not None
+        self._timer = self._loop.call_later(_BEAT_SECONDS, self._beat)
+
+    def _note(self, now: float) -> None:
+        self.stalls.observe((), now - self._due)
+        self._unreported += 1
+        if now - self._reported_at < _REPORT_SECONDS:
+            return
+        _, step, where = self._seen if self._seen is not None and self._seen[0] == self._due else (0.0, "unknown", "")
+        events.loop_stalled(seconds=now - self._due, step=step, where=where, stalls=self._unreported)
+        self._reported_at, self._unreported = now, 0
+
+    # In the thread.
+
+    def _look(self) -> None:
+        pause = STALL_SECONDS
+        while not self._is_closed.wait(pause):
+            due, now = self._due, self._clock()
+            is_new = self._seen is None or self._seen[0] != due
+            if now - due >= STALL_SECONDS and is_new and (frame := sys._current_frames().get(self._thread_id)) is not None:
+                self._seen = (due, *self._describe(frame))
+            pause = max(due + STALL_SECONDS - now, _BEAT_SECONDS)
+
+    def _describe(self, frame: FrameType) -> tuple[str, str]:
+        """The step that the loop is in, with the name of its task, and the innermost line."""
+        frames = _list_frames(frame)
+        if len(frames) < self._depth:
+            return "unknown", ""
+        step, inner = frames[-self._depth].f_code, frames[0]
+        name = step.co_qualname
+        with suppress(RuntimeError):
+            if (task := asyncio.current_task(self._loop)) is not None:
+                name = f"{name} ({task.get_name()})"
+        return name, f"{inner.f_code.co_filename.rpartition('/')[2]}:{inner.f_lineno}"
+
+
+def _list_frames(frame: FrameType | None) -> list[FrameType]:
+    """The innermost first."""
+    frames: list[FrameType] = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
