@@ -171,7 +171,7 @@ def _measure_pace(relay: Relay, usage: Usage | None, now: float) -> tuple[float 
 
 
 def _estimate_usage(relay: Relay, error: TandemError | None) -> Usage | None:
-    tokens, seen = relay.context.decision.prompt_tokens, relay.output_tokens
+    tokens, seen = relay.context.decision.prompt_tokens, relay.estimate_output_tokens()
     return measure_usage(relay.view.operation, relay.usage, tokens, seen, is_billed=is_billed(relay.status, error))
 
 

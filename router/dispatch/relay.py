@@ -210,8 +210,7 @@ class Relay(StreamedAnswer, eq=False):
     def token_size(self) -> TokenSize:
         return self.context.live.of(self.opened.target).token_size
 
-    @property
-    def output_tokens(self) -> int:
+    def estimate_output_tokens(self) -> int:
         """Output tokens so far, by the text that the model wrote. Reads all kept pieces, so call it rarely."""
         return self.token_size.tokens_in(self.written_bytes)
 

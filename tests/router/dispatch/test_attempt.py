@@ -494,12 +494,12 @@ async def test_a_stream_of_messages_that_breaks_is_charged_for_what_it_wrote_and
         "type": "message_start",
         "message": {"usage": {"input_tokens": 20, "cache_read_input_tokens": 80, "output_tokens": 1}},
     }
-    delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "a"}}
+    delta = {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "four"}}
     frames = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in (start, *[delta] * 30)]
     view = make_view({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 9, "stream": True}, Dialect.MESSAGES)
     trial = Trial(streams(*frames), view=view, target=make_target(price=PRICE, speaks=frozenset({Dialect.MESSAGES})))
 
     attempt = (await trial.run()).attempt
 
-    assert attempt.usage == Usage(100, 31, cached_tokens=80, is_estimated=True)
-    assert attempt.cost_usd == pytest.approx(20 * 0.001 + 80 * 0.0001 + 31 * 0.01)
+    assert attempt.usage == Usage(100, 30, cached_tokens=80, is_estimated=True)
+    assert attempt.cost_usd == pytest.approx(20 * 0.001 + 80 * 0.0001 + 30 * 0.01)

@@ -12,6 +12,7 @@ from router.dialects.responses.logged import (
     assemble_output,
     cut_after,
     is_terminal,
+    join_frames,
     split_at_frame_end,
 )
 from tests.tools.background import SPEECH, events_in
