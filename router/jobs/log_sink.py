@@ -17,7 +17,6 @@ from router.dialects.responses.logged import (
     RESPONSE_KEY,
     LogFrames,
     LoggedOutput,
-    count_frames,
     end_frame,
     ends_frame,
     has_output,
@@ -25,6 +24,7 @@ from router.dialects.responses.logged import (
     split_at_frame_end,
     write_response,
 )
+from router.dialects.sse import count_written
 
 _T = TypeVar("_T")
 _Given = TypeVarTuple("_Given")
@@ -325,13 +325,15 @@ class LogAgain:
 
     def __init__(self, job_id: str) -> None:
         self.log, self.output = LogFrames(job_id), LoggedOutput()
-        self.frames = 0
+        self.written, self.has_frames = 0, False
+        """Bytes of text that the model wrote, and whether there is a log at all."""
 
     def add(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             self.log.take(segment.frames)
             self.output.add(segment.frames)
-            self.frames += count_frames(segment.frames)
+            self.written += count_written(segment.frames)
+            self.has_frames = True
 
 
 async def read_again(store: JobStore, job_id: str, shared: SharedLog) -> LogAgain:
