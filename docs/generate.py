@@ -42,7 +42,8 @@ ANSWERS = {
     "queueing for quota.",
     "x-tandem-replayed": "`true` where the answer was sent before, to a request with the same `idempotency-key`.",
     "x-tandem-dropped": "What the request lost on its way to the target, by name, separated by commas; absent when nothing "
-    "was lost ([bridges](../how-to/bridge-dialects.md)).",
+    "was lost ([bridges](../how-to/bridge-dialects.md)). Also the cap that a [budget](../how-to/give-others-a-key.md#budgets) "
+    "puts on the answer.",
     "x-tandem-budget": "How much of the caller's budget is spent, 0 to 1: of the day or the month, whichever is larger. Absent "
     "without a budget, and below `budgets.warn_at`.",
     "x-tandem-jobs": "The background jobs of this session that ended and were not collected, as in `resp_ab12=completed`, "

@@ -130,6 +130,8 @@ class DialectSpec:
     """Status, message, code, parameter, request id."""
     write_failure: Callable[[int, str, str, str], bytes]
     """The last event of a failed stream: status, message, code, request id."""
+    write_cut: Callable[[bytes, Usage], bytes]
+    """The end of a stream that is cut for its length, from what was sent of it: all of it, or the newest frames."""
     limits: LimitNames
     word_too_long: Callable[[str], str]
     """A message for length in the form on which clients compact."""

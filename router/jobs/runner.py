@@ -15,18 +15,17 @@ from router.contract.facts import AttemptEnded, AttemptOpened, Ending, Settled
 from router.contract.job import Job, JobEnding, JobState, JobStore
 from router.contract.request import JsonObject
 from router.contract.stores import StoreUnusable
-from router.contract.usage import Usage
-from router.contract.words import Outcome
+from router.contract.words import Operation, Outcome
 from router.dialects.refusals import failure_words
 from router.dialects.responses.answer import read_usage
 from router.dialects.responses.background import is_busy, request_id_of, write_arrival
 from router.dialects.responses.failures import read_refusal, write_error
-from router.dialects.responses.logged import LogFrames, count_frames, join_frames, parse_response, write_response
-from router.dispatch.meter import cost_of
+from router.dialects.responses.logged import parse_response, write_response
+from router.dispatch.meter import cost_of, measure_usage
 from router.edge.admission import report_fault
 from router.edge.routes import new_request_id
 from router.house import House
-from router.jobs.log_sink import LogSink, SharedLog, read_log
+from router.jobs.log_sink import LogAgain, LogSink, SharedLog, read_again
 from router.jobs.outside import end_lost
 from router.loop.supervisor import supervise
 from router.loop.tasks import spawn
@@ -136,7 +135,7 @@ class Runner:
             self._loop.cancel()
             with suppress(StoreUnusable):
                 for attempt in attempts:
-                    await self._store.release(self._owner, attempt.job.id)
+                    await self._store.release(attempt.job)
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 for attempt in attempts:
@@ -145,6 +144,7 @@ class Runner:
             await asyncio.wait(settling, timeout=_STOP_SECONDS)
             for task in settling:
                 task.cancel()
+        self._shared.close()
 
     async def _claim_jobs(self) -> None:
         watch = self._store.watch(None)
@@ -173,7 +173,7 @@ class Runner:
         if job.is_unrecorded:
             self._settling[job.id] = spawn(self._settle(job, self._take_over, self._give_back), name=f"{job.id} taken over")
         elif self._is_stopping:
-            await self._store.release(self._owner, job.id)
+            await self._store.release(job)
         elif job.is_lost:
             self._settling[job.id] = spawn(self._settle(job, self._end_lost, self._end_unread), name=f"{job.id} lost")
         else:
@@ -200,6 +200,7 @@ class Runner:
         keeping = supervise(partial(self._keep, attempt), name="keep a lease")
         try:
             defect = await self._serve_patiently(attempt, writing)
+            await sink.parse_heavy()
             if not sink.is_lost:
                 sink.close(*_conclude(attempt, defect))
             await writing
@@ -315,32 +316,31 @@ class Runner:
     async def _take_over(self, job: Job) -> None:
         """Record the cost of a dead owner's attempt, then release the job; finish it if its log is complete."""
         if job.body:
-            frames = join_frames(await read_log(self._store, job.id))
-            (log := LogFrames(job.id)).take(frames)
-            self._house.state.entries.append(await write_lost_entry(self._house, job, log, count_frames(frames)))
+            found = await read_again(self._store, job.id, self._shared)
+            self._house.state.entries.append(await write_lost_entry(self._house, job, found))
             await self._house.state.entries.sync()
-            if log.ended is not None:
+            if found.log.ended is not None:
                 await self._end_lost(job)
                 return
         await self._give_back(job)
 
     async def _give_back(self, job: Job) -> None:
         """Release a job whose last attempt is recorded, or cannot be."""
-        await self._store.release(self._owner, job.id)
+        await self._store.release(job)
 
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""
         if not job.body:
             await end_lost(self._store, job)
             return
-        (log := LogFrames(job.id)).take(join_frames(await read_log(self._store, job.id)))
+        found = await read_again(self._store, job.id, self._shared)
         said = parse_response(job.queued)
         if job.is_cancelled:
             state, said = JobState.CANCELLED, {**said, "status": "cancelled"}
         else:
             words = "the router that served this response stopped in the middle of it"
             state, said = JobState.FAILED, {**said, "status": "failed", "error": write_error(_INTERRUPTED, words)}
-        sink = LogSink(job, self._store, self._shared, log)
+        sink = LogSink(job, self._store, self._shared, found.log)
         sink.close(state, said)
         await sink.write_log()
         await sink.finish()
@@ -371,23 +371,24 @@ def _conclude(attempt: _Attempt, defect: BaseException | None) -> tuple[JobState
     return JobState.FAILED, {**said, "status": "failed", "error": told}
 
 
-async def write_lost_entry(house: House, job: Job, log: LogFrames, frames: int) -> Entry:
-    """The ledger's entry of a job's last attempt, whose owner is gone. Its log has this many frames.
+async def write_lost_entry(house: House, job: Job, found: LogAgain) -> Entry:
+    """The ledger's entry of a job's last attempt, whose owner is gone. `found` is what its log says.
 
     It has the id that the owner would have used, so an attempt is in a ledger once. Its tokens are those that the log names at
-    its end, else an estimate: the prompt, and one token for each frame. Its target is the one that the request would go to now.
-    Where none can be chosen any more, target and cost are not known.
+    its end, else an estimate: the prompt, and the text in the log. Without a frame it counts as never sent, and costs nothing.
+    Its target is the one that the request would go to now. Where none can be chosen any more, target and cost are not known.
     """
     arrival, plan, now = write_arrival(job, request_id_of(job.id, job.attempt)), house.plan.for_background(), house.clock()
     exchange = Exchange(arrival, now, Deadline(now), UNOBSERVED, plan)
     with suppress(Exception):  # a request that cannot be read must not keep its job from going on, or ending
         decided = await house.decide(arrival, plan)
         target = plan.targets[decided.decision.targets[0]]
-        told = read_usage(log.response.get("usage"))
-        usage = told or Usage(decided.decision.prompt_tokens, frames, is_estimated=True)
-        attempt = Attempt(target.name, 200 if frames else None, None, 0.0, usage, cost_of(usage, target.price))
+        told = read_usage(found.log.response.get("usage"))
+        seen = house.state.live.of(target).token_size.tokens_in(found.written)
+        usage = measure_usage(Operation.CREATE, told, decided.decision.prompt_tokens, seen, is_billed=found.has_frames)
+        attempt = Attempt(target.name, 200 if found.has_frames else None, None, 0.0, usage, cost_of(usage, target.price))
         exchange.note(decided)
         exchange.note(AttemptOpened(now, target, "", ()))
         exchange.note(AttemptEnded(now, target, attempt, None, usage, None))
-    entry = write_entry(exchange, Settled(now, _SERVED if log.ended is not None else _CUT), time.time())
+    entry = write_entry(exchange, Settled(now, _SERVED if found.log.ended is not None else _CUT), time.time())
     return replace(entry, places=None)  # nothing is learned from the same words twice

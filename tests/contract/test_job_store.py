@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from router.contract.job import FINAL, Job, JobEnding, JobState, JobTerms
+from router.contract.job import FINAL, PART_BYTES, Job, JobEnding, JobState, JobTerms
 from router.contract.stores import StoreUnusable
 from router.loop.tasks import spawn
 from router.stores.sqlite.jobs import MemoryJobs
@@ -300,6 +300,27 @@ async def test_a_long_log_is_read_in_parts(stores):
     assert [segment.first for segment in (*first, *second)] == list(range(6))
 
 
+def numbered(number: int, text: str) -> str:
+    return f'data: {{"sequence_number":{number},"delta":"{text}"}}\n\n'
+
+
+@pytest.mark.parametrize("after", [-1, 0, 1, 2, 3])
+async def test_a_segment_larger_than_the_limit_is_read_in_parts_from_any_number_on(stores, after):
+    store, frames = stores(), [numbered(number, "x" * 300) for number in range(4)]
+    job = await begin(store)
+    await store.append(job, [make_segment(0, 3, text="".join(frames)), make_segment(4, text=numbered(4, "last"))])
+    number, part_at, read, largest = after, 0, b"", 0
+
+    while segments := await store.read("resp_1", ANN, number, limit_bytes=100, part_at=part_at):
+        for segment in segments:
+            read, largest = read + segment.frames, max(largest, len(segment.frames))
+            part_at = segment.rest_at
+            number = number if part_at else segment.last
+
+    assert read.decode() == "".join([*frames, numbered(4, "last")][after + 1 :])
+    assert largest <= 100
+
+
 async def test_a_write_that_is_repeated_with_other_cuts_leaves_no_frame_twice(stores):
     store = stores()
     job = await begin(store)
@@ -329,7 +350,7 @@ async def test_who_has_lost_a_job_can_neither_write_renew_nor_end_it(stores):
 async def test_an_earlier_attempt_of_the_same_owner_cannot_write(stores):
     store = stores()
     first = await begin(store)
-    await store.release(OWNER)
+    await store.release(first)
     again = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
     assert again.attempt == 2
@@ -351,7 +372,7 @@ async def take_over(store, terms: JobTerms = MANY) -> Job:
     """Claim a job whose lease has run out, and go on as if its attempt were recorded."""
     overdue = await store.claim(OTHER, LEASE_SECONDS, MANY)
     assert overdue.is_unrecorded
-    await store.release(OTHER, overdue.id)
+    await store.release(overdue)
     return await store.claim(OTHER, LEASE_SECONDS, terms)
 
 
@@ -383,8 +404,7 @@ async def test_an_owner_that_is_gone_before_it_has_recorded_an_attempt_leaves_th
 
 async def test_a_job_that_was_released_needs_no_record(stores):
     store = stores()
-    await begin(store)
-    await store.release(OWNER)
+    await store.release(await begin(store))
     stores.clock.now += LEASE_SECONDS + 1
 
     again = await store.claim(OTHER, LEASE_SECONDS, MANY)
@@ -395,9 +415,9 @@ async def test_a_job_that_was_released_needs_no_record(stores):
 async def test_one_job_of_an_owner_is_released_alone(stores):
     store = stores()
     await begin(store, make_job("resp_1"), make_job("resp_2"))
-    await store.claim(OWNER, LEASE_SECONDS, MANY)
+    second = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
-    await store.release(OWNER, "resp_2")
+    await store.release(second)
 
     claimed = [await store.claim(OTHER, LEASE_SECONDS, MANY) for _ in range(2)]
     assert (claimed[0].id, claimed[1]) == ("resp_2", None)
@@ -521,7 +541,7 @@ async def test_a_job_is_begun_three_times_at_most(stores):
     for _ in range(4):
         job = await store.claim(OWNER, LEASE_SECONDS, MANY)
         seen.append((job.attempt, job.is_lost))
-        await store.release(OWNER)
+        await store.release(job)
 
     assert seen == [(1, False), (2, False), (3, False), (3, True)]
 
@@ -541,21 +561,25 @@ async def test_a_lost_job_comes_before_others_even_where_its_caller_has_no_room(
 
 async def test_a_released_job_is_taken_at_once(stores):
     store = stores()
-    await begin(store)
+    job = await begin(store)
 
-    await store.release(OWNER)
+    await store.release(job)
 
     taken = await store.claim(OTHER, LEASE_SECONDS, MANY)
     assert taken.attempt == 2
 
 
-async def test_the_jobs_of_one_owner_alone_are_released(stores):
+async def test_a_release_that_is_repeated_leaves_a_later_attempt_of_its_owner_alone(stores):
     store = stores()
-    await begin(store)
+    first = await begin(store)
+    await store.release(first)
+    again = await store.claim(OWNER, LEASE_SECONDS, MANY)
 
-    await store.release(OTHER)
+    await store.release(first)
+    await store.release(replace(again, owner=OTHER))
 
     assert await store.claim(OTHER, LEASE_SECONDS, MANY) is None
+    assert await store.append(again, [make_segment(0)])
 
 
 # Endings.
@@ -569,7 +593,10 @@ async def test_an_ended_job_has_its_response_and_its_request_without_headers(sto
     assert await store.finish(job, make_ending(state))
 
     ended = await store.find("resp_1", ANN)
-    assert (ended.state, ended.ended_at, ended.response) == (state, make_ending().at, make_ending(state).response)
+    assert (ended.state, ended.ended_at) == (state, make_ending().at)
+    whole = make_ending(state).response
+    assert await store.read_response("resp_1", ANN) == (whole, len(whole))
+    assert await store.read_response("resp_1", ANN, 3) == (whole[3:], len(whole))
     assert (ended.queued, ended.body, ended.headers) == (b"", b"", {})
     assert await store.find_body("resp_1", ANN) == job.body
     assert await store.claim(OTHER, LEASE_SECONDS, MANY) is None
@@ -600,13 +627,28 @@ async def test_an_ending_that_is_repeated_is_answered_the_same_and_noted_once(st
     assert len(await store.take_due(make_ending().at, 60.0)) == 1
 
 
+async def test_a_large_response_is_read_in_parts_and_by_its_caller_alone(stores):
+    store, whole = stores(), b"0123456789abcdef" * (PART_BYTES // 16) + b"the rest"
+    await store.finish(await begin(store), JobEnding(JobState.COMPLETED, make_ending().at, whole))
+
+    first, size = await store.read_response("resp_1", ANN)
+    rest, _ = await store.read_response("resp_1", ANN, len(first))
+
+    assert (len(first), size) == (PART_BYTES, len(whole))
+    assert first + rest == whole
+    assert await store.read_response("resp_1", ANN, len(whole) + 9) == (b"", len(whole))
+    assert await store.read_response("resp_1", BOB) == (b"", 0)
+    assert await store.read_response("resp_2", ANN) == (b"", 0)
+
+
 async def test_a_queued_job_is_cancelled_at_once(stores):
     store = stores()
     await store.add(make_job(), MANY)
 
     cancelled = await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
 
-    assert (cancelled.state, cancelled.response) == (JobState.CANCELLED, make_ending(JobState.CANCELLED).response)
+    assert cancelled.state is JobState.CANCELLED
+    assert (await store.read_response("resp_1", ANN))[0] == make_ending(JobState.CANCELLED).response
     assert await store.claim(OWNER, LEASE_SECONDS, MANY) is None
 
 
@@ -696,7 +738,7 @@ async def test_jobs_are_listed_by_state_without_their_texts(stores):
 
     page = await store.list_jobs(ANN, JobState.COMPLETED, 10, None)
 
-    assert [(one.id, one.response, one.queued) for one in page.jobs] == [("resp_1", b"", b"")]
+    assert [(one.id, one.queued) for one in page.jobs] == [("resp_1", b"")]
 
 
 @pytest.mark.parametrize("before", ["", "x", "-1", "9" * 40, "٣", HALF_A_PAIR])
@@ -714,7 +756,7 @@ async def test_a_job_is_found_as_a_list_shows_it(stores):
     found = await store.find_listed("resp_1")
 
     assert [found] == list((await store.list_jobs(ANN, None, 10, None)).jobs)
-    assert (found.state, found.queued, found.response) == (JobState.COMPLETED, b"", b"")
+    assert (found.state, found.queued) == (JobState.COMPLETED, b"")
     assert await store.find_listed("resp_2") is None
 
 

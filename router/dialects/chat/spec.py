@@ -39,6 +39,7 @@ CHAT = DialectSpec(
     composer=compose_chat,
     write_refusal=answer.write_refusal,
     write_failure=answer.write_failure,
+    write_cut=answer.write_cut,
     limits=OPENAI_LIMITS,
     word_too_long=answer.word_too_long,
     translation=Translation(read_draft, write_draft, ChatParser),

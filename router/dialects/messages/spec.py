@@ -39,6 +39,7 @@ MESSAGES = DialectSpec(
     composer=MessagesComposer,
     write_refusal=answer.write_refusal,
     write_failure=answer.write_failure,
+    write_cut=answer.write_cut,
     limits=ANTHROPIC_LIMITS,
     word_too_long=answer.word_too_long,
     translation=Translation(read_draft, write_draft, MessagesParser),
