@@ -136,7 +136,7 @@ class Runner:
             self._loop.cancel()
             with suppress(StoreUnusable):
                 for attempt in attempts:
-                    await self._store.release(self._owner, attempt.job.id)
+                    await self._store.release(attempt.job)
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 for attempt in attempts:
@@ -173,7 +173,7 @@ class Runner:
         if job.is_unrecorded:
             self._settling[job.id] = spawn(self._settle(job, self._take_over, self._give_back), name=f"{job.id} taken over")
         elif self._is_stopping:
-            await self._store.release(self._owner, job.id)
+            await self._store.release(job)
         elif job.is_lost:
             self._settling[job.id] = spawn(self._settle(job, self._end_lost, self._end_unread), name=f"{job.id} lost")
         else:
@@ -326,7 +326,7 @@ class Runner:
 
     async def _give_back(self, job: Job) -> None:
         """Release a job whose last attempt is recorded, or cannot be."""
-        await self._store.release(self._owner, job.id)
+        await self._store.release(job)
 
     async def _end_lost(self, job: Job) -> None:
         """End a job that cannot be begun again: its caller has read what another attempt would contradict."""

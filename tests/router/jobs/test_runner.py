@@ -1,6 +1,7 @@
 """Running jobs: how many at once, for how long, and what becomes of those that cannot go on."""
 
 import asyncio
+import itertools
 import json
 
 import pytest
@@ -22,10 +23,11 @@ from tests.tools.background import SPEECH, events_in
 from tests.tools.houses import make_house
 from tests.tools.jobs import MANY, make_ending, make_job, make_segment
 from tests.tools.kept import ANN, BOB
+from tests.tools.loop_clock import seconds_passed
 from tests.tools.scripted import ScriptedAdapter, answers, hangs, reach, streams
 from tests.tools.speech import write_stream
 from tests.tools.values import make_target
-from tests.tools.waiting import later, some_turns, until
+from tests.tools.waiting import by_the_clock, later, some_turns, until
 
 SPOKEN = write_stream("responses", SPEECH)
 WHOLE = streams(*SPOKEN)
@@ -153,7 +155,7 @@ async def test_a_job_that_cannot_be_begun_again_ends_with_what_was_said(store, r
     await store.read("resp_1", ANN, -1)
     if is_cancelled:
         await store.cancel("resp_1", ANN, make_ending(JobState.CANCELLED))
-    await store.release("gone")
+    await store.release(job)
 
     run(WHOLE)
     job = await over(store)
@@ -284,7 +286,7 @@ async def test_a_lost_job_whose_log_cannot_be_made_sense_of_is_ended(store, run,
     job = await store.claim("gone", LEASE_SECONDS, MANY)
     await store.append(job, [make_segment(0, 3)])
     await store.read("resp_1", ANN, -1)
-    await store.release("gone")
+    await store.release(job)
     monkeypatch.setattr(runner_module, "read_log", fail)
 
     run(WHOLE)
@@ -373,6 +375,56 @@ async def test_a_job_that_is_refused_at_its_deadline_is_recorded_as_its_attempt(
     assert [entry[0] for entry in entries] == [request_id_of("resp_1", 1)]
 
 
+@pytest.mark.jumping_clock
+async def test_a_job_that_tries_again_keeps_its_deadline(store, run):
+    busy = answers({"error": {"code": "tiers_busy", "message": "later"}}, status=400)
+    _, adapter = run(busy, busy, busy, WHOLE, deadline_seconds=12.0)
+    await add(store)
+
+    job = await over(store)
+
+    assert (job.state, len(adapter.opened)) == (JobState.FAILED, 3)
+
+
+@pytest.mark.jumping_clock
+async def test_the_lease_of_a_long_job_is_renewed_well_before_it_runs_out(store, run, monkeypatch):
+    renew, renewed = store.renew, [0.0]
+
+    async def note(*given):
+        renewed.append(seconds_passed())
+        return await renew(*given)
+
+    monkeypatch.setattr(store, "renew", note)
+    run(hangs)
+    await add(store)
+    await by_the_clock(3 * LEASE_SECONDS)
+
+    assert len(renewed) > 3
+    assert all(after - before <= LEASE_SECONDS / 2 for before, after in itertools.pairwise(renewed))
+
+
+async def test_a_job_that_is_claimed_while_the_runner_stops_is_released(store, run, monkeypatch):
+    claim, claimed, may_go_on = store.claim, [], asyncio.Event()
+
+    async def claim_slowly(*given):
+        if (job := await claim(*given)) is not None:
+            claimed.append(job)
+            await may_go_on.wait()
+        return job
+
+    monkeypatch.setattr(store, "claim", claim_slowly)
+    runner, adapter = run(WHOLE)
+    await add(store)
+    await until(lambda: claimed)
+    stopping = later(runner.stop())
+    await some_turns()
+    may_go_on.set()
+    await stopping
+
+    assert adapter.opened == []
+    assert (await claim("another", LEASE_SECONDS, MANY)).attempt == 2
+
+
 async def test_a_job_whose_earlier_response_is_gone_says_how_to_keep_responses(store, run):
     gone = {"error": {"code": "previous_response_not_found", "message": "Previous response with id 'resp_0' not found"}}
     run(answers(gone, status=400))
@@ -391,7 +443,7 @@ async def test_a_job_that_is_lost_is_ended_once_its_log_can_be_read(store, run, 
     job = await store.claim("gone", LEASE_SECONDS, MANY)
     await store.append(job, [make_segment(0, 3)])
     await store.read("resp_1", ANN, -1)
-    await store.release("gone")
+    await store.release(job)
     read, failures = store.read, [StoreUnusable("locked")] * 2
 
     async def fail_at_first(*given):

@@ -58,6 +58,38 @@ async def test_the_most_that_a_request_may_cost_is_held_until_it_is_over():
     assert spent(budgets) == (0.03, 0.0)
 
 
+async def test_an_attempt_without_an_end_counts_as_the_most_that_it_could_cost():
+    budgets, exchange = make_budgets(ONE), exchange_of()
+
+    async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
+        exchange.note(opened(SPARK))
+
+    assert spent(budgets) == (0.1, 0.0)
+
+
+async def test_a_request_under_way_is_held_in_a_budget_that_is_set_meanwhile():
+    budgets, exchange = make_budgets(ONE), exchange_of()
+
+    async with hold(budgets, exchange, decided_for(SPARK, **DIME), ONE):
+        budgets.follow(Terms({"ada": Rights(daily_usd=1.0, monthly_usd=5.0)}))
+        assert spent(budgets, period="month") == (0.0, 0.1)
+        exchange.note(ended(SPARK, 0.03))
+
+    assert spent(budgets, period="month") == (0.03, 0.0)
+
+
+async def test_a_second_opinion_is_paid_already_and_not_held_for_a_further_attempt():
+    budgets, exchange = make_budgets(ONE), exchange_of()
+    exchange.note(ended(SPARK, 0.05))
+    holding = open_for(budgets, exchange, decided_for(SPARK, **DIME), ONE)
+    await holding.admit(SPARK)
+    exchange.note(ended(SPARK, 0.02, error="upstream_cut"))
+
+    await holding.admit(SPARK)
+
+    assert spent(budgets) == (0.0, 0.12)
+
+
 async def test_what_is_held_is_for_the_target_that_is_tried_and_a_further_one_has_its_own_cap():
     budgets, exchange = make_budgets(ONE), exchange_of()
     holding = open_for(budgets, exchange, decided_for(SPARK, spill=(SAGE,), **DIME), ONE)

@@ -243,3 +243,14 @@ async def test_a_caller_whose_routers_lost_their_store_is_refused_once_its_reque
     rates.check("ada", Rights(requests_per_minute=5))
     assert await rates.hold("bob", USUAL, None) is None
     assert set(pool.parts) == {("caller", "ada", "requests_per_minute")}
+
+
+async def test_callers_that_come_and_go_do_not_free_the_slot_of_one_that_is_served():
+    bench = Bench(in_flight=1)
+
+    async with bench.request():
+        bench.clock.now += 61
+        for number in range(300):
+            await bench.rates.hold(f"caller_{number}", bench.rights, None)
+        with pytest.raises(RateLimited):
+            await bench.send()
