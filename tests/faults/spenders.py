@@ -291,7 +291,7 @@ class Caller:
         return body
 
     async def _ask(self, wish: Wish) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, WebSocketException):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, WebSocketException):
             await {"stream": self._stream, "whole": self._whole, "job": self._job, "socket": self._socket}[wish.kind](wish)
 
     def _request(self, wish: Wish) -> bytes:
