@@ -228,11 +228,6 @@ def join_frames(segments: Iterable[Segment]) -> bytes:
     return b"".join(segment.frames for segment in segments)
 
 
-def count_frames(log: bytes) -> int:
-    """Frames in a log. Numbers do not tell: targets may begin with any."""
-    return log.count(b"\n\n")
-
-
 def parse_response(raw: bytes) -> JsonObject:
     return as_object(parse_exactly(raw)) if raw else {}
 

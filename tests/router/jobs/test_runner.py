@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+from math import ceil
 
 import pytest
 from msgspec.structs import replace
@@ -12,7 +13,8 @@ from router.contract.stores import StoreUnusable
 from router.contract.target import Price
 from router.contract.words import Dialect, Outcome
 from router.dialects.responses.background import request_id_of
-from router.dialects.responses.logged import LogFrames, count_frames
+from router.dialects.responses.logged import LogFrames
+from router.dialects.sse import count_written
 from router.jobs import runner as runner_module
 from router.jobs.log_sink import read_log
 from router.jobs.runner import LEASE_SECONDS, Runner, write_lost_entry
@@ -183,7 +185,7 @@ async def test_the_attempt_of_an_owner_that_is_gone_is_recorded_before_its_job_i
     job = await over(store)
 
     assert (job.state, job.attempt) == (JobState.COMPLETED, 2)
-    assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, frames.count(b"\n\n"))
+    assert entries[0] == (request_id_of("resp_1", 1), Outcome.INTERRUPTED, ceil(count_written(frames) / 4))
     assert entries[1][:2] == (request_id_of("resp_1", 2), Outcome.SERVED)
 
 
@@ -471,10 +473,10 @@ async def test_a_defect_of_the_runner_ends_its_job(store, run, monkeypatch):
     assert (await over(store)).state is JobState.FAILED
 
 
-def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, int]:
+def attempt_of(log: bytes, **more) -> tuple[Job, LogFrames, bytes]:
     job = make_job("resp_1", body=BODY, attempt=2, **more)
     (frames := LogFrames("resp_1")).take(log)
-    return job, frames, count_frames(log)
+    return job, frames, log
 
 
 @pytest.fixture
@@ -488,7 +490,8 @@ async def test_an_attempt_that_was_interrupted_has_an_estimate_of_its_tokens_and
 
     line = entry.line
     assert (line.id, line.job, line.outcome, line.key) == (request_id_of("resp_1", 2), "resp_1", "INTERRUPTED", "k_1")
-    assert (line.output_tokens, line.tokens_estimated) == (log.count(b"\n\n"), True)
+    assert (line.output_tokens, line.tokens_estimated) == (ceil(count_written(log) / 4), True)
+    assert line.output_tokens > 0
     assert line.input_tokens > 0
     assert line.cost_usd == pytest.approx((line.input_tokens + 2 * line.output_tokens) / 1e6)
     assert json.loads(entry.attempts)[0]["target"] == line.target
@@ -500,6 +503,12 @@ async def test_an_attempt_whose_log_has_its_end_was_served_and_has_the_tokens_th
 
     assert (entry.line.outcome, entry.line.status, entry.line.tokens_estimated) == ("SERVED", 200, False)
     assert entry.line.output_tokens == events_in(b"".join(SPOKEN))[-1]["response"]["usage"]["output_tokens"]
+
+
+async def test_an_attempt_without_a_byte_of_an_answer_costs_nothing(house):
+    entry = await write_lost_entry(house, *attempt_of(b""))
+
+    assert (entry.line.outcome, entry.line.output_tokens, entry.line.cost_usd) == ("INTERRUPTED", None, 0.0)
 
 
 async def test_of_a_request_that_cannot_be_decided_any_more_the_cost_is_not_known(house):
