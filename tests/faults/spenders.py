@@ -103,7 +103,7 @@ def imagine(number: int, key: NewKey | None, seed: int) -> History:
     for _ in range(chance.randint(1, 8 if leaving else 4)):
         teaches, at_once = chance.random() < 0.2, chance.choice((1, 2, 5, 12))
         wishes = [_wish(chance, count + index, leaving=leaving, teaches=teaches) for index in range(at_once)]
-        rounds.append(wishes if honours else _without_flights(wishes))
+        rounds.append(wishes if honours else _without_flights(wishes, before=rounds))
         count += at_once
     return History(number, key, chance.choice(BUDGETS), honours, rounds)
 
@@ -124,12 +124,12 @@ def _wish(chance: random.Random, number: int, *, leaving: float, teaches: bool) 
     return Wish(number, dialect, kind, length, pieces, limit, answers, leaves, chance.random() < 0.1, repeats)
 
 
-def _without_flights(wishes: list[Wish]) -> list[Wish]:
-    """For an upstream that ignores the cap: all but one of its answers come in small pieces, and can be cut.
+def _without_flights(wishes: list[Wish], before: list[list[Wish]]) -> list[Wish]:
+    """For an upstream that ignores the cap: all but one of a caller's answers come in small pieces, and can be cut.
 
     What it writes in one piece for a caller that has left is known to nobody.
     """
-    unseen = [wish for wish in wishes if wish.kind != "stream"]
+    unseen = [wish for wish in (*(each for wishes in before for each in wishes), *wishes) if wish.kind != "stream"]
     for wish in wishes:
         wish.answers, wish.length = 1, min(wish.length, 2_000)
         wish.pieces = -(-wish.length // FLIGHT_TOKENS)
